@@ -1,0 +1,15 @@
+"""The boundary between the grader and what a student wrote.
+
+A student's cells run in a Jupyter kernel inside a bubblewrap sandbox. Tests run in the grader's own process and reach
+the student's functions through proxies. Only plain values cross, as text in Jupyter's own messages.
+
+    wire.py     plain values to text and back; used on both sides
+    inside.py   what runs in the sandbox: limits, the kernel, and the agent that answers calls
+    sandbox.py  the bubblewrap command and what it promises
+    kernel.py   the grader's end of the wire: run a cell, call a function, give up in time
+    proxy.py    a student's function as it looks to a test
+
+The grader trusts the Linux kernel, bubblewrap, Python with its packages as installed, and the files of this repository.
+It trusts nothing that comes out of the sandbox: every message may be forged, malformed, late, endless or missing, and at
+worst says what a student's function might have returned.
+"""

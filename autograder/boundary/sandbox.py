@@ -1,0 +1,192 @@
+"""The sandbox: a kernel under bubblewrap that sees the system and Python read-only, and neither network nor course.
+
+Run by root, the kernel gets a user id of its own that owns nothing; run by anybody else, it keeps that user's id inside
+a user namespace in which none of the user's files can be seen. Either way it has its own processes, network and temporary
+files, no capabilities, and limits on memory, processes, file sizes and CPU time.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+import psutil
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+
+
+class SandboxError(RuntimeError):
+    """The sandbox cannot be used on this machine; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one submission may use."""
+
+    cell_seconds: float = 30.0  # for a student's cell: ours take under 1 s
+    call_seconds: float = 10.0  # for a call by a test: ours take milliseconds
+    memory_bytes: int = 3 * 2**30  # of all its processes; importing PyTorch takes 0.6 GiB
+    processes: int = 96  # with threads: a kernel has about 15
+    cpu_seconds: int = 600
+    file_bytes: int = 64 * 2**20  # of one file, and of all temporary files together
+    output_bytes: int = 200_000  # of what a cell prints; the rest is cut
+    output_count: int = 500  # of the separate outputs of a cell
+
+    def resource_limits(self) -> dict[str, int]:
+        """Return the limits that the operating system enforces, by the names of Python's `resource` module."""
+        return {
+            "RLIMIT_DATA": self.memory_bytes,
+            "RLIMIT_NPROC": self.processes,
+            "RLIMIT_CPU": self.cpu_seconds,
+            "RLIMIT_FSIZE": self.file_bytes,
+            "RLIMIT_CORE": 0,
+            "RLIMIT_NOFILE": 256,
+        }
+
+
+@dataclass
+class Sandbox:
+    """A running kernel: its process, and the folder in which it and the grader meet."""
+
+    process: subprocess.Popen
+    folder: Path
+    connection: dict[str, object]  # what a Jupyter client needs
+
+    def memory(self) -> int:
+        """Return the bytes that all processes of the sandbox have in memory together."""
+        total = 0
+        try:
+            for process in psutil.Process(self.process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    total += process.memory_info().rss
+        except psutil.NoSuchProcess:
+            pass
+        return total
+
+    def close(self) -> None:
+        """End every process of the sandbox and remove its folder. bwrap takes its process namespace along."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) -> Sandbox:
+    """Start a kernel and wait until its sockets are bound, before any student's code runs.
+
+    Raises:
+        SandboxError: the kernel did not come up in time; the message holds what it printed.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="autograder-"))
+    wire = folder / "wire"  # the only place of the host that the sandbox may write to
+    wire.mkdir(mode=0o700)
+    connection: dict[str, object] = {"transport": "ipc", "key": secrets.token_hex(32), "signature_scheme": "hmac-sha256"}
+    connection |= {f"{channel}_port": port for port, channel in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)}
+    inner = "/wire" if sandboxed else str(wire)
+    (wire / "connection.json").write_text(json.dumps(connection | {"ip": f"{inner}/socket"}))
+    limit = limits.resource_limits() if sandboxed else {}
+    program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
+    arguments = [sys.executable, "-X", "frozen_modules=off", program, f"{inner}/connection.json", f"{inner}/ready", json.dumps(limit)]
+    if sandboxed:
+        user = _own_user()
+        if user is not None:
+            for path in (wire, wire / "connection.json"):
+                os.chown(path, user, user)
+        arguments = [*_bubblewrap(user, wire, limits), *arguments]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=_environment(folder)
+        )
+    sandbox = Sandbox(process, folder, connection | {"ip": f"{wire}/socket"})
+    deadline = time.monotonic() + seconds
+    while not (wire / "ready").exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            printed = (folder / "log").read_text(errors="replace")[-2000:]
+            sandbox.close()
+            raise SandboxError(f"The kernel did not start within {seconds:.0f} s. It printed:\n{printed}")
+        time.sleep(0.02)
+    if sandboxed and os.getuid() == 0:
+        os.chown(wire, 0, 0)
+        wire.chmod(0o755)  # from here on the sandbox writes nothing to the host's disk
+    return sandbox
+
+
+def check_sandbox() -> None:
+    """Raise a SandboxError, which says what to do, unless bubblewrap works here."""
+    if shutil.which("bwrap") is None:
+        raise SandboxError(
+            "bubblewrap is not installed, so students' code cannot be run safely. "
+            'Install it with "sudo apt-get install bubblewrap". To grade without it, at your own risk: --no-sandbox.'
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*_bubblewrap(_own_user(), Path(folder), Limits()), "true"]
+        trial = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if trial.returncode != 0:
+        raise SandboxError(
+            f"bubblewrap is installed but cannot make a sandbox here: {trial.stderr.strip()}\n"
+            "On Ubuntu 24.04 and later allow user namespaces: "
+            '"sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0". In a container: run it with '
+            '"--security-opt seccomp=unconfined --cap-add SYS_ADMIN". To grade without it, at your own risk: --no-sandbox.'
+        )
+
+
+def _own_user() -> int | None:
+    """Return a user id that owns nothing, if this process may become it; another one for each process of the grader."""
+    return 200_000 + os.getpid() if os.getuid() == 0 else None
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Return the environment of a kernel: nothing of the grader's own."""
+    return {"PATH": "/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+
+
+def _bubblewrap(user: int | None, wire: Path, limits: Limits) -> list[str]:
+    """Return the command up to, and without, what is to run in the sandbox."""
+    command = ["bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+    command += ["--die-with-parent", "--new-session", "--hostname", "sandbox"]
+    command += ["--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "lib", "lib32", "lib64", "sbin"):
+        path = Path("/", name)
+        if path.is_symlink():
+            command += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            command += ["--ro-bind", str(path), str(path)]
+    for name in ("alternatives", "fonts", "ld.so.cache", "localtime"):
+        command += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/tmp"]
+    command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/dev/shm"]
+    if REPOSITORY.is_relative_to("/usr"):
+        command += ["--tmpfs", str(REPOSITORY)]
+    for folder in dict.fromkeys(Path(prefix) for prefix in (sys.base_prefix, sys.prefix)):
+        if not folder.is_relative_to("/usr") or folder.is_relative_to(REPOSITORY):
+            command += _visible(folder)
+    for file in (HERE / "inside.py", HERE / "wire.py", *Path(matplotlib.get_cachedir()).glob("fontlist-*.json")):
+        command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
+    command += ["--bind", str(wire), "/wire"]
+    command += ["--remount-ro", "/"]
+    home = "/tmp/home"
+    command += ["--perms", "0777", "--dir", home, "--setenv", "HOME", home, "--chdir", home]
+    if user is None:
+        return [*command, "--unshare-user", "--cap-drop", "ALL", "--"]
+    for name in ("SETUID", "SETGID", "SETPCAP"):
+        command += ["--cap-add", f"CAP_{name}"]
+    drop = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", "--no-new-privs"]
+    return [*command, "--", *drop, "--bounding-set=-all", "--inh-caps=-all"]
+
+
+def _visible(path: Path) -> list[str]:
+    """Show a folder read-only at its own place, and let the sandbox's user pass through its parents."""
+    parents = [part for parent in list(reversed(path.parents))[1:] for part in ("--perms", "0755", "--dir", str(parent))]
+    return [*parents, "--ro-bind", str(path), str(path)]

@@ -1,0 +1,113 @@
+"""Plain values as text: None, bool, int, float, str, lists, tuples, dicts, NumPy arrays and PyTorch tensors.
+
+Anything else crosses as the name of its type. An array is its dtype, shape and raw bytes, never a pickle, so that
+reading a value runs no code of the other side. This file stands alone: it is used in the sandbox too.
+"""
+
+import base64
+import json
+import math
+import sys
+
+import numpy as np
+
+MAX_TEXT = 32 * 2**20  # characters of one message; a test's arrays have a few thousand numbers
+MAX_DEPTH = 20
+DTYPES = {np.dtype(code).str for code in ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D")}
+
+
+class Foreign:
+    """Stands for a value that may not cross: only the name of its type did."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def dumps(value: object) -> str:
+    """Return a value as text.
+
+    Raises:
+        ValueError: the text is longer than MAX_TEXT characters, or the value nests deeper than MAX_DEPTH.
+    """
+    text = json.dumps(_pack(value, 0))
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"the value takes {len(text):,} characters; at most {MAX_TEXT:,} may cross")
+    return text
+
+
+def loads(text: str) -> object:
+    """Return the value of a text that may be hostile.
+
+    Raises:
+        ValueError: it is no text that `dumps` could have made.
+    """
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
+        raise ValueError("not a text, or too long a one")
+    try:
+        return _unpack(json.loads(text), 0)
+    except (TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError, MemoryError) as error:
+        raise ValueError(f"not a value: {type(error).__name__}") from None
+
+
+def _pack(value: object, depth: int) -> object:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"the value nests deeper than {MAX_DEPTH}")
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if kind in (list, tuple):
+        return {kind.__name__: [_pack(item, depth + 1) for item in value]}
+    if kind is dict:
+        return {"dict": [[_pack(key, depth + 1), _pack(item, depth + 1)] for key, item in value.items()]}
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.dtype == torch.bfloat16:
+            value = value.float()
+        return {"tensor": _pack_array(value.detach().cpu().resolve_conj().numpy())}
+    if isinstance(value, (np.ndarray, np.generic)):
+        packed = _pack_array(np.asarray(value))
+        if packed is not None:
+            return {"array": packed}
+    return {"foreign": kind.__name__}
+
+
+def _pack_array(array: np.ndarray) -> list | None:
+    array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray turns () into (1,)
+    if array.dtype.str not in DTYPES:
+        return None
+    if array.nbytes > MAX_TEXT // 2:
+        raise ValueError(f"an array of shape {array.shape} takes {array.nbytes:,} bytes; at most {MAX_TEXT // 2:,} may cross")
+    return [array.dtype.str, list(array.shape), base64.b64encode(array.tobytes()).decode("ascii")]
+
+
+def _unpack(packed: object, depth: int) -> object:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"nests deeper than {MAX_DEPTH}")
+    if packed is None or type(packed) in (bool, int, float, str):
+        return packed
+    ((kind, content),) = packed.items()
+    if kind in ("list", "tuple"):
+        items = [_unpack(item, depth + 1) for item in content]
+        return items if kind == "list" else tuple(items)
+    if kind == "dict":
+        return {_unpack(key, depth + 1): _unpack(item, depth + 1) for key, item in content}
+    if kind == "array":
+        return _unpack_array(*content)
+    if kind == "tensor":
+        import torch
+
+        return torch.from_numpy(_unpack_array(*content))
+    if kind == "foreign":
+        return Foreign(str(content)[:100])
+    raise ValueError("unknown kind of value")
+
+
+def _unpack_array(dtype: str, shape: list, text: str) -> np.ndarray:
+    if dtype not in DTYPES:
+        raise ValueError("unknown dtype")
+    if len(shape) > 16 or not all(type(size) is int and 0 <= size <= MAX_TEXT for size in shape):
+        raise ValueError("impossible shape")
+    data = base64.b64decode(text, validate=True)
+    if math.prod(shape) * np.dtype(dtype).itemsize != len(data):
+        raise ValueError("shape and bytes disagree")
+    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()

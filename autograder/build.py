@@ -1,0 +1,200 @@
+"""From the sources to the notebooks: `solutions/` to the instructor's notebook and to `exercises/`, `book/*.md` to Colab.
+
+All is deterministic to the byte, so that `autograder build --check` can tell a stale file.
+"""
+
+import ast
+import importlib
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+import yaml
+from nbgrader.converters import GenerateAssignment
+from nbgrader.coursedir import CourseDirectory
+from traitlets.config import Config
+
+from autograder import catalogue, compare
+from autograder.colab import build_chapters
+from autograder.exercise import Exercise
+
+ROOT = Path(__file__).resolve().parent.parent
+WRITTEN_STUB = "*Write your answer here.*"
+
+SETUP = '''#@title Set-up: run this cell first {{ display-mode: "form" }}
+{helper}
+
+{tests}
+TESTS = {{name: {{**test, "messages": MESSAGES}} for name, test in json.loads(TABLE).items()}}
+print(f"Ready: NumPy {{np.__version__}}. This notebook needs no GPU and nothing but NumPy and Matplotlib.")
+'''
+
+
+def sources(root: Path = ROOT) -> list[Path]:
+    """Return the instructor notebooks as text, one for each assignment: solutions/1_attention/attention.py, …"""
+    return sorted(path for path in root.glob("solutions/[0-9]*/*.py"))
+
+
+def exercises_of(stem: str) -> dict[str, Exercise]:
+    """Return the exercises of a file of answers, by name."""
+    return importlib.import_module(f"autograder.checks.{stem}").EXERCISES
+
+
+def instructor_notebook(source: Path, root: Path = ROOT) -> nbformat.NotebookNode:
+    """Fill an instructor notebook: answers from `solutions/`, the set-up cell, and the metadata that nbgrader reads.
+
+    Raises:
+        ValueError: a cell asks for an answer that the module does not have.
+    """
+    notebook = jupytext.read(source)
+    answers = root / "solutions" / source.name
+    cells = [_fill(cell, index, answers, root) for index, cell in enumerate(notebook.cells)]
+    kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernelspec, "language_info": {"name": "python"}}
+    return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
+
+
+def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, root: Path) -> nbformat.NotebookNode:
+    given = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
+    kind = next((key for key in ("setup", "exercise", "visible", "grade", "written") if key in given), None)
+    name = {None: f"text_{index:02}", "setup": "setup", "visible": f"test_{given.get('visible')}"}.get(kind, given.get(kind))
+    text, metadata = cell.source, {}
+    if kind == "setup":
+        text = setup_cell(given["setup"])
+        metadata = {"cellView": "form", "jupyter": {"source_hidden": True}}
+    elif kind == "exercise":
+        text = exercise_cell(answers, name)
+    elif cell.cell_type == "markdown":
+        text = _absolute_links(text, root)
+    if kind:
+        metadata["nbgrader"] = {
+            "grade": kind in ("grade", "written"),
+            "grade_id": name,
+            "locked": kind in ("setup", "visible", "grade"),
+            "schema_version": 3,
+            "solution": kind in ("exercise", "written"),
+            "task": False,
+        }
+        if "points" in given:
+            metadata["nbgrader"]["points"] = given["points"]
+    new = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
+    return new(text, id=name.replace(" ", "-"), metadata=metadata)
+
+
+def exercise_cell(answers: Path, name: str) -> str:
+    """Return the source of an answer with its body between nbgrader's solution markers."""
+    text = answers.read_text(encoding="utf-8")
+    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == name]
+    if not found:
+        raise ValueError(f"{answers} has no function {name}; add it, or correct the cell that asks for it")
+    lines = text.splitlines()
+    docstring, first = found[0].body[:2]
+    head = lines[found[0].lineno - 1 : docstring.end_lineno]
+    body = lines[first.lineno - 1 : found[0].end_lineno]
+    head = re.sub(r"\bArray\b", "np.ndarray", "\n".join(head))
+    return "\n".join([head, "    ### BEGIN SOLUTION", *body, "    ### END SOLUTION"])
+
+
+def setup_cell(stem: str) -> str:
+    """Return the set-up cell: the comparison of `autograder/compare.py` and the frozen outcomes of the visible tests."""
+    helper = compare.__loader__.get_source(compare.__name__).split('"""', 2)[2].strip()
+    tests = {name: frozen_tests(exercise) for name, exercise in exercises_of(stem).items()}
+    used = sorted({name.split("/")[0] for test in tests.values() for case in test["cases"] for name in _named(case)}, key=_number)
+    messages = ",\n".join(f"    {json.dumps(name)}: {json.dumps(catalogue.MESSAGES[name], ensure_ascii=False)}" for name in used)
+    table = json.dumps(tests, separators=(",", ":")).replace('{"name":', '\n{"name":').replace('"mistakes":', '\n"mistakes":')
+    return SETUP.format(
+        helper="import json\n\n" + helper, tests=f"MESSAGES = {{\n{messages},\n}}\n\nTABLE = '''{table}'''"
+    ).rstrip()
+
+
+def frozen_tests(exercise: Exercise) -> dict[str, Any]:
+    """Return the visible tests of an exercise as plain values: inputs, right results, and each mistake's fingerprint."""
+    cases = exercise.prepare(exercise.visible(None))
+    for case in cases:
+        case["arguments"] = [argument.tolist() if hasattr(argument, "tolist") else argument for argument in case["arguments"]]
+        if "error" in case["expected"]:
+            case["expected"] = {"error": case["expected"]["error"]}
+        else:
+            arrays = {name: _rounded(array.tolist(), 7) for name, array in case["expected"]["arrays"].items()}
+            case["expected"] = {"arrays": arrays}
+        case["mistakes"] = _distinct({name: _rounded(marks, 5) for name, marks in case["mistakes"].items()})
+        if case["otherwise"] is None:
+            del case["otherwise"]
+    return {"names": list(exercise.names), "cases": cases}
+
+
+def _named(case: dict[str, Any]) -> list[str]:
+    return [*case["mistakes"], *filter(None, [case.get("otherwise")])]
+
+
+def _number(name: str) -> int:
+    return int(name[1:])
+
+
+def _distinct(mistakes: dict[str, Any]) -> dict[str, Any]:
+    """Drop a second way of making a mistake when it gives what the first gives."""
+    kept: dict[str, Any] = {}
+    for name, marks in mistakes.items():
+        if not any(other.split("/")[0] == name.split("/")[0] and kept[other] == marks for other in kept):
+            kept[name] = marks
+    return kept
+
+
+def _rounded(value: Any, digits: int) -> Any:
+    return [_rounded(item, digits) for item in value] if isinstance(value, list) else float(f"{value:.{digits}g}")
+
+
+def _absolute_links(text: str, root: Path) -> str:
+    """Let links to chapters lead to the published book: on Colab there is no repository beside the notebook."""
+    base = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/")
+    return re.sub(r"\]\((book/\w+)\.md\)", rf"]({base}/\1.html)", text)
+
+
+def build_assignments(root: Path = ROOT) -> tuple[dict[Path, str], dict[Path, str]]:
+    """Return the instructor notebooks and, made from them by nbgrader, the students', as texts by relative path."""
+    instructor = {}
+    for source in sources(root):
+        notebook = instructor_notebook(source, root)
+        instructor[Path(source.parent.name) / f"{source.stem}.ipynb"] = nbformat.writes(notebook) + "\n"
+    with tempfile.TemporaryDirectory() as folder:
+        course = Path(folder)
+        for path, text in instructor.items():
+            (course / "source" / path).parent.mkdir(parents=True, exist_ok=True)
+            (course / "source" / path).write_text(text, encoding="utf-8")
+        config = Config()
+        config.CourseDirectory.root = folder
+        config.GenerateAssignment.no_database = True
+        config.ClearSolutions.text_stub = WRITTEN_STUB
+        config.GenerateAssignment.preprocessors = [
+            step for step in GenerateAssignment.preprocessors.default() if step.__name__ != "SaveCells"
+        ]
+        for assignment in sorted({path.parent.name for path in instructor}):
+            config.CourseDirectory.assignment_id = assignment
+            GenerateAssignment(coursedir=CourseDirectory(config=config), config=config).start()
+        release = {path: _clean((course / "release" / path).read_text(encoding="utf-8")) for path in instructor}
+    return instructor, release
+
+
+def _clean(text: str) -> str:
+    notebook = nbformat.reads(text, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.execution_count, cell.outputs = None, []
+    return nbformat.writes(notebook) + "\n"
+
+
+def build_all(root: Path = ROOT) -> dict[Path, str]:
+    """Return every generated file that git tracks, as text by path relative to the root."""
+    _, release = build_assignments(root)
+    files = {Path("exercises") / path: text for path, text in release.items()}
+    files.update({path.relative_to(root) if path.is_absolute() else path: text for path, text in build_chapters(root).items()})
+    return files
+
+
+def stale_files(root: Path = ROOT) -> list[Path]:
+    """Return the generated files that are missing or differ from what their sources give."""
+    return [path for path, text in build_all(root).items() if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text]

@@ -1,0 +1,1 @@
+"""The hidden checks, a module for each file of answers in `solutions/`."""

@@ -1,0 +1,197 @@
+"""The command `autograder`."""
+
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Build the exercise notebooks of this book, grade what was handed in, and say which mistake it is.",
+)
+out, err = Console(), Console(stderr=True)
+
+CourseOption = Annotated[Path, typer.Option("--course", help="The folder of the course: submitted/, gradebook.db, feedback/ …")]
+AssignmentArgument = Annotated[str, typer.Argument(help="The name of an assignment, such as 1_attention.")]
+
+
+class _Bars(Progress):
+    """A progress bar for each kind of work, made when that work begins."""
+
+    def __init__(self) -> None:
+        columns = (TextColumn("{task.description:>20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        super().__init__(*columns, console=err)
+        self._bars: dict[str, int] = {}
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if what not in self._bars:
+            self._bars[what] = self.add_task(what, total=total)
+        self.update(self._bars[what], completed=done, total=total)
+
+
+def _stop(error: object) -> typer.Exit:
+    err.print(f"[bold red]autograder:[/] {error}", highlight=False, soft_wrap=True, markup=True)
+    return typer.Exit(1)
+
+
+@app.command()
+def build(
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a generated file is stale.")] = False,
+) -> None:
+    """Make exercises/ and the chapters' notebooks for Colab from their sources."""
+    from autograder.build import ROOT, build_all, stale_files
+    from autograder.course import write_atomically
+
+    if check:
+        stale = stale_files()
+        for path in stale:
+            err.print(f"{path} is stale: its source changed, or it was edited by hand. Run \"make exercises\".", soft_wrap=True)
+        if stale:
+            raise typer.Exit(1)
+        out.print("Every generated file is up to date.")
+        return
+    for path, text in build_all().items():
+        changed = not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text
+        write_atomically(ROOT / path, text)
+        out.print(f"{'written' if changed else 'unchanged'}  {path}", highlight=False)
+
+
+@app.command()
+def grade(
+    assignment: AssignmentArgument,
+    course: CourseOption = Path("course"),
+    regrade: Annotated[bool, typer.Option("--regrade", help="Grade again what was graded, on new inputs; marks by hand stay.")] = False,
+    seed: Annotated[int | None, typer.Option(help="The seed of the hidden checks' inputs; by default a new one for a new run.")] = None,
+    workers: Annotated[int | None, typer.Option(help="How many submissions at once; by default one for each processor.")] = None,
+    no_sandbox: Annotated[bool, typer.Option("--no-sandbox", help="Run students' code without protection. At your own risk.")] = False,
+) -> None:
+    """Grade what lies in COURSE/submitted/STUDENT/ASSIGNMENT/, and show one table of marks.
+
+    Only what is new or changed is graded. Marks go to nbgrader's gradebook, COURSE/gradebook.db.
+    """
+    from autograder.boundary.sandbox import SandboxError
+    from autograder.course import Course
+    from autograder.grade import InstallationError, grade, load_assignment
+
+    try:
+        with _Bars() as bars:
+            loaded = load_assignment(assignment)
+            results = grade(
+                Course(course), loaded, seed=seed, regrade=regrade, workers=workers, sandboxed=not no_sandbox, progress=bars
+            )
+    except (SandboxError, InstallationError, ValueError) as error:
+        raise _stop(error) from None
+    _show_marks(Course(course), loaded, results)
+    if any(result.state == "not graded" for result in results):
+        raise _stop("Some submissions were not graded because the grader failed; they have no mark. See the table.")
+
+
+def _show_marks(course, assignment, results) -> None:
+    from autograder.report import marks_table
+
+    table = Table(title=f"{assignment.name}: marks", caption="A submission without marks has none, which is not 0.")
+    rows = marks_table(course, assignment, results)
+    for column in rows[0] if rows else ():
+        table.add_column(column, justify="left" if column in ("student", "state", "mistakes") else "right")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    out.print(table)
+
+
+@app.command()
+def feedback(assignment: AssignmentArgument, course: CourseOption = Path("course")) -> None:
+    """Write a page of feedback for each student: COURSE/feedback/STUDENT/ASSIGNMENT/."""
+    from autograder.feedback import write_feedback
+
+    loaded_course, loaded, results = _graded(assignment, course)
+    with _Bars() as bars:
+        pages = write_feedback(loaded_course, loaded, results, bars)
+    out.print(f"{len(pages)} pages of feedback: {loaded_course.root / 'feedback'}", soft_wrap=True)
+
+
+@app.command()
+def report(assignment: AssignmentArgument, course: CourseOption = Path("course")) -> None:
+    """Write the report on the class: who made which mistake, as a page and as CSV."""
+    from autograder.report import write_report
+
+    page = write_report(*_graded(assignment, course))
+    out.print(f"Class report: {page}", soft_wrap=True)
+
+
+def _graded(name: str, folder: Path):
+    """Return course, assignment and results of a class that was graded."""
+    from autograder.course import Course
+    from autograder.grade import load_assignment
+
+    course = Course(folder)
+    try:
+        assignment = load_assignment(name)
+    except ValueError as error:
+        raise _stop(error) from None
+    results = course.load_results(name)
+    if not results:
+        raise _stop(f'nothing of {name} is graded in {course.root}; run "autograder grade {name} --course {folder}" first')
+    return course, assignment, results
+
+
+@app.command()
+def mutants(
+    assignment: Annotated[str | None, typer.Argument(help="An assignment; all of them by default.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the matrix as JSON.")] = False,
+    seed: Annotated[int | None, typer.Option(help="The seed of the checks' inputs; a new one by default.")] = None,
+) -> None:
+    """Prove the checks: every known mistake must be caught and named, every correct answer must pass.
+
+    Exits with 1 if one is not.
+    """
+    import contextlib
+    import io
+
+    from autograder.build import sources
+    from autograder.mutants import kill_matrix
+
+    chosen = [source for source in sources() if assignment in (None, source.parent.name)]
+    if not chosen:
+        raise _stop(f"there is no assignment {assignment!r}; there is: {', '.join(s.parent.name for s in sources())}")
+    seed = secrets.randbits(31) if seed is None else seed
+    with _Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
+        matrices = [kill_matrix(source.parent.name, source.stem, seed, bars) for source in chosen]
+    if as_json:
+        sys.stdout.write(json.dumps([matrix.to_dict() for matrix in matrices], indent=1, ensure_ascii=False) + "\n")
+    else:
+        for matrix in matrices:
+            _show_matrix(matrix)
+    if not all(matrix.whole for matrix in matrices):
+        raise typer.Exit(1)
+
+
+def _show_matrix(matrix) -> None:
+    from autograder.catalogue import TITLES
+
+    table = Table(title=f"{matrix.assignment}: what each check makes of each known mistake (seed {matrix.seed})")
+    for column in ("exercise", "mutant", "mistake", "failed by", "named", "visible test names"):
+        table.add_column(column)
+    for verdict in matrix.mutants:
+        title = TITLES[verdict.name.split("/")[0]]
+        named = "yes" if verdict.named else "NO"
+        failed = ", ".join(verdict.failed) or "NOT CAUGHT"
+        visible = {"": "passes", None: "fails, unnamed"}.get(verdict.visible, verdict.visible)
+        table.add_row(verdict.exercise, verdict.name, title, failed, named, visible)
+    out.print(table)
+    wrong = [f"{v.exercise}: {v.name} fails {', '.join(v.failed) or 'the visible test'}" for v in matrix.correct if v.killed or v.visible]
+    caught, named = sum(v.killed for v in matrix.mutants), sum(v.named for v in matrix.mutants)
+    out.print(f"{caught} of {len(matrix.mutants)} mutants caught, {named} named.")
+    out.print(f"{len(matrix.correct) - len(wrong)} of {len(matrix.correct)} correct answers pass all checks.", *wrong, sep="\n")
+
+
+def main() -> None:
+    """Run the command."""
+    app()

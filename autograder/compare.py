@@ -1,0 +1,70 @@
+"""Compare what a function gives with what it should give, and name the mistake.
+
+`autograder build` copies all below this docstring into the set-up cell of every exercise notebook: it needs NumPy alone.
+"""
+
+import numpy as np
+
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
+
+def outcome(function, arguments, names):
+    """Call the function on copies. Return its arrays by name and whether it changed an argument, or its error."""
+    given = [np.array(argument) if np.ndim(argument) else argument for argument in arguments]
+    try:
+        with np.errstate(all="ignore"):
+            results = function(*given)
+        results = results if isinstance(results, tuple) else (results,)
+        results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
+        if [isinstance(result, (np.ndarray, np.number)) for result in results] != [True] * len(names):
+            kinds = ", ".join(type(result).__name__ for result in results)
+            raise TypeError(f"returned {kinds}; expected {len(names)} array(s): {', '.join(names)}")
+        arrays = {name: np.array(result, dtype=float) for name, result in zip(names, results)}
+    except Exception as error:
+        return {"error": "ValueError" if isinstance(error, ValueError) else type(error).__name__, "text": str(error)}
+    return {"arrays": arrays, "changed": not all(map(np.array_equal, arguments, given))}
+
+def fingerprint(got):
+    """Condense each array to a number, its entries weighted 1, cos 1, cos 2 …, so that a table of mistakes is small."""
+    flat = [np.nan_to_num(array.ravel(), nan=9, posinf=8, neginf=7) for array in got.get("arrays", {}).values()]
+    return [float(entries @ np.cos(np.arange(entries.size))) for entries in flat] + [float(got.get("changed", 0))]
+
+def alike(mine, other, part=slice(None)):
+    """Are two fingerprints equal, or a part of them?"""
+    return len(mine) == len(other) and np.allclose(np.array(mine)[part], np.array(other)[part], 1e-4, 1e-4)
+
+def difference(got, expected, show):
+    """Say how an outcome differs from the expected one, with numbers if they may be shown; nothing if they are equal."""
+    if "error" in got or "error" in expected:
+        what = f"{got['error']}: {got['text']}" if "error" in got else "a result"
+        right = expected.get("error", "a result")
+        return "" if got.get("error") == expected.get("error") else f"Expected {right}, got {what}"
+    for name, right in expected["arrays"].items():
+        mine, right = got["arrays"][name], np.asarray(right)
+        if mine.shape != right.shape:
+            return f"{name}: expected shape {right.shape}, got {mine.shape}."
+        if not np.allclose(mine, right, **TOLERANCE):
+            strange, sums = np.sum(~np.isfinite(mine)), mine.sum(axis=-1)
+            text = f"{strange} of {mine.size} numbers are NaN or infinite" if strange else ""
+            text = text or f"off by up to {np.abs(mine - right).max():.3g}"
+            text += f"; the rows sum to {sums.min():.3g} … {sums.max():.3g}" if name == "weights" else ""
+            return f"{name}: {text}." + (f"\nExpected\n{right.round(4)}\ngot\n{mine.round(4)}" if show else "")
+    return "An argument was changed in place." if got["changed"] else ""
+
+def judge(function, names, cases, messages, show=True):
+    """Raise an AssertionError that names the likely mistake at the first case in which the function is wrong."""
+    got = [outcome(function, case["arguments"], names) for case in cases]
+    texts = [difference(mine, case["expected"], show) for mine, case in zip(got, cases)]
+    for mine, case, text in zip(got, cases, texts):
+        if text:
+            part = [i for i, name in enumerate(names) if name in case["expected"].get("arrays", names)] + [-1]
+            fits = {name: 0 for name, marks in case["mistakes"].items() if alike(fingerprint(mine), marks, part)}
+            for name in fits:  # of several that fit here, take the mistake that explains most of the other cases
+                same = [alike(fingerprint(g), c["mistakes"].get(name, ())) for g, c in zip(got, cases)]
+                fits[name] = sum(same) + sum(name not in c["mistakes"] and not t for c, t in zip(cases, texts))
+            strange = "error" in case["expected"] or "NaN" in text  # a result without a number to compare
+            otherwise = case["otherwise"] if strange and "error" not in mine else None
+            mistake = max(fits, key=fits.get, default=otherwise)
+            mistake = mistake and mistake.split("/")[0]  # "M10/2" is the second way of making M10
+            error = AssertionError(f"{case['name']}: {text}" + (f"\n{messages[mistake]}" if mistake else ""))
+            error.mistake, error.got, error.case = mistake, mine, case
+            raise error

@@ -1,0 +1,261 @@
+"""The folder of a course, laid out as nbgrader lays it out, and the gradebook in it."""
+
+import csv
+import json
+import os
+import stat
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.api import Comment, Grade, Gradebook, MissingEntry
+from nbgrader.preprocessors import SaveAutoGrades
+from nbgrader.utils import compute_checksum, is_grade, is_locked, is_solution, parse_utc
+
+from autograder.mend import Unreadable
+
+MAX_BYTES = 50 * 2**20  # of a submitted notebook
+
+CONFIG = """from pathlib import Path
+
+c = get_config()
+c.CourseDirectory.root = str(Path(__file__).resolve().parent)
+c.CourseDirectory.course_id = "attention"
+"""
+
+
+@dataclass
+class Result:
+    """What became of one student's submission of one assignment."""
+
+    student: str
+    assignment: str
+    state: str  # graded, graded after mending, crashed, timed out, missing, unreadable; not graded if we failed
+    why: str = ""
+    receipt: list[str] = field(default_factory=list)
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    seed: int | None = None
+    key: str = ""  # of the file, the assignment and the grader
+    recorded: bool = False  # in the gradebook
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether there is a mark; a submission that nobody could read, or that we failed on, has none, not 0."""
+        return bool(self.checks)
+
+
+@dataclass
+class Assignment:
+    """An assignment as the grader needs it: the same cells with hidden tests and as students got them."""
+
+    name: str
+    notebook: str  # the stem of the file
+    instructor: NotebookNode
+    release: NotebookNode
+
+    def graded_cells(self) -> list[NotebookNode]:
+        """Return the cells with points: the test cells and the written questions."""
+        return [cell for cell in self.instructor.cells if is_grade(cell)]
+
+    def gradebook_cells(self) -> list[NotebookNode]:
+        """Return the cells that nbgrader keeps: tests with their hidden part, answers as stubs, all with checksums."""
+        cells = []
+        for full, blank in zip(self.instructor.cells, self.release.cells, strict=True):
+            if "nbgrader" in full.metadata:
+                cell = nbformat.from_dict(full if is_locked(full) else blank)
+                cell.metadata.nbgrader["checksum"] = compute_checksum(cell)
+                cells.append(cell)
+        return cells
+
+
+class Course:
+    """The folder of a course."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+
+    @property
+    def db_url(self) -> str:
+        """The address of nbgrader's gradebook."""
+        return f"sqlite:///{self.root / 'gradebook.db'}"
+
+    def prepare(self, assignment: Assignment) -> None:
+        """Make the folder, nbgrader's configuration and the gradebook's record of the assignment, where they are missing."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        config = self.root / "nbgrader_config.py"
+        if not config.exists():
+            config.write_text(CONFIG, encoding="utf-8")
+        for step, notebook in (("source", assignment.instructor), ("release", assignment.release)):
+            write_atomically(self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n")
+        with self.gradebook() as gradebook:
+            _register(gradebook, assignment)
+            for student in self._roster():
+                names = {key: student[key] for key in ("first_name", "last_name", "email") if student.get(key)}
+                gradebook.update_or_create_student(student["id"], **names)
+
+    def gradebook(self) -> Gradebook:
+        """Open the gradebook. nbgrader calls `alembic` from PATH when it makes one, so the environment's own must be there."""
+        os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        return Gradebook(self.db_url, "attention")
+
+    def _roster(self) -> list[dict[str, str]]:
+        """Read roster.csv, if there is one: a column `id`, and first_name, last_name, email if known."""
+        path = self.root / "roster.csv"
+        if not path.exists():
+            return []
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+        if rows and "id" not in rows[0]:
+            raise ValueError(f"{path} has the columns {', '.join(rows[0])}; it needs a column id")
+        return [{key: (value or "").strip() for key, value in row.items() if key} for row in rows if (row["id"] or "").strip()]
+
+    def students(self) -> list[str]:
+        """Return everybody who is in the roster, in the gradebook, or has a folder in submitted/."""
+        with self.gradebook() as gradebook:
+            names = {student.id for student in gradebook.students}
+        submitted = self.root / "submitted"
+        if submitted.is_dir():
+            names |= {entry.name for entry in os.scandir(submitted) if entry.is_dir(follow_symlinks=False)}
+        return sorted(names)
+
+    def read_submission(self, student: str, assignment: Assignment) -> tuple[bytes, list[str]] | None:
+        """Read what a student handed in, and a receipt of how it was found; None if there is nothing.
+
+        Raises:
+            Unreadable: there is something, but it is no plain file of a bearable size.
+        """
+        folder = self.root / "submitted" / student / assignment.name
+        if not folder.is_dir() or folder.is_symlink():
+            return None
+        entries = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".ipynb"))
+        if not entries:
+            return None
+        wanted, receipt = f"{assignment.notebook}.ipynb", []
+        name = wanted if wanted in entries else max(entries, key=lambda entry: os.lstat(folder / entry).st_mtime)
+        if name != wanted:
+            receipt.append(f"The file was called {name!r}; it was taken as {wanted}.")
+        return _read_plain_file(folder / name), receipt
+
+    def result_path(self, student: str, assignment: str) -> Path:
+        """Return where a result is kept."""
+        return self.root / "results" / assignment / f"{student}.json"
+
+    def load_result(self, student: str, assignment: str) -> Result | None:
+        """Return the kept result of a submission, if there is one."""
+        try:
+            return Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+
+    def load_results(self, assignment: str) -> list[Result]:
+        """Return every kept result of an assignment, by student."""
+        folder = self.root / "results" / assignment
+        students = sorted(path.stem for path in folder.glob("*.json") if not path.name.startswith("."))
+        return [result for student in students if (result := self.load_result(student, assignment)) is not None]
+
+    def save_result(self, result: Result) -> None:
+        """Keep a result."""
+        text = json.dumps(asdict(result), indent=1, ensure_ascii=False)
+        write_atomically(self.result_path(result.student, result.assignment), text + "\n")
+
+    def autograded_path(self, student: str, assignment: Assignment) -> Path:
+        """Return where nbgrader's formgrader looks for an executed submission."""
+        return self.root / "autograded" / student / assignment.name / f"{assignment.notebook}.ipynb"
+
+    def record(self, result: Result, assignment: Assignment) -> None:
+        """Write the marks of a result to the gradebook. Marks that were given by hand stay."""
+        with self.gradebook() as gradebook:
+            gradebook.update_or_create_student(result.student)
+            if result.has_marks:
+                timestamp = self._timestamp(result.student, assignment.name)
+                gradebook.update_or_create_submission(assignment.name, result.student, **({"timestamp": timestamp} if timestamp else {}))
+        if result.has_marks:
+            notebook = nbformat.read(self.autograded_path(result.student, assignment), as_version=4)
+            resources = {"notebook": assignment.notebook, "assignment": assignment.name}
+            SaveAutoGrades().preprocess(notebook, {"nbgrader": resources | {"student": result.student, "db_url": self.db_url}})
+        result.recorded = True
+        self.save_result(result)
+
+    def _timestamp(self, student: str, assignment: str) -> str | None:
+        """Return when the submission came, as nbgrader's timestamp.txt says; a text that is no time is passed over."""
+        path = self.root / "submitted" / student / assignment / "timestamp.txt"
+        try:
+            text = _read_plain_file(path)[:100].decode("utf-8").strip()
+            parse_utc(text)
+        except Exception:  # whatever dateutil makes of a student's text
+            return None
+        return text
+
+    def scores(self, assignment: Assignment) -> dict[str, dict[str, Grade]]:
+        """Return every grade of an assignment by student and cell, as (score, needs a person) pairs."""
+        found: dict[str, dict[str, Any]] = {}
+        with self.gradebook() as gradebook:
+            for submission in gradebook.assignment_submissions(assignment.name):
+                for notebook in submission.notebooks:
+                    found[submission.student.id] = {
+                        grade.name: (grade.score, bool(grade.needs_manual_grade)) for grade in notebook.grades
+                    }
+        return found
+
+
+def _register(gradebook: Gradebook, assignment: Assignment) -> None:
+    """Write the assignment's cells to the gradebook; submissions that are there already get rows for new cells."""
+    name, stem = assignment.name, assignment.notebook
+    gradebook.update_or_create_assignment(name)
+    try:
+        notebook = gradebook.find_notebook(stem, name)
+    except MissingEntry:
+        notebook = gradebook.add_notebook(stem, name, kernelspec=json.dumps(assignment.instructor.metadata.kernelspec))
+    for cell in assignment.gradebook_cells():
+        info = cell.metadata.nbgrader
+        if is_grade(cell):
+            gradebook.update_or_create_grade_cell(
+                info.grade_id, stem, name, max_score=float(info.points), cell_type=cell.cell_type
+            )
+        if is_solution(cell):
+            gradebook.update_or_create_solution_cell(info.grade_id, stem, name)
+        gradebook.update_or_create_source_cell(
+            info.grade_id, stem, name, source=cell.source, cell_type=cell.cell_type, locked=is_locked(cell), checksum=info.checksum
+        )
+    current = {cell.metadata.nbgrader.grade_id for cell in assignment.gradebook_cells() if is_grade(cell)}
+    for cell in list(notebook.grade_cells):
+        if cell.name not in current:
+            gradebook.db.delete(cell)
+    for submitted in notebook.submissions:
+        graded = {grade.cell_id for grade in submitted.grades}
+        commented = {comment.cell_id for comment in submitted.comments}
+        for cell in notebook.grade_cells:
+            if cell.id not in graded and cell.name in current:
+                gradebook.db.add(Grade(cell_id=cell.id, notebook=submitted))
+        for cell in notebook.solution_cells:
+            if cell.id not in commented:
+                gradebook.db.add(Comment(cell_id=cell.id, notebook=submitted))
+    gradebook.db.commit()
+
+
+def _read_plain_file(path: Path) -> bytes:
+    """Read a file that a stranger named: no link, device or pipe, and not endless."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise Unreadable(f"{path.name} cannot be opened: {error.strerror}") from None
+    with open(descriptor, "rb") as file:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            raise Unreadable(f"{path.name} is not a plain file")
+        if info.st_size > MAX_BYTES:
+            raise Unreadable(f"{path.name} has {info.st_size / 2**20:.0f} MiB; at most {MAX_BYTES / 2**20:.0f} are read")
+        return file.read(MAX_BYTES)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that a kill at any moment leaves the old one or the new one, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,161 @@
+"""What an exercise is to the grader: an oracle, stages of cases with points, mutants and correct answers.
+
+The oracle is independent of the answer in `solutions/` (PyTorch's own layers). A mutant is the answer with one step
+replaced; two mutants of different steps make a pair, so that two mistakes at once are named too.
+"""
+
+import os
+import secrets
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from autograder import catalogue
+from autograder.compare import difference, fingerprint, judge, outcome
+
+Function = Callable[..., Any]
+
+
+def run_seed() -> int:
+    """Return the seed of this grading run: that of AUTOGRADER_SEED, which `autograder grade` sets, or a new one."""
+    return int(os.environ.setdefault("AUTOGRADER_SEED", str(secrets.randbits(31))))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call that a function is judged by."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    otherwise: str | None = None  # the mistake to name if it fits no mutant, and is NaN, or an error was due and none came
+    only: tuple[str, ...] = ()  # the results to compare, if not all: partial credit
+
+
+class Mutant:
+    """A known mistake as code: the steps of the answer that it replaces."""
+
+    def __init__(self, mistake: str, **steps: Any) -> None:
+        self.mistake, self.steps = mistake, steps
+
+
+@dataclass(frozen=True, eq=False)
+class Exercise:
+    """One function that a student writes, and all that the grader knows about it."""
+
+    name: str
+    names: tuple[str, ...]  # what the function returns, in order
+    oracle: Function
+    build: Callable[..., Function]  # steps -> function; without steps a correct one
+    mutants: tuple[Mutant, ...]
+    stages: dict[str, Callable[[np.random.Generator], list[Case]]]  # one hidden check, one point, each
+    visible: Callable[[np.random.Generator], list[Case]]
+    correct: dict[str, Function] = field(default_factory=dict)  # right answers, written differently
+    uses: dict[str, Function] = field(default_factory=dict)  # earlier exercises that an answer may call, and their oracles
+
+    def mistakes(self) -> dict[str, Function]:
+        """Return the mutants as functions by mistake; a second way of making one mistake is called "M10/2"."""
+        functions: dict[str, Function] = {}
+        for mutant in self.mutants:
+            ways = sum(name.split("/")[0] == mutant.mistake for name in functions)
+            functions[f"{mutant.mistake}/{ways + 1}" if ways else mutant.mistake] = self.build(**mutant.steps)
+        return functions
+
+    def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
+        """Return the cases as `judge` reads them: with the expected outcome and the outcome of every known mistake."""
+        mistakes = self.mistakes()
+        prepared = []
+        for case in cases:
+            right = outcome(self.oracle, case.arguments, self.names)
+            wrong = {name: outcome(function, case.arguments, self.names) for name, function in mistakes.items()}
+            expected = right | {"arrays": {name: right["arrays"][name] for name in case.only}} if case.only else right
+            prepared.append(
+                {
+                    "name": f"{self.name}, {case.name}",
+                    "arguments": case.arguments,
+                    "expected": expected,
+                    "mistakes": {
+                        name: fingerprint(got)
+                        for name, got in wrong.items()
+                        if "error" not in got and difference(got, right, show=False)
+                    },
+                    "otherwise": case.otherwise,
+                }
+            )
+        return prepared
+
+    def judge_stage(self, stage: str, function: Function, seed: int) -> None:
+        """Judge a function by one hidden stage, on inputs drawn from the seed.
+
+        An exercise that uses earlier ones is judged with the correct ones in their place, so that a mistake made there
+        is not paid for here; and, if that fails, with the student's own, which may take other arguments.
+
+        Raises:
+            AssertionError: the function is wrong; its attribute `mistake` holds the name of the known mistake,
+                of two at once ("M3+M4"), or None.
+        """
+        cases = _prepared(self, stage, seed)
+        try:
+            with replaced(function, self.uses):
+                judge(function, self.names, cases, catalogue.MESSAGES, show=False)
+        except AssertionError as error:
+            if error.mistake is None and (pair := self._pair(error.case, error.got)):
+                error.mistake = "+".join(pair)
+                error.args = ("\n".join([str(error), *(catalogue.MESSAGES[name] for name in pair)]),)
+            if not self.uses:
+                raise
+            try:
+                judge(function, self.names, cases, catalogue.MESSAGES, show=False)
+            except AssertionError:
+                raise error from None
+
+    def _pair(self, case: dict[str, Any], got: dict[str, Any]) -> list[str] | None:
+        """Return the two mistakes that together give what was got in a case, if any do; each shows there alone too."""
+        if "error" in got:
+            return None
+
+        def differs(steps: dict[str, Any], expected: dict[str, Any]) -> bool:
+            wrong = outcome(self.build(**steps), case["arguments"], self.names)
+            return bool(difference(_only(wrong, case["expected"]), expected, show=False))
+
+        visible = [mutant for mutant in self.mutants if differs(mutant.steps, case["expected"])]
+        got = _only(got, case["expected"])
+        for one, other in combinations(visible, 2):
+            if one.mistake != other.mistake and not one.steps.keys() & other.steps.keys():
+                if not differs(one.steps | other.steps, got):
+                    return sorted((one.mistake, other.mistake), key=lambda name: int(name[1:]))
+        return None
+
+
+def _only(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
+    """Keep the arrays that the expected outcome has too."""
+    if "error" in got or "error" in expected:
+        return got
+    return got | {"arrays": {name: got["arrays"][name] for name in expected["arrays"]}}
+
+
+@lru_cache(maxsize=None)
+def _prepared(exercise: Exercise, stage: str, seed: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng([seed, zlib.crc32(f"{exercise.name}/{stage}".encode())])
+    return exercise.prepare(exercise.stages[stage](rng))
+
+
+@contextmanager
+def replaced(function: Function, correct: dict[str, Function]) -> Iterator[None]:
+    """Let the module or notebook in which the function stands use other functions of these names for a while."""
+    if hasattr(function, "replaced"):  # a proxy of a function in the student's kernel
+        with function.replaced(correct):
+            yield
+        return
+    namespace = getattr(function, "__globals__", {})
+    before = {name: namespace[name] for name in correct if name in namespace}
+    namespace.update({name: correct[name] for name in before})
+    try:
+        yield
+    finally:
+        namespace.update(before)

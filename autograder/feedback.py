@@ -1,0 +1,106 @@
+"""What a student gets back: the executed notebook with marks, and in words what was wrong. Rendered by nbgrader."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import nbgrader
+from nbconvert.exporters import HTMLExporter
+from nbformat import NotebookNode
+from nbgrader.converters import GenerateFeedback
+from nbgrader.preprocessors import GetGrades
+from nbgrader.utils import is_grade, is_locked, is_solution
+from traitlets.config import Config
+
+from autograder import catalogue
+from autograder.course import Assignment, Course, Result, write_atomically
+
+HIDDEN = "# This test is hidden. Points and diagnosis stand below."
+TEMPLATES = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader" / "templates"
+
+
+def summary(result: Result, scores: dict[str, tuple[float, bool]], assignment: Assignment) -> str:
+    """Return the first cell of the feedback, as Markdown: state, points, named mistakes, what was mended."""
+    lines = [f"# Feedback on {assignment.name}", "", f"**State:** {result.state}. {result.why}".strip(), ""]
+    lines += ["| part | points | of | what was seen |", "| --- | --- | --- | --- |"]
+    checks = {check["name"]: check for check in result.checks}
+    for cell in assignment.graded_cells():
+        name = cell.metadata.nbgrader.grade_id
+        score, waits = scores.get(name, (0.0, True))
+        check = checks.get(name, {})
+        seen = "right" if check.get("passed") else _diagnosis(check) if check else "waits for a person" if waits else "read by a person"
+        lines.append(f"| {name.replace('_', ' ')} | {score:g} | {cell.metadata.nbgrader.points:g} | {seen} |")
+    if result.receipt:
+        lines += ["", "**What was mended in your file before it was graded** (the file itself was not touched):", ""]
+        lines += [f"- {_plain(entry)}" for entry in result.receipt[:50]]
+    return "\n".join(lines)
+
+
+def _diagnosis(check: dict) -> str:
+    names = (check["mistake"] or "").split("+") if check["mistake"] else []
+    if names:
+        return "; ".join(f"**{name}**: {catalogue.TITLES[name]}" for name in names)
+    return _plain(check["message"].splitlines()[0] if check["message"] else "wrong")[:300]
+
+
+def _plain(text: str) -> str:
+    """Take what Markdown or HTML would read as its own out of a text that a student may have written."""
+    return "".join("\\" + char if char in "\\`*_[]()#|!~$" else {"<": "&lt;", ">": "&gt;", "\n": " "}.get(char, char) for char in text)
+
+
+def for_the_student(notebook: NotebookNode, top: str, release: NotebookNode) -> NotebookNode:
+    """Put the summary on top and the released text in place of the hidden tests."""
+    shown = nbformat.from_dict(notebook)
+    blanks = {cell.metadata.nbgrader.grade_id: cell for cell in release.cells if "nbgrader" in cell.metadata}
+    for cell in shown.cells:
+        if "nbgrader" in cell.metadata and is_locked(cell):
+            name = cell.metadata.nbgrader.grade_id
+            cell.source = blanks[name].source
+            if is_grade(cell) and not is_solution(cell) and not cell.source.strip():
+                cell.source = HIDDEN
+            if name == "setup":
+                cell.source = "# The set-up cell, as released."
+    shown.cells.insert(0, nbformat.v4.new_markdown_cell(top, id="feedback"))
+    return shown
+
+
+def write_feedback(
+    course: Course, assignment: Assignment, results: list[Result], progress: Callable[[str, int, int], None] = lambda *_: None
+) -> list[Path]:
+    """Write a page for every submission that has marks; one whose marks did not change is left as it is.
+
+    Returns:
+        The pages, feedback/STUDENT/ASSIGNMENT/NOTEBOOK.html.
+    """
+    scores = course.scores(assignment)
+    marked = [result for result in results if result.has_marks]
+    pages = []
+    for done, result in enumerate(marked, 1):
+        text = course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
+        top = summary(result, scores.get(result.student, {}), assignment)
+        page = course.root / "feedback" / result.student / assignment.name / f"{assignment.notebook}.html"
+        stamp = hashlib.sha256((text + top + _comments(course, assignment, result)).encode()).hexdigest()
+        if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
+            html = _render(for_the_student(nbformat.reads(text, 4), top, assignment.release), course, assignment, result)
+            write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
+        pages.append(page)
+        progress("feedback", done, len(marked))
+    return pages
+
+
+def _comments(course: Course, assignment: Assignment, result: Result) -> str:
+    with course.gradebook() as gradebook:
+        notebook = gradebook.find_submission_notebook(assignment.notebook, assignment.name, result.student)
+        return "\n".join(f"{comment.name}: {comment.comment}" for comment in notebook.comments)
+
+
+def _render(notebook: NotebookNode, course: Course, assignment: Assignment, result: Result) -> str:
+    config = Config()
+    config.HTMLExporter.preprocessors = [GetGrades]
+    config.HTMLExporter.sanitize_html = True  # no script, form or frame that a student wrote
+    converter = GenerateFeedback(coursedir=None, config=config)
+    exporter = HTMLExporter(config=converter.config, template_name="feedback", extra_template_basedirs=[str(TEMPLATES)])
+    resources = {"notebook": assignment.notebook, "assignment": assignment.name, "student": result.student, "db_url": course.db_url}
+    html, _ = exporter.from_notebook_node(notebook, {"nbgrader": resources})
+    return html

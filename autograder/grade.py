@@ -1,0 +1,221 @@
+"""Grade what was handed in: prove the installation, execute in parallel, record one by one."""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import secrets
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder.boundary.sandbox import Limits, SandboxError, check_sandbox
+from autograder.build import ROOT, build_assignments
+from autograder.course import Assignment, Course, Result, write_atomically
+from autograder.execute import GraderError, execute
+from autograder.mend import Unreadable, mend
+
+Progress = Callable[[str, int, int], None]  # what was done, how many, of how many
+
+
+class InstallationError(RuntimeError):
+    """The grader itself does not work, so that no mark may be given."""
+
+
+def load_assignment(name: str, root: Path = ROOT) -> Assignment:
+    """Build an assignment from its sources.
+
+    Raises:
+        ValueError: there is no such assignment.
+    """
+    instructor, release = build_assignments(root)
+    for path, text in instructor.items():
+        if path.parent.name == name:
+            return Assignment(name, path.stem, nbformat.reads(text, 4), nbformat.reads(release[path], 4))
+    known = ", ".join(sorted(path.parent.name for path in instructor))
+    raise ValueError(f"there is no assignment {name!r}; there is: {known}")
+
+
+def grade_one(data: bytes, instructor: str, release: str, seed: int, limits: Limits, sandboxed: bool) -> dict[str, Any]:
+    """Mend and execute one submission. A function of its arguments alone, so that it may run anywhere.
+
+    Returns:
+        The fields of a Result, and the executed notebook as text.
+    """
+    try:
+        mended = mend(data, nbformat.reads(instructor, 4), nbformat.reads(release, 4))
+    except Unreadable as error:
+        return {"state": "unreadable", "why": str(error)}
+    try:
+        done = execute(mended.notebook, seed, limits, sandboxed)
+    except (GraderError, SandboxError) as error:
+        return {"state": "not graded", "why": f"The grader failed, not the submission: {error}", "receipt": mended.receipt}
+    state = "graded after mending" if done.state == "graded" and mended.receipt else done.state
+    checks = [asdict(check) for check in done.checks]
+    notebook = nbformat.writes(done.notebook) + "\n"
+    return {"state": state, "why": done.why, "receipt": mended.receipt, "checks": checks, "seed": seed, "notebook": notebook}
+
+
+def grade(
+    course: Course,
+    assignment: Assignment,
+    *,
+    seed: int | None = None,
+    regrade: bool = False,
+    workers: int | None = None,
+    limits: Limits = Limits(),
+    sandboxed: bool = True,
+    progress: Progress = lambda what, done, total: None,
+) -> list[Result]:
+    """Grade every submission of an assignment that is new or changed, and record the marks.
+
+    Args:
+        course: Where the submissions lie and the marks go.
+        assignment: What was asked for.
+        seed: From which hidden checks draw their inputs; by default that of the run that this one continues, or a new one.
+        regrade: Grade again what has a result already.
+        workers: How many submissions at once; by default one for each processor.
+        limits: What a submission may use.
+        sandboxed: False only where the instructor asked for it.
+        progress: Called as the work goes on.
+
+    Returns:
+        A result for everybody in the roster, the gradebook or submitted/.
+
+    Raises:
+        SandboxError: bubblewrap is not there or does not work.
+        InstallationError: the answers do not get all points, or the unsolved notebook gets some.
+    """
+    if sandboxed:
+        check_sandbox()
+    course.prepare(assignment)
+    seed = _seed_of_run(course, assignment, seed, regrade)
+    texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
+    grader_key = _grader_key(texts[0], sandboxed)
+    results: list[Result] = []
+    waiting: dict[str, tuple[bytes, list[str], str]] = {}
+    for student in course.students():
+        try:
+            found = course.read_submission(student, assignment)
+        except Unreadable as error:
+            results.append(Result(student, assignment.name, "unreadable", str(error)))
+            continue
+        if found is None:
+            results.append(Result(student, assignment.name, "missing", "No notebook was handed in."))
+            continue
+        key = hashlib.sha256(grader_key.encode() + found[0]).hexdigest()
+        kept = course.load_result(student, assignment.name)
+        if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
+            results.append(kept)
+        else:
+            waiting[student] = (*found, key)
+    for result in results:
+        if not result.recorded:
+            course.record(result, assignment)
+    if waiting:
+        workers = workers or os.cpu_count() or 1
+        _prove_installation(course, assignment, texts, seed, limits, sandboxed, grader_key, workers, progress)
+        jobs = {student: (data, *texts, seed, limits, sandboxed) for student, (data, _, _) in waiting.items()}
+        for done, (student, fields) in enumerate(_run_all(jobs, workers), 1):
+            _, receipt, key = waiting[student]
+            notebook = fields.pop("notebook", None)
+            fields["receipt"] = receipt + fields.get("receipt", [])
+            if receipt and fields["state"] == "graded":
+                fields["state"] = "graded after mending"
+            result = Result(student, assignment.name, key=key, **fields)
+            if notebook:
+                write_atomically(course.autograded_path(student, assignment), notebook)
+            course.save_result(result)
+            course.record(result, assignment)
+            results.append(result)
+            progress("submissions", done, len(jobs))
+    return sorted(results, key=lambda result: result.student)
+
+
+def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regrade: bool) -> int:
+    """Return the seed of the run that this one continues; write down a new one where a new run begins."""
+    path = course.root / "results" / assignment.name / ".run.json"
+    if seed is None and not regrade and path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))["seed"]
+    seed = secrets.randbits(31) if seed is None else seed
+    write_atomically(path, json.dumps({"seed": seed}) + "\n")
+    return seed
+
+
+def _grader_key(instructor: str, sandboxed: bool) -> str:
+    """Return what a mark depends on besides the submission: assignment, checks, grader, libraries."""
+    digest = hashlib.sha256(f"{instructor} {sandboxed}".encode())
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        if path.name not in ("cli.py", "report.py", "feedback.py", "colab.py"):
+            digest.update(path.read_bytes())
+    for package in ("numpy", "torch", "scipy", "ipykernel"):
+        digest.update(f"{package} {version(package)}".encode())
+    return digest.hexdigest()
+
+
+def _prove_installation(
+    course: Course,
+    assignment: Assignment,
+    texts: tuple[str, str],
+    seed: int,
+    limits: Limits,
+    sandboxed: bool,
+    key: str,
+    workers: int,
+    progress: Progress,
+) -> None:
+    """See that the answers get every point and the unsolved notebook none; remember it for this key and seed."""
+    path = course.root / "results" / assignment.name / ".proof.json"
+    proof = json.dumps({"key": key, "seed": seed}) + "\n"
+    if path.exists() and path.read_text(encoding="utf-8") == proof:
+        return
+    progress("proof", 0, 2)
+    jobs = {
+        name: (text.encode(), *texts, seed, limits, sandboxed) for name, text in zip(("answers", "unsolved notebook"), texts)
+    }
+    wrong = []
+    for done, (name, fields) in enumerate(_run_all(jobs, workers), 1):
+        progress("proof", done, 2)
+        checks = fields.get("checks", [])
+        bad = [check for check in checks if check["passed"] != (name == "answers")]
+        if fields["state"] not in ("graded", "graded after mending") or not checks or bad:
+            reasons = [f"{check['name']}: {check['message'] or 'passed'}" for check in bad] or [fields.get("why", "")]
+            wrong.append(f"The {name} of {assignment.name}: {fields['state']}. " + "\n  ".join(reasons[:5]))
+    if wrong:
+        raise InstallationError(
+            "No mark was given, because the grader does not work here: the answers must get every point and the "
+            "unsolved notebook none.\n" + "\n".join(wrong) + '\nIs the environment complete ("make setup")?'
+        )
+    write_atomically(path, proof)
+
+
+def _run_all(jobs: dict[str, tuple[Any, ...]], workers: int) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Run the jobs in processes; a process that is killed costs a second try alone, and never another's result."""
+    left, alone = dict(jobs), False
+    while left:
+        with _pool(1 if alone else min(workers, len(left))) as pool:
+            batch = dict(list(left.items())[:1]) if alone else left
+            futures = {pool.submit(grade_one, *arguments): name for name, arguments in batch.items()}
+            for future in as_completed(futures):
+                name = futures[future]
+                try:
+                    fields = future.result()
+                except BrokenProcessPool:
+                    if not alone:
+                        continue
+                    fields = {"state": "not graded", "why": "The grader's process was killed twice on this submission."}
+                except Exception as error:
+                    fields = {"state": "not graded", "why": f"The grader failed, not the submission: {error!r}"}
+                del left[name]
+                yield name, fields
+        alone = True
+
+
+def _pool(workers: int) -> Executor:
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("forkserver"))

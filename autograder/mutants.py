@@ -1,0 +1,106 @@
+"""The kill matrix: which check catches which known mistake and names it, and that every correct answer passes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from autograder import catalogue
+from autograder.build import exercises_of
+from autograder.compare import judge
+from autograder.exercise import Exercise, Function
+
+
+@dataclass
+class Verdict:
+    """What the checks say of one function."""
+
+    exercise: str
+    name: str  # of the mistake ("M10/2") or of the correct answer ("einsum")
+    failed: dict[str, str | None] = field(default_factory=dict)  # check -> the mistake that it names
+    visible: str | None = None  # the mistake that the visible test names, "" if it passes
+
+    @property
+    def killed(self) -> bool:
+        """Whether a hidden check fails."""
+        return bool(self.failed)
+
+    @property
+    def named(self) -> bool:
+        """Whether the checks that fail name this mistake and no other."""
+        names = {name for name in self.failed.values() if name}
+        return names == {self.name.split("/")[0]}
+
+
+@dataclass
+class Matrix:
+    """The kill matrix of an assignment."""
+
+    assignment: str
+    seed: int
+    mutants: list[Verdict]
+    correct: list[Verdict]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every mutant is killed and named, and every correct answer passes."""
+        return all(v.killed and v.named for v in self.mutants) and not any(v.killed or v.visible != "" for v in self.correct)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the matrix as plain values, for --json."""
+        return {
+            "assignment": self.assignment,
+            "seed": self.seed,
+            "killed": sum(v.killed for v in self.mutants),
+            "named": sum(v.named for v in self.mutants),
+            "mutants": [
+                {
+                    "exercise": v.exercise,
+                    "mutant": v.name,
+                    "mistake": v.name.split("/")[0],
+                    "title": catalogue.TITLES[v.name.split("/")[0]],
+                    "killed": v.killed,
+                    "named": v.named,
+                    "failed": v.failed,
+                    "visible": v.visible,
+                }
+                for v in self.mutants
+            ],
+            "correct": [
+                {"exercise": v.exercise, "answer": v.name, "passes": not v.killed and v.visible == "", "failed": v.failed}
+                for v in self.correct
+            ],
+        }
+
+
+def kill_matrix(assignment: str, stem: str, seed: int, progress: Callable[[str, int, int], None] = lambda *_: None) -> Matrix:
+    """Judge every mutant and every correct answer of an assignment by all of its checks.
+
+    Args:
+        assignment: Its name, "1_attention".
+        stem: The name of its module of checks, "attention".
+        seed: From which the hidden checks draw their inputs.
+        progress: Called as the work goes on.
+    """
+    matrix = Matrix(assignment, seed, [], [])
+    exercises = exercises_of(stem).values()
+    functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]
+    functions += [(e, matrix.correct, name, function) for e in exercises for name, function in e.correct.items()]
+    for done, (exercise, verdicts, name, function) in enumerate(functions, 1):
+        verdicts.append(_verdict(exercise, name, function, seed))
+        progress("functions", done, len(functions))
+    return matrix
+
+
+def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Verdict:
+    verdict = Verdict(exercise.name, name)
+    for stage in exercise.stages:
+        try:
+            exercise.judge_stage(stage, function, seed)
+        except AssertionError as error:
+            verdict.failed[stage] = error.mistake
+    try:
+        judge(function, exercise.names, exercise.prepare(exercise.visible(None)), catalogue.MESSAGES)
+        verdict.visible = ""
+    except AssertionError as error:
+        verdict.visible = error.mistake
+    return verdict

@@ -1,0 +1,118 @@
+"""What this book needs beyond Jupyter Book: folded solutions, links to the repository and to Colab, no other host.
+
+    ```{solution} attention.softmax     the source of a function of solutions/attention.py, folded away
+    ```
+    {colab}`book/softmax.ipynb`         a link that opens a notebook of the repository on Colab
+    {repo}`the README <README.md>`      a link to a file of the repository, or to the repository itself with <.>
+
+Where there is no folder `solutions/` (the student edition), a solution leaves nothing behind.
+"""
+
+import ast
+import re
+from importlib import metadata
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util import logging
+from sphinx.util.docutils import ReferenceRole, SphinxDirective
+from sphinx.util.fileutil import copy_asset
+
+MATHJAX = "sphinx-mathjax-offline"  # a package; its files are used, its own extension copies 24 MB of them
+MATHJAX_PARTS = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
+FORMULA_AND_STOP = re.compile(r'(<span class="math [^>]*>[^<]*</span>)([.,;:?!)\]]+)')
+
+logger = logging.getLogger(__name__)
+
+
+class Solution(SphinxDirective):
+    """Show one function of `solutions/` in a folded box."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        module, _, name = self.arguments[0].rpartition(".")
+        path = Path(self.env.srcdir, "solutions", f"{module}.py")
+        if not path.parent.is_dir():
+            return []
+        self.env.note_dependency(str(path))
+        source = path.read_text(encoding="utf-8")
+        defined = {getattr(node, "name", None): node for node in ast.parse(source).body}
+        if name not in defined:
+            raise self.error(f"{path} defines no {name!r}")
+        code = ast.get_source_segment(source, defined[name])
+        text = f"::::{{dropdown}} Solution: {name}\n````python\n{code}\n````\n::::"
+        parent = nodes.Element()
+        self.state.nested_parse(StringList(text.splitlines(), str(path)), self.content_offset, parent)
+        return parent.children
+
+
+class RepositoryLink(ReferenceRole):
+    """Link to a file of the repository that `_config.yml` names: on its host, or opened on Colab."""
+
+    def __init__(self, on_colab: bool):
+        super().__init__()
+        self.on_colab = on_colab
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        options = self.config.html_theme_options
+        if not Path(self.env.srcdir, self.target).exists():
+            logger.warning("no file %r in the repository to link to", self.target, location=self.get_location())
+        place = f"/blob/{options['repository_branch']}/{self.target}" if self.target != "." else ""
+        url = options["repository_url"].rstrip("/") + place
+        if self.on_colab:
+            url = url.replace("https://github.com", f"{options['launch_buttons']['colab_url']}/github")
+        title = self.title if self.has_explicit_title else ("Open in Colab" if self.on_colab else self.target)
+        return [nodes.reference(self.rawtext, title, refuri=url, classes=["colab-link"] * self.on_colab)], []
+
+
+def leave_out_thebe(app: Sphinx, config: object) -> None:
+    """Take out what Jupyter Book loads on every page for running cells in the page, which this book does not do."""
+    for listeners in app.events.listeners.values():
+        listeners[:] = [listener for listener in listeners if listener.handler.__module__ != "sphinx_thebe"]
+    app.registry.css_files[:] = [entry for entry in app.registry.css_files if entry[0] != "sphinx-thebe.css"]
+
+
+def prepare(app: Sphinx) -> None:
+    """Let the pages load MathJax from their own folder, so that equations render without a network.
+
+    The folder is made here: after a build that fails early the theme copies its logo into it, and where there is no
+    folder the logo becomes a file of that name, which breaks every later build.
+    """
+    app.config.mathjax_path = "mathjax/tex-chtml.js"
+    Path(app.outdir, "_static").mkdir(parents=True, exist_ok=True)
+
+
+def copy_mathjax(app: Sphinx, problem: Exception | None) -> None:
+    """Copy MathJax and its fonts out of the installed package into the built book."""
+    if problem is not None or app.builder.format != "html":
+        return
+    try:
+        package = Path(str(metadata.distribution(MATHJAX).locate_file(MATHJAX)))
+    except metadata.PackageNotFoundError as missing:
+        raise ExtensionError(f'{MATHJAX} is not installed: run "make setup"') from missing
+    for part in MATHJAX_PARTS:
+        source, target = package / "static" / "mathjax" / part, Path(app.outdir, "_static", "mathjax", part)
+        copy_asset(str(source), str(target if source.is_dir() else target.parent))
+
+
+def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Mend two things in the HTML: a list without list items (axe calls it critical), a full stop alone on a line."""
+    if "body" in context:
+        body = context["body"].replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+        context["body"] = FORMULA_AND_STOP.sub(r'<span class="unbroken">\1\2</span>', body)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register what this extension adds."""
+    app.add_directive("solution", Solution)
+    app.add_role("colab", RepositoryLink(on_colab=True))
+    app.add_role("repo", RepositoryLink(on_colab=False))
+    app.connect("config-inited", leave_out_thebe, priority=1000)
+    app.connect("builder-inited", prepare)
+    app.connect("html-page-context", mend_page)
+    app.connect("build-finished", copy_mathjax)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,286 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercise 1: attention in NumPy
+#
+# You build attention from the softmax up, and then its gradient, in four functions. None of them needs more than ten
+# lines; each has mistakes that keep every shape and go unnoticed in training, and the tests below tell you which one
+# you made. The chapters [Softmax](book/softmax.md), [Attention](book/attention.md) and
+# [The gradient of attention](book/attention_gradient.md) hold all that you need.
+#
+# | exercise | points | minutes | difficulty |
+# | --- | --- | --- | --- |
+# | 1 `softmax` | 3 | 15 | easy |
+# | 2 `attention` | 4 | 20 | medium |
+# | 3 `self_attention` | 3 | 10 | easy |
+# | 4 `attention_backward` | 5 | 30 | hard |
+# | 5 written questions | 5 | 15 | medium |
+#
+# **How to work.** Run the cells from top to bottom. Write your code in place of `raise NotImplementedError()`. The test
+# cell after it compares your function with results that were computed in advance and names the likely mistake. The
+# points are given after you hand in, by the same kind of test on other inputs.
+#
+# **Rules.** Keep the names and arguments of the functions. Do not delete cells; you may add cells of your own. Your
+# functions return NumPy arrays. Nothing here needs a GPU. Before you hand in, choose *Runtime → Restart session and run
+# all* and look whether every test cell is content.
+
+# %% setup="attention"
+
+# %% [markdown]
+# ## 1 Softmax
+#
+# The softmax of the numbers $s_1, \dots, s_n$ is $p_i = e^{s_i} / \sum_j e^{s_j}$. An array has many rows of numbers, so
+# the function is told along which axis to work. Scores may be far from 0 and far from each other.
+#
+# <details><summary>Hint</summary>
+#
+# What happens to $p$ when the same number is added to every score of a row? Which number would make every exponential
+# at most 1? A reduction with `keepdims=True` gives a result that broadcasts against the array that it came from.
+#
+# </details>
+
+# %% exercise="softmax"
+
+# %% visible="softmax"
+judge(softmax, **TESTS["softmax"])
+print("softmax passes the visible tests.")
+
+# %% grade="softmax_values" points=1
+# 1 point, judged after you hand in: the weights along the last axis, for arrays of one, two and three axes.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("softmax", "values", softmax)
+### END HIDDEN TESTS
+
+# %% grade="softmax_axis" points=1
+# 1 point, judged after you hand in: the weights along any other axis.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("softmax", "axis", softmax)
+### END HIDDEN TESTS
+
+# %% grade="softmax_extreme" points=1
+# 1 point, judged after you hand in: scores in the thousands, and rows far from each other.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("softmax", "extreme", softmax)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 2 Attention
+#
+# Each query asks all the keys; the softmax turns the answers into weights; the weights mix the values. The scores are
+# divided by $\sqrt d$, where $d$ is the width of one query. A mask says where a query may look. There may be any number
+# of axes in front of the last two: a batch of images, a batch of heads, or none.
+#
+# <details><summary>Hint</summary>
+#
+# `np.swapaxes(keys, -1, -2)` transposes the last two axes and leaves the others alone; `@` multiplies the last two axes
+# and broadcasts the others. A key that must not be seen has the score $-\infty$, since $e^{-\infty} = 0$. What are the
+# weights of a row in which every score is $-\infty$? The specification says what to do then.
+#
+# </details>
+
+# %% exercise="attention"
+
+# %% visible="attention"
+judge(attention, **TESTS["attention"])
+print("attention passes the visible tests.")
+
+# %% grade="attention_weights" points=1
+# 1 point, judged after you hand in: the weights.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("attention", "weights", attention)
+### END HIDDEN TESTS
+
+# %% grade="attention_output" points=1
+# 1 point, judged after you hand in: the mixed values, with sizes that all differ.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("attention", "output", attention)
+### END HIDDEN TESTS
+
+# %% grade="attention_axes" points=1
+# 1 point, judged after you hand in: leading axes, and scores far from each other.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("attention", "axes", attention)
+### END HIDDEN TESTS
+
+# %% grade="attention_mask" points=1
+# 1 point, judged after you hand in: masks of every shape that broadcasts, and the two errors of the specification.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("attention", "mask", attention)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 3 Self-attention
+#
+# Queries, keys and values are three projections of the same tokens. You may use your `attention`; if that has a mistake,
+# you do not pay for it twice.
+#
+# <details><summary>Hint</summary>
+#
+# Which width goes under the square root: that of a token, or that of a query?
+#
+# </details>
+
+# %% exercise="self_attention"
+
+# %% visible="self_attention"
+judge(self_attention, **TESTS["self_attention"])
+print("self_attention passes the visible tests.")
+
+# %% grade="self_attention_values" points=1
+# 1 point, judged after you hand in: output and weights of one sequence.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("self_attention", "values", self_attention)
+### END HIDDEN TESTS
+
+# %% grade="self_attention_axes" points=1
+# 1 point, judged after you hand in: leading axes, and scores far from each other.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("self_attention", "axes", self_attention)
+### END HIDDEN TESTS
+
+# %% grade="self_attention_mask" points=1
+# 1 point, judged after you hand in: masks.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("self_attention", "mask", self_attention)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### A map to look at
+#
+# Six words, each described by five yes-or-no features, and projections chosen by hand: an article looks for a noun, a
+# verb for something animate. Run the cell when `self_attention` works; the written questions ask about the picture.
+
+# %%
+import matplotlib.pyplot as plt
+
+words = ["the", "cat", "sat", "on", "the", "mat"]
+features = ["article", "noun", "verb", "preposition", "animate"]
+tokens = np.array(
+    [[1, 0, 0, 0, 0], [0, 1, 0, 0, 1], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0]], dtype=float
+)  # (N, D)
+looks_for = 4.0 * np.array([[1, 0], [0, 0], [0, 1], [1, 0], [0, 0]])  # (D, d): nouns, animate things
+offers = np.array([[0, 0], [1, 0], [0, 0], [0, 0], [0, 1]])  # (D, d)
+
+
+def plot_map(weights, words):
+    """Draw a row for each query and a column for each key."""
+    figure, axes = plt.subplots(figsize=(4.5, 4))
+    image = axes.imshow(weights, cmap="viridis", vmin=0, vmax=1)
+    axes.set_xticks(range(len(words)), words)
+    axes.set_yticks(range(len(words)), words)
+    axes.set(xlabel="key: looked at", ylabel="query: looks")
+    figure.colorbar(image, label="weight")
+    plt.show()
+
+
+try:
+    plot_map(self_attention(tokens, looks_for, offers, np.eye(5))[1], words)
+except NotImplementedError:
+    print("Write self_attention first.")
+
+# %% [markdown]
+# ## 4 The gradient of attention
+#
+# Given the gradient of a loss with respect to attention's output, find those with respect to queries, keys and values,
+# without a mask. Work backwards, one step of `attention` at a time.
+#
+# <details><summary>Hint</summary>
+#
+# Three of the four steps are matrix products, and the gradient of a matrix product is two matrix products. The fourth is
+# the softmax: for one row with weights $p$, the gradient $g$ with respect to the weights becomes
+# $(\mathrm{diag}(p) - p p^\top)\, g$ with respect to the scores. You do not need to build that matrix.
+#
+# </details>
+
+# %% exercise="attention_backward"
+
+# %% visible="attention_backward"
+judge(attention_backward, **TESTS["attention_backward"])
+print("attention_backward passes the visible tests.")
+
+# %% grade="attention_backward_values" points=1
+# 1 point, judged after you hand in: the gradient of the values.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("attention_backward", "values", attention_backward)
+### END HIDDEN TESTS
+
+# %% grade="attention_backward_queries" points=1
+# 1 point, judged after you hand in: the gradient of the queries.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("attention_backward", "queries", attention_backward)
+### END HIDDEN TESTS
+
+# %% grade="attention_backward_keys" points=1
+# 1 point, judged after you hand in: the gradient of the keys.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("attention_backward", "keys", attention_backward)
+### END HIDDEN TESTS
+
+# %% grade="attention_backward_axes" points=1
+# 1 point, judged after you hand in: leading axes.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("attention_backward", "axes", attention_backward)
+### END HIDDEN TESTS
+
+# %% grade="attention_backward_far" points=1
+# 1 point, judged after you hand in: scores far from each other.
+### BEGIN HIDDEN TESTS
+from autograder.checks.attention import check; check("attention_backward", "far", attention_backward)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 5 In your own words
+#
+# Write in the cell below each question. Three to six sentences each; a person reads them.
+#
+# **5.1 (2 points)** Why are the scores divided by $\sqrt d$, and not by $d$ or by nothing? Say what happens to the
+# softmax, and to its gradient, in the other two cases.
+
+# %% [markdown] written="why_scale" points=2
+# The entries of queries and keys being independent with mean 0 and variance 1, a score is a sum of $d$ independent
+# products of variance 1: its variance is $d$, its standard deviation $\sqrt d$. Divided by $\sqrt d$ the scores have
+# variance 1 whatever the width, so the softmax stays between uniform and one-hot. Without the scale the scores grow with
+# $\sqrt d$, rows become one-hot, the Jacobian $\mathrm{diag}(p) - pp^\top$ goes to 0 and nothing is learned. Divided by
+# $d$ they shrink with $1/\sqrt d$, rows become uniform, and the queries and keys hardly matter.
+#
+# === BEGIN MARK SCHEME ===
+# 1 point: the variance of a dot product is d. 1 point: saturation and vanishing gradient without, uniform rows with 1/d.
+# === END MARK SCHEME ===
+
+# %% [markdown]
+# **5.2 (1 point)** What does the row “sat” of the map above say? And why are the two rows “the” equal, although the words
+# stand at different places?
+
+# %% [markdown] written="row_of_the_map" points=1
+# The row holds the weights with which the new token of “sat” is mixed from the values of all six words: they are positive
+# and sum to 1, and most of the weight lies on “cat”, the only animate word. The rows “the” are equal because a row depends
+# on its token alone and on the set of keys: nothing in the tokens says where they stand.
+#
+# === BEGIN MARK SCHEME ===
+# Half a point: shares of a mixture, “cat”. Half a point: no positions in the tokens.
+# === END MARK SCHEME ===
+
+# %% [markdown]
+# **5.3 (2 points)** In which sense is self-attention a network on a fully connected graph? Say what the nodes, the edges,
+# the edge weights and the messages are, and what a mask does to the graph.
+
+# %% [markdown] written="graph_network" points=2
+# Each token is a node, and there is an edge from every token to every token, itself included. The message along an edge is
+# the value of the token that is looked at; the weight of the edge is the attention weight, which is computed from the two
+# nodes at its ends, and differs in the two directions. A node adds up its weighted messages. Unlike in an ordinary graph
+# network, the edges are not given but computed from the data. A mask removes edges: a causal one leaves a directed acyclic graph.
+#
+# === BEGIN MARK SCHEME ===
+# 1 point: nodes, edges, messages. 1 point: weights computed from the nodes and directed; a mask removes edges.
+# === END MARK SCHEME ===
+
+# %% [markdown]
+# ## Hand in
+#
+# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and hand in that file.

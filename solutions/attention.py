@@ -1,0 +1,97 @@
+"""Attention and its gradient in NumPy, from the softmax up."""
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def softmax(scores: Array, axis: int = -1) -> Array:
+    """Turn scores into positive weights that sum to 1 along one axis.
+
+    Args:
+        scores: (...), any number of axes, at least one; finite, of any size (1000 and -1000 too). Left unchanged.
+        axis: The axis along which the weights sum to 1.
+
+    Returns:
+        The weights, same shape as scores.
+
+    Source: Bridle 1990; the shift by the maximum, Blanchard, Higham and Higham 2021.
+    """
+    shifted = scores - scores.max(axis=axis, keepdims=True)  # exp cannot overflow: the largest score is 0
+    exponentials = np.exp(shifted)
+    return exponentials / exponentials.sum(axis=axis, keepdims=True)
+
+
+def attention(queries: Array, keys: Array, values: Array, mask: Array | None = None) -> tuple[Array, Array]:
+    """Mix values by how well each query matches each key.
+
+    Args:
+        queries: (..., N_q, d).
+        keys: (..., N_k, d).
+        values: (..., N_k, d_v).
+        mask: True where a query may look at a key; broadcasts to (..., N_q, N_k).
+
+    Returns:
+        The mixed values, (..., N_q, d_v), and the weights, (..., N_q, N_k); each row of weights sums to 1.
+
+    Raises:
+        ValueError: queries and keys differ in width, or a query may look at no key.
+
+    Source: Vaswani et al. 2017, eq. 1.
+    """
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError(f"queries have width {queries.shape[-1]}, keys {keys.shape[-1]}; they must be equal")
+    scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1])  # (..., N_q, N_k)
+    if mask is not None:
+        if not mask.any(axis=-1).all():
+            raise ValueError(f"{(~mask.any(axis=-1)).sum()} of the mask's rows are all False: a query may look at no key")
+        scores = np.where(mask, scores, -np.inf)
+    weights = softmax(scores)  # (..., N_q, N_k)
+    return weights @ values, weights  # (..., N_q, d_v), (..., N_q, N_k)
+
+
+def self_attention(
+    tokens: Array, w_query: Array, w_key: Array, w_value: Array, mask: Array | None = None
+) -> tuple[Array, Array]:
+    """Let every token look at every token, through learned projections.
+
+    Args:
+        tokens: (..., N, D).
+        w_query: (D, d).
+        w_key: (D, d).
+        w_value: (D, d_v).
+        mask: True where a token may look at a token; broadcasts to (..., N, N).
+
+    Returns:
+        The new tokens, (..., N, d_v), and the weights, (..., N, N).
+
+    Raises:
+        ValueError: as `attention`.
+
+    Source: Vaswani et al. 2017, section 3.2.
+    """
+    return attention(tokens @ w_query, tokens @ w_key, tokens @ w_value, mask)
+
+
+def attention_backward(grad_output: Array, queries: Array, keys: Array, values: Array) -> tuple[Array, Array, Array]:
+    """Carry the gradient of a loss back through `attention` without a mask.
+
+    Args:
+        grad_output: (..., N_q, d_v), the gradient of the loss with respect to attention's output.
+        queries: (..., N_q, d).
+        keys: (..., N_k, d).
+        values: (..., N_k, d_v).
+
+    Returns:
+        The gradients with respect to queries, keys and values, each of the shape of its argument.
+
+    Source: Dao et al. 2022, appendix B.2.
+    """
+    _, weights = attention(queries, keys, values)
+    grad_values = np.swapaxes(weights, -1, -2) @ grad_output  # (..., N_k, d_v)
+    grad_weights = grad_output @ np.swapaxes(values, -1, -2)  # (..., N_q, N_k)
+    row_means = (weights * grad_weights).sum(axis=-1, keepdims=True)  # (..., N_q, 1)
+    grad_scores = weights * (grad_weights - row_means) / np.sqrt(queries.shape[-1])  # (..., N_q, N_k)
+    grad_queries = grad_scores @ keys  # (..., N_q, d)
+    grad_keys = np.swapaxes(grad_scores, -1, -2) @ queries  # (..., N_k, d)
+    return grad_queries, grad_keys, grad_values

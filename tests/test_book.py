@@ -1,0 +1,358 @@
+"""Is the built book whole? Every page is opened in a real browser: Debian's Chromium, driven by Playwright."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+import pytest
+import yaml
+from axe_playwright_python.sync_playwright import Axe
+from bs4 import BeautifulSoup
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from autograder.colab import read_book
+
+ROOT = Path(__file__).parents[1]
+HTML = ROOT / "_build" / "html"
+CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+CHAPTERS = [TOC["root"], *(entry["file"] for part in TOC["parts"] for entry in part["chapters"])]
+PAGES = [*CHAPTERS, "search", "genindex"]
+EXECUTABLE = [name for name in CHAPTERS if "\nkernelspec:" in (ROOT / f"{name}.md").read_text(encoding="utf-8")[:400]]
+COLAB = (
+    CONFIG["repository"]["url"].replace("https://github.com", f"{CONFIG['launch_buttons']['colab_url']}/github")
+    + f"/blob/{CONFIG['repository']['branch']}/"
+)
+
+OPEN_ALL = """() => {
+    document.querySelectorAll("details").forEach(box => { box.open = true; });
+    document.querySelectorAll(".toggle-hidden > button.toggle-button, button.toggle-button-hidden").forEach(b => b.click());
+}"""
+SURVEY = """() => ({
+    equations: document.querySelectorAll(".math").length,
+    unrendered: [...document.querySelectorAll(".math")].filter(e => !e.querySelector("mjx-container")).map(e => e.innerText),
+    broken: [...document.querySelectorAll("mjx-merror, [data-mjx-error]")].map(e => e.textContent),
+    prose: [...document.querySelectorAll("article :is(p, li, td, th, h1, h2, h3, figcaption)")].map(e => {
+        const copy = e.cloneNode(true);
+        copy.querySelectorAll("code, pre, mjx-container").forEach(part => part.remove());
+        return copy.textContent;
+    }),
+    images: [...document.images].map(image => ({
+        source: image.getAttribute("src"), alt: image.getAttribute("alt"), width: image.naturalWidth,
+        ours: image.closest("article") !== null,
+    })),
+})"""
+SPILLS = """() => [...document.querySelectorAll("article *")].filter(element => {
+    if (element.closest("mjx-assistive-mml, .headerlink, .copybtn")) return false;
+    const box = element.getBoundingClientRect();
+    if (box.width === 0 || box.right <= innerWidth + 1) return false;
+    for (let parent = element; parent.tagName !== "ARTICLE"; parent = parent.parentElement)
+        if (["auto", "scroll"].includes(getComputedStyle(parent).overflowX)) return false;
+    return true;
+}).map(element => element.outerHTML.slice(0, 120))"""
+FOCUSED = """() => {
+    const element = document.activeElement, style = getComputedStyle(element);
+    return {
+        html: element.outerHTML.slice(0, 200), tag: element.tagName, classes: element.className, href: element.getAttribute("href"),
+        seen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2 && element.getBoundingClientRect().width > 0,
+    };
+}"""
+
+
+@dataclass
+class Visit:
+    """What a browser saw on one page."""
+
+    messages: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)  # requests to another host
+    survey: dict = field(default_factory=dict)
+    violations: dict[str, list[str]] = field(default_factory=dict)  # of accessibility, per theme
+    backgrounds: dict[str, str] = field(default_factory=dict)
+    phone_width: int = 0
+    spills: list[str] = field(default_factory=list)  # what stands beyond the edge of a phone
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[str]:
+    """Build the book, serve it on loopback and return its address.
+
+    All pages are read and written anew: a warning about an unchanged page would not be repeated, and a file that is no
+    longer made would still be there. Code that has not changed does not run again.
+    """
+    shutil.rmtree(HTML, ignore_errors=True)
+    command = "from jupyter_book.cli.main import main; main()"
+    arguments = ["build", str(ROOT), "--all", "-W", "-n", "--keep-going"]
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, "-c", command, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        problems = [line for line in done.stderr.splitlines() if "WARNING" in line or "Error" in line]
+        pytest.fail("the book does not build:\n" + "\n".join([*problems, done.stderr[-3000:]]))
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(HTML)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Start the machine's Chromium."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.fail('no browser to open the book in: install one with "apt-get install chromium"')
+    arguments = ["--disable-gpu", "--disable-background-networking"]
+    arguments += ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root a sandbox
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """Open an empty page of a desktop's size."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    yield page
+    page.close()
+
+
+def open_page(page: Page, site: str, name: str) -> None:
+    """Go to a page of the book and wait until its equations are there."""
+    page.goto(f"{site}{name}.html")
+    page.evaluate("() => window.MathJax?.startup?.promise")
+
+
+def find_violations(page: Page, **options: object) -> list[str]:
+    """Return what axe calls serious or critical, with the place.
+
+    Left out are the insides of equations: thousands of boxes, whose glyphs are not text to axe.
+    """
+    options["preload"] = False  # else axe asks for style sheets again, at the wrong address
+    found = Axe().run(page, context={"exclude": [["mjx-container > *"]]}, options=options).response["violations"]
+    return [
+        f"{violation['id']}: {node['target']} {node['html'][:120]}"
+        for violation in found
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
+    ]
+
+
+@pytest.fixture(scope="session")
+def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
+    """Return a function that opens a page once and says what was seen."""
+
+    @functools.cache
+    def look(name: str) -> Visit:
+        seen = Visit()
+        page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+        loud = ("error", "warning")
+        page.on("console", lambda message: seen.messages.append(message.text) if message.type in loud else None)
+        page.on("response", lambda response: seen.messages.append(response.url) if response.status >= 400 else None)
+        page.on("pageerror", lambda error: seen.messages.append(str(error)))
+        page.on(
+            "request", lambda request: seen.strangers.append(request.url) if not is_ours(request.url, site) else None
+        )
+        open_page(page, site, name)
+        seen.survey = page.evaluate(SURVEY)
+        page.evaluate(OPEN_ALL)
+        for theme in ("light", "dark"):
+            page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+            page.evaluate("() => Promise.all(document.getAnimations().map(animation => animation.finished))")
+            seen.backgrounds[theme] = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+            rules = {} if theme == "light" else {"runOnly": ["color-contrast"]}  # the rest does not depend on it
+            seen.violations[theme] = find_violations(page, **rules)
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.wait_for_timeout(50)  # for the listeners of the change of size
+        seen.phone_width = page.evaluate("() => document.scrollingElement.scrollWidth")
+        seen.spills = page.evaluate(SPILLS)
+        page.close()
+        return seen
+
+    return look
+
+
+def is_ours(url: str, site: str) -> bool:
+    """Return whether a request stays on this machine."""
+    return url.startswith((site, "data:", "blob:"))
+
+
+@functools.cache
+def parse(path: Path) -> BeautifulSoup:
+    """Return a built page."""
+    return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_logs_nothing(name: str, visit: Callable[[str], Visit]) -> None:
+    """Does a page load without an error or a warning in the browser's console?"""
+    assert visit(name).messages == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_needs_no_other_host(name: str, visit: Callable[[str], Visit]) -> None:
+    """Does a page show itself without asking any other host for anything?"""
+    assert visit(name).strangers == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_renders_equations(name: str, visit: Callable[[str], Visit]) -> None:
+    """Is every equation drawn, with no TeX left in the prose?"""
+    survey = visit(name).survey
+    assert survey["unrendered"] == []
+    assert survey["broken"] == []
+    raw = [prose for prose in survey["prose"] if re.search(r"\$\$|\\[(\[]|\\(begin|frac|sqrt|text|math\w+)\b", prose)]
+    assert raw == []
+
+
+@pytest.mark.parametrize("name", EXECUTABLE)
+def test_chapter_has_equations(name: str, visit: Callable[[str], Visit]) -> None:
+    """Does the browser find equations where the source has some? (If not, the test above is blind.)"""
+    assert visit(name).survey["equations"] > 0
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
+    """Has every image loaded, and does each of ours say its conclusion in words?"""
+    images = visit(name).survey["images"]
+    assert [image for image in images if image["width"] == 0 or image["alt"] is None] == []
+    assert [image for image in images if image["ours"] and len(image["alt"]) < 20] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_accessible(name: str, visit: Callable[[str], Visit]) -> None:
+    """Does axe find nothing serious on a page, the theme's own parts included, with all folded parts open?"""
+    assert visit(name).violations["light"] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_legible_in_dark_mode(name: str, visit: Callable[[str], Visit]) -> None:
+    """Is the dark theme dark, and does all text stand out from it?"""
+    seen = visit(name)
+    dark, light = (sum(map(int, re.findall(r"\d+", seen.backgrounds[theme])[:3])) for theme in ("dark", "light"))
+    assert dark < 150 < 600 < light
+    assert seen.violations["dark"] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_fits_a_phone(name: str, visit: Callable[[str], Visit]) -> None:
+    """Does a page of 390 pixels show everything, and scroll sideways only within its wide parts?"""
+    seen = visit(name)
+    assert seen.phone_width <= 391
+    assert seen.spills == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_has_no_broken_link(name: str, site: str) -> None:
+    """Does every link, image and anchor within the book lead somewhere?"""
+    here = f"{site}{name}.html"
+    broken = []
+    for element in parse(HTML / f"{name}.html").find_all(["a", "img", "link", "script"]):
+        link = element.get("href") or element.get("src")
+        if not link or not is_ours(urljoin(here, link), site):
+            continue
+        address, anchor = urldefrag(urljoin(here, link))
+        path = HTML / unquote(urlsplit(address).path).lstrip("/")
+        path = path / "index.html" if path.is_dir() else path
+        if not path.exists() or (anchor and not parse(path).find(id=unquote(anchor))):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_colab_link_opens_a_file_of_the_repository(name: str, site: str) -> None:
+    """Does every link to Colab name a file that the repository holds, on the configured branch?"""
+    links = [link["href"] for link in parse(HTML / f"{name}.html").find_all("a", href=re.compile("colab.research"))]
+    own = {f"{COLAB}{name}.ipynb"} if name in EXECUTABLE else set()
+    assert own <= set(links), "the page has no button that opens its own notebook"
+    for link in links:
+        assert link.startswith(COLAB)
+        path = link.removeprefix(COLAB)
+        assert (ROOT / path).is_file()
+        ignored = subprocess.run(["git", "check-ignore", "--quiet", path], cwd=ROOT, check=False, capture_output=True)
+        assert ignored.returncode != 0, f"{path} is ignored by git, so that it never reaches Colab"
+
+
+def test_exercise_page_has_a_colab_button(site: str) -> None:
+    """Can a student open the exercise from its page?"""
+    page = parse(HTML / "book" / "1_attention_exercise.html")
+    assert page.find("a", class_="colab-link", href=f"{COLAB}exercises/1_attention/attention.ipynb")
+
+
+def test_page_and_notebook_number_alike(site: str) -> None:
+    """Has every equation and figure the same number on its page and in the chapter's notebook?"""
+    labels = read_book(ROOT).labels
+    assert labels
+    for label, (number, chapter) in labels.items():
+        page = parse(HTML / "book" / f"{chapter}.html")
+        equation, figure = page.find(id=f"equation-{label}"), page.find(id=label)
+        shown = equation.find(class_="eqno") if equation else figure.find(class_="caption-number")
+        assert re.findall(r"\d+\.\d+", shown.get_text()) == [number], label
+
+
+def test_search_finds_a_term(page: Page, site: str) -> None:
+    """Does the search lead from a word to the chapter that explains it?"""
+    open_page(page, site, TOC["root"])
+    page.keyboard.press("Control+k")
+    page.keyboard.type("temperature")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results a[href*='softmax.html']")
+
+
+def test_keyboard_reaches_everything(page: Page, site: str) -> None:
+    """Does the Tab key reach, and visibly mark, the skip link, search, sidebar, Colab, the theme and the folded code?"""
+    open_page(page, site, "book/softmax")
+    stops = []
+    while not stops or stops[-1]["tag"] != "SUMMARY":
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate(FOCUSED))
+        assert len(stops) < 400, "no folded cell was reached"
+    unseen = [stop["html"] for stop in stops if not stop["seen"]]
+    assert unseen == []
+    assert stops[0]["href"] == "#main-content"
+    classes = " ".join(stop["classes"] for stop in stops)
+    for control in ("search-button", "theme-switch-button", "dropdown-toggle", "primary-toggle"):
+        assert control in classes, f"the Tab key does not reach {control}"
+    reached = {urljoin(f"{site}book/", stop["href"]) for stop in stops if stop["href"]}
+    others = {f"{site}{name}.html" for name in CHAPTERS if name not in ("book/softmax", TOC["root"])}
+    assert others <= reached
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => document.activeElement.parentElement.open"), "Enter does not unfold the code"
+
+
+def test_keyboard_opens_colab(page: Page, site: str) -> None:
+    """Can the menu with the Colab link be opened, and the link be reached, without a mouse?"""
+    open_page(page, site, "book/softmax")
+    page.focus(".dropdown-launch-buttons > button")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("() => document.activeElement.href") == f"{COLAB}book/softmax.ipynb"
+
+
+def test_theme_switch_changes_the_theme(page: Page, site: str) -> None:
+    """Does the switch lead from light to dark, and does the page remember?"""
+    open_page(page, site, TOC["root"])
+    seen = set()
+    for _ in range(3):
+        page.focus(".theme-switch-button")
+        page.keyboard.press("Enter")
+        seen.add(page.evaluate("() => document.documentElement.dataset.mode"))
+    assert seen == {"light", "dark", "auto"}
