@@ -25,13 +25,13 @@ from autograder.exercise import Exercise
 ROOT = Path(__file__).resolve().parent.parent
 WRITTEN_STUB = "*Write your answer here.*"
 
-SETUP = '''#@title Set-up: run this cell first {{ display-mode: "form" }}
+SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
 {helper}
 
 {tests}
 TESTS = {{name: {{**test, "messages": MESSAGES}} for name, test in json.loads(TABLE).items()}}
 print(f"Ready: NumPy {{np.__version__}}. This notebook needs no GPU and nothing but NumPy and Matplotlib.")
-'''
+"""
 
 
 def sources(root: Path = ROOT) -> list[Path]:
@@ -61,7 +61,9 @@ def instructor_notebook(source: Path, root: Path = ROOT) -> nbformat.NotebookNod
 def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, root: Path) -> nbformat.NotebookNode:
     given = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
     kind = next((key for key in ("setup", "exercise", "visible", "grade", "written") if key in given), None)
-    name = {None: f"text_{index:02}", "setup": "setup", "visible": f"test_{given.get('visible')}"}.get(kind, given.get(kind))
+    name = {None: f"text_{index:02}", "setup": "setup", "visible": f"test_{given.get('visible')}"}.get(
+        kind, given.get(kind)
+    )
     text, metadata = cell.source, {}
     if kind == "setup":
         text = setup_cell(given["setup"])
@@ -103,9 +105,17 @@ def setup_cell(stem: str) -> str:
     """Return the set-up cell: the comparison of `autograder/compare.py` and the frozen outcomes of the visible tests."""
     helper = compare.__loader__.get_source(compare.__name__).split('"""', 2)[2].strip()
     tests = {name: frozen_tests(exercise) for name, exercise in exercises_of(stem).items()}
-    used = sorted({name.split("/")[0] for test in tests.values() for case in test["cases"] for name in _named(case)}, key=_number)
-    messages = ",\n".join(f"    {json.dumps(name)}: {json.dumps(catalogue.MESSAGES[name], ensure_ascii=False)}" for name in used)
-    table = json.dumps(tests, separators=(",", ":")).replace('{"name":', '\n{"name":').replace('"mistakes":', '\n"mistakes":')
+    used = sorted(
+        {name.split("/")[0] for test in tests.values() for case in test["cases"] for name in _named(case)}, key=_number
+    )
+    messages = ",\n".join(
+        f"    {json.dumps(name)}: {json.dumps(catalogue.MESSAGES[name], ensure_ascii=False)}" for name in used
+    )
+    table = (
+        json.dumps(tests, separators=(",", ":"))
+        .replace('{"name":', '\n{"name":')
+        .replace('"mistakes":', '\n"mistakes":')
+    )
     return SETUP.format(
         helper="import json\n\n" + helper, tests=f"MESSAGES = {{\n{messages},\n}}\n\nTABLE = '''{table}'''"
     ).rstrip()
@@ -115,7 +125,9 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
     """Return the visible tests of an exercise as plain values: inputs, right results, and each mistake's fingerprint."""
     cases = exercise.prepare(exercise.visible(None))
     for case in cases:
-        case["arguments"] = [argument.tolist() if hasattr(argument, "tolist") else argument for argument in case["arguments"]]
+        case["arguments"] = [
+            argument.tolist() if hasattr(argument, "tolist") else argument for argument in case["arguments"]
+        ]
         if "error" in case["expected"]:
             case["expected"] = {"error": case["expected"]["error"]}
         else:
@@ -191,10 +203,16 @@ def build_all(root: Path = ROOT) -> dict[Path, str]:
     """Return every generated file that git tracks, as text by path relative to the root."""
     _, release = build_assignments(root)
     files = {Path("exercises") / path: text for path, text in release.items()}
-    files.update({path.relative_to(root) if path.is_absolute() else path: text for path, text in build_chapters(root).items()})
+    files.update(
+        {path.relative_to(root) if path.is_absolute() else path: text for path, text in build_chapters(root).items()}
+    )
     return files
 
 
 def stale_files(root: Path = ROOT) -> list[Path]:
     """Return the generated files that are missing or differ from what their sources give."""
-    return [path for path, text in build_all(root).items() if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text]
+    return [
+        path
+        for path, text in build_all(root).items()
+        if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text
+    ]

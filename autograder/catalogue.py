@@ -43,7 +43,8 @@ QUESTIONS = {
     "M5": "The whole array sums to 1, not each row. Does your sum run along the axis alone?",
     "M6": "Does your softmax run over the axis that was asked for? "
     "In attention that is the keys (the last axis): each row sums to 1, one row per query.",
-    "M7": "The rows do not sum to 1, but to 1/√d. Do you divide the scores by √d before the softmax, not the weights after it?",
+    "M7": "The rows do not sum to 1, but to 1/√d. "
+    "Do you divide the scores by √d before the softmax, not the weights after it?",
     "M8": "Your scores are √d too large. Where do you divide them by √d?",
     "M9": "The scale is that of another width. Is your d the width of one query, queries.shape[-1]?",
     "M10": "The scale has the wrong power of d. Do you divide by √d: not by d, and not multiply?",
@@ -51,7 +52,8 @@ QUESTIONS = {
     "M12": "Your tokens look mostly at themselves. Are queries, keys and values three different projections "
     "of the tokens, with w_query, w_key and w_value?",
     "M13": "The weights are right, but they mix the wrong thing. Do you mix the values (projected with w_value)?",
-    "M14": "A row far below the largest score of the array underflows to 0/0. Is the maximum taken along the axis (keepdims=True)?",
+    "M14": "A row far below the largest score of the array underflows to 0/0. "
+    "Is the maximum taken along the axis (keepdims=True)?",
     "M15": "The caller's array was changed. Do you use -= or another operation in place on an argument?",
     "M16": "You look where the mask says no. True means: may look. Is your condition the right way round?",
     "M17": "The rows sum to less than 1 under a mask. Do you mask the scores before the softmax?",

@@ -8,8 +8,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from autograder.course import Course
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,7 +22,9 @@ app = typer.Typer(
 )
 out, err = Console(), Console(stderr=True)
 
-CourseOption = Annotated[Path, typer.Option("--course", help="The folder of the course: submitted/, gradebook.db, feedback/ …")]
+CourseOption = Annotated[
+    Path, typer.Option("--course", help="The folder of the course: submitted/, gradebook.db, feedback/ …")
+]
 AssignmentArgument = Annotated[str, typer.Argument(help="The name of an assignment, such as 1_attention.")]
 
 
@@ -38,7 +43,7 @@ class _Bars(Progress):
 
 
 def _stop(error: object) -> typer.Exit:
-    err.print(f"[bold red]autograder:[/] {error}", highlight=False, soft_wrap=True, markup=True)
+    err.print(f"[bold red]autograder:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
     return typer.Exit(1)
 
 
@@ -53,7 +58,9 @@ def build(
     if check:
         stale = stale_files()
         for path in stale:
-            err.print(f"{path} is stale: its source changed, or it was edited by hand. Run \"make exercises\".", soft_wrap=True)
+            err.print(
+                f'{path} is stale: its source changed, or it was edited by hand. Run "make exercises".', soft_wrap=True
+            )
         if stale:
             raise typer.Exit(1)
         out.print("Every generated file is up to date.")
@@ -65,44 +72,95 @@ def build(
 
 
 @app.command()
+def book() -> None:
+    """Build the book into _build/html, with warnings as errors. Does nothing when nothing changed."""
+    from autograder.book import BookError, build_book
+
+    try:
+        out.print(f"Book: {build_book()}", soft_wrap=True)
+    except BookError as error:
+        raise _stop(error) from None
+
+
+@app.command()
+def demo(course: CourseOption = Path("course-demo")) -> None:
+    """Do everything once: build the notebooks and the book, grade a sample class, write feedback and report."""
+    import runpy
+
+    from autograder.build import ROOT
+    from autograder.feedback import write_feedback
+    from autograder.report import write_report
+
+    build()
+    book()
+    sample = runpy.run_path(str(ROOT / "tests" / "sample_class.py"))
+    sample["write_class"](course)
+    loaded, results = _grade(sample["ASSIGNMENT"], course)
+    with _Bars() as bars:
+        pages = write_feedback(Course(course), loaded, results, bars)
+    page = write_report(Course(course), loaded, results)
+    _show_marks(Course(course), loaded, results)
+    out.print(f"Book          {ROOT / '_build' / 'html' / 'index.html'}", soft_wrap=True, highlight=False)
+    out.print(f"Feedback      {pages[0].parents[2]}   ({len(pages)} pages)", soft_wrap=True, highlight=False)
+    out.print(f"Class report  {page}", soft_wrap=True, highlight=False)
+
+
+@app.command()
 def grade(
     assignment: AssignmentArgument,
     course: CourseOption = Path("course"),
-    regrade: Annotated[bool, typer.Option("--regrade", help="Grade again what was graded, on new inputs; marks by hand stay.")] = False,
-    seed: Annotated[int | None, typer.Option(help="The seed of the hidden checks' inputs; by default a new one for a new run.")] = None,
-    workers: Annotated[int | None, typer.Option(help="How many submissions at once; by default one for each processor.")] = None,
-    no_sandbox: Annotated[bool, typer.Option("--no-sandbox", help="Run students' code without protection. At your own risk.")] = False,
+    regrade: Annotated[
+        bool, typer.Option("--regrade", help="Grade again what was graded, on new inputs; marks by hand stay.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="The seed of the hidden checks' inputs; by default a new one for a new run.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="How many submissions at once; by default one for each processor.")
+    ] = None,
+    no_sandbox: Annotated[
+        bool, typer.Option("--no-sandbox", help="Run students' code without protection. At your own risk.")
+    ] = False,
 ) -> None:
     """Grade what lies in COURSE/submitted/STUDENT/ASSIGNMENT/, and show one table of marks.
 
     Only what is new or changed is graded. Marks go to nbgrader's gradebook, COURSE/gradebook.db.
     """
-    from autograder.boundary.sandbox import SandboxError
-    from autograder.course import Course
-    from autograder.grade import InstallationError, grade, load_assignment
-
-    try:
-        with _Bars() as bars:
-            loaded = load_assignment(assignment)
-            results = grade(
-                Course(course), loaded, seed=seed, regrade=regrade, workers=workers, sandboxed=not no_sandbox, progress=bars
-            )
-    except (SandboxError, InstallationError, ValueError) as error:
-        raise _stop(error) from None
+    loaded, results = _grade(assignment, course, seed=seed, regrade=regrade, workers=workers, sandboxed=not no_sandbox)
     _show_marks(Course(course), loaded, results)
     if any(result.state == "not graded" for result in results):
         raise _stop("Some submissions were not graded because the grader failed; they have no mark. See the table.")
 
 
-def _show_marks(course, assignment, results) -> None:
-    from autograder.report import marks_table
+def _grade(name: str, folder: Path, **options):
+    """Grade an assignment with progress bars; return it and the results."""
+    from autograder.boundary.sandbox import SandboxError
+    from autograder.grade import InstallationError, grade, load_assignment
 
-    table = Table(title=f"{assignment.name}: marks", caption="A submission without marks has none, which is not 0.")
-    rows = marks_table(course, assignment, results)
-    for column in rows[0] if rows else ():
-        table.add_column(column, justify="left" if column in ("student", "state", "mistakes") else "right")
-    for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
+    try:
+        loaded = load_assignment(name)
+        with _Bars() as bars:
+            return loaded, grade(Course(folder), loaded, progress=bars, **options)
+    except (SandboxError, InstallationError, ValueError) as error:
+        raise _stop(error) from None
+
+
+def _show_marks(course: Course, assignment, results) -> None:
+    """Show one line for each student, narrow enough for a terminal of 80 columns."""
+    from autograder.report import marks_table, questions_of
+
+    questions = [question.name for question in questions_of(assignment)]
+    table = Table(caption=f"{assignment.name}; parts: {', '.join(questions)}. – waits for a person. No marks is not 0.")
+    for column in ("student", "state", "parts", "total", "of", "mistakes"):
+        table.add_column(column, justify="right" if column in ("total", "of") else "left", no_wrap=column != "mistakes")
+    for row in marks_table(course, assignment, results):
+        parts = " ".join("–" if row[name] == "waits" else str(row[name]) for name in questions)
+        table.add_row(
+            *(
+                escape(str(value))
+                for value in (row["student"], row["state"], parts, row["total"], row["of"], row["mistakes"])
+            )
+        )
     out.print(table)
 
 
@@ -128,7 +186,6 @@ def report(assignment: AssignmentArgument, course: CourseOption = Path("course")
 
 def _graded(name: str, folder: Path):
     """Return course, assignment and results of a class that was graded."""
-    from autograder.course import Course
     from autograder.grade import load_assignment
 
     course = Course(folder)
@@ -138,7 +195,9 @@ def _graded(name: str, folder: Path):
         raise _stop(error) from None
     results = course.load_results(name)
     if not results:
-        raise _stop(f'nothing of {name} is graded in {course.root}; run "autograder grade {name} --course {folder}" first')
+        raise _stop(
+            f'nothing of {name} is graded in {course.root}; run "autograder grade {name} --course {folder}" first'
+        )
     return course, assignment, results
 
 
@@ -186,10 +245,18 @@ def _show_matrix(matrix) -> None:
         visible = {"": "passes", None: "fails, unnamed"}.get(verdict.visible, verdict.visible)
         table.add_row(verdict.exercise, verdict.name, title, failed, named, visible)
     out.print(table)
-    wrong = [f"{v.exercise}: {v.name} fails {', '.join(v.failed) or 'the visible test'}" for v in matrix.correct if v.killed or v.visible]
+    wrong = [
+        f"{v.exercise}: {v.name} fails {', '.join(v.failed) or 'the visible test'}"
+        for v in matrix.correct
+        if v.killed or v.visible
+    ]
     caught, named = sum(v.killed for v in matrix.mutants), sum(v.named for v in matrix.mutants)
     out.print(f"{caught} of {len(matrix.mutants)} mutants caught, {named} named.")
-    out.print(f"{len(matrix.correct) - len(wrong)} of {len(matrix.correct)} correct answers pass all checks.", *wrong, sep="\n")
+    out.print(
+        f"{len(matrix.correct) - len(wrong)} of {len(matrix.correct)} correct answers pass all checks.",
+        *wrong,
+        sep="\n",
+    )
 
 
 def main() -> None:

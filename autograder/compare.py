@@ -7,6 +7,7 @@ import numpy as np
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
 
+
 def outcome(function, arguments, names):
     """Call the function on copies. Return its arrays by name and whether it changed an argument, or its error."""
     given = [np.array(argument) if np.ndim(argument) else argument for argument in arguments]
@@ -23,14 +24,17 @@ def outcome(function, arguments, names):
         return {"error": "ValueError" if isinstance(error, ValueError) else type(error).__name__, "text": str(error)}
     return {"arrays": arrays, "changed": not all(map(np.array_equal, arguments, given))}
 
+
 def fingerprint(got):
     """Condense each array to a number, its entries weighted 1, cos 1, cos 2 …, so that a table of mistakes is small."""
     flat = [np.nan_to_num(array.ravel(), nan=9, posinf=8, neginf=7) for array in got.get("arrays", {}).values()]
     return [float(entries @ np.cos(np.arange(entries.size))) for entries in flat] + [float(got.get("changed", 0))]
 
+
 def alike(mine, other, part=slice(None)):
     """Are two fingerprints equal, or a part of them?"""
     return len(mine) == len(other) and np.allclose(np.array(mine)[part], np.array(other)[part], 1e-4, 1e-4)
+
 
 def difference(got, expected, show):
     """Say how an outcome differs from the expected one, with numbers if they may be shown; nothing if they are equal."""
@@ -49,6 +53,7 @@ def difference(got, expected, show):
             text += f"; the rows sum to {sums.min():.3g} … {sums.max():.3g}" if name == "weights" else ""
             return f"{name}: {text}." + (f"\nExpected\n{right.round(4)}\ngot\n{mine.round(4)}" if show else "")
     return "An argument was changed in place." if got["changed"] else ""
+
 
 def judge(function, names, cases, messages, show=True):
     """Raise an AssertionError that names the likely mistake at the first case in which the function is wrong."""

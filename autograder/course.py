@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import sys
+import warnings
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from nbformat import NotebookNode
 from nbgrader.api import Comment, Grade, Gradebook, MissingEntry
 from nbgrader.preprocessors import SaveAutoGrades
 from nbgrader.utils import compute_checksum, is_grade, is_locked, is_solution, parse_utc
+from sqlalchemy.exc import SAWarning
 
 from autograder.mend import Unreadable
 
@@ -89,7 +91,9 @@ class Course:
         if not config.exists():
             config.write_text(CONFIG, encoding="utf-8")
         for step, notebook in (("source", assignment.instructor), ("release", assignment.release)):
-            write_atomically(self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n")
+            write_atomically(
+                self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n"
+            )
         with self.gradebook() as gradebook:
             _register(gradebook, assignment)
             for student in self._roster():
@@ -110,7 +114,11 @@ class Course:
             rows = list(csv.DictReader(file))
         if rows and "id" not in rows[0]:
             raise ValueError(f"{path} has the columns {', '.join(rows[0])}; it needs a column id")
-        return [{key: (value or "").strip() for key, value in row.items() if key} for row in rows if (row["id"] or "").strip()]
+        return [
+            {key: (value or "").strip() for key, value in row.items() if key}
+            for row in rows
+            if (row["id"] or "").strip()
+        ]
 
     def students(self) -> list[str]:
         """Return everybody who is in the roster, in the gradebook, or has a folder in submitted/."""
@@ -171,11 +179,17 @@ class Course:
             gradebook.update_or_create_student(result.student)
             if result.has_marks:
                 timestamp = self._timestamp(result.student, assignment.name)
-                gradebook.update_or_create_submission(assignment.name, result.student, **({"timestamp": timestamp} if timestamp else {}))
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", SAWarning)  # nbgrader adds the rows of a submission before it
+                    gradebook.update_or_create_submission(
+                        assignment.name, result.student, **({"timestamp": timestamp} if timestamp else {})
+                    )
         if result.has_marks:
             notebook = nbformat.read(self.autograded_path(result.student, assignment), as_version=4)
             resources = {"notebook": assignment.notebook, "assignment": assignment.name}
-            SaveAutoGrades().preprocess(notebook, {"nbgrader": resources | {"student": result.student, "db_url": self.db_url}})
+            SaveAutoGrades().preprocess(
+                notebook, {"nbgrader": resources | {"student": result.student, "db_url": self.db_url}}
+            )
         result.recorded = True
         self.save_result(result)
 
@@ -218,7 +232,13 @@ def _register(gradebook: Gradebook, assignment: Assignment) -> None:
         if is_solution(cell):
             gradebook.update_or_create_solution_cell(info.grade_id, stem, name)
         gradebook.update_or_create_source_cell(
-            info.grade_id, stem, name, source=cell.source, cell_type=cell.cell_type, locked=is_locked(cell), checksum=info.checksum
+            info.grade_id,
+            stem,
+            name,
+            source=cell.source,
+            cell_type=cell.cell_type,
+            locked=is_locked(cell),
+            checksum=info.checksum,
         )
     current = {cell.metadata.nbgrader.grade_id for cell in assignment.gradebook_cells() if is_grade(cell)}
     for cell in list(notebook.grade_cells):
@@ -247,7 +267,9 @@ def _read_plain_file(path: Path) -> bytes:
         if not stat.S_ISREG(info.st_mode):
             raise Unreadable(f"{path.name} is not a plain file")
         if info.st_size > MAX_BYTES:
-            raise Unreadable(f"{path.name} has {info.st_size / 2**20:.0f} MiB; at most {MAX_BYTES / 2**20:.0f} are read")
+            raise Unreadable(
+                f"{path.name} has {info.st_size / 2**20:.0f} MiB; at most {MAX_BYTES / 2**20:.0f} are read"
+            )
         return file.read(MAX_BYTES)
 
 

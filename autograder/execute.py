@@ -66,7 +66,9 @@ class _Student:
         """Return the kernel; a fresh one, in which the earlier cells ran, if the last was lost."""
         while self.kernel is None:
             if self.kernels == MAX_KERNELS or time.monotonic() > self.deadline:
-                raise KernelLost("timed out", f"The notebook used up its {MAX_SECONDS:.0f} s or its {MAX_KERNELS} fresh kernels.")
+                raise KernelLost(
+                    "timed out", f"The notebook used up its {MAX_SECONDS:.0f} s or its {MAX_KERNELS} fresh kernels."
+                )
             self.kernels += 1
             kernel = Kernel(self.limits, self.sandboxed)
             for source in list(self.ran):
@@ -89,7 +91,7 @@ class _Student:
         return outputs
 
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
-        kernel, name = self.ready(), request["name"]
+        kernel, name = self.ready(), str(request.get("target"))
         seconds = self.limits.call_seconds / (1 if self.losses[name] < 2 else 4)
         try:
             return kernel.call(request, correct, seconds)
@@ -177,5 +179,9 @@ def _run_test(
 def _check_result(cell: NotebookNode, error: BaseException | None) -> CheckResult:
     info = cell.metadata.nbgrader
     return CheckResult(
-        info.grade_id, float(info.points), error is None, getattr(error, "mistake", None), "" if error is None else str(error)
+        info.grade_id,
+        float(info.points),
+        error is None,
+        getattr(error, "mistake", None),
+        "" if error is None else str(error),
     )

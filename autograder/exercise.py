@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -33,7 +33,9 @@ class Case:
 
     name: str
     arguments: tuple[Any, ...]
-    otherwise: str | None = None  # the mistake to name if it fits no mutant, and is NaN, or an error was due and none came
+    otherwise: str | None = (
+        None  # the mistake to name if it fits no mutant, and is NaN, or an error was due and none came
+    )
     only: tuple[str, ...] = ()  # the results to compare, if not all: partial credit
 
 
@@ -56,7 +58,9 @@ class Exercise:
     stages: dict[str, Callable[[np.random.Generator], list[Case]]]  # one hidden check, one point, each
     visible: Callable[[np.random.Generator], list[Case]]
     correct: dict[str, Function] = field(default_factory=dict)  # right answers, written differently
-    uses: dict[str, Function] = field(default_factory=dict)  # earlier exercises that an answer may call, and their oracles
+    uses: dict[str, Function] = field(
+        default_factory=dict
+    )  # earlier exercises that an answer may call, and their oracles
 
     def mistakes(self) -> dict[str, Function]:
         """Return the mutants as functions by mistake; a second way of making one mistake is called "M10/2"."""
@@ -126,9 +130,9 @@ class Exercise:
         visible = [mutant for mutant in self.mutants if differs(mutant.steps, case["expected"])]
         got = _only(got, case["expected"])
         for one, other in combinations(visible, 2):
-            if one.mistake != other.mistake and not one.steps.keys() & other.steps.keys():
-                if not differs(one.steps | other.steps, got):
-                    return sorted((one.mistake, other.mistake), key=lambda name: int(name[1:]))
+            disjoint = one.mistake != other.mistake and not one.steps.keys() & other.steps.keys()
+            if disjoint and not differs(one.steps | other.steps, got):
+                return sorted((one.mistake, other.mistake), key=lambda name: int(name[1:]))
         return None
 
 
@@ -139,7 +143,7 @@ def _only(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
     return got | {"arrays": {name: got["arrays"][name] for name in expected["arrays"]}}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _prepared(exercise: Exercise, stage: str, seed: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng([seed, zlib.crc32(f"{exercise.name}/{stage}".encode())])
     return exercise.prepare(exercise.stages[stage](rng))
@@ -153,9 +157,14 @@ def replaced(function: Function, correct: dict[str, Function]) -> Iterator[None]
             yield
         return
     namespace = getattr(function, "__globals__", {})
+    if namespace.get("__name__") != "__main__":  # not in a notebook: an answer in a module uses what it imports
+        yield
+        return
     before = {name: namespace[name] for name in correct if name in namespace}
-    namespace.update({name: correct[name] for name in before})
+    namespace.update(correct)
     try:
         yield
     finally:
+        for name in correct:
+            namespace.pop(name, None)
         namespace.update(before)

@@ -29,7 +29,15 @@ def summary(result: Result, scores: dict[str, tuple[float, bool]], assignment: A
         name = cell.metadata.nbgrader.grade_id
         score, waits = scores.get(name, (0.0, True))
         check = checks.get(name, {})
-        seen = "right" if check.get("passed") else _diagnosis(check) if check else "waits for a person" if waits else "read by a person"
+        seen = (
+            "right"
+            if check.get("passed")
+            else _diagnosis(check)
+            if check
+            else "waits for a person"
+            if waits
+            else "read by a person"
+        )
         lines.append(f"| {name.replace('_', ' ')} | {score:g} | {cell.metadata.nbgrader.points:g} | {seen} |")
     if result.receipt:
         lines += ["", "**What was mended in your file before it was graded** (the file itself was not touched):", ""]
@@ -46,7 +54,10 @@ def _diagnosis(check: dict) -> str:
 
 def _plain(text: str) -> str:
     """Take what Markdown or HTML would read as its own out of a text that a student may have written."""
-    return "".join("\\" + char if char in "\\`*_[]()#|!~$" else {"<": "&lt;", ">": "&gt;", "\n": " "}.get(char, char) for char in text)
+    return "".join(
+        "\\" + char if char in "\\`*_[]()#|!~$" else {"<": "&lt;", ">": "&gt;", "\n": " "}.get(char, char)
+        for char in text
+    )
 
 
 def for_the_student(notebook: NotebookNode, top: str, release: NotebookNode) -> NotebookNode:
@@ -66,7 +77,10 @@ def for_the_student(notebook: NotebookNode, top: str, release: NotebookNode) -> 
 
 
 def write_feedback(
-    course: Course, assignment: Assignment, results: list[Result], progress: Callable[[str, int, int], None] = lambda *_: None
+    course: Course,
+    assignment: Assignment,
+    results: list[Result],
+    progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> list[Path]:
     """Write a page for every submission that has marks; one whose marks did not change is left as it is.
 
@@ -82,7 +96,9 @@ def write_feedback(
         page = course.root / "feedback" / result.student / assignment.name / f"{assignment.notebook}.html"
         stamp = hashlib.sha256((text + top + _comments(course, assignment, result)).encode()).hexdigest()
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
-            html = _render(for_the_student(nbformat.reads(text, 4), top, assignment.release), course, assignment, result)
+            html = _render(
+                for_the_student(nbformat.reads(text, 4), top, assignment.release), course, assignment, result
+            )
             write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
         pages.append(page)
         progress("feedback", done, len(marked))
@@ -101,6 +117,11 @@ def _render(notebook: NotebookNode, course: Course, assignment: Assignment, resu
     config.HTMLExporter.sanitize_html = True  # no script, form or frame that a student wrote
     converter = GenerateFeedback(coursedir=None, config=config)
     exporter = HTMLExporter(config=converter.config, template_name="feedback", extra_template_basedirs=[str(TEMPLATES)])
-    resources = {"notebook": assignment.notebook, "assignment": assignment.name, "student": result.student, "db_url": course.db_url}
+    resources = {
+        "notebook": assignment.notebook,
+        "assignment": assignment.name,
+        "student": result.student,
+        "db_url": course.db_url,
+    }
     html, _ = exporter.from_notebook_node(notebook, {"nbgrader": resources})
     return html

@@ -16,7 +16,7 @@ from typing import Any
 import nbformat
 
 from autograder.boundary.sandbox import Limits, SandboxError, check_sandbox
-from autograder.build import ROOT, build_assignments
+from autograder.build import ROOT, build_assignments, sources
 from autograder.course import Assignment, Course, Result, write_atomically
 from autograder.execute import GraderError, execute
 from autograder.mend import Unreadable, mend
@@ -55,11 +55,22 @@ def grade_one(data: bytes, instructor: str, release: str, seed: int, limits: Lim
     try:
         done = execute(mended.notebook, seed, limits, sandboxed)
     except (GraderError, SandboxError) as error:
-        return {"state": "not graded", "why": f"The grader failed, not the submission: {error}", "receipt": mended.receipt}
+        return {
+            "state": "not graded",
+            "why": f"The grader failed, not the submission: {error}",
+            "receipt": mended.receipt,
+        }
     state = "graded after mending" if done.state == "graded" and mended.receipt else done.state
     checks = [asdict(check) for check in done.checks]
     notebook = nbformat.writes(done.notebook) + "\n"
-    return {"state": state, "why": done.why, "receipt": mended.receipt, "checks": checks, "seed": seed, "notebook": notebook}
+    return {
+        "state": state,
+        "why": done.why,
+        "receipt": mended.receipt,
+        "checks": checks,
+        "seed": seed,
+        "notebook": notebook,
+    }
 
 
 def grade(
@@ -177,7 +188,8 @@ def _prove_installation(
         return
     progress("proof", 0, 2)
     jobs = {
-        name: (text.encode(), *texts, seed, limits, sandboxed) for name, text in zip(("answers", "unsolved notebook"), texts)
+        name: (text.encode(), *texts, seed, limits, sandboxed)
+        for name, text in zip(("answers", "unsolved notebook"), texts)
     }
     wrong = []
     for done, (name, fields) in enumerate(_run_all(jobs, workers), 1):
@@ -218,4 +230,6 @@ def _run_all(jobs: dict[str, tuple[Any, ...]], workers: int) -> Iterable[tuple[s
 
 
 def _pool(workers: int) -> Executor:
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("forkserver"))
+    context = multiprocessing.get_context("forkserver")  # forks of one process that has imported PyTorch and the checks
+    context.set_forkserver_preload(["autograder.grade", *(f"autograder.checks.{path.stem}" for path in sources())])
+    return ProcessPoolExecutor(workers, mp_context=context)

@@ -129,7 +129,9 @@ def mend(data: bytes, instructor: NotebookNode, release: NotebookNode) -> Mended
     submitted, receipt = read_notebook(data)
     found = _match(submitted, release.cells, receipt)
     place_of = {index: place for place, index in found.items()}
-    own: dict[int, list[NotebookNode]] = {}  # the student's own cells, by the place of the released cell that they follow
+    own: dict[
+        int, list[NotebookNode]
+    ] = {}  # the student's own cells, by the place of the released cell that they follow
     place = -1
     for index, cell in enumerate(submitted):
         place = place_of.get(index, place)
@@ -165,8 +167,14 @@ def _match(submitted: list[_Cell], released: list[NotebookNode], receipt: list[s
 
     for place, blank in enumerate(released):
         name = _name(blank)
-        same = [i for i, other in enumerate(submitted) if name in other.names and other.kind == blank.cell_type and i not in taken]
-        exact = [i for i, other in enumerate(submitted) if other.source.strip() == blank.source.strip() and i not in taken]
+        same = [
+            i
+            for i, other in enumerate(submitted)
+            if name in other.names and other.kind == blank.cell_type and i not in taken
+        ]
+        exact = [
+            i for i, other in enumerate(submitted) if other.source.strip() == blank.source.strip() and i not in taken
+        ]
         if not is_answer(blank):
             if same or exact:
                 take(place, (same or exact)[0])
@@ -185,7 +193,9 @@ def _match(submitted: list[_Cell], released: list[NotebookNode], receipt: list[s
             best = best or exact[:1]
             take(place, best[-1])
             if best[-1] not in same + exact:
-                receipt.append(f"{name} was found in another cell than its own, by its content; it was put in its place.")
+                receipt.append(
+                    f"{name} was found in another cell than its own, by its content; it was put in its place."
+                )
             if len(same) > 1:
                 receipt.append(f"The cell {name} stood there {len(same)} times; the last changed one was taken.")
     for place, blank in enumerate(released):
@@ -226,7 +236,9 @@ def _alike(one: str, other: str) -> bool:
     return len(one) < 2000 and SequenceMatcher(None, one, other, autojunk=False).ratio() > 0.9
 
 
-def _released_cell(cell: NotebookNode, blank: NotebookNode, submitted: _Cell | None, receipt: list[str]) -> NotebookNode:
+def _released_cell(
+    cell: NotebookNode, blank: NotebookNode, submitted: _Cell | None, receipt: list[str]
+) -> NotebookNode:
     """Return the cell that is graded: locked text from the instructor, anything else from the student."""
     name = cell.metadata.nbgrader.grade_id
     if is_locked(cell):

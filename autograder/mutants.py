@@ -43,7 +43,9 @@ class Matrix:
     @property
     def whole(self) -> bool:
         """Whether every mutant is killed and named, and every correct answer passes."""
-        return all(v.killed and v.named for v in self.mutants) and not any(v.killed or v.visible != "" for v in self.correct)
+        return all(v.killed and v.named for v in self.mutants) and not any(
+            v.killed or v.visible != "" for v in self.correct
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the matrix as plain values, for --json."""
@@ -66,13 +68,20 @@ class Matrix:
                 for v in self.mutants
             ],
             "correct": [
-                {"exercise": v.exercise, "answer": v.name, "passes": not v.killed and v.visible == "", "failed": v.failed}
+                {
+                    "exercise": v.exercise,
+                    "answer": v.name,
+                    "passes": not v.killed and v.visible == "",
+                    "failed": v.failed,
+                }
                 for v in self.correct
             ],
         }
 
 
-def kill_matrix(assignment: str, stem: str, seed: int, progress: Callable[[str, int, int], None] = lambda *_: None) -> Matrix:
+def kill_matrix(
+    assignment: str, stem: str, seed: int, progress: Callable[[str, int, int], None] = lambda *_: None
+) -> Matrix:
     """Judge every mutant and every correct answer of an assignment by all of its checks.
 
     Args:

@@ -44,7 +44,9 @@ def attention(queries: Array, keys: Array, values: Array, mask: Array | None = N
     scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1])  # (..., N_q, N_k)
     if mask is not None:
         if not mask.any(axis=-1).all():
-            raise ValueError(f"{(~mask.any(axis=-1)).sum()} of the mask's rows are all False: a query may look at no key")
+            raise ValueError(
+                f"{(~mask.any(axis=-1)).sum()} of the mask's rows are all False: a query may look at no key"
+            )
         scores = np.where(mask, scores, -np.inf)
     weights = softmax(scores)  # (..., N_q, N_k)
     return weights @ values, weights  # (..., N_q, d_v), (..., N_q, N_k)

@@ -1,8 +1,9 @@
 """Make a sample class: submissions of 1_attention as students hand them in, each made from the answers.
 
-    python tests/sample_class.py FOLDER      writes FOLDER/submitted/STUDENT/1_attention/…
+python tests/sample_class.py FOLDER      writes FOLDER/submitted/STUDENT/1_attention/…
 """
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +46,12 @@ def syntax_error(notebook):
 
 def endless_loop(notebook):
     """Wait for something that never comes, in attention."""
-    change(notebook, "attention", "    weights = softmax(scores)", "    while scores.std() != 0:\n        pass\n    weights = softmax(scores)")
+    change(
+        notebook,
+        "attention",
+        "    weights = softmax(scores)",
+        "    while scores.std() != 0:\n        pass\n    weights = softmax(scores)",
+    )
 
 
 def kernel_crash(notebook):
@@ -71,7 +77,12 @@ def not_scaled(notebook):
 def masked_afterwards(notebook):
     """M17, in attention: the weights are multiplied by the mask."""
     change(notebook, "attention", "        scores = np.where(mask, scores, -np.inf)\n", "")
-    change(notebook, "attention", "    return weights", "    weights = weights if mask is None else weights * mask\n    return weights")
+    change(
+        notebook,
+        "attention",
+        "    return weights",
+        "    weights = weights if mask is None else weights * mask\n    return weights",
+    )
 
 
 def no_keepdims(notebook):
@@ -125,7 +136,12 @@ return torch.autograd.grad(F.scaled_dot_product_attention(*leaves), leaves, torc
 
 def by_einsum(notebook):
     """Write every product as an einsum, in float32."""
-    change(notebook, "attention", "queries @ np.swapaxes(keys, -1, -2)", 'np.einsum("...qd,...kd->...qk", np.float32(queries), np.float32(keys))')
+    change(
+        notebook,
+        "attention",
+        "queries @ np.swapaxes(keys, -1, -2)",
+        'np.einsum("...qd,...kd->...qk", np.float32(queries), np.float32(keys))',
+    )
     change(notebook, "attention", "weights @ values", 'np.einsum("...qk,...kv->...qv", weights, values)')
 
 
@@ -168,7 +184,7 @@ def make_submissions(instructor: NotebookNode, release: NotebookNode) -> dict[st
             if blank.metadata.get("nbgrader", {}).get("solution"):
                 blank.source = full.source
         spoil(notebook)
-        files[student] = nbformat.writes(notebook)
+        files[student] = json.dumps(notebook)  # not nbformat.writes, which would mend what is torn
     files["ben"] = nbformat.writes(release)
     files["quinn"] = None
     files["rosa"] = "<!DOCTYPE html><title>Sign in to continue</title>"

@@ -78,7 +78,11 @@ class Kernel:
         for socket, _ in self.poller.poll(PATIENCE * 1000):
             try:
                 _, message = self.session.recv(socket, zmq.NOBLOCK)
-                kind, parent, content = message["header"]["msg_type"], message["parent_header"].get("msg_id"), message["content"]
+                kind, parent, content = (
+                    message["header"]["msg_type"],
+                    message["parent_header"].get("msg_id"),
+                    message["content"],
+                )
                 if isinstance(kind, str) and isinstance(content, dict):
                     messages.append((socket, (kind, parent, content)))
             except Exception:  # whatever a hostile kernel can send, down to a RecursionError of the JSON parser
@@ -127,7 +131,9 @@ class Kernel:
     def _look_after(self, deadline: float, seconds: float) -> None:
         lost = None
         if self.sandbox.process.poll() is not None:
-            lost = KernelLost("crashed", "The kernel died: the code ended its own process, or used more memory than it may.")
+            lost = KernelLost(
+                "crashed", "The kernel died: the code ended its own process, or used more memory than it may."
+            )
         elif time.monotonic() > deadline:
             lost = KernelLost("timed out", f"Not done after {seconds:.0f} s. Is there a loop that does not end?")
         elif self.sandbox.memory() > self.limits.memory_bytes:
@@ -211,7 +217,12 @@ class _Outputs:
             output = nbformat.v4.new_output("stream", name="stdout", text=note)
         self.bytes += size
         last = self.kept[-1] if self.kept else None
-        if output.output_type == "stream" and last is not None and last.output_type == "stream" and last.name == output.name:
+        if (
+            output.output_type == "stream"
+            and last is not None
+            and last.output_type == "stream"
+            and last.name == output.name
+        ):
             last.text += output.text
         else:
             self.kept.append(output)
@@ -222,8 +233,14 @@ class _Outputs:
             name = "stderr" if content.get("name") == "stderr" else "stdout"
             return nbformat.v4.new_output("stream", name=name, text=str(content.get("text")))
         if kind == "error":
-            trace = [str(line) for line in content.get("traceback") or []] if isinstance(content.get("traceback"), list) else []
-            return nbformat.v4.new_output("error", ename=str(content.get("ename")), evalue=str(content.get("evalue")), traceback=trace)
+            trace = (
+                [str(line) for line in content.get("traceback") or []]
+                if isinstance(content.get("traceback"), list)
+                else []
+            )
+            return nbformat.v4.new_output(
+                "error", ename=str(content.get("ename")), evalue=str(content.get("evalue")), traceback=trace
+            )
         data = content.get("data") if isinstance(content.get("data"), dict) else {}
         data = {mime: data[mime] for mime in KEPT_MIMES if isinstance(data.get(mime), str)}
         return nbformat.v4.new_output("display_data", data=data)

@@ -1,4 +1,4 @@
-"""A student's function as it looks to a test: called here, run in the sandbox, its values brought back."""
+"""A student's function or class as it looks to a test: called here, run in the sandbox, its values brought back."""
 
 import builtins
 from collections.abc import Callable, Iterator
@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import torch
 
 from autograder.boundary.kernel import BadReply
-from autograder.boundary.wire import Foreign
+from autograder.boundary.wire import Foreign, Handle
+
 
 class GraderFault(BaseException):
     """Our side failed, not the student's; no `except Exception` of a test may take it for an error of the student's."""
@@ -17,48 +19,205 @@ class GraderFault(BaseException):
 Call = Callable[[dict[str, Any], dict[str, Callable[..., Any]]], dict[str, Any]]
 
 
-class Function:
-    """Behaves like the student's function of this name: returns its values, raises its errors, changes its arguments."""
+class _Remote:
+    """Sends requests about one target in the sandbox and makes of the replies what a test expects."""
 
-    def __init__(self, name: str, call: Call) -> None:
-        self.__name__, self._call = name, call
-        self._correct: dict[str, Callable[..., Any]] = {}
+    def __init__(self, call: Call, name: str) -> None:
+        self.call, self.name = call, name
+        self.correct: dict[str, Callable[..., Any]] = {}
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        request = {"name": self.__name__, "arguments": list(arguments), "keywords": keywords}
+    def ask(self, do: str, **content: Any) -> dict[str, Any]:
+        """Send a request; return the reply, or raise the student's error.
+
+        Raises:
+            Exception: what the student's code raised, as the nearest exception of Python itself.
+            GraderFault: our side failed.
+        """
         try:
-            reply = self._call(request, self._correct)
+            reply = self.call({"do": do} | content, self.correct)
         except BadReply:
             raise
         except Exception as error:
-            raise GraderFault(f"calling {self.__name__}: {type(error).__name__}: {error}") from error
+            raise GraderFault(f"calling {self.name}: {type(error).__name__}: {error}") from error
         if "error" in reply:
             raise _error(reply)
-        if isinstance(reply.get("arguments"), list):
-            for argument, left in zip(arguments, reply["arguments"]):
-                if isinstance(argument, np.ndarray) and isinstance(left, np.ndarray) and argument.shape == left.shape:
-                    argument[...] = left
-        return _own(reply.get("value"), self.__name__)
+        return reply
+
+    def run(
+        self,
+        target: str | Handle,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        module: "Module | None" = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Call the target; gradients flow back across the boundary where something here asks for them.
+
+        The modules in the sandbox that take part, the target itself and those among the arguments, first get the
+        values of their likenesses here.
+        """
+        inputs = [
+            index for index, item in enumerate(arguments) if isinstance(item, torch.Tensor) and item.requires_grad
+        ]
+        modules = {
+            m.top.handle.number: m.top for m in (module, *arguments, *keywords.values()) if isinstance(m, Module)
+        }
+        parameters = [parameter for _, parameter in sorted(module.top.named_parameters())] if module is not None else []
+        leaves = [arguments[index] for index in inputs] + parameters
+        request = {
+            "target": target,
+            "arguments": [_crossing(item) for item in arguments],
+            "keywords": {key: _crossing(item) for key, item in keywords.items()},
+            "modules": [[number, top.values(), top.modes()] for number, top in modules.items()],
+            "differentiable": inputs,
+            "gradient": torch.is_grad_enabled(),
+        }
+        reply = self.ask("call", **request)
+        for argument, left in zip(arguments, reply.get("arguments") or []):
+            if isinstance(argument, np.ndarray) and isinstance(left, np.ndarray) and argument.shape == left.shape:
+                argument[...] = left
+        value = self.own(reply.get("value"))
+        graph = reply.get("graph")
+        outputs = value if isinstance(value, (tuple, list)) else [value]
+        tensors = [item for item in outputs if isinstance(item, torch.Tensor)]
+        if isinstance(graph, list) and len(graph) == len(tensors) and any(leaf.requires_grad for leaf in leaves):
+            linked = iter(
+                _Link.apply(self, reply["id"], [flag is True for flag in graph], len(leaves), *leaves, *tensors)
+            )
+            linked = [next(linked) if isinstance(item, torch.Tensor) else item for item in outputs]
+            value = type(value)(linked) if isinstance(value, (tuple, list)) else linked[0]
+        return value, reply
+
+    def own(self, value: Any) -> Any:
+        """Make a module of a handle, and refuse what could not cross, wherever it stands in the value."""
+        if isinstance(value, Foreign):
+            raise TypeError(
+                f"{self.name} returned a {value.name}; expected numbers, strings, arrays, tensors, or containers of these"
+            )
+        if isinstance(value, Handle):
+            return Module.like(self, value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.own(item) for item in value)
+        if isinstance(value, dict):
+            return {self.own(key): self.own(item) for key, item in value.items()}
+        return value
+
+
+def _crossing(value: Any) -> Any:
+    """Return a value as it crosses: a module of the sandbox as its handle."""
+    if isinstance(value, Module):
+        return value.handle
+    if type(value) in (list, tuple):
+        return type(value)(_crossing(item) for item in value)
+    return value
+
+
+class Function:
+    """Behaves like the student's function or class: returns its values, raises its errors, changes its arguments."""
+
+    def __init__(self, name: str, call: Call) -> None:
+        self.__name__, self._remote = name, _Remote(call, name)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Call the student's function with plain values."""
+        return self._remote.run(self.__name__, arguments, keywords)[0]
 
     @contextmanager
     def replaced(self, correct: dict[str, Callable[..., Any]]) -> Iterator[None]:
         """Let the student's function use these functions of the grader in place of the student's own."""
-        self._correct = correct
+        self._remote.correct = correct
         try:
             yield
         finally:
-            self._correct = {}
+            self._remote.correct = {}
 
 
-def _own(value: Any, name: str) -> Any:
-    """Refuse what could not cross, wherever it stands in the value."""
-    if isinstance(value, Foreign):
-        raise TypeError(f"{name} returned a {value.name}; only numbers, strings, arrays, tensors and containers of these can be judged")
-    if isinstance(value, (list, tuple)):
-        return type(value)(_own(item, name) for item in value)
-    if isinstance(value, dict):
-        return {_own(key, name): _own(item, name) for key, item in value.items()}
-    return value
+class Module(torch.nn.Module):
+    """The likeness of a module in the sandbox: parts, parameters and buffers of the same names, and a remote forward.
+
+    `state_dict`, `load_state_dict`, `parameters`, `named_modules`, `train`, `eval` and optimisers are PyTorch's own and
+    work on the likeness; before each call the sandbox's module gets its values.
+    """
+
+    def __init__(self, remote: _Remote, handle: Handle, kind: str) -> None:
+        super().__init__()
+        self.kind = kind  # the name of the class in the sandbox, such as "Linear"
+        self.handle = handle
+        object.__setattr__(self, "_remote", remote)
+        object.__setattr__(self, "top", self)
+
+    @classmethod
+    def like(cls, remote: _Remote, handle: Handle) -> "Module":
+        """Build the likeness of a module.
+
+        Raises:
+            BadReply: the description that the sandbox gave of it fits no module.
+        """
+        about = remote.ask("describe", target=handle)
+        try:
+            top = cls(remote, handle, str(about["modules"][""]))
+            parts: dict[str, Module] = {"": top}
+            for path, kind in about["modules"].items():
+                if path:
+                    parent, _, name = path.rpartition(".")
+                    part = cls(remote, Handle(handle.number, path), str(kind))
+                    object.__setattr__(part, "top", top)
+                    parts[parent].add_module(name, part)
+                    parts[path] = part
+                parts[path].training = about["training"][path] is True
+            made = {
+                name: torch.nn.Parameter(value, requires_grad=about["trainable"][name] is True)
+                for name, value in about["parameters"].items()
+            }
+            for name, first in about["shared"].items():
+                parent, _, own = name.rpartition(".")
+                parts[parent].register_parameter(own, made[first])
+            for name, value in about["buffers"].items():
+                parent, _, own = name.rpartition(".")
+                parts[parent].register_buffer(own, value)
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise BadReply(f"what came is no module: {error}") from None
+        return top
+
+    def values(self) -> dict[str, torch.Tensor]:
+        """Return parameters and buffers by name."""
+        return {name: value.detach() for name, value in (*self.named_parameters(), *self.named_buffers())}
+
+    def modes(self) -> dict[str, bool]:
+        """Return which parts are in training mode."""
+        return {path: part.training for path, part in self.named_modules()}
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run the sandbox's module on plain values."""
+        value, reply = self._remote.run(self.handle, arguments, keywords, self)
+        buffers = reply.get("buffers")
+        for name, buffer in self.top.named_buffers():
+            new = buffers.get(name) if isinstance(buffers, dict) else None
+            if isinstance(new, torch.Tensor) and new.shape == buffer.shape:
+                buffer.copy_(new)
+        return value
+
+
+class _Link(torch.autograd.Function):
+    """Joins the graph here to the one in the sandbox: forward gives what came, backward asks there."""
+
+    @staticmethod
+    def forward(ctx, remote, graph, flags, count, *tensors):
+        ctx.remote, ctx.graph, ctx.shapes = remote, graph, [tensor.shape for tensor in tensors[:count]]
+        ctx.rest = len(tensors) - count
+        outputs = tuple(tensor.clone() for tensor in tensors[count:])
+        ctx.mark_non_differentiable(*(output for output, flag in zip(outputs, flags) if not flag))
+        return outputs
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        reply = ctx.remote.ask("backward", graph=ctx.graph, gradients=list(gradients))
+        found = reply.get("gradients")
+        if not isinstance(found, list) or len(found) != len(ctx.shapes):
+            raise BadReply("the gradients that came do not fit")
+        for gradient, shape in zip(found, ctx.shapes):
+            if gradient is not None and (not isinstance(gradient, torch.Tensor) or gradient.shape != shape):
+                raise BadReply("a gradient of another shape came")
+        return None, None, None, None, *found, *([None] * ctx.rest)
 
 
 def _error(reply: dict[str, Any]) -> Exception:

@@ -91,13 +91,27 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
     folder = Path(tempfile.mkdtemp(prefix="autograder-"))
     wire = folder / "wire"  # the only place of the host that the sandbox may write to
     wire.mkdir(mode=0o700)
-    connection: dict[str, object] = {"transport": "ipc", "key": secrets.token_hex(32), "signature_scheme": "hmac-sha256"}
-    connection |= {f"{channel}_port": port for port, channel in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)}
+    connection: dict[str, object] = {
+        "transport": "ipc",
+        "key": secrets.token_hex(32),
+        "signature_scheme": "hmac-sha256",
+    }
+    connection |= {
+        f"{channel}_port": port for port, channel in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)
+    }
     inner = "/wire" if sandboxed else str(wire)
     (wire / "connection.json").write_text(json.dumps(connection | {"ip": f"{inner}/socket"}))
     limit = limits.resource_limits() if sandboxed else {}
     program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
-    arguments = [sys.executable, "-X", "frozen_modules=off", program, f"{inner}/connection.json", f"{inner}/ready", json.dumps(limit)]
+    arguments = [
+        sys.executable,
+        "-X",
+        "frozen_modules=off",
+        program,
+        f"{inner}/connection.json",
+        f"{inner}/ready",
+        json.dumps(limit),
+    ]
     if sandboxed:
         user = _own_user()
         if user is not None:
@@ -106,7 +120,12 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
         arguments = [*_bubblewrap(user, wire, limits), *arguments]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=_environment(folder)
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=_environment(folder),
         )
     sandbox = Sandbox(process, folder, connection | {"ip": f"{wire}/socket"})
     deadline = time.monotonic() + seconds
@@ -148,7 +167,13 @@ def _own_user() -> int | None:
 
 def _environment(folder: Path) -> dict[str, str]:
     """Return the environment of a kernel: nothing of the grader's own."""
-    return {"PATH": "/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONHASHSEED": "0",
+    }
 
 
 def _bubblewrap(user: int | None, wire: Path, limits: Limits) -> list[str]:
@@ -188,5 +213,7 @@ def _bubblewrap(user: int | None, wire: Path, limits: Limits) -> list[str]:
 
 def _visible(path: Path) -> list[str]:
     """Show a folder read-only at its own place, and let the sandbox's user pass through its parents."""
-    parents = [part for parent in list(reversed(path.parents))[1:] for part in ("--perms", "0755", "--dir", str(parent))]
+    parents = [
+        part for parent in list(reversed(path.parents))[1:] for part in ("--perms", "0755", "--dir", str(parent))
+    ]
     return [*parents, "--ro-bind", str(path), str(path)]

@@ -1,6 +1,7 @@
 """Plain values as text: None, bool, int, float, str, lists, tuples, dicts, NumPy arrays and PyTorch tensors.
 
-Anything else crosses as the name of its type. An array is its dtype, shape and raw bytes, never a pickle, so that
+A PyTorch module crosses as a number, by which the other side may speak of it; anything else as the name of its type.
+An array is its dtype, shape and raw bytes, never a pickle, so that
 reading a value runs no code of the other side. This file stands alone: it is used in the sandbox too.
 """
 
@@ -8,6 +9,7 @@ import base64
 import json
 import math
 import sys
+from collections.abc import Callable
 
 import numpy as np
 
@@ -23,13 +25,24 @@ class Foreign:
         self.name = name
 
 
-def dumps(value: object) -> str:
+class Handle:
+    """Stands for a module in the sandbox: its number there, and the path of a part of it ("blocks.0.norm")."""
+
+    def __init__(self, number: int, path: str = "") -> None:
+        self.number, self.path = number, path
+
+
+def dumps(value: object, number_of: Callable[[object], int] | None = None) -> str:
     """Return a value as text.
+
+    Args:
+        value: What is to cross.
+        number_of: Gives a module of this side a number; without it a module is foreign.
 
     Raises:
         ValueError: the text is longer than MAX_TEXT characters, or the value nests deeper than MAX_DEPTH.
     """
-    text = json.dumps(_pack(value, 0))
+    text = json.dumps(_pack(value, 0, number_of))
     if len(text) > MAX_TEXT:
         raise ValueError(f"the value takes {len(text):,} characters; at most {MAX_TEXT:,} may cross")
     return text
@@ -49,21 +62,29 @@ def loads(text: str) -> object:
         raise ValueError(f"not a value: {type(error).__name__}") from None
 
 
-def _pack(value: object, depth: int) -> object:
+def _pack(value: object, depth: int, number_of: Callable[[object], int] | None) -> object:
     if depth > MAX_DEPTH:
         raise ValueError(f"the value nests deeper than {MAX_DEPTH}")
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return value
     if kind in (list, tuple):
-        return {kind.__name__: [_pack(item, depth + 1) for item in value]}
+        return {kind.__name__: [_pack(item, depth + 1, number_of) for item in value]}
     if kind is dict:
-        return {"dict": [[_pack(key, depth + 1), _pack(item, depth + 1)] for key, item in value.items()]}
+        return {
+            "dict": [
+                [_pack(key, depth + 1, number_of), _pack(item, depth + 1, number_of)] for key, item in value.items()
+            ]
+        }
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         if value.dtype == torch.bfloat16:
             value = value.float()
         return {"tensor": _pack_array(value.detach().cpu().resolve_conj().numpy())}
+    if torch is not None and number_of is not None and isinstance(value, torch.nn.Module):
+        return {"handle": [number_of(value), ""]}
+    if kind is Handle:
+        return {"handle": [value.number, value.path]}
     if isinstance(value, (np.ndarray, np.generic)):
         packed = _pack_array(np.asarray(value))
         if packed is not None:
@@ -76,7 +97,9 @@ def _pack_array(array: np.ndarray) -> list | None:
     if array.dtype.str not in DTYPES:
         return None
     if array.nbytes > MAX_TEXT // 2:
-        raise ValueError(f"an array of shape {array.shape} takes {array.nbytes:,} bytes; at most {MAX_TEXT // 2:,} may cross")
+        raise ValueError(
+            f"an array of shape {array.shape} takes {array.nbytes:,} bytes; at most {MAX_TEXT // 2:,} may cross"
+        )
     return [array.dtype.str, list(array.shape), base64.b64encode(array.tobytes()).decode("ascii")]
 
 
@@ -97,6 +120,8 @@ def _unpack(packed: object, depth: int) -> object:
         import torch
 
         return torch.from_numpy(_unpack_array(*content))
+    if kind == "handle" and type(content[0]) is int and type(content[1]) is str:
+        return Handle(*content)
     if kind == "foreign":
         return Foreign(str(content)[:100])
     raise ValueError("unknown kind of value")

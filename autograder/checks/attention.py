@@ -88,10 +88,15 @@ TOTAL_MUTANTS = (
     Mutant("M4", total=lambda exponentials, axis: exponentials.sum(axis=axis)),
     Mutant("M5", total=lambda exponentials, axis: exponentials.sum()),
 )
+TOTAL_MUTANTS += tuple(  # the same without a shift by row, as who writes exp(scores) / exp(scores).sum(...) makes them
+    Mutant(mutant.mistake, **mutant.steps, shift=lambda scores, axis: scores - scores.max()) for mutant in TOTAL_MUTANTS
+)
 SOFTMAX_MUTANTS = (
     *SHIFT_MUTANTS,
     *TOTAL_MUTANTS,
-    Mutant("M6", total=lambda exponentials, axis: exponentials.sum(axis=-2 if exponentials.ndim > 1 else 0, keepdims=True)),
+    Mutant(
+        "M6", total=lambda exponentials, axis: exponentials.sum(axis=-2 if exponentials.ndim > 1 else 0, keepdims=True)
+    ),
     Mutant("M6", total=lambda exponentials, axis: exponentials.sum(axis=-1, keepdims=True)),
     Mutant("M6", total=lambda exponentials, axis: exponentials.sum(axis=0, keepdims=True)),
     Mutant("M6", total=lambda exponentials, axis: exponentials.sum(axis=min(1, exponentials.ndim - 1), keepdims=True)),
@@ -319,7 +324,9 @@ SCALE_MUTANTS = (
     Mutant("M9", scale=lambda queries, keys, values: 1 / np.sqrt(queries.shape[-2])),
     Mutant("M9", scale=lambda queries, keys, values: 1 / np.sqrt(keys.shape[-2])),
     Mutant("M9", scale=lambda queries, keys, values: 1 / np.sqrt(queries.shape[0])),
-    Mutant("M9", scale=lambda queries, keys, values: 1 / np.sqrt(np.prod([1, *queries.shape[:-2]]) * queries.shape[-1])),
+    Mutant(
+        "M9", scale=lambda queries, keys, values: 1 / np.sqrt(np.prod([1, *queries.shape[:-2]]) * queries.shape[-1])
+    ),
     Mutant("M10", scale=lambda queries, keys, values: 1 / queries.shape[-1]),
     Mutant("M10", scale=lambda queries, keys, values: np.sqrt(queries.shape[-1])),
     Mutant("M10", scale=lambda queries, keys, values: queries.shape[-1]),
@@ -339,7 +346,9 @@ MASK_MUTANTS = (
     Mutant("M18", hide=hide_by(lambda scores, mask: scores * mask), refuse=refuse_widths_only),
     Mutant("M18", hide=hide_by(lambda scores, mask: scores * mask)),
     Mutant("M19", hide=hide_by(lambda scores, mask: hide(scores, mask[:, None] if mask.ndim > 2 else mask))),
-    Mutant("M19", hide=hide_by(lambda scores, mask: hide(scores, swap(mask) if mask.shape[-1] == mask.shape[-2] else mask))),
+    Mutant(
+        "M19", hide=hide_by(lambda scores, mask: hide(scores, swap(mask) if mask.shape[-1] == mask.shape[-2] else mask))
+    ),
     Mutant("M20", refuse=refuse_widths_only),
     Mutant("M20", refuse=refuse_widths_only, hide=hide_by(lambda scores, mask: np.where(mask, scores, -1e9))),
     Mutant("M20", refuse=refuse_widths_only, after=lambda weights, mask, queries: np.nan_to_num(weights)),
@@ -348,7 +357,11 @@ MASK_MUTANTS = (
 )
 ATTENTION_MUTANTS = (
     *INNER_SOFTMAX_MUTANTS,
-    Mutant("M7", scale=lambda queries, keys, values: 1.0, after=lambda weights, mask, queries: weights / np.sqrt(queries.shape[-1])),
+    Mutant(
+        "M7",
+        scale=lambda queries, keys, values: 1.0,
+        after=lambda weights, mask, queries: weights / np.sqrt(queries.shape[-1]),
+    ),
     Mutant("M7", after=lambda weights, mask, queries: weights / np.sqrt(queries.shape[-1])),
     *SCALE_MUTANTS,
     Mutant(
@@ -488,9 +501,17 @@ def qkv(rng, *shape: int, n_queries: int, n_keys: int, width: int, value_width: 
 
 
 def far_apart(queries: Array, keys: Array, values: Array):
-    """Make the scores hundreds apart, row by row more; all of them are exact in float32 (a width of 4 or 16)."""
-    size = 100.0 * np.arange(1, queries.shape[-2] + 1)[:, None]
-    return size * exact(queries), exact(keys), values
+    """Move the scores of each row by a thousand up or down, which the softmax does not see.
+
+    The first feature of every key is 1, so the first feature of a query is added to all the scores of its row. Everything
+    is exact in float32 (widths of 4 or 16, whose square root is a power of 2).
+    """
+    queries, keys = exact(queries), exact(keys)
+    keys[..., 0] = 1
+    queries[..., 0] = 2000.0 * (
+        np.arange(queries.shape[-2]) % 3 - 1
+    )  # rows at -1000, 0, 1000, -1000, … after the scale
+    return queries, keys, values
 
 
 def draw_mask(rng, *shape: int) -> Array:
@@ -536,10 +557,20 @@ def attention_mask_cases(rng):
     return [
         Case("a mask", (*qkv(rng, **square), draw_mask(rng, 5, 5))),
         Case("a causal mask", (*qkv(rng, **square), np.tri(5, dtype=bool))),
-        Case("one mask for a batch of heads", (*qkv(rng, 3, 2, n_queries=4, n_keys=5, width=6, value_width=7), draw_mask(rng, 4, 5))),
-        Case("a mask for each head", (*qkv(rng, 2, 2, n_queries=4, n_keys=5, width=6, value_width=7), draw_mask(rng, 2, 4, 5))),
+        Case(
+            "one mask for a batch of heads",
+            (*qkv(rng, 3, 2, n_queries=4, n_keys=5, width=6, value_width=7), draw_mask(rng, 4, 5)),
+        ),
+        Case(
+            "a mask for each head",
+            (*qkv(rng, 2, 2, n_queries=4, n_keys=5, width=6, value_width=7), draw_mask(rng, 2, 4, 5)),
+        ),
         Case("a mask of keys", (*qkv(rng, n_queries=4, n_keys=5, width=6, value_width=7), draw_mask(rng, 1, 5))),
-        Case("a query that may look at nothing", (*qkv(rng, n_queries=5, n_keys=6, width=3, value_width=4), nothing), "M20"),
+        Case(
+            "a query that may look at nothing",
+            (*qkv(rng, n_queries=5, n_keys=6, width=3, value_width=4), nothing),
+            "M20",
+        ),
         Case("queries and keys of different widths", (queries[..., :2], keys, values)),
     ]
 
@@ -579,7 +610,9 @@ ATTENTION = Exercise(
 
 
 def oracle_self_attention(tokens: Array, w_query: Array, w_key: Array, w_value: Array, mask: Array | None = None):
-    project = [F.linear(torch.from_numpy(tokens), torch.from_numpy(w.T.copy())).numpy() for w in (w_query, w_key, w_value)]
+    project = [
+        F.linear(torch.from_numpy(tokens), torch.from_numpy(w.T.copy())).numpy() for w in (w_query, w_key, w_value)
+    ]
     return oracle_attention(*project, mask)
 
 
@@ -603,7 +636,9 @@ def scale_tokens_in_place(tokens: Array) -> None:
 
 
 SELF_ATTENTION_MUTANTS = (
-    *(mutant for mutant in ATTENTION_MUTANTS if mutant.mistake != "M15"),  # queries and keys are its own, not the caller's
+    *(
+        mutant for mutant in ATTENTION_MUTANTS if mutant.mistake != "M15"
+    ),  # queries and keys are its own, not the caller's
     Mutant("M9", project=lambda x, q, k, v: (x @ q * np.sqrt(q.shape[1] / x.shape[-1]), x @ k, x @ v)),
     Mutant("M9", project=lambda x, q, k, v: (x @ q * np.sqrt(q.shape[1] / x.shape[-2]), x @ k, x @ v)),
     Mutant("M11", project=lambda x, q, k, v: (x @ k, x @ q, x @ v)),
@@ -678,16 +713,22 @@ def self_attention_value_cases(rng):
 def self_attention_axes_cases(rng):
     return [
         Case("a batch", tokens_and_weights(rng, 3, n_tokens=5, width=4, query_width=6, value_width=6)),
-        Case("a batch of sequences of images", tokens_and_weights(rng, 2, 3, n_tokens=4, width=7, query_width=5, value_width=6)),
+        Case(
+            "a batch of sequences of images",
+            tokens_and_weights(rng, 2, 3, n_tokens=4, width=7, query_width=5, value_width=6),
+        ),
         Case("far apart scores", far_apart_tokens(rng), "M3"),
     ]
 
 
 def far_apart_tokens(rng):
-    """Draw tokens whose scores are thousands apart, and exact in float32."""
-    tokens, *weights = tokens_and_weights(rng, n_tokens=8, width=5, query_width=4, value_width=3)
-    tokens *= np.arange(1, 9)[:, None]
-    return exact(tokens), *(10 * exact(weight) for weight in weights)
+    """Draw tokens and projections that give queries and keys as `far_apart` does."""
+    tokens, w_query, w_key, w_value = tokens_and_weights(rng, n_tokens=6, width=5, query_width=4, value_width=3)
+    tokens, w_query, w_key = (exact(array / 2) * 2 for array in (tokens, w_query, w_key))  # quarters
+    tokens[:, 0], tokens[:, 1] = 1, np.arange(6) % 3 - 1
+    w_query[:, 0], w_key[:, 0] = 0, 0
+    w_query[1, 0], w_key[0, 0] = 2000, 1
+    return tokens, w_query, w_key, w_value
 
 
 def self_attention_mask_cases(rng):
@@ -754,7 +795,11 @@ def attention_backward_from(
 BACKWARD_MUTANTS = (
     *INNER_SOFTMAX_MUTANTS,
     *SCALE_MUTANTS,
-    Mutant("M7", scale=lambda queries, keys, values: 1.0, after=lambda weights, mask, queries: weights / np.sqrt(queries.shape[-1])),
+    Mutant(
+        "M7",
+        scale=lambda queries, keys, values: 1.0,
+        after=lambda weights, mask, queries: weights / np.sqrt(queries.shape[-1]),
+    ),
     Mutant("M7", after=lambda weights, mask, queries: weights / np.sqrt(queries.shape[-1])),
     Mutant("M11", score=lambda queries, keys: keys @ swap(queries)),
     Mutant("M15", change=scale_queries_in_place),
@@ -781,7 +826,9 @@ def backward_with_whole_jacobians(grad_output, queries, keys, values):
     root = np.sqrt(queries.shape[-1])
     weights = softmax_in_log_space(np.einsum("...qd,...kd->...qk", queries, keys) / root)
     jacobians = weights[..., None] * np.eye(weights.shape[-1]) - weights[..., None] * weights[..., None, :]
-    grad_scores = np.einsum("...qij,...qj->...qi", jacobians, np.einsum("...qv,...kv->...qk", grad_output, values)) / root
+    grad_scores = (
+        np.einsum("...qij,...qj->...qi", jacobians, np.einsum("...qv,...kv->...qk", grad_output, values)) / root
+    )
     return (
         np.einsum("...qk,...kd->...qd", grad_scores, keys),
         np.einsum("...qk,...qd->...kd", grad_scores, queries),
@@ -840,7 +887,11 @@ def backward_through(attend):
         weights = np.asarray(attend(queries, keys, values)[1])
         grad = np.einsum("...qv,...kv->...qk", grad_output, values)
         grad = weights * (grad - np.einsum("...qk,...qk->...q", weights, grad)[..., None]) * queries.shape[-1] ** -0.5
-        return grad @ keys, np.einsum("...qk,...qd->...kd", grad, queries), np.einsum("...qk,...qv->...kv", weights, grad_output)
+        return (
+            grad @ keys,
+            np.einsum("...qk,...qd->...kd", grad, queries),
+            np.einsum("...qk,...qv->...kv", weights, grad_output),
+        )
 
     return attention_backward
 

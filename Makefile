@@ -1,0 +1,47 @@
+# Thin: the logic lives in autograder/. "make" alone lists the targets.
+PYTHON ?= python3
+COURSE ?= course
+BIN := .venv/bin
+
+help:
+	@echo "make demo        everything once: install, build, grade a sample class, show the marks"
+	@echo "make test        the whole test suite"
+	@echo "make setup       install into .venv"
+	@echo "make exercises   generate exercises/ and the chapters' notebooks from their sources"
+	@echo "make book        build the book"
+	@echo "make grade       grade course/submitted/ and write feedback and report"
+	@echo "make formgrader  open nbgrader's formgrader on course/, to mark the written answers"
+
+setup: .venv/.installed
+.venv/.installed: requirements.txt pyproject.toml autograder/setup_environment.py
+	$(PYTHON) autograder/setup_environment.py
+	@touch $@
+
+.venv/.browser: .venv/.installed
+	$(PYTHON) autograder/setup_environment.py --browser
+	@touch $@
+
+demo: setup
+	$(BIN)/autograder demo
+
+test: .venv/.browser
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/autograder build --check
+	$(BIN)/python -m pytest
+
+exercises: setup
+	$(BIN)/autograder build
+
+book: setup
+	$(BIN)/autograder book
+
+grade: setup
+	for path in $(COURSE)/submitted/*/*; do basename "$$path"; done | sort -u | while read -r assignment; do \
+	  $(BIN)/autograder grade "$$assignment" --course $(COURSE) && $(BIN)/autograder feedback "$$assignment" --course $(COURSE) \
+	  && $(BIN)/autograder report "$$assignment" --course $(COURSE) || exit 1; done
+
+formgrader: setup
+	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader
+
+.PHONY: help setup demo test exercises book grade formgrader
