@@ -201,6 +201,36 @@ def _graded(name: str, folder: Path):
     return course, assignment, results
 
 
+@app.command("submit-check")
+def submit_check(
+    file: Annotated[
+        Path, typer.Argument(help="The notebook that you are about to hand in.", exists=True, dir_okay=False)
+    ],
+    sandbox: Annotated[bool, typer.Option("--sandbox", help="Run it in the grader's sandbox.")] = False,
+) -> None:
+    """Say what the grader would mend in a notebook, and what the visible tests say of it. Gives no marks."""
+    from autograder.boundary.sandbox import SandboxError
+    from autograder.build import ROOT
+    from autograder.mend import Unreadable
+    from autograder.submit_check import submit_check
+
+    try:
+        assignment, receipt, said = submit_check(file, ROOT / "exercises", sandbox)
+    except (Unreadable, SandboxError, ValueError) as error:
+        raise _stop(f"{file}: {error}") from None
+    out.print(f"[bold]{escape(file.name)}[/] is read as {assignment}.", highlight=False)
+    out.print("Nothing needs mending." if not receipt else "The grader would mend, without a loss of points:")
+    for entry in receipt:
+        out.print(f"  - {escape(entry)}", highlight=False)
+    for name, text in said:
+        out.print(
+            f"[{'red' if text else 'green'}]{escape(name)}[/]: {escape(text) or 'passes the visible tests'}",
+            highlight=False,
+        )
+    if any(text for _, text in said):
+        raise typer.Exit(1)
+
+
 @app.command()
 def mutants(
     assignment: Annotated[str | None, typer.Argument(help="An assignment; all of them by default.")] = None,

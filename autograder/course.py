@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import sys
+import tempfile
 import warnings
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,19 +14,21 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 from nbgrader.api import Comment, Grade, Gradebook, MissingEntry
-from nbgrader.preprocessors import SaveAutoGrades
+from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import compute_checksum, is_grade, is_locked, is_solution, parse_utc
 from sqlalchemy.exc import SAWarning
+from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.mend import Unreadable
 
 MAX_BYTES = 50 * 2**20  # of a submitted notebook
 
+COURSE_ID = "attention"
 CONFIG = """from pathlib import Path
 
 c = get_config()
 c.CourseDirectory.root = str(Path(__file__).resolve().parent)
-c.CourseDirectory.course_id = "attention"
+c.CourseDirectory.course_id = "%s"
 """
 
 
@@ -89,7 +92,7 @@ class Course:
         self.root.mkdir(parents=True, exist_ok=True)
         config = self.root / "nbgrader_config.py"
         if not config.exists():
-            config.write_text(CONFIG, encoding="utf-8")
+            config.write_text(CONFIG % COURSE_ID, encoding="utf-8")
         for step, notebook in (("source", assignment.instructor), ("release", assignment.release)):
             write_atomically(
                 self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n"
@@ -101,9 +104,15 @@ class Course:
                 gradebook.update_or_create_student(student["id"], **names)
 
     def gradebook(self) -> Gradebook:
-        """Open the gradebook. nbgrader calls `alembic` from PATH when it makes one, so the environment's own must be there."""
-        os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-        return Gradebook(self.db_url, "attention")
+        """Open the gradebook; make it first, whole or not at all, where there is none."""
+        path = self.root / "gradebook.db"
+        if not path.exists():
+            # nbgrader calls `alembic` from PATH when it makes a gradebook: that of this environment must be found
+            os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+            with tempfile.TemporaryDirectory(dir=self.root, prefix=".gradebook-") as folder:
+                Gradebook(f"sqlite:///{folder}/gradebook.db", COURSE_ID).close()
+                os.replace(Path(folder) / "gradebook.db", path)
+        return Gradebook(self.db_url, COURSE_ID)
 
     def _roster(self) -> list[dict[str, str]]:
         """Read roster.csv, if there is one: a column `id`, and first_name, last_name, email if known."""
@@ -186,12 +195,17 @@ class Course:
                     )
         if result.has_marks:
             notebook = nbformat.read(self.autograded_path(result.student, assignment), as_version=4)
-            resources = {"notebook": assignment.notebook, "assignment": assignment.name}
-            SaveAutoGrades().preprocess(
-                notebook, {"nbgrader": resources | {"student": result.student, "db_url": self.db_url}}
-            )
+            resources = {"notebook": assignment.notebook, "assignment": assignment.name, "student": result.student}
+            for step in (SaveAutoGrades, AssignLatePenalties):
+                step(config=self._config()).preprocess(notebook, {"nbgrader": resources | {"db_url": self.db_url}})
         result.recorded = True
         self.save_result(result)
+
+    def _config(self) -> Config:
+        """Read nbgrader_config.py, where an instructor names a plugin for late penalties; it may lie beside it."""
+        if str(self.root) not in sys.path:
+            sys.path.append(str(self.root))
+        return PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
 
     def _timestamp(self, student: str, assignment: str) -> str | None:
         """Return when the submission came, as nbgrader's timestamp.txt says; a text that is no time is passed over."""

@@ -3,6 +3,7 @@
 import functools
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
+import nbformat
+import numpy as np
 import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
@@ -310,6 +313,57 @@ def test_exercise_page_has_a_colab_button(site: str) -> None:
     """Can a student open the exercise from its page?"""
     page = parse(HTML / "book" / "1_attention_exercise.html")
     assert page.find("a", class_="colab-link", href=f"{COLAB}exercises/1_attention/attention.ipynb")
+
+
+def test_exercise_page_quotes_a_real_message() -> None:
+    """Is the example of a message what the notebook says to a softmax over the queries?"""
+
+    def attention(queries: np.ndarray, keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        exponentials = np.exp(queries @ keys.swapaxes(-1, -2) / np.sqrt(queries.shape[-1]))
+        weights = exponentials / exponentials.sum(axis=-2, keepdims=True)
+        return weights @ values, weights
+
+    notebook = nbformat.read(ROOT / "exercises" / "1_attention" / "attention.ipynb", as_version=4)
+    [setup] = [cell.source for cell in notebook.cells if cell.cell_type == "code" and "TESTS = " in cell.source]
+    namespace: dict = {}
+    exec(setup, namespace)
+    with pytest.raises(AssertionError) as caught:
+        namespace["judge"](attention, **namespace["TESTS"]["attention"])
+    assert str(caught.value) in (ROOT / "book" / "1_attention_exercise.md").read_text(encoding="utf-8")
+
+
+def test_exercise_page_ends_with_the_solutions(site: str) -> None:
+    """Does a self-study edition show every answer, folded away, and a student edition none?"""
+    boxes = parse(HTML / "book" / "1_attention_exercise.html").find_all("details", class_="sd-dropdown")
+    shown = [re.search(r"def (\w+)", box.get_text())[1] for box in boxes]
+    there = (ROOT / "solutions").is_dir()
+    assert shown == (["softmax", "attention", "self_attention", "attention_backward"] if there else [])
+    assert not any(box.has_attr("open") for box in boxes)
+
+
+@pytest.mark.parametrize("edition", ["student", "self-study"])
+def test_solution_needs_a_folder_of_solutions(edition: str, tmp_path: Path) -> None:
+    """Does a page without `solutions/` build without a warning, and show nothing where a solution would stand?"""
+    (tmp_path / "index.md").write_text(
+        "# A page\n\nBefore.\n\n```{solution} attention.softmax\n```\n", encoding="utf-8"
+    )
+    if edition == "self-study":
+        (tmp_path / "solutions").mkdir()
+        answer = 'def softmax(scores):\n    """Say ```so```."""\n    return scores\n'
+        (tmp_path / "solutions" / "attention.py").write_text(answer, encoding="utf-8")
+    extensions = "myst_parser,sphinx_design,attention_book"
+    command = [sys.executable, "-m", "sphinx", "-C", "-W", "-q", "-D", f"extensions={extensions}", ".", "built"]
+    subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT / "book" / "_ext")}, check=True)
+    text = parse(tmp_path / "built" / "index.html").get_text()
+    assert "Before." in text
+    assert ("Solution: softmax" in text, "Say ```so```." in text) == ((edition == "self-study",) * 2)
+
+
+def test_drawings_are_up_to_date() -> None:
+    """Are logo, icon and maps what book/_ext/drawings.py draws?"""
+    drawings = runpy.run_path(str(ROOT / "book" / "_ext" / "drawings.py"))["drawings"]()
+    for name, content in drawings.items():
+        assert (ROOT / "book" / "_static" / name).read_text(encoding="utf-8") == content, name
 
 
 def test_page_and_notebook_number_alike(site: str) -> None:

@@ -32,10 +32,11 @@ def cells(weights: np.ndarray, step: float, gap: float, left: float = 0, top: fl
     ]
 
 
-def svg(width: float, height: float, parts: list[str], title: str = "") -> str:
+def svg(width: float, height: float, parts: list[str]) -> str:
     """Return an SVG document."""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">'
-    return "\n".join([head, *([f"<title>{title}</title>"] if title else []), *parts, "</svg>\n"])
+    size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
+    return "\n".join([head, *parts, "</svg>\n"])
 
 
 def draw_logo(size: int, ink: str) -> str:

@@ -1,0 +1,91 @@
+"""What several test files share: the assignment, its answers filled in, and the graded sample class."""
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+# Before anything imports a library that reads them: one thread for each process, as in the sandbox, and no window.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "agg")
+
+from autograder.boundary.sandbox import Limits
+from autograder.course import Assignment, Course, Result
+from autograder.grade import grade, load_assignment
+
+TESTS = Path(__file__).resolve().parent
+sys.path.insert(0, str(TESTS))  # for sample_class.py, which is a script too
+
+NAME = "1_attention"
+EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")
+SEED = 11  # of the hidden checks' inputs, wherever a class is graded
+
+
+@dataclass
+class GradedClass:
+    """The sample class after `autograder grade`."""
+
+    course: Course
+    assignment: Assignment
+    results: dict[str, Result]
+    progress: list[tuple[str, int, int]] = field(default_factory=list)
+
+
+def fill_in(release: NotebookNode, instructor: NotebookNode) -> NotebookNode:
+    """Return the released notebook as the perfect student hands it in."""
+    notebook = nbformat.from_dict(release)
+    for blank, full in zip(notebook.cells, instructor.cells, strict=True):
+        if blank.metadata.get("nbgrader", {}).get("solution"):
+            blank.source = full.source
+    return notebook
+
+
+@pytest.fixture(scope="session")
+def assignment() -> Assignment:
+    """The first assignment, built from its sources."""
+    return load_assignment(NAME)
+
+
+@pytest.fixture
+def perfect(assignment: Assignment) -> NotebookNode:
+    """A submission with every answer right; a fresh copy for each test."""
+    return fill_in(assignment.release, assignment.instructor)
+
+
+# A cell that prints, shows and raises what would run as a script in the page of feedback.
+ATTACK = """from IPython.display import HTML, SVG, Javascript, display
+print("<script>alert('printed')</script>")
+display(HTML("<script>alert('shown')</script><img src=x onerror=alert('image')>"))
+display(SVG("<svg xmlns='http://www.w3.org/2000/svg' onload=\\"alert('svg')\\"/>"))
+display(Javascript("alert('javascript')"))
+raise RuntimeError("<script>alert('raised')</script>")"""
+ATTACK_IN_WORDS = (
+    "<script>alert('written')</script><img src=x onerror=alert('onerror')> [link](javascript:alert('link'))"
+)
+
+
+def attacker(perfect: NotebookNode) -> NotebookNode:
+    """Return right answers with scripts wherever a student may write."""
+    perfect.cells.insert(2, nbformat.v4.new_code_cell(ATTACK))
+    next(cell for cell in perfect.cells if cell.id == "why_scale").source = ATTACK_IN_WORDS
+    return perfect
+
+
+@pytest.fixture(scope="session")
+def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> GradedClass:
+    """The sample class, and one student who attacks the page of feedback, graded once for all tests."""
+    import sample_class
+
+    root = tmp_path_factory.mktemp("class")
+    sample_class.write_class(root)
+    place = root / "submitted" / "zoe" / NAME / "attention.ipynb"
+    place.parent.mkdir(parents=True)
+    nbformat.write(attacker(fill_in(assignment.release, assignment.instructor)), place)
+    course, calls = Course(root), []
+    limits = Limits(cell_seconds=15.0)  # half of the default: one of them waits for ever
+    results = grade(course, assignment, seed=SEED, workers=2, limits=limits, progress=lambda *call: calls.append(call))
+    return GradedClass(course, assignment, {result.student: result for result in results}, calls)

@@ -1,0 +1,86 @@
+"""A grader that is killed goes on where it was."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from autograder.course import Course
+from autograder.grade import load_assignment
+
+sys.path.insert(0, str(Path(__file__).parent))
+import sample_class
+
+STUDENTS = ("ada", "goran", "ivan", "jana", "pia", "rosa")
+SEED = 7
+KILLS = 8
+
+
+def make_course(root: Path) -> Course:
+    """Write a small class."""
+    assignment = load_assignment(sample_class.ASSIGNMENT)
+    files = sample_class.make_submissions(assignment.instructor, assignment.release)
+    for student in STUDENTS:
+        place = root / "submitted" / student / sample_class.ASSIGNMENT
+        place.mkdir(parents=True)
+        (place / "attention.ipynb").write_text(files[student], encoding="utf-8")
+    return Course(root)
+
+
+def start_grading(course: Course) -> subprocess.Popen:
+    """Start the grader as an instructor would, in a process group of its own."""
+    command = [sys.executable, "-m", "autograder", "grade", sample_class.ASSIGNMENT, "--course", str(course.root)]
+    with (course.root.parent / f"{course.root.name}.log").open("ab") as log:
+        return subprocess.Popen([*command, "--seed", str(SEED)], stdout=log, stderr=log, start_new_session=True)
+
+
+def marks(course: Course) -> dict[str, tuple]:
+    """Return what the course knows of each student: state, checks, and the gradebook's scores."""
+    assignment = load_assignment(sample_class.ASSIGNMENT)
+    scores = course.scores(assignment)
+    return {
+        result.student: (result.state, result.recorded, result.checks, result.receipt, scores.get(result.student))
+        for result in course.load_results(sample_class.ASSIGNMENT)
+    }
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> Course:
+    """Grade a class without a disturbance."""
+    course = make_course(tmp_path_factory.mktemp("whole") / "course")
+    assert start_grading(course).wait(timeout=300) == 0
+    return course
+
+
+def test_grade_killed_at_many_moments_gives_the_same_marks(uninterrupted: Course, tmp_path: Path) -> None:
+    """Are the marks of a grader that was killed again and again those of one that was left alone?"""
+    course = make_course(tmp_path / "course")
+    moments = random.Random(SEED)
+    for _ in range(KILLS):
+        process = start_grading(course)
+        time.sleep(moments.uniform(0.5, 12))
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=30)
+    assert start_grading(course).wait(timeout=300) == 0, (tmp_path / "course.log").read_text()[-2000:]
+    assert marks(course) == marks(uninterrupted)
+    assert len(marks(course)) == len(STUDENTS)
+
+
+def test_grade_killed_before_recording_records_when_run_again(uninterrupted: Course) -> None:
+    """Does a mark reach the gradebook that was worked out, but not recorded, when the grader was killed?"""
+    assignment = load_assignment(sample_class.ASSIGNMENT)
+    before = marks(uninterrupted)
+    result = uninterrupted.load_result("goran", sample_class.ASSIGNMENT)
+    assert result is not None
+    result.recorded = False
+    uninterrupted.save_result(result)
+    with uninterrupted.gradebook() as gradebook:
+        gradebook.remove_submission(assignment.name, "goran")
+    assert start_grading(uninterrupted).wait(timeout=300) == 0
+    assert marks(uninterrupted) == before
