@@ -31,7 +31,7 @@ def build_book(root: Path = ROOT) -> Path:
     if page.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest.hexdigest():
         return page
     stamp.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "jupyter_book", "build", str(root), "-W", "-n", "--keep-going"]
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(root), "-W", "-n", "--keep-going"]
     if subprocess.run(command, cwd=root, check=False).returncode != 0:
         raise BookError("the book was not built; the warnings above say why")
     stamp.write_text(digest.hexdigest(), encoding="utf-8")

@@ -4,7 +4,8 @@ All is deterministic to the byte, so that `autograder build --check` can tell a 
 """
 
 import ast
-import importlib
+import contextlib
+import io
 import json
 import re
 import tempfile
@@ -20,9 +21,11 @@ from traitlets.config import Config
 
 from autograder import catalogue, compare
 from autograder.colab import build_chapters
-from autograder.exercise import Exercise
+from autograder.exercise import Exercise, exercises_of
+from autograder.mutants import kill_matrix, mistakes_page
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGE_SEED = 0  # of the inputs behind the page of known mistakes
 WRITTEN_STUB = "*Write your answer here.*"
 
 SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
@@ -37,11 +40,6 @@ print(f"Ready: NumPy {{np.__version__}}. This notebook needs no GPU and nothing 
 def sources(root: Path = ROOT) -> list[Path]:
     """Return the instructor notebooks as text, one for each assignment: solutions/1_attention/attention.py, …"""
     return sorted(path for path in root.glob("solutions/[0-9]*/*.py"))
-
-
-def exercises_of(stem: str) -> dict[str, Exercise]:
-    """Return the exercises of a file of answers, by name."""
-    return importlib.import_module(f"autograder.checks.{stem}").EXERCISES
 
 
 def instructor_notebook(source: Path, root: Path = ROOT) -> nbformat.NotebookNode:
@@ -123,7 +121,7 @@ def setup_cell(stem: str) -> str:
 
 def frozen_tests(exercise: Exercise) -> dict[str, Any]:
     """Return the visible tests of an exercise as plain values: inputs, right results, and each mistake's fingerprint."""
-    cases = exercise.prepare(exercise.visible(None))
+    cases = [dict(case) for case in exercise.visible_cases()]
     for case in cases:
         case["arguments"] = [
             argument.tolist() if hasattr(argument, "tolist") else argument for argument in case["arguments"]
@@ -206,6 +204,9 @@ def build_all(root: Path = ROOT) -> dict[Path, str]:
     files.update(
         {path.relative_to(root) if path.is_absolute() else path: text for path, text in build_chapters(root).items()}
     )
+    for source in sources(root):
+        with contextlib.redirect_stdout(io.StringIO()):
+            files[Path("book/mistakes.md")] = mistakes_page(kill_matrix(source.parent.name, source.stem, PAGE_SEED))
     return files
 
 

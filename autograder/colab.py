@@ -160,7 +160,8 @@ def one_line(equation: str) -> str:
 def build_chapters(root: Path) -> dict[Path, str]:
     """Return what the notebook beside each executable chapter should hold, by its path, in the book's order."""
     book = read_book(root)
-    sources = {name: (root / "book" / f"{name}.md").read_text(encoding="utf-8") for name in book.chapters}
+    paths = {name: root / "book" / f"{name}.md" for name in book.chapters}
+    sources = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}
     return {
         root / "book" / f"{name}.ipynb": nbformat.writes(chapter_notebook(text, name, book), version=4) + "\n"
         for name, text in sources.items()

@@ -8,12 +8,12 @@ import numpy as np
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
 
 
+@np.errstate(all="ignore")
 def outcome(function, arguments, names):
     """Call the function on copies. Return its arrays by name and whether it changed an argument, or its error."""
     given = [np.array(argument) if np.ndim(argument) else argument for argument in arguments]
     try:
-        with np.errstate(all="ignore"):
-            results = function(*given)
+        results = function(*given)
         results = results if isinstance(results, tuple) else (results,)
         results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
         if [isinstance(result, (np.ndarray, np.number)) for result in results] != [True] * len(names):
@@ -31,11 +31,13 @@ def fingerprint(got):
     return [float(entries @ np.cos(np.arange(entries.size))) for entries in flat] + [float(got.get("changed", 0))]
 
 
-def alike(mine, other, part=slice(None)):
-    """Are two fingerprints equal, or a part of them?"""
-    return len(mine) == len(other) and np.allclose(np.array(mine)[part], np.array(other)[part], 1e-4, 1e-4)
+def alike(mine, other, part=None):
+    """Are two fingerprints equal, or those of their numbers that stand at the places of `part`?"""
+    places = part or range(len(other))
+    return len(mine) == len(other) > 0 and all(abs(mine[i] - other[i]) <= 1e-4 * (1 + abs(other[i])) for i in places)
 
 
+@np.errstate(all="ignore")
 def difference(got, expected, show):
     """Say how an outcome differs from the expected one, with numbers if they may be shown; nothing if they are equal."""
     if "error" in got or "error" in expected:
@@ -58,17 +60,16 @@ def difference(got, expected, show):
 def judge(function, names, cases, messages, show=True):
     """Raise an AssertionError that names the likely mistake at the first case in which the function is wrong."""
     got = [outcome(function, case["arguments"], names) for case in cases]
-    texts = [difference(mine, case["expected"], show) for mine, case in zip(got, cases)]
-    for mine, case, text in zip(got, cases, texts):
+    texts, prints = [difference(g, c["expected"], show) for g, c in zip(got, cases)], list(map(fingerprint, got))
+    for mine, case, text, marks in zip(got, cases, texts, prints):
         if text:
             part = [i for i, name in enumerate(names) if name in case["expected"].get("arrays", names)] + [-1]
-            fits = {name: 0 for name, marks in case["mistakes"].items() if alike(fingerprint(mine), marks, part)}
+            fits = {name: 0 for name, wrong in case["mistakes"].items() if alike(marks, wrong, part)}
             for name in fits:  # of several that fit here, take the mistake that explains most of the other cases
-                same = [alike(fingerprint(g), c["mistakes"].get(name, ())) for g, c in zip(got, cases)]
+                same = [alike(m, c["mistakes"].get(name, ())) for m, c in zip(prints, cases)]
                 fits[name] = sum(same) + sum(name not in c["mistakes"] and not t for c, t in zip(cases, texts))
-            strange = "error" in case["expected"] or "NaN" in text  # a result without a number to compare
-            otherwise = case["otherwise"] if strange and "error" not in mine else None
-            mistake = max(fits, key=fits.get, default=otherwise)
+            strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # nothing to compare with
+            mistake = max(fits, key=fits.get, default=case.get("otherwise") if strange else None)
             mistake = mistake and mistake.split("/")[0]  # "M10/2" is the second way of making M10
             error = AssertionError(f"{case['name']}: {text}" + (f"\n{messages[mistake]}" if mistake else ""))
             error.mistake, error.got, error.case = mistake, mine, case

@@ -4,6 +4,7 @@ The oracle is independent of the answer in `solutions/` (PyTorch's own layers). 
 replaced; two mutants of different steps make a pair, so that two mistakes at once are named too.
 """
 
+import importlib
 import os
 import secrets
 import zlib
@@ -93,6 +94,11 @@ class Exercise:
             )
         return prepared
 
+    @cache  # noqa: B019  there are few exercises, and they live as long as the process
+    def visible_cases(self) -> list[dict[str, Any]]:
+        """Return the prepared cases of the visible test."""
+        return self.prepare(self.visible(np.random.default_rng(0)))
+
     def judge_stage(self, stage: str, function: Function, seed: int) -> None:
         """Judge a function by one hidden stage, on inputs drawn from the seed.
 
@@ -127,11 +133,15 @@ class Exercise:
             wrong = outcome(self.build(**steps), case["arguments"], self.names)
             return bool(difference(_only(wrong, case["expected"]), expected, show=False))
 
+        def gives(steps: dict[str, Any]) -> bool:
+            both = _only(outcome(self.build(**steps), case["arguments"], self.names), case["expected"])
+            return both.get("changed") == got["changed"] and not difference(both | {"changed": False}, got, show=False)
+
         visible = [mutant for mutant in self.mutants if differs(mutant.steps, case["expected"])]
         got = _only(got, case["expected"])
         for one, other in combinations(visible, 2):
             disjoint = one.mistake != other.mistake and not one.steps.keys() & other.steps.keys()
-            if disjoint and not differs(one.steps | other.steps, got):
+            if disjoint and gives(one.steps | other.steps):
                 return sorted((one.mistake, other.mistake), key=lambda name: int(name[1:]))
         return None
 
@@ -168,3 +178,8 @@ def replaced(function: Function, correct: dict[str, Function]) -> Iterator[None]
         for name in correct:
             namespace.pop(name, None)
         namespace.update(before)
+
+
+def exercises_of(stem: str) -> dict[str, Exercise]:
+    """Return the exercises of a file of answers, by name."""
+    return importlib.import_module(f"autograder.checks.{stem}").EXERCISES

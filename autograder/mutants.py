@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autograder import catalogue
-from autograder.build import exercises_of
 from autograder.compare import judge
-from autograder.exercise import Exercise, Function
+from autograder.exercise import Exercise, Function, exercises_of
 
 
 @dataclass
@@ -108,8 +107,73 @@ def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Ve
         except AssertionError as error:
             verdict.failed[stage] = error.mistake
     try:
-        judge(function, exercise.names, exercise.prepare(exercise.visible(None)), catalogue.MESSAGES)
+        judge(function, exercise.names, exercise.visible_cases(), catalogue.MESSAGES)
         verdict.visible = ""
     except AssertionError as error:
         verdict.visible = error.mistake
     return verdict
+
+
+PAGE = """# The known mistakes
+
+A list of the mistakes that the exercises can name, and a proof that they do. Each is code: the answer with one step
+replaced, often in several ways. The tables say which hidden check catches which mistake; they are made by running the
+checks, {killed} wrong functions and {passing} right ones, on inputs of seed {seed}. All {named} are caught and named,
+and all right ones pass. `autograder mutants` does the same on new inputs.
+
+Numbers M21 to M64 belong to the parts in preparation.
+
+## The list
+
+| | mistake | what a student is asked |
+| --- | --- | --- |
+{catalogue}
+
+{matrices}"""
+
+
+def mistakes_page(matrix: Matrix) -> str:
+    """Return the page of the book that lists the mistakes and which check catches them.
+
+    Raises:
+        ValueError: a mistake is not caught or not named, so that the page would not be true.
+    """
+    if not matrix.whole:
+        raise ValueError('the checks do not catch and name every mistake; see "autograder mutants"')
+    names = sorted({verdict.name.split("/")[0] for verdict in matrix.mutants}, key=_number)
+    rows = [f"| {name} | {catalogue.TITLES[name]} | {catalogue.QUESTIONS[name]} |" for name in names]
+    return PAGE.format(
+        killed=len(matrix.mutants),
+        named=len(matrix.mutants),
+        passing=len(matrix.correct),
+        seed=matrix.seed,
+        catalogue="\n".join(rows),
+        matrices="\n\n".join(
+            _matrix_of(matrix, exercise) for exercise in dict.fromkeys(v.exercise for v in matrix.mutants)
+        ),
+    )
+
+
+def _matrix_of(matrix: Matrix, exercise: str) -> str:
+    """Return one exercise's table: for each mistake how many of its ways each check catches."""
+    verdicts = [verdict for verdict in matrix.mutants if verdict.exercise == exercise]
+    stages = list(dict.fromkeys(stage for verdict in verdicts for stage in verdict.failed))
+    lines = [
+        f"## `{exercise}`",
+        "",
+        "How many ways of making the mistake there are, and how many of them the visible test in the notebook and each "
+        "hidden check catch.",
+        "",
+        "| mistake | ways | visible test | " + " | ".join(stages) + " |",
+        "| --- | --: | --: | " + " | ".join("--:" for _ in stages) + " |",
+    ]
+    for name in sorted({verdict.name.split("/")[0] for verdict in verdicts}, key=_number):
+        ways = [verdict for verdict in verdicts if verdict.name.split("/")[0] == name]
+        caught = [sum(stage in way.failed for way in ways) for stage in stages]
+        cells = [len(ways), sum(way.visible != "" for way in ways), *caught]
+        lines.append(f"| {name} | " + " | ".join(str(cell) if cell else "·" for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def _number(name: str) -> int:
+    return int(name[1:])

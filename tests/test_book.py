@@ -1,5 +1,6 @@
 """Is the built book whole? Every page is opened in a real browser: Debian's Chromium, driven by Playwright."""
 
+import contextlib
 import functools
 import os
 import re
@@ -20,9 +21,9 @@ import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
-from autograder.colab import read_book
+from autograder.colab import build_chapters, read_book
 
 ROOT = Path(__file__).parents[1]
 HTML = ROOT / "_build" / "html"
@@ -190,7 +191,8 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
         seen.survey = page.evaluate(SURVEY)
         page.evaluate(OPEN_ALL)
         page.set_viewport_size({"width": 390, "height": 800})
-        page.wait_for_timeout(400)  # for the listeners of the change of size
+        with contextlib.suppress(TimeoutError):  # the theme looks a while after the change what scrolls now
+            page.wait_for_function(f"() => ({STUCK})().length === 0", timeout=3000)
         seen.phone_width = page.evaluate("() => document.scrollingElement.scrollWidth")
         seen.spills, seen.stuck = page.evaluate(SPILLS), page.evaluate(STUCK)
         page.set_viewport_size({"width": 1280, "height": 800})
@@ -375,6 +377,17 @@ def test_page_and_notebook_number_alike(site: str) -> None:
         equation, figure = page.find(id=f"equation-{label}"), page.find(id=label)
         shown = equation.find(class_="eqno") if equation else figure.find(class_="caption-number")
         assert re.findall(r"\d+\.\d+", shown.get_text()) == [number], label
+
+
+def test_notebooks_link_to_places_of_the_book(site: str) -> None:
+    """Does every link from a chapter's notebook into the published book lead to a page and a place on it?"""
+    published = CONFIG["html"]["baseurl"]
+    for path, text in build_chapters(ROOT).items():
+        links = re.findall(rf"\]\({re.escape(published)}([^)]*)\)", text)
+        assert links
+        for address, anchor in map(urldefrag, links):
+            page = parse(HTML / (address or "index.html"))
+            assert not anchor or page.find(id=anchor), f"{path.name} links to {address}#{anchor}"
 
 
 def test_search_finds_a_term(page: Page, site: str) -> None:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ APPLY = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def matrix_of(seed: int) -> Matrix:
     """Return the kill matrix, made once for each seed."""
     return kill_matrix(NAME, "attention", seed)
@@ -129,13 +130,12 @@ def test_proof_fails_when_a_mutant_changes_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_proof_fails_when_a_mutant_is_named_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does the proof notice that two mistakes have changed names?"""
-    swapped = {"M5": "M3", "M3": "M5"}
-    relabelled = tuple(Mutant(swapped.get(m.mistake, m.mistake), **m.steps) for m in EXERCISES["softmax"].mutants)
-    right = proof_with(monkeypatch)
-    assert right.whole
-    wrong = proof_with(monkeypatch, mutants=relabelled)
-    assert not wrong.whole, "M3, which the cases name for a NaN, fits M5 now"
+    """Does the proof notice a mutant that is caught, but called by the name of another mistake?"""
+    whole_array = next(mutant for mutant in EXERCISES["softmax"].mutants if mutant.mistake == "M5")
+    renamed = Mutant("M8", **whole_array.steps)
+    matrix = proof_with(monkeypatch, mutants=(*EXERCISES["softmax"].mutants, renamed))
+    assert not matrix.whole
+    assert [verdict.name for verdict in matrix.mutants if verdict.killed and not verdict.named] == ["M8"]
 
 
 def test_proof_fails_when_a_correct_answer_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,15 +208,18 @@ def softmax_by_tanh(scores, axis=-1):
 
 
 def softmax_with_a_small_epsilon(scores, axis=-1):
+    """Add a harmless 1e-12 to the sum."""
     exponentials = np.exp(scores - scores.max(axis=axis, keepdims=True))
     return exponentials / (exponentials.sum(axis=axis, keepdims=True) + 1e-12)
 
 
 def softmax_by_base_two(scores, axis=-1):
+    """Change the base and back."""
     return scipy.special.softmax(np.asarray(scores, float) / np.log(2) * np.log(2), axis=axis)
 
 
 def softmax_along_rows_of_a_table(scores, axis=-1):
+    """Flatten to a table and go row by row."""
     moved = np.swapaxes(scores, axis, -1)
     table = moved.reshape(-1, moved.shape[-1])
     table = np.stack([np.exp(row - row.max()) / np.exp(row - row.max()).sum() for row in table])
@@ -224,6 +227,7 @@ def softmax_along_rows_of_a_table(scores, axis=-1):
 
 
 def read_only_softmax(scores, axis=-1):
+    """Return an array in Fortran order that nobody may write to."""
     weights = np.asfortranarray(scipy.special.softmax(scores, axis=axis))
     weights.flags.writeable = False
     return weights
@@ -234,6 +238,7 @@ class MaskError(ValueError):
 
 
 def attention_with_log_mask(queries, keys, values, mask=None):
+    """Add the logarithm of the mask, which is 0 or -inf, and raise an error of one's own kind."""
     if mask is not None and (np.sum(mask, axis=-1) < 1).any():
         raise MaskError("a query looks at nothing")
     scores = np.einsum("...id,...jd->...ij", queries, keys) / queries.shape[-1] ** 0.5
@@ -243,6 +248,7 @@ def attention_with_log_mask(queries, keys, values, mask=None):
 
 
 def attention_with_a_finite_mask(queries, keys, values, mask=None):
+    """Add the smallest finite number where the mask says no."""
     if mask is not None and not np.all(mask.max(axis=-1)):
         raise ValueError("a query looks at nothing")
     scores = (queries @ swap(keys)).astype(float) * (1 / np.sqrt(keys.shape[-1]))
@@ -254,6 +260,7 @@ def attention_with_a_finite_mask(queries, keys, values, mask=None):
 
 
 def attention_row_by_row(queries, keys, values, mask=None):
+    """Take one query at a time, with a product and a sum in place of a matrix product."""
     refuse(queries, keys, mask)
     rows = []
     for i in range(queries.shape[-2]):
@@ -268,6 +275,8 @@ def attention_row_by_row(queries, keys, values, mask=None):
 
 
 def self_attention_through(attend):
+    """Project with np.dot and attend with the given function."""
+
     def self_attention(tokens, w_query, w_key, w_value, mask=None):
         queries, keys, values = (np.dot(tokens, w) for w in (w_query, w_key, w_value))
         return attend(queries, keys, values, mask)
@@ -340,10 +349,13 @@ class AgreeableArray(np.ndarray):
 
 
 def always(value) -> Callable:
+    """Return a function that returns this value, whatever it is given."""
     return lambda *arguments, **keywords: value
 
 
 def raises(error: Exception) -> Callable:
+    """Return a function that raises this error, whatever it is given."""
+
     def function(*arguments, **keywords):
         raise error
 
@@ -464,9 +476,7 @@ UNKNOWN_MISTAKES: dict[str, list[Callable]] = {
         lambda s, axis=-1: np.maximum(s, 0) / np.maximum(s, 1e-9).sum(axis, keepdims=True),
         lambda s, axis=-1: (s == s.max(axis, keepdims=True)).astype(float),
         lambda s, axis=-1: np.square(s) / np.square(s).sum(axis, keepdims=True),
-        lambda s, axis=-1: (
-            scipy.special.softmax(s, axis=-1) if axis in (-1, s.ndim - 1) else scipy.special.softmax(s, axis=0)
-        ),
+        lambda s, axis=-1: scipy.special.softmax(np.round(s), axis=axis),
     ],
     "attention": [
         lambda q, k, v, mask=None: attention_row_by_row(
@@ -515,11 +525,17 @@ def pair(name: str, one: str, other: str) -> Callable:
     return each.build(**steps)
 
 
+def names_given(name: str, function: Callable) -> set[str]:
+    """Return every mistake that the checks name."""
+    errors = [error for error in verdicts(name, function).values() if error]
+    return {mistake for error in errors if error.mistake for mistake in error.mistake.split("+")}
+
+
 @pytest.mark.parametrize(
     ("name", "one", "other"),
     [
-        ("softmax", "M3", "M6"),
-        ("softmax", "M2", "M4"),
+        ("softmax", "M1", "M6"),
+        ("softmax", "M5", "M15"),
         ("attention", "M6", "M8"),
         ("attention", "M8", "M11"),
         ("attention", "M5", "M10"),
@@ -527,28 +543,44 @@ def pair(name: str, one: str, other: str) -> Callable:
         ("attention", "M11", "M13"),
         ("attention", "M8", "M17"),
         ("attention", "M6", "M16"),
+        ("attention", "M15", "M17"),
         ("self_attention", "M8", "M13"),
         ("self_attention", "M6", "M12"),
-        ("self_attention", "M9", "M11"),
+        ("self_attention", "M8", "M11"),
         ("attention_backward", "M65", "M69"),
         ("attention_backward", "M66", "M69"),
         ("attention_backward", "M66", "M68"),
         ("attention_backward", "M8", "M67"),
+        ("attention_backward", "M15", "M66"),
     ],
 )
 def test_two_mistakes_are_named_as_a_pair(name: str, one: str, other: str) -> None:
     """Do the checks of an answer with two mistakes name both, together or each where it shows alone, and no third?"""
-    errors = [error for error in verdicts(name, pair(name, one, other)).values() if error]
-    assert {mistake for error in errors if error.mistake for mistake in error.mistake.split("+")} == {one, other}
-    for error in errors:
-        if error.mistake and "+" in error.mistake:
-            assert all(catalogue.MESSAGES[mistake] in str(error) for mistake in (one, other))
+    assert names_given(name, pair(name, one, other)) == {one, other}
+
+
+@pytest.mark.parametrize("name", ["softmax", "attention"])
+def test_two_mistakes_never_make_a_third(name: str) -> None:
+    """Do two mistakes at once, whichever they are, lose points, get at least one name, and never that of a third?
+
+    One may hide the other, such as a missing scale, which shows in every case, large scores, which stand in the last.
+    """
+    wrong = {}
+    for one, other in combinations(sorted({mutant.mistake for mutant in EXERCISES[name].mutants}), 2):
+        try:
+            function = pair(name, one, other)
+        except StopIteration:  # both are made in the same step
+            continue
+        if not (given := names_given(name, function)) or not given <= {one, other}:
+            wrong[one, other] = given
+    assert wrong == {}
 
 
 def test_two_mistakes_at_once_are_named_in_one_check() -> None:
     """Is a result that only two mistakes together explain named "M8+M11", in order of their numbers?"""
-    found = verdicts("attention", pair("attention", "M11", "M8"))
-    assert found["weights"].mistake == "M8+M11"
+    error = verdicts("attention", pair("attention", "M11", "M8"))["weights"]
+    assert error.mistake == "M8+M11"
+    assert all(catalogue.MESSAGES[mistake] in str(error) for mistake in ("M8", "M11"))
 
 
 # -------------------------------------------------------------------------------- what a student reads, and when
@@ -558,29 +590,18 @@ def test_two_mistakes_at_once_are_named_in_one_check() -> None:
 def test_hidden_message_holds_no_expected_numbers(name: str) -> None:
     """Can the expected results not be read from what a hidden check says of any known mistake?
 
-    Numbers of three digits or more are looked for among the expected ones; a largest difference may be told.
+    Shapes, the largest difference and the extreme sums of the rows may be told, and no other number with a point.
     """
     each, seed = EXERCISES[name], SEEDS[0]
     for stage in each.stages:
-        cases = exercise._prepared(each, stage, seed)
-        expected = {
-            f"{abs(x):.3g}"
-            for c in cases
-            for a in c["expected"].get("arrays", {}).values()
-            for x in np.ravel(a)
-            if 0 < abs(x) < 1
-        }
         for mistake, function in each.mistakes().items():
             try:
                 each.judge_stage(stage, function, seed)
             except AssertionError as error:
-                seen, _, _ = str(error).partition("\nM")
-                assert "array(" not in seen
-                assert "\nExpected" not in seen
-                assert "\ngot" not in seen
-                seen = re.sub(r"off by up to [\d.e+-]+\d", "", seen)
-                told = {f"{float(number):.3g}" for number in re.findall(r"0\.\d{3,}", seen)}
-                assert not told & expected, f"{stage}, {mistake}: {seen}"
+                seen = str(error).partition("\nM")[0]
+                seen = re.sub(r"off by up to \S+?[;.](?!\d)", "", seen)
+                seen = re.sub(r"the rows sum to \S+ … \S+\.(?!\d)", "", seen)
+                assert not re.search(r"\d\.|\.\d|\de|array\(|\nExpected|\ngot", seen), f"{stage}, {mistake}: {seen}"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,195 @@
+"""Does the notebook of the students work where they work: alone, with NumPy and Matplotlib, away from the repository?"""
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+from conftest import EXERCISES as NAMES
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+from autograder import catalogue
+from autograder.checks.attention import EXERCISES
+from autograder.compare import difference, outcome
+from autograder.course import Assignment
+
+# Of the mutants of an exercise, how many the visible test catches and names. Measured; a change of the visible cases may
+# raise these numbers and must not lower them.
+CAUGHT = {"softmax": 0, "attention": 0, "self_attention": 0, "attention_backward": 0}
+
+# Run by Python before anything else in the student's kernel: there, the repository is not installed.
+BLOCKER = """import sys
+sys.modules["autograder"] = sys.modules["solutions"] = None
+"""
+PROBE = """try:
+    import autograder
+except ImportError:
+    print("autograder cannot be imported")
+try:
+    import solutions.attention
+except ImportError:
+    print("solutions cannot be imported")"""
+
+
+def run_alone(notebook: NotebookNode, folder: Path) -> NotebookNode:
+    """Execute a notebook in an empty folder, in a kernel from which the repository cannot be imported."""
+    (folder / "blocker").mkdir()
+    (folder / "blocker" / "sitecustomize.py").write_text(BLOCKER, encoding="utf-8")
+    (folder / "work").mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "AUTOGRADER"))}
+    environment |= {"PYTHONPATH": str(folder / "blocker"), "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    notebook = nbformat.from_dict(notebook)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(PROBE, id="probe"))
+    resources = {"metadata": {"path": str(folder / "work")}}
+    client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources, allow_errors=True)
+    client.execute(env=environment)
+    assert printed(notebook, "probe") == "autograder cannot be imported\nsolutions cannot be imported\n"
+    return notebook
+
+
+def cell_of(notebook: NotebookNode, name: str) -> NotebookNode:
+    """Return a cell by its id."""
+    return next(cell for cell in notebook.cells if cell.id == name)
+
+
+def printed(notebook: NotebookNode, name: str) -> str:
+    """Return what a cell printed."""
+    return "".join(output.text for output in cell_of(notebook, name).outputs if output.output_type == "stream")
+
+
+def errors(notebook: NotebookNode) -> dict[str, str]:
+    """Return the errors of a notebook by cell."""
+    found = {}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                found[cell.id] = f"{output.ename}: {output.evalue}"
+    return found
+
+
+def test_notebook_runs_alone_with_answers(perfect: NotebookNode, tmp_path: Path) -> None:
+    """With the answers filled in, does every cell run, every visible test pass, and the figure appear?"""
+    done = run_alone(perfect, tmp_path)
+    assert errors(done) == {}
+    for name in NAMES:
+        assert printed(done, f"test_{name}") == f"{name} passes the visible tests.\n"
+    assert printed(done, "setup").startswith("Ready: NumPy ")
+    figures = [
+        output for cell in done.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})
+    ]
+    assert len(figures) == 1
+    warned = [o.text for cell in done.cells for o in cell.get("outputs", []) if o.get("name") == "stderr"]
+    assert warned == []
+    assert list((tmp_path / "work").iterdir()) == [], "the notebook wrote files"
+
+
+def test_notebook_runs_alone_unsolved(assignment: Assignment, tmp_path: Path) -> None:
+    """As released, does each visible test say that nothing is there yet, and all else run?"""
+    done = run_alone(assignment.release, tmp_path)
+    found = errors(done)
+    assert set(found) == {f"test_{name}" for name in NAMES}
+    for text in found.values():
+        assert text.startswith("AssertionError")
+        assert "NotImplementedError" in text
+
+
+@pytest.fixture(scope="module")
+def namespace(assignment: Assignment) -> dict[str, Any]:
+    """The names that the set-up cell defines, executed as Colab would."""
+    found: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(cell_of(assignment.release, "setup").source, found)
+    return found
+
+
+def visible_test(
+    assignment: Assignment, namespace: dict[str, Any], name: str, function: Callable
+) -> AssertionError | None:
+    """Run the test cell of an exercise on a function; return its error, None if it passes."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(cell_of(assignment.release, f"test_{name}").source, namespace | {name: function})
+    except AssertionError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_visible_test_names_every_mutant_that_it_shows(
+    assignment: Assignment, namespace: dict[str, Any], name: str
+) -> None:
+    """Does the test of the notebook name a known mistake wherever its inputs show it, and otherwise pass?"""
+    exercise, caught = EXERCISES[name], 0
+    cases = exercise.visible(None)
+    expected = [outcome(exercise.oracle, case.arguments, exercise.names) for case in cases]
+    for mistake, function in exercise.mistakes().items():
+        got = [outcome(function, case.arguments, exercise.names) for case in cases]
+        shows = any(difference(mine, right, show=False) for mine, right in zip(got, expected, strict=True))
+        error = visible_test(assignment, namespace, name, function)
+        assert (error is not None) == shows, f"{mistake}: {error}"
+        if error is not None:
+            assert error.mistake in (mistake.split("/")[0], None), f"{mistake} is called {error.mistake}"
+            if error.mistake:
+                assert catalogue.MESSAGES[error.mistake] in str(error)
+                caught += 1
+    print(f"{name}: {caught} of {len(exercise.mistakes())} mutants named by the visible test")
+    assert caught >= CAUGHT[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_visible_test_passes_correct_answers(assignment: Assignment, namespace: dict[str, Any], name: str) -> None:
+    """Is a student who is right told so, however the answer is written?"""
+    failed = {
+        label: str(error)
+        for label, function in EXERCISES[name].correct.items()
+        if (error := visible_test(assignment, namespace, name, function))
+    }
+    assert failed == {}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "name"),
+    [("M3", "softmax"), ("M8", "attention"), ("M6", "self_attention"), ("M66", "attention_backward")],
+)
+def test_visible_test_says_expected_got_and_cause(
+    assignment: Assignment, namespace: dict[str, Any], mistake: str, name: str
+) -> None:
+    """Does a student read what was expected, what came, and a question about the likely cause?"""
+    text = str(visible_test(assignment, namespace, name, EXERCISES[name].mistakes()[mistake]))
+    assert text.startswith(f"{name}, ")
+    assert text.index("\nExpected\n") < text.index("\ngot\n") < text.index(f"\n{mistake} (")
+    assert text.endswith(catalogue.QUESTIONS[mistake])
+
+
+def test_visible_test_of_garbage_says_what_came(assignment: Assignment, namespace: dict[str, Any]) -> None:
+    """Does a student who forgot `return` read that None came, without a mistake's name?"""
+    error = visible_test(assignment, namespace, "softmax", lambda scores, axis=-1: None)
+    assert "returned NoneType; expected 1 array(s): weights" in str(error)
+    assert error.mistake is None
+
+
+def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> None:
+    """Does the set-up cell leave only its own names behind, and NumPy?"""
+    own = {name for name in namespace if not name.startswith("__")}
+    assert own == {
+        "json",
+        "np",
+        "TOLERANCE",
+        "outcome",
+        "fingerprint",
+        "alike",
+        "difference",
+        "judge",
+        "MESSAGES",
+        "TABLE",
+        "TESTS",
+    }
+    assert namespace["np"] is np
+    assert sys.modules["json"] is namespace["json"]
