@@ -42,6 +42,6 @@ grade: setup
 	  && $(BIN)/autograder report "$$assignment" --course $(COURSE) || exit 1; done
 
 formgrader: setup
-	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader
+	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: help setup demo test exercises book grade formgrader

@@ -1,6 +1,7 @@
 """Build the book, unless nothing changed since it was last built."""
 
 import hashlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,7 @@ def build_book(root: Path = ROOT) -> Path:
     stamp.unlink(missing_ok=True)
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(root), "-W", "-n", "--keep-going"]
     if subprocess.run(command, cwd=root, check=False).returncode != 0:
+        shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)  # else an unchanged page would not warn again
         raise BookError("the book was not built; the warnings above say why")
     stamp.write_text(digest.hexdigest(), encoding="utf-8")
     return page

@@ -34,7 +34,7 @@ def fingerprint(got):
 def alike(mine, other, part=None):
     """Are two fingerprints equal, or those of their numbers that stand at the places of `part`?"""
     places = part or range(len(other))
-    return len(mine) == len(other) > 0 and all(abs(mine[i] - other[i]) <= 1e-4 * (1 + abs(other[i])) for i in places)
+    return len(mine) == len(other) > 0 and all(abs(mine[i] - other[i]) <= 2e-5 + 1e-4 * abs(other[i]) for i in places)
 
 
 @np.errstate(all="ignore")

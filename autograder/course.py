@@ -22,6 +22,7 @@ from traitlets.config import Config, PyFileConfigLoader
 from autograder.mend import Unreadable
 
 MAX_BYTES = 50 * 2**20  # of a submitted notebook
+REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
 
 COURSE_ID = "attention"
 CONFIG = """from pathlib import Path
@@ -29,6 +30,7 @@ CONFIG = """from pathlib import Path
 c = get_config()
 c.CourseDirectory.root = str(Path(__file__).resolve().parent)
 c.CourseDirectory.course_id = "%s"
+c.Exchange.root = str(Path(__file__).resolve().parent / "exchange")  # not used: submissions come by "autograder collect"
 """
 
 
@@ -99,7 +101,7 @@ class Course:
             )
         with self.gradebook() as gradebook:
             _register(gradebook, assignment)
-            for student in self._roster():
+            for student in self.roster():
                 names = {key: student[key] for key in ("first_name", "last_name", "email") if student.get(key)}
                 gradebook.update_or_create_student(student["id"], **names)
 
@@ -114,8 +116,8 @@ class Course:
                 os.replace(Path(folder) / "gradebook.db", path)
         return Gradebook(self.db_url, COURSE_ID)
 
-    def _roster(self) -> list[dict[str, str]]:
-        """Read roster.csv, if there is one: a column `id`, and first_name, last_name, email if known."""
+    def roster(self) -> list[dict[str, str]]:
+        """Read roster.csv, if there is one: a column `id`; first_name, last_name, email, moodle_id, canvas_id if known."""
         path = self.root / "roster.csv"
         if not path.exists():
             return []
@@ -149,12 +151,14 @@ class Course:
             return None
         entries = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".ipynb"))
         if not entries:
+            if (folder / REFUSED).is_file():
+                raise Unreadable(read_plain_file(folder / REFUSED)[:1000].decode("utf-8", "replace").strip())
             return None
         wanted, receipt = f"{assignment.notebook}.ipynb", []
         name = wanted if wanted in entries else max(entries, key=lambda entry: os.lstat(folder / entry).st_mtime)
         if name != wanted:
             receipt.append(f"The file was called {name!r}; it was taken as {wanted}.")
-        return _read_plain_file(folder / name), receipt
+        return read_plain_file(folder / name), receipt
 
     def result_path(self, student: str, assignment: str) -> Path:
         """Return where a result is kept."""
@@ -211,7 +215,7 @@ class Course:
         """Return when the submission came, as nbgrader's timestamp.txt says; a text that is no time is passed over."""
         path = self.root / "submitted" / student / assignment / "timestamp.txt"
         try:
-            text = _read_plain_file(path)[:100].decode("utf-8").strip()
+            text = read_plain_file(path)[:100].decode("utf-8").strip()
             parse_utc(text)
         except Exception:  # whatever dateutil makes of a student's text
             return None
@@ -270,7 +274,7 @@ def _register(gradebook: Gradebook, assignment: Assignment) -> None:
     gradebook.db.commit()
 
 
-def _read_plain_file(path: Path) -> bytes:
+def read_plain_file(path: Path) -> bytes:
     """Read a file that a stranger named: no link, device or pipe, and not endless."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -287,11 +291,12 @@ def _read_plain_file(path: Path) -> bytes:
         return file.read(MAX_BYTES)
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str | bytes) -> None:
     """Write a file so that a kill at any moment leaves the old one or the new one, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and path.read_text(encoding="utf-8") == text:
+    data = text.encode() if isinstance(text, str) else text
+    if path.exists() and path.read_bytes() == data:
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
+    temporary.write_bytes(data)
     os.replace(temporary, path)

@@ -87,7 +87,7 @@ class Exercise:
                     "mistakes": {
                         name: fingerprint(got)
                         for name, got in wrong.items()
-                        if "error" not in got and difference(got, right, show=False)
+                        if "error" not in got and difference(got, expected, show=False)
                     },
                     "otherwise": case.otherwise,
                 }
@@ -126,8 +126,8 @@ class Exercise:
 
     def _pair(self, case: dict[str, Any], got: dict[str, Any]) -> list[str] | None:
         """Return the two mistakes that together give what was got in a case, if any do; each shows there alone too."""
-        if "error" in got:
-            return None
+        if "error" in got or any(np.isnan(array).all() for array in got["arrays"].values()):
+            return None  # nothing to tell two mistakes by
 
         def differs(steps: dict[str, Any], expected: dict[str, Any]) -> bool:
             wrong = outcome(self.build(**steps), case["arguments"], self.names)

@@ -17,6 +17,9 @@ from autograder import catalogue
 from autograder.course import Assignment, Course, Result, write_atomically
 
 HIDDEN = "# This test is hidden. Points and diagnosis stand below."
+STYLE = (
+    "td, th { padding: 0.2em 1em 0.2em 0; text-align: left; } table { margin-bottom: 1em; } #toc ol { display: none; }"
+)
 TEMPLATES = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader" / "templates"
 
 
@@ -38,7 +41,12 @@ def summary(result: Result, scores: dict[str, tuple[float, bool]], assignment: A
             if waits
             else "read by a person"
         )
-        lines.append(f"| {name.replace('_', ' ')} | {score:g} | {cell.metadata.nbgrader.points:g} | {seen} |")
+        shown = "–" if waits and not check else f"{score:g}"
+        lines.append(f"| {name.replace('_', ' ')} | {shown} | {cell.metadata.nbgrader.points:g} | {seen} |")
+    made = dict.fromkeys(name for check in result.checks for name in (check["mistake"] or "").split("+") if name)
+    if made:
+        lines += ["", "**What to look at:**", ""]
+        lines += [f"- **{name}**, {catalogue.TITLES[name]}. {_plain(catalogue.QUESTIONS[name])}" for name in made]
     if result.receipt:
         lines += ["", "**What was mended in your file before it was graded** (the file itself was not touched):", ""]
         lines += [f"- {_plain(entry)}" for entry in result.receipt[:50]]
@@ -124,4 +132,4 @@ def _render(notebook: NotebookNode, course: Course, assignment: Assignment, resu
         "db_url": course.db_url,
     }
     html, _ = exporter.from_notebook_node(notebook, {"nbgrader": resources})
-    return html
+    return html.replace("</head>", f"<style>{STYLE}</style></head>", 1)

@@ -108,14 +108,14 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
     rows = _rows(course, assignment, questions, results)
     mistakes = _mistakes(rows)
     folder = course.root / "report" / assignment.name
-    _write(folder / "marks.csv", _csv(marks_table(course, assignment, results)))
+    _write(folder / "marks.csv", csv_text(marks_table(course, assignment, results)))
     columns = ("mistake", "title", "count", "student", "questions")
     made = [
         dict(zip(columns, (mistake["name"], mistake["title"], len(mistake["who"]), row.student, ", ".join(where))))
         for mistake in mistakes
         for row, where in mistake["who"]
     ]
-    _write(folder / "mistakes.csv", _csv(made, columns))
+    _write(folder / "mistakes.csv", csv_text(made, columns))
     counts = Counter(row.result.state for row in rows)
     page = _template().render(
         assignment=assignment.name,
@@ -250,16 +250,18 @@ def _plain(number: float) -> float:
     return int(number) if number == int(number) else round(number, 2)
 
 
-def _csv(table: list[dict[str, Any]], columns: tuple[str, ...] = ()) -> str:
+def defuse(value: Any) -> Any:
+    """Return a cell of a table so that no spreadsheet takes for a formula what a stranger wrote; a lone "-" is none."""
+    formula = isinstance(value, str) and value.lstrip(" ").startswith(FORMULA_STARTS) and value != "-"
+    return f"'{value}" if formula else value
+
+
+def csv_text(table: list[dict[str, Any]], columns: tuple[str, ...] = ()) -> str:
     """Return a table as CSV for spreadsheets, which may not take what a student wrote for a formula."""
-
-    def safe(value: Any) -> Any:
-        return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
-
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(columns or (table[0] if table else ()))
-    writer.writerows([safe(value) for value in row.values()] for row in table)
+    writer.writerows([defuse(value) for value in row.values()] for row in table)
     return "\ufeff" + text.getvalue()  # without this mark spreadsheets do not read UTF-8
 
 

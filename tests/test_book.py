@@ -220,6 +220,11 @@ def parse(path: Path) -> BeautifulSoup:
     return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
 
 
+def test_every_chapter_is_in_the_contents() -> None:
+    """Is there no chapter in book/ that _toc.yml forgets, so that nobody can read it?"""
+    assert {path.stem for path in (ROOT / "book").glob("*.md")} == {Path(name).name for name in CHAPTERS}
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_page_logs_nothing(name: str, visit: Callable[[str], Visit]) -> None:
     """Does a page load without an error or a warning in the browser's console?"""

@@ -20,9 +20,9 @@ from autograder.checks.attention import EXERCISES
 from autograder.compare import difference, outcome
 from autograder.course import Assignment
 
-# Of the mutants of an exercise, how many the visible test catches and names. Measured; a change of the visible cases may
-# raise these numbers and must not lower them.
-CAUGHT = {"softmax": 0, "attention": 0, "self_attention": 0, "attention_backward": 0}
+# Of the mutants of an exercise, how many the visible test names: of 25, 55, 67 and 48. The others need larger scores or
+# more axes than a test that a student can follow has. Measured; other visible cases may raise and not lower them.
+CAUGHT = {"softmax": 25, "attention": 45, "self_attention": 54, "attention_backward": 38}
 
 # Run by Python before anything else in the student's kernel: there, the repository is not installed.
 BLOCKER = """import sys
@@ -135,12 +135,10 @@ def test_visible_test_names_every_mutant_that_it_shows(
         error = visible_test(assignment, namespace, name, function)
         assert (error is not None) == shows, f"{mistake}: {error}"
         if error is not None:
-            assert error.mistake in (mistake.split("/")[0], None), f"{mistake} is called {error.mistake}"
-            if error.mistake:
-                assert catalogue.MESSAGES[error.mistake] in str(error)
-                caught += 1
-    print(f"{name}: {caught} of {len(exercise.mistakes())} mutants named by the visible test")
-    assert caught >= CAUGHT[name]
+            assert error.mistake == mistake.split("/")[0], f"{mistake} is called {error.mistake}: {error}"
+            assert catalogue.MESSAGES[error.mistake] in str(error)
+            caught += 1
+    assert caught >= CAUGHT[name], f"{caught} of {len(exercise.mistakes())} are named"
 
 
 @pytest.mark.parametrize("name", NAMES)

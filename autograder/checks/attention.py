@@ -29,14 +29,16 @@ def oracle_softmax(scores: Array, axis: int = -1) -> Array:
 
 def softmax_from(
     shift=lambda scores, axis: scores - scores.max(axis=axis, keepdims=True),
+    exp=np.exp,
     total=lambda exponentials, axis: exponentials.sum(axis=axis, keepdims=True),
+    divide=lambda exponentials, totals: exponentials / totals,
     change=lambda scores, axis: None,
 ):
     def softmax(scores: Array, axis: int = -1) -> Array:
         shifted = shift(scores, axis)
         change(scores, axis)
-        exponentials = np.exp(shifted)
-        return exponentials / total(exponentials, axis)
+        exponentials = exp(shifted)
+        return divide(exponentials, total(exponentials, axis))
 
     return softmax
 
@@ -73,6 +75,14 @@ def whole_softmax_along(fixed: int) -> Mutant:
     )
 
 
+def log_sum_exp_overflowing(scores: Array, axis: int) -> Array:
+    return scores - np.log(np.exp(scores).sum(axis=axis, keepdims=True))
+
+
+NAN_HIDDEN = (  # what stands in an answer whose author saw the NaN and not its cause
+    {"divide": lambda exponentials, totals: np.nan_to_num(exponentials / totals)},
+    {"total": lambda exponentials, axis: exponentials.sum(axis=axis, keepdims=True) + 1e-9},
+)
 SHIFT_MUTANTS = (
     Mutant("M1", shift=lambda scores, axis: np.clip(scores, 100, -100)),
     Mutant("M2", shift=lambda scores, axis: np.clip(scores, -100, 100)),
@@ -81,7 +91,11 @@ SHIFT_MUTANTS = (
     Mutant("M2", shift=lambda scores, axis: np.clip(scores, -10, 10)),
     Mutant("M2", shift=lambda scores, axis: np.minimum(scores, 700)),
     Mutant("M3", shift=lambda scores, axis: scores),
+    Mutant("M3", shift=lambda scores, axis: scores, exp=lambda shifted: np.nan_to_num(np.exp(shifted))),
+    Mutant("M3", shift=log_sum_exp_overflowing, total=lambda exponentials, axis: 1.0),
+    *(Mutant("M3", shift=lambda scores, axis: scores, **steps) for steps in NAN_HIDDEN),
     Mutant("M14", shift=lambda scores, axis: scores - scores.max()),
+    *(Mutant("M14", shift=lambda scores, axis: scores - scores.max(), **steps) for steps in NAN_HIDDEN),
 )
 TOTAL_MUTANTS = (
     Mutant("M4", total=row_total),
@@ -90,6 +104,13 @@ TOTAL_MUTANTS = (
 )
 TOTAL_MUTANTS += tuple(  # the same without a shift by row, as who writes exp(scores) / exp(scores).sum(...) makes them
     Mutant(mutant.mistake, **mutant.steps, shift=lambda scores, axis: scores - scores.max()) for mutant in TOTAL_MUTANTS
+)
+TOTAL_MUTANTS += (
+    Mutant(
+        "M4",
+        shift=lambda scores, axis: scores - scores.max(axis=axis),
+        total=lambda exponentials, axis: exponentials.sum(axis=axis),
+    ),
 )
 SOFTMAX_MUTANTS = (
     *SHIFT_MUTANTS,
@@ -242,7 +263,7 @@ SOFTMAX = Exercise(
 def oracle_attention(queries: Array, keys: Array, values: Array, mask: Array | None = None) -> tuple[Array, Array]:
     """`F.scaled_dot_product_attention`, which gives the weights when the values are the identity."""
     if queries.shape[-1] != keys.shape[-1] or (mask is not None and not mask.any(-1).all()):
-        raise ValueError("bad input")
+        raise ValueError("queries and keys differ in width, or a query may look at no key")
     q, k, v = (torch.from_numpy(np.array(array)) for array in (queries, keys, values))
     m = None if mask is None else torch.from_numpy(np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2])).copy())
     identity = torch.eye(k.shape[-2], dtype=k.dtype).expand(*k.shape[:-1], k.shape[-2])  # (..., N_k, N_k)
@@ -306,17 +327,14 @@ def scale_keys_in_place(queries: Array, keys: Array, values: Array) -> None:
     keys /= np.sqrt(keys.shape[-1])
 
 
+WHOLE_SOFTMAX_MUTANTS = tuple(whole_softmax_along(axis) for axis in (-2, 0, 1))
 INNER_SOFTMAX_MUTANTS = (
     *SHIFT_MUTANTS,
     *TOTAL_MUTANTS,
     Mutant("M6", total=lambda exponentials, axis: exponentials.sum(axis=-2, keepdims=True)),
-    Mutant(
-        "M6",
-        shift=lambda scores, axis: scores - scores.max(axis=-2, keepdims=True),
-        total=lambda exponentials, axis: exponentials.sum(axis=-2, keepdims=True),
-    ),
     Mutant("M6", total=lambda exponentials, axis: exponentials.sum(axis=0, keepdims=True)),
     Mutant("M6", total=lambda exponentials, axis: exponentials.sum(axis=min(1, exponentials.ndim - 1), keepdims=True)),
+    *WHOLE_SOFTMAX_MUTANTS,
 )
 SCALE_MUTANTS = (
     Mutant("M8", scale=lambda queries, keys, values: 1.0),
@@ -324,6 +342,8 @@ SCALE_MUTANTS = (
     Mutant("M9", scale=lambda queries, keys, values: 1 / np.sqrt(queries.shape[-2])),
     Mutant("M9", scale=lambda queries, keys, values: 1 / np.sqrt(keys.shape[-2])),
     Mutant("M9", scale=lambda queries, keys, values: 1 / np.sqrt(queries.shape[0])),
+    Mutant("M9", scale=lambda queries, keys, values: 1 / np.sqrt(queries.shape[1])),
+    Mutant("M9", scale=lambda queries, keys, values: 1 / np.sqrt(queries.size)),
     Mutant(
         "M9", scale=lambda queries, keys, values: 1 / np.sqrt(np.prod([1, *queries.shape[:-2]]) * queries.shape[-1])
     ),
@@ -345,6 +365,9 @@ MASK_MUTANTS = (
     Mutant("M18", hide=hide_by(lambda scores, mask: scores - ~mask), refuse=refuse_widths_only),
     Mutant("M18", hide=hide_by(lambda scores, mask: scores * mask), refuse=refuse_widths_only),
     Mutant("M18", hide=hide_by(lambda scores, mask: scores * mask)),
+    Mutant("M18", hide=hide_by(lambda scores, mask: np.where(mask, scores, -10.0))),
+    Mutant("M18", hide=hide_by(lambda scores, mask: np.where(mask, scores, -100.0))),
+    Mutant("M19", hide=hide_by(lambda scores, mask: hide(scores, mask[:, None]))),
     Mutant("M19", hide=hide_by(lambda scores, mask: hide(scores, mask[:, None] if mask.ndim > 2 else mask))),
     Mutant(
         "M19", hide=hide_by(lambda scores, mask: hide(scores, swap(mask) if mask.shape[-1] == mask.shape[-2] else mask))
@@ -354,9 +377,15 @@ MASK_MUTANTS = (
     Mutant("M20", refuse=refuse_widths_only, after=lambda weights, mask, queries: np.nan_to_num(weights)),
     Mutant("M71", hide=hide_by(lambda scores, mask: scores), refuse=refuse_widths_only),
     Mutant("M71", hide=hide_by(lambda scores, mask: scores)),
+    *(  # where a whole column is hidden, -inf gives NaN and -1e9 does not
+        Mutant(mutant.mistake, **mutant.steps, hide=hide_by(lambda scores, mask: np.where(mask, scores, -1e9)))
+        for mutant in WHOLE_SOFTMAX_MUTANTS
+    ),
 )
 ATTENTION_MUTANTS = (
     *INNER_SOFTMAX_MUTANTS,
+    Mutant("M2", hide=lambda scores, mask: hide(np.clip(scores, -100, 100), mask)),
+    Mutant("M2", hide=lambda scores, mask: hide(np.clip(scores, -50, 50), mask)),
     Mutant(
         "M7",
         scale=lambda queries, keys, values: 1.0,
@@ -370,6 +399,7 @@ ATTENTION_MUTANTS = (
         mix=lambda weights, queries, keys, values: weights @ values / np.sqrt(queries.shape[-1]),
     ),
     Mutant("M11", score=lambda queries, keys: keys @ swap(queries)),
+    Mutant("M11", after=lambda weights, mask, queries: swap(weights)),
     Mutant("M13", mix=lambda weights, queries, keys, values: weights @ keys),
     Mutant("M13", mix=lambda weights, queries, keys, values: weights @ queries),
     Mutant("M15", change=scale_queries_in_place),
@@ -399,10 +429,9 @@ def attention_in_loops(queries, keys, values, mask=None):
 
 
 def attention_by_einsum(queries, keys, values, mask=None):
+    refuse(queries, keys, mask)  # einsum itself takes queries of width 1 with any keys
     scores = np.einsum("...qd,...kd->...qk", queries, keys) * queries.shape[-1] ** -0.5
     if mask is not None:
-        if not np.all(np.any(mask, axis=-1)):
-            raise ValueError("a query may look at no key")
         scores = scores + np.where(mask, 0.0, -1e9)
     weights = scipy.special.softmax(scores, axis=-1)
     return np.einsum("...qk,...kv->...qv", weights, values), weights
@@ -475,6 +504,31 @@ def attention_noticing_nan(queries, keys, values, mask=None):
     return weights @ values, weights
 
 
+def attention_with_masked_arrays(queries, keys, values, mask=None):
+    refuse(queries, keys, mask)
+    scores = queries @ swap(keys) / np.sqrt(queries.shape[-1])
+    scores = np.ma.array(scores, mask=False if mask is None else ~np.broadcast_to(mask, scores.shape))
+    exponentials = np.ma.exp(scores - scores.max(axis=-1)[..., None])
+    weights = (exponentials / exponentials.sum(axis=-1)[..., None]).filled(0)
+    return weights @ values, weights
+
+
+def attention_key_by_key(queries, keys, values, mask=None):
+    """One pass over the keys, as FlashAttention: the maximum and the total are corrected on the way."""
+    refuse(queries, keys, mask)
+    scores = queries @ swap(keys) / np.sqrt(queries.shape[-1])
+    if mask is not None:
+        scores = np.where(mask, scores, -1e30)
+    top, total, output = np.full((*scores.shape[:-1], 1), -np.inf), 0.0, 0.0
+    for key in range(keys.shape[-2]):
+        score = scores[..., key : key + 1]
+        higher = np.maximum(top, score)
+        total = total * np.exp(top - higher) + np.exp(score - higher)
+        output = output * np.exp(top - higher) + np.exp(score - higher) * values[..., key : key + 1, :]
+        top = higher
+    return output / total, np.exp(scores - top) / total
+
+
 CORRECT_ATTENTION = {
     "answer": answers.attention,
     "loops": attention_in_loops,
@@ -486,6 +540,8 @@ CORRECT_ATTENTION = {
     "keys scaled, log space": attention_with_scaled_keys,
     "scale split over queries and keys": attention_with_the_scale_split,
     "NaN noticed": attention_noticing_nan,
+    "masked arrays": attention_with_masked_arrays,
+    "key by key": attention_key_by_key,
     "steps": attention_from(),
     "oracle": oracle_attention,
 }
@@ -500,7 +556,7 @@ def qkv(rng, *shape: int, n_queries: int, n_keys: int, width: int, value_width: 
     )
 
 
-def far_apart(queries: Array, keys: Array, values: Array):
+def far_apart(queries: Array, keys: Array, values: Array, by: float = 1000.0):
     """Move the scores of each row by a thousand up or down, which the softmax does not see.
 
     The first feature of every key is 1, so the first feature of a query is added to all the scores of its row. Everything
@@ -508,10 +564,14 @@ def far_apart(queries: Array, keys: Array, values: Array):
     """
     queries, keys = exact(queries), exact(keys)
     keys[..., 0] = 1
-    queries[..., 0] = 2000.0 * (
-        np.arange(queries.shape[-2]) % 3 - 1
-    )  # rows at -1000, 0, 1000, -1000, … after the scale
+    queries[..., 0] = 2 * by * (np.arange(queries.shape[-2]) % 3 - 1)  # rows at -1000, 0, 1000, … after the scale
     return queries, keys, values
+
+
+def hidden_keys_first(queries: Array, keys: Array, values: Array, mask: Array):
+    """Give the keys that a mask of keys hides scores 50 above the others (for a width of 4)."""
+    queries[..., 0], keys[..., 0] = 10, np.where(mask, 0, 10)
+    return queries, keys, values, mask
 
 
 def draw_mask(rng, *shape: int) -> Array:
@@ -567,11 +627,19 @@ def attention_mask_cases(rng):
         ),
         Case("a mask of keys", (*qkv(rng, n_queries=4, n_keys=5, width=6, value_width=7), draw_mask(rng, 1, 5))),
         Case(
+            "a mask of keys without an axis of queries, its hidden keys the best",
+            hidden_keys_first(*qkv(rng, n_queries=5, n_keys=5, width=4, value_width=3), draw_mask(rng, 5)),
+        ),
+        Case(
+            "a mask, and rows far apart",
+            (*far_apart(*qkv(rng, n_queries=5, n_keys=6, width=4, value_width=3), by=300), draw_mask(rng, 5, 6)),
+        ),
+        Case(
             "a query that may look at nothing",
             (*qkv(rng, n_queries=5, n_keys=6, width=3, value_width=4), nothing),
             "M20",
         ),
-        Case("queries and keys of different widths", (queries[..., :2], keys, values)),
+        Case("queries of width 1, keys of another", (queries[..., :1], keys, values)),
     ]
 
 
@@ -721,13 +789,13 @@ def self_attention_axes_cases(rng):
     ]
 
 
-def far_apart_tokens(rng):
+def far_apart_tokens(rng, by: float = 1000.0):
     """Draw tokens and projections that give queries and keys as `far_apart` does."""
     tokens, w_query, w_key, w_value = tokens_and_weights(rng, n_tokens=6, width=5, query_width=4, value_width=3)
     tokens, w_query, w_key = (exact(array / 2) * 2 for array in (tokens, w_query, w_key))  # quarters
     tokens[:, 0], tokens[:, 1] = 1, np.arange(6) % 3 - 1
     w_query[:, 0], w_key[:, 0] = 0, 0
-    w_query[1, 0], w_key[0, 0] = 2000, 1
+    w_query[1, 0], w_key[0, 0] = 2 * by, 1
     return tokens, w_query, w_key, w_value
 
 
@@ -736,7 +804,9 @@ def self_attention_mask_cases(rng):
     sizes = dict(n_tokens=5, width=4, query_width=3, value_width=3)
     batch = dict(n_tokens=4, width=7, query_width=3, value_width=2)
     return [
+        Case("a mask", (*tokens_and_weights(rng, **sizes), draw_mask(rng, 5, 5))),
         Case("a causal mask", (*tokens_and_weights(rng, **sizes), np.tri(5, dtype=bool))),
+        Case("a mask, and rows far apart", (*far_apart_tokens(rng, by=300), draw_mask(rng, 6, 6))),
         Case("a mask for each image of a batch", (*tokens_and_weights(rng, 3, **batch), draw_mask(rng, 3, 4, 4))),
         Case("a token that may look at nothing", (*tokens_and_weights(rng, **sizes), nothing), "M20"),
     ]
@@ -778,7 +848,7 @@ def oracle_attention_backward(grad_output: Array, queries: Array, keys: Array, v
 def attention_backward_from(
     grad_values_of=lambda weights, grad_output: swap(weights) @ grad_output,
     jacobian=lambda weights, grad: weights * (grad - (weights * grad).sum(-1, keepdims=True)),
-    grad_scale=lambda queries: 1 / np.sqrt(queries.shape[-1]),
+    grad_scale=lambda queries, keys, values: 1 / np.sqrt(queries.shape[-1]),
     finish=lambda grad_scores, queries, keys: (grad_scores @ keys, swap(grad_scores) @ queries),
     **attention_steps,
 ):
@@ -786,7 +856,7 @@ def attention_backward_from(
 
     def attention_backward(grad_output: Array, queries: Array, keys: Array, values: Array):
         weights = attention(queries, keys, values)[1]
-        grad_scores = jacobian(weights, grad_output @ swap(values)) * grad_scale(queries)
+        grad_scores = jacobian(weights, grad_output @ swap(values)) * grad_scale(queries, keys, values)
         return *finish(grad_scores, queries, keys), grad_values_of(weights, grad_output)
 
     return attention_backward
@@ -803,7 +873,21 @@ BACKWARD_MUTANTS = (
     Mutant("M7", after=lambda weights, mask, queries: weights / np.sqrt(queries.shape[-1])),
     Mutant("M11", score=lambda queries, keys: keys @ swap(queries)),
     Mutant("M15", change=scale_queries_in_place),
-    Mutant("M65", grad_scale=lambda queries: 1.0),
+    Mutant(  # the gradients are right and the caller's queries are not
+        "M15",
+        change=scale_queries_in_place,
+        finish=lambda grad_scores, queries, keys: (
+            grad_scores @ keys,
+            swap(grad_scores) @ queries * np.sqrt(queries.shape[-1]),
+        ),
+    ),
+    *(
+        Mutant("M9", **dict.fromkeys(steps, mutant.steps["scale"]))
+        for mutant in SCALE_MUTANTS
+        if mutant.mistake == "M9"
+        for steps in (("scale", "grad_scale"), ("grad_scale",))
+    ),
+    Mutant("M65", grad_scale=lambda queries, keys, values: 1.0),
     Mutant("M66", jacobian=lambda weights, grad: weights * grad),
     Mutant("M66", jacobian=lambda weights, grad: weights * (1 - weights) * grad),
     Mutant("M66", jacobian=lambda weights, grad: grad),
@@ -816,8 +900,9 @@ BACKWARD_MUTANTS = (
     Mutant("M68", finish=lambda grad_scores, queries, keys: (swap(grad_scores) @ keys, grad_scores @ queries)),
     Mutant("M68", finish=lambda grad_scores, queries, keys: (grad_scores @ queries, swap(grad_scores) @ keys)),
     Mutant("M69", grad_values_of=lambda weights, grad_output: weights @ grad_output),
-    Mutant("M70", grad_scale=lambda queries: 1 / queries.shape[-1]),
-    Mutant("M70", grad_scale=lambda queries: np.sqrt(queries.shape[-1])),
+    Mutant("M70", grad_scale=lambda queries, keys, values: 1 / queries.shape[-1]),
+    Mutant("M70", grad_scale=lambda queries, keys, values: np.sqrt(queries.shape[-1])),
+    Mutant("M70", grad_scale=lambda queries, keys, values: queries.shape[-1] ** -0.25),
 )
 
 
