@@ -26,6 +26,9 @@ CourseOption = Annotated[
     Path, typer.Option("--course", help="The folder of the course: submitted/, gradebook.db, feedback/ …")
 ]
 AssignmentArgument = Annotated[str, typer.Argument(help="The name of an assignment, such as 1_attention.")]
+WorksheetOption = Annotated[
+    Path | None, typer.Option(help="Moodle's grading worksheet or Canvas's gradebook export, as it was downloaded.")
+]
 
 
 class _Bars(Progress):
@@ -199,6 +202,83 @@ def _graded(name: str, folder: Path):
             f'nothing of {name} is graded in {course.root}; run "autograder grade {name} --course {folder}" first'
         )
     return course, assignment, results
+
+
+@app.command()
+def collect(
+    assignment: AssignmentArgument,
+    paths: Annotated[list[Path], typer.Argument(help="Zip downloads of Moodle or Canvas, folders, or notebooks.")],
+    course: CourseOption = Path("course"),
+    worksheet: WorksheetOption = None,
+) -> None:
+    """Put what was handed in into COURSE/submitted/STUDENT/ASSIGNMENT/, and list what could not be.
+
+    Who is who comes from COURSE/roster.csv (columns id, first_name, last_name, email; moodle_id and canvas_id if known),
+    and from the worksheet. Files that are nobody's are kept in COURSE/unmatched/ASSIGNMENT/.
+    """
+    from collections import Counter
+
+    from autograder.collect import collect
+    from autograder.grade import load_assignment
+    from autograder.names import shown
+    from autograder.roster import read_worksheet
+
+    try:
+        loaded, sheet = load_assignment(assignment), read_worksheet(worksheet) if worksheet else None
+        with _Bars() as bars:
+            lines = collect(Course(course), loaded, paths, sheet, bars)
+    except (ValueError, OSError) as error:
+        raise _stop(error) from None
+    counts = Counter(line.outcome for line in lines)
+    table = Table(caption=", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing was found")
+    for name in ("outcome", "student", "file", "why"):
+        table.add_column(name, no_wrap=name == "outcome", overflow="fold")
+    for line in sorted(lines, key=lambda line: (line.outcome, line.student, line.file)):
+        if line.outcome != "unchanged":
+            table.add_row(*(escape(shown(text)) for text in (line.outcome, line.student, line.file, line.why)))
+    out.print(table)
+    if any(line.outcome == "refused" and not line.student for line in lines):
+        raise _stop("something was not collected at all; see the table")
+
+
+@app.command()
+def export(
+    assignment: AssignmentArgument,
+    system: Annotated[str, typer.Option("--format", help="moodle, canvas or csv.")],
+    course: CourseOption = Path("course"),
+    worksheet: WorksheetOption = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Where to write; COURSE/export/ASSIGNMENT by default.")
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="The title of Canvas's column, if it is not clear which it is.")
+    ] = None,
+    allow_waiting: Annotated[
+        bool, typer.Option("--allow-waiting", help="Send marks although written answers wait for a person.")
+    ] = False,
+) -> None:
+    """Write the marks and the feedback in the form that Moodle or Canvas imports, and marks.csv with every state."""
+    from autograder.export import export
+    from autograder.feedback import write_feedback
+    from autograder.names import shown
+    from autograder.roster import read_worksheet
+
+    if system not in ("moodle", "canvas", "csv"):
+        raise _stop(f"there is no format {system!r}; there is: moodle, canvas, csv")
+    loaded_course, loaded, results = _graded(assignment, course)
+    options = {"folder": folder, "column": column, "allow_waiting": allow_waiting}
+    try:
+        sheet = read_worksheet(worksheet) if worksheet else None
+        if system != "csv":
+            with _Bars() as bars:
+                write_feedback(loaded_course, loaded, results, bars)
+        done = export(loaded_course, loaded, results, system, worksheet=sheet, **options)
+    except (ValueError, OSError) as error:
+        raise _stop(error) from None
+    for path in done.files:
+        out.print(f"written  {path}", soft_wrap=True, highlight=False)
+    for warning in done.warnings:
+        err.print(f"[yellow]look at[/]  {escape(shown(warning))}", soft_wrap=True, highlight=False)
 
 
 @app.command("submit-check")

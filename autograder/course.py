@@ -295,7 +295,7 @@ def write_atomically(path: Path, text: str | bytes) -> None:
     """Write a file so that a kill at any moment leaves the old one or the new one, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode() if isinstance(text, str) else text
-    if path.exists() and path.read_bytes() == data:
+    if path.is_file() and path.read_bytes() == data:
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_bytes(data)

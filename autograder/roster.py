@@ -101,7 +101,7 @@ class Roster:
             person = self.of_row.get(entry.row)
             if person:
                 person.numbers[worksheet.system] = entry.number
-                person.names.append(entry.name)
+                person.names += [entry.name] if entry.name else []
                 if entry.submitted:
                     self.submitted[person.id] = entry.submitted
 
@@ -131,10 +131,15 @@ class Roster:
         people = [person for person in self.people if person.is_called(name, system)]
         if len(people) > 1:
             return None, f"{_ids(people)} are both called {name!r}, and number {number} is unknown"
+        if not self.people:
+            return None, "nobody is known: there is no roster.csv in the course, and no --worksheet was given"
         if not people:
             return None, f"nobody has the number {number}, and nobody is called {name!r}"
         if people[0].numbers.get(system, number) != number:
-            return None, f"{people[0].id} is called {name!r}, but has the number {people[0].numbers[system]}, not {number}"
+            return (
+                None,
+                f"{people[0].id} is called {name!r}, but has the number {people[0].numbers[system]}, not {number}",
+            )
         return people[0], ""
 
     def _match(self, entry: Entry, system: str) -> Person | None:

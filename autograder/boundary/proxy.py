@@ -72,7 +72,8 @@ class _Remote:
             "gradient": torch.is_grad_enabled(),
         }
         reply = self.ask("call", **request)
-        for argument, left in zip(arguments, reply.get("arguments") or []):
+        changed = reply.get("arguments")
+        for argument, left in zip(arguments, changed if isinstance(changed, list) else []):
             if isinstance(argument, np.ndarray) and isinstance(left, np.ndarray) and argument.shape == left.shape:
                 argument[...] = left
         value = self.own(reply.get("value"))

@@ -94,6 +94,8 @@ def _pack(value: object, depth: int, number_of: Callable[[object], int] | None) 
 
 def _pack_array(array: np.ndarray) -> list | None:
     array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray turns () into (1,)
+    usual = {"g": "d", "G": "D"}.get(array.dtype.char, array.dtype.newbyteorder("="))  # longdouble, another byte order
+    array = array.astype(usual, copy=False)
     if array.dtype.str not in DTYPES:
         return None
     if array.nbytes > MAX_TEXT // 2:

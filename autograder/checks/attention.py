@@ -79,10 +79,6 @@ def log_sum_exp_overflowing(scores: Array, axis: int) -> Array:
     return scores - np.log(np.exp(scores).sum(axis=axis, keepdims=True))
 
 
-NAN_HIDDEN = (  # what stands in an answer whose author saw the NaN and not its cause
-    {"divide": lambda exponentials, totals: np.nan_to_num(exponentials / totals)},
-    {"total": lambda exponentials, axis: exponentials.sum(axis=axis, keepdims=True) + 1e-9},
-)
 SHIFT_MUTANTS = (
     Mutant("M1", shift=lambda scores, axis: np.clip(scores, 100, -100)),
     Mutant("M2", shift=lambda scores, axis: np.clip(scores, -100, 100)),
@@ -93,9 +89,7 @@ SHIFT_MUTANTS = (
     Mutant("M3", shift=lambda scores, axis: scores),
     Mutant("M3", shift=lambda scores, axis: scores, exp=lambda shifted: np.nan_to_num(np.exp(shifted))),
     Mutant("M3", shift=log_sum_exp_overflowing, total=lambda exponentials, axis: 1.0),
-    *(Mutant("M3", shift=lambda scores, axis: scores, **steps) for steps in NAN_HIDDEN),
     Mutant("M14", shift=lambda scores, axis: scores - scores.max()),
-    *(Mutant("M14", shift=lambda scores, axis: scores - scores.max(), **steps) for steps in NAN_HIDDEN),
 )
 TOTAL_MUTANTS = (
     Mutant("M4", total=row_total),
@@ -106,15 +100,25 @@ TOTAL_MUTANTS += tuple(  # the same without a shift by row, as who writes exp(sc
     Mutant(mutant.mistake, **mutant.steps, shift=lambda scores, axis: scores - scores.max()) for mutant in TOTAL_MUTANTS
 )
 TOTAL_MUTANTS += (
+    Mutant("M5", shift=lambda scores, axis: scores, total=lambda exponentials, axis: exponentials.sum()),
     Mutant(
         "M4",
         shift=lambda scores, axis: scores - scores.max(axis=axis),
         total=lambda exponentials, axis: exponentials.sum(axis=axis),
     ),
 )
+HIDDEN_NAN_MUTANTS = tuple(  # by who saw the NaN and not its cause
+    Mutant(mistake, shift=shift, **steps)
+    for mistake, shift in (("M3", lambda scores, axis: scores), ("M14", lambda scores, axis: scores - scores.max()))
+    for steps in (
+        {"divide": lambda exponentials, totals: np.nan_to_num(exponentials / totals)},
+        {"total": lambda exponentials, axis: exponentials.sum(axis=axis, keepdims=True) + 1e-9},
+    )
+)
 SOFTMAX_MUTANTS = (
     *SHIFT_MUTANTS,
     *TOTAL_MUTANTS,
+    *HIDDEN_NAN_MUTANTS,
     Mutant(
         "M6", total=lambda exponentials, axis: exponentials.sum(axis=-2 if exponentials.ndim > 1 else 0, keepdims=True)
     ),
@@ -331,6 +335,7 @@ WHOLE_SOFTMAX_MUTANTS = tuple(whole_softmax_along(axis) for axis in (-2, 0, 1))
 INNER_SOFTMAX_MUTANTS = (
     *SHIFT_MUTANTS,
     *TOTAL_MUTANTS,
+    *HIDDEN_NAN_MUTANTS,
     Mutant("M6", total=lambda exponentials, axis: exponentials.sum(axis=-2, keepdims=True)),
     Mutant("M6", total=lambda exponentials, axis: exponentials.sum(axis=0, keepdims=True)),
     Mutant("M6", total=lambda exponentials, axis: exponentials.sum(axis=min(1, exponentials.ndim - 1), keepdims=True)),
@@ -429,9 +434,10 @@ def attention_in_loops(queries, keys, values, mask=None):
 
 
 def attention_by_einsum(queries, keys, values, mask=None):
-    refuse(queries, keys, mask)  # einsum itself takes queries of width 1 with any keys
     scores = np.einsum("...qd,...kd->...qk", queries, keys) * queries.shape[-1] ** -0.5
     if mask is not None:
+        if not np.all(np.any(mask, axis=-1)):
+            raise ValueError("a query may look at no key")
         scores = scores + np.where(mask, 0.0, -1e9)
     weights = scipy.special.softmax(scores, axis=-1)
     return np.einsum("...qk,...kv->...qv", weights, values), weights
@@ -639,7 +645,7 @@ def attention_mask_cases(rng):
             (*qkv(rng, n_queries=5, n_keys=6, width=3, value_width=4), nothing),
             "M20",
         ),
-        Case("queries of width 1, keys of another", (queries[..., :1], keys, values)),
+        Case("queries and keys of different widths", (queries[..., :2], keys, values)),
     ]
 
 
@@ -881,12 +887,8 @@ BACKWARD_MUTANTS = (
             swap(grad_scores) @ queries * np.sqrt(queries.shape[-1]),
         ),
     ),
-    *(
-        Mutant("M9", **dict.fromkeys(steps, mutant.steps["scale"]))
-        for mutant in SCALE_MUTANTS
-        if mutant.mistake == "M9"
-        for steps in (("scale", "grad_scale"), ("grad_scale",))
-    ),
+    *(Mutant(mutant.mistake, **mutant.steps, grad_scale=mutant.steps["scale"]) for mutant in SCALE_MUTANTS),
+    *(Mutant("M9", grad_scale=mutant.steps["scale"]) for mutant in SCALE_MUTANTS if mutant.mistake == "M9"),
     Mutant("M65", grad_scale=lambda queries, keys, values: 1.0),
     Mutant("M66", jacobian=lambda weights, grad: weights * grad),
     Mutant("M66", jacobian=lambda weights, grad: weights * (1 - weights) * grad),

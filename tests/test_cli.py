@@ -1,0 +1,146 @@
+"""Can a person work with the command: does it help, say what is wrong in one line, and exit accordingly?"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import NAME, GradedClass
+from typer.testing import CliRunner, Result
+
+from autograder.cli import app
+from autograder.course import Course
+
+COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
+
+
+def run(*arguments: str, width: int = 200) -> Result:
+    """Run the command in this process, on a terminal of some width."""
+    return CliRunner(env={"COLUMNS": str(width), "TERM": "dumb", "NO_COLOR": "1"}).invoke(app, arguments)
+
+
+def run_alone(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command as its users do, in a process of its own."""
+    command = [sys.executable, "-m", "autograder", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+
+
+def test_commands_are_those_of_the_design() -> None:
+    """Are the commands there that the book and the Makefile speak of?"""
+    assert {"build", "book", "demo", "grade", "feedback", "report", "mutants"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)], ids=" ".join)
+def test_help_says_what_it_does(command: tuple[str, ...]) -> None:
+    """Does each command explain itself and every one of its options and arguments?"""
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+    described = [line for line in result.output.splitlines() if line.startswith("│")]
+    assert described
+    for line in described:
+        words = line.strip("│ ").split()
+        assert len(words) >= 3, f"an option without words: {line}"
+
+
+def test_no_command_shows_the_help() -> None:
+    """Does `autograder` alone show what there is?"""
+    assert all(name in run().output for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", ["grade", "feedback", "report", "mutants"])
+@pytest.mark.parametrize("name", ["2_nothing", "[bold]x[/y]"])
+def test_unknown_assignment_is_one_line(command: str, name: str, tmp_path: Path) -> None:
+    """Is an unknown assignment one line on stderr that says what there is, exit 1, and no file is left behind?"""
+    course = () if command == "mutants" else ("--course", str(tmp_path / "course"))
+    result = run(command, name, *course)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == f"autograder: there is no assignment {name!r}; there is: {NAME}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_assignment_as_users_run_it(tmp_path: Path) -> None:
+    """Does the same hold for the command in a process of its own, without a traceback?"""
+    done = run_alone("grade", "2_nothing", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == f"autograder: there is no assignment '2_nothing'; there is: {NAME}\n"
+
+
+@pytest.mark.parametrize("command", ["feedback", "report"])
+def test_nothing_graded_says_what_to_do_first(command: str, tmp_path: Path) -> None:
+    """Does a command that needs marks say how to get them?"""
+    result = run(command, NAME, "--course", str(tmp_path))
+    assert result.exit_code == 1
+    assert f"nothing of {NAME} is graded" in result.stderr
+    assert f'run "autograder grade {NAME} --course {tmp_path}" first' in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("grade",), ("grade", NAME, "--workers", "two"), ("nonsense",), ("mutants", "--nonsense")]
+)
+def test_wrong_arguments_exit_with_2(arguments: tuple[str, ...]) -> None:
+    """Are wrong arguments an error of usage, with a hint at the help?"""
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "--help" in result.stderr
+
+
+def test_mutants_json_can_be_read(tmp_path: Path) -> None:
+    """Is `mutants --json` JSON and nothing else on stdout, with the numbers that prove the checks?"""
+    done = run_alone("mutants", NAME, "--json", "--seed", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (matrix,) = json.loads(done.stdout)
+    assert (matrix["assignment"], matrix["seed"]) == (NAME, 1)
+    assert matrix["killed"] == matrix["named"] == len(matrix["mutants"])
+    assert {"exercise", "mutant", "mistake", "title", "killed", "named", "failed", "visible"} <= set(
+        matrix["mutants"][0]
+    )
+
+
+def test_mutants_exits_with_1_when_one_survives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the command fail, and say in the table which mutant or answer it is, when the proof fails?"""
+    from autograder import mutants
+    from autograder.mutants import Matrix, Verdict
+
+    survivor = Verdict("softmax", "M3", {}, "")
+    refused = Verdict("softmax", "differences", {}, None)  # the visible test fails and names nothing
+    monkeypatch.setattr(mutants, "kill_matrix", lambda *arguments: Matrix(NAME, 5, [survivor], [refused]))
+    result = run("mutants")
+    assert result.exit_code == 1
+    assert "NOT CAUGHT" in result.stdout
+    assert "0 of 1 mutants caught, 0 named." in result.stdout
+    assert "0 of 1 correct answers pass all checks." in result.stdout
+    assert "softmax: differences fails the visible test" in result.stdout
+
+
+def test_grade_shows_one_line_for_each_student(graded_class: GradedClass) -> None:
+    """Does `grade` on a graded class show its table, within 80 columns, with a name for each mistake?"""
+    result = run("grade", NAME, "--course", str(graded_class.course.root), width=80)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    for student, kept in graded_class.results.items():
+        (line,) = [line for line in lines if f" {student} " in line]
+        assert kept.state in line
+    assert "M17" in next(line for line in lines if " ivan " in line)
+
+
+def test_grade_without_the_sandbox_must_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without bubblewrap, does `grade` stop with one message, give no mark, and name --no-sandbox?"""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = run("grade", NAME, "--course", str(tmp_path / "course"))
+    assert result.exit_code == 1
+    assert "bubblewrap is not installed" in result.stderr
+    assert "--no-sandbox" in result.stderr
+    assert Course(tmp_path / "course").load_results(NAME) == []
+
+
+def test_feedback_says_where_the_pages_are(graded_class: GradedClass) -> None:
+    """Does `feedback` say how many pages it wrote, and where?"""
+    result = run("feedback", NAME, "--course", str(graded_class.course.root))
+    assert result.exit_code == 0, result.output
+    assert f"17 pages of feedback: {graded_class.course.root / 'feedback'}" in result.stdout
+    assert len(list((graded_class.course.root / "feedback").rglob("*.html"))) == 17

@@ -1,0 +1,483 @@
+"""Does what was handed in arrive, under the right name, whatever the archive holds?"""
+
+import csv
+import io
+import json
+import os
+import stat
+import time
+import unicodedata
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from autograder import archives
+from autograder.cli import app
+from autograder.collect import collect
+from autograder.course import Assignment, Course
+from autograder.mend import Unreadable
+from autograder.names import read_name
+from autograder.roster import read_worksheet
+
+NAME = "1_attention"
+ROSTER = [
+    {"id": "ada", "first_name": "Ada", "last_name": "Lovelace", "email": "ada@example.org", "canvas_id": "501"},
+    {"id": "bea", "first_name": "Bea", "last_name": 'Doe, "Jr"', "email": "bea@example.org"},
+    {"id": "cem", "first_name": "Çem", "last_name": "Müller", "email": "cem@example.org"},
+    {"id": "dan", "first_name": "Dan", "last_name": "O'Neill", "email": "dan@example.org"},
+    {"id": "eve", "first_name": "Eve", "last_name": "=1+1", "email": "eve@example.org"},
+    {"id": "jan1", "first_name": "Jan", "last_name": "Smith", "email": "jan1@example.org"},
+    {"id": "jan2", "first_name": "Jan", "last_name": "Smith", "email": "jan2@example.org"},
+    {"id": "-rf", "first_name": "", "last_name": "", "email": ""},
+    {"id": "נועה", "first_name": "", "last_name": "", "email": ""},
+]
+
+
+def notebook(text: str = "1") -> bytes:
+    """Return a small notebook; different texts make different files."""
+    cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+def write_roster(course: Course, rows: list[dict[str, str]] = ROSTER) -> None:
+    """Write roster.csv."""
+    course.root.mkdir(exist_ok=True)
+    columns = sorted({key for row in rows for key in row})
+    with (course.root / "roster.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_zip(path: Path, files: dict[str, bytes]) -> Path:
+    """Write an archive as a download is."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name, (2025, 3, 18, 12, 0, 0)), data, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def write_csv(path: Path, rows: list[list[str]]) -> Path:
+    """Write a table as Moodle does, with a mark at its start."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    path.write_text("\ufeff" + text.getvalue(), encoding="utf-8")
+    return path
+
+
+def moodle_worksheet(path: Path, people: list[tuple[str, str, str]], when: str = "-") -> Path:
+    """Write Moodle's grading worksheet for people given as number, full name, e-mail address."""
+    header = ["Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade", "Grade can be changed"]
+    header += ["Last modified (submission)", "Last modified (grade)", "Feedback comments"]
+    status = "Submitted for grading"
+    rows = [[f"Participant {n}", name, mail, status, "", "100.00", "Yes", when, "-", ""] for n, name, mail in people]
+    return write_csv(path, [header, *rows])
+
+
+def listing(root: Path, without: Path | None = None) -> dict[str, object]:
+    """Return every file below a folder with what is in it."""
+    found: dict[str, object] = {}
+    for path in sorted(root.rglob("*")):
+        if without is None or not (path == without or without in path.parents):
+            plain = path.is_file() and not path.is_symlink()
+            found[path.relative_to(root).as_posix()] = path.read_bytes() if plain else stat.S_IFMT(path.lstat().st_mode)
+    return found
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    """A course with a roster and nothing else."""
+    course = Course(tmp_path / "course")
+    write_roster(course)
+    return course
+
+
+def outcomes(lines) -> dict[str, str]:
+    """Return what became of each file."""
+    return {line.file: f"{line.outcome} {line.student}".strip() for line in lines}
+
+
+def submitted(course: Course) -> dict[str, bytes]:
+    """Return the notebooks in submitted/ by student."""
+    return {path.parts[-3]: path.read_bytes() for path in course.root.glob("submitted/*/*/*.ipynb")}
+
+
+def test_collect_moodle_folders(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Are folders of Moodle before and after 4.1 read, and online texts passed over?"""
+    download = {
+        "Ada Lovelace_100_assignsubmission_file_/attention.ipynb": notebook("ada"),
+        "Ada Lovelace_100_assignsubmission_onlinetext_/onlinetext.html": b"<p>Hello</p>",
+        "Bea Doe, Jr_101_assignsubmission_file/work/Copy of attention (1).ipynb": notebook("bea"),
+        "Bea Doe, Jr_101_assignsubmission_onlinetext/onlinetext.html": b"<p>Hello</p>",
+        unicodedata.normalize("NFD", "Çem Müller_102_assignsubmission_file_/attention.ipynb"): notebook("cem"),
+        "Dan ONeill_103_assignsubmission_file_/attention.ipynb": notebook("dan"),
+        "Eve =1+1_104_assignsubmission_file_/attention.ipynb": notebook("eve"),
+        "Fay Unknown_105_assignsubmission_file_/attention.ipynb": notebook("fay"),
+        "Jan Smith_106_assignsubmission_file_/attention.ipynb": notebook("jan"),
+    }
+    lines = collect(course, assignment, [write_zip(tmp_path / "moodle.zip", download)])
+    assert submitted(course) == {name: notebook(name) for name in ("ada", "bea", "cem", "dan", "eve")}
+    unmatched = {line.file: line.why for line in lines if line.outcome == "unmatched"}
+    assert len(unmatched) == 2
+    assert "nobody is called 'Fay Unknown'" in unmatched["Fay Unknown_105_assignsubmission_file_/attention.ipynb"]
+    assert "jan1, jan2 are both called" in unmatched["Jan Smith_106_assignsubmission_file_/attention.ipynb"]
+    assert not list(course.root.glob("submitted/*/*/timestamp.txt"))  # the archive has the time of the download
+
+
+def test_collect_moodle_flat_with_worksheet(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Does the worksheet tell apart two people of one name, and say when they handed in?"""
+    people = [("106", "Jan Smith", "jan2@example.org"), ("107", "Jan Smith", "JAN1@example.org")]
+    sheet = moodle_worksheet(tmp_path / "sheet.csv", people, "Tuesday, 18 March 2025, 11:59\u202fPM")
+    download = {
+        "Jan Smith_106_assignsubmission_file_attention.ipynb": notebook("two"),
+        "Jan Smith_107_assignsubmission_file_attention.ipynb": notebook("one"),
+    }
+    collect(course, assignment, [write_zip(tmp_path / "m.zip", download)], read_worksheet(sheet))
+    assert submitted(course) == {"jan1": notebook("one"), "jan2": notebook("two")}
+    text = (course.root / "submitted/jan1" / NAME / "timestamp.txt").read_text(encoding="utf-8")
+    expected = time.mktime((2025, 3, 18, 23, 59, 0, 0, 0, -1))
+    assert text.strip() == time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(expected))
+    assert course._timestamp("jan1", NAME) == text.strip()
+
+
+def test_collect_with_worksheet_of_another_assignment(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a number that belongs to another name unmatched?"""
+    sheet = moodle_worksheet(tmp_path / "sheet.csv", [("100", "Dan O'Neill", "dan@example.org")])
+    download = {"Ada Lovelace_100_assignsubmission_file_/attention.ipynb": notebook()}
+    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)], read_worksheet(sheet))
+    assert [line.outcome for line in lines] == ["unmatched"]
+    assert "is the worksheet, or moodle_id, that of this assignment?" in lines[0].why
+
+
+def test_collect_without_roster_takes_the_worksheet(tmp_path: Path, assignment: Assignment) -> None:
+    """Are students named by their e-mail address where only the worksheet knows them, and nobody where nothing does?"""
+    course = Course(tmp_path / "course")
+    download = write_zip(tmp_path / "m.zip", {"Ada L_7_assignsubmission_file_/attention.ipynb": notebook()})
+    assert "there is no roster.csv" in collect(course, assignment, [download])[0].why
+    sheet = read_worksheet(moodle_worksheet(tmp_path / "sheet.csv", [("7", "Ada L", "ada@example.org")]))
+    assert [line.student for line in collect(course, assignment, [download], sheet)] == ["ada@example.org"]
+
+
+def test_collect_canvas(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Does the highest attempt win, is LATE recorded, and do id and name find the student?"""
+    download = {
+        "lovelaceada_501_9001_attention.ipynb": notebook("first"),
+        "lovelaceada_501_9007_attention-2.ipynb": notebook("third"),
+        "lovelaceada_501_9004_attention-1.ipynb": notebook("second"),
+        "müllerçem_LATE_502_9002_attention.ipynb": notebook("cem"),
+        "doejrbea_503_9003_Copy of attention.ipynb": notebook("bea"),
+        "doejrbea_503_9005_scratch.ipynb": notebook("scratch"),
+        "oneilldan_504_text.html": b"typed in",
+        "smithjan_505_9006_attention.ipynb": notebook("jan"),
+        "LATE_anon_ab12c_9008_attention.ipynb": notebook("who"),
+    }
+    lines = collect(course, assignment, [write_zip(tmp_path / "canvas.zip", download)])
+    assert submitted(course) == {"ada": notebook("third"), "cem": notebook("cem"), "bea": notebook("bea")}
+    assert outcomes(lines) == {
+        "lovelaceada_501_9001_attention.ipynb": "older attempt ada",
+        "lovelaceada_501_9004_attention-1.ipynb": "older attempt ada",
+        "lovelaceada_501_9007_attention-2.ipynb": "collected ada",
+        "müllerçem_LATE_502_9002_attention.ipynb": "collected cem",
+        "doejrbea_503_9003_Copy of attention.ipynb": "collected bea",
+        "doejrbea_503_9005_scratch.ipynb": "left alone bea",
+        "smithjan_505_9006_attention.ipynb": "unmatched",
+        "LATE_anon_ab12c_9008_attention.ipynb": "unmatched",
+    }
+    kept = json.loads((course.root / "collected" / f"{NAME}.json").read_text(encoding="utf-8"))["collected"]
+    assert kept["cem"]["late"] and not kept["ada"]["late"]
+    assert (kept["ada"]["number"], kept["ada"]["attempt"], kept["ada"]["attachment"]) == ("501", 2, 9007)
+
+
+def test_collect_canvas_by_gradebook(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Does Canvas's gradebook export tell apart two people of one name?"""
+    header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Attention (77)"]
+    rows = [["    Points Possible", "", "", "", "", "20"], ["Smith, Jan", "505", "", "jan2@example.org", "A", ""]]
+    rows += [["Smith, Jan", "506", "jan1", "j.smith", "A", ""], ["Student, Test", "999", "", "x", "A", ""]]
+    sheet = read_worksheet(write_csv(tmp_path / "grades.csv", [header, *rows]))
+    download = {"smithjan_505_1_attention.ipynb": notebook("2"), "smithjan_506_2_attention.ipynb": notebook("1")}
+    collect(course, assignment, [write_zip(tmp_path / "c.zip", download)], sheet)
+    assert submitted(course) == {"jan1": notebook("1"), "jan2": notebook("2")}
+
+
+def test_collect_a_later_download(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Does a later attempt take the place of an earlier one, which is kept, and not the other way round?"""
+    old = write_zip(tmp_path / "old.zip", {"lovelaceada_501_10_attention.ipynb": notebook("old")})
+    new = write_zip(tmp_path / "new.zip", {"lovelaceada_501_20_mine.ipynb": notebook("new")})
+    assert outcomes(collect(course, assignment, [old])) == {"lovelaceada_501_10_attention.ipynb": "collected ada"}
+    before = listing(course.root)
+    assert outcomes(collect(course, assignment, [old])) == {"lovelaceada_501_10_attention.ipynb": "unchanged ada"}
+    assert listing(course.root) == before
+    assert outcomes(collect(course, assignment, [new])) == {"lovelaceada_501_20_mine.ipynb": "collected ada"}
+    assert submitted(course) == {"ada": notebook("new")}
+    assert (course.root / "earlier/ada" / NAME / "001/attention.ipynb").read_bytes() == notebook("old")
+    assert outcomes(collect(course, assignment, [old])) == {"lovelaceada_501_10_attention.ipynb": "older attempt ada"}
+    assert submitted(course) == {"ada": notebook("new")}
+
+
+def test_collect_keeps_what_was_put_there_by_hand(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Are all notebooks of a submission that was not collected moved away, so that the new one is graded?"""
+    place = course.root / "submitted/ada" / NAME
+    place.mkdir(parents=True)
+    (place / "mine.ipynb").write_bytes(notebook("by hand"))
+    (place / "timestamp.txt").write_text("2025-01-01 00:00:00 UTC", encoding="utf-8")
+    download = {"Ada Lovelace_100_assignsubmission_file_/x.ipynb": notebook("new")}
+    collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
+    assert course.read_submission("ada", assignment) == (notebook("new"), [])
+    assert sorted(os.listdir(course.root / "earlier/ada" / NAME / "001")) == ["mine.ipynb", "timestamp.txt"]
+    assert sorted(os.listdir(place)) == ["attention.ipynb"]
+
+
+def test_collect_folders_and_files(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Are STUDENT/, STUDENT/ASSIGNMENT/ and ID_….ipynb read, names from right to left too, and other paths unmatched?"""
+    folder, single = tmp_path / "folder", tmp_path / "single"
+    files = {
+        folder / "ada/attention.ipynb": "ada",
+        folder / "-rf" / NAME / "attention.ipynb": "-rf",
+        folder / "נועה/attention.ipynb": "נועה",
+        folder / "bea/2_multihead/attention.ipynb": "another assignment",
+        folder / "nobody/attention.ipynb": "nobody",
+        folder / ".ipynb_checkpoints/attention.ipynb": "hidden",
+        single / "cem_final.ipynb": "cem",
+        single / "dan.ipynb": "dan",
+        single / "attention.ipynb": "whose",
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(notebook(text))
+    (folder / "-rf" / NAME / "timestamp.txt").write_text("2025-03-01 10:00:00 UTC", encoding="utf-8")
+    os.utime(folder / "ada/attention.ipynb", (0, 10**9))
+    lines = collect(course, assignment, [folder, *sorted(single.iterdir())])
+    assert submitted(course) == {name: notebook(name) for name in ("ada", "-rf", "נועה", "cem", "dan")}
+    unmatched = {line.file for line in lines if line.outcome == "unmatched"}
+    assert unmatched == {"bea/2_multihead/attention.ipynb", "nobody/attention.ipynb", "attention.ipynb"}
+    times = {
+        p.parts[-3]: p.read_text(encoding="utf-8").strip() for p in course.root.glob("submitted/*/*/timestamp.txt")
+    }
+    assert times["-rf"] == "2025-03-01T10:00:00+00:00"
+    assert times["ada"] == "2001-09-09T01:46:40+00:00"
+
+
+def test_collect_a_folder_without_roster(tmp_path: Path, assignment: Assignment) -> None:
+    """Is a folder's name the id where there is no roster?"""
+    (tmp_path / "in/zoe").mkdir(parents=True)
+    (tmp_path / "in/zoe/attention.ipynb").write_bytes(notebook())
+    (tmp_path / "in/lovelaceada_1_2_attention.ipynb").write_bytes(notebook("ada"))
+    lines = collect(Course(tmp_path / "course"), assignment, [tmp_path / "in"])
+    assert sorted(outcomes(lines).values()) == ["collected zoe", "unmatched"]
+
+
+def test_collect_unmatched_are_kept_until_they_are_matched(
+    course: Course, tmp_path: Path, assignment: Assignment
+) -> None:
+    """Is an unmatched file kept with its reason, and gone from there once the roster knows the student?"""
+    download = write_zip(tmp_path / "m.zip", {"Fay New_9_assignsubmission_file_/attention.ipynb": notebook("fay")})
+    collect(course, assignment, [download])
+    place = course.root / "unmatched" / NAME
+    (kept,) = place.glob("*.ipynb")
+    assert kept.read_bytes() == notebook("fay")
+    assert "nobody is called 'Fay New'" in (place / "reasons.txt").read_text(encoding="utf-8")
+    write_roster(course, [*ROSTER, {"id": "fay", "first_name": "Fay", "last_name": "New"}])
+    assert [line.outcome for line in collect(course, assignment, [download])] == ["collected"]
+    assert os.listdir(place) == ["reasons.txt"]
+    assert (place / "reasons.txt").read_text(encoding="utf-8") == ""
+
+
+def patch(path: Path, offset: int, value: bytes) -> None:
+    """Change the field of the only member in an archive's list, and the same field of its header."""
+    data = bytearray(path.read_bytes())
+    for start in (data.index(b"PK\x01\x02") + offset, data.index(b"PK\x03\x04") + offset - 2):
+        data[start : start + len(value)] = value
+    path.write_bytes(data)
+
+
+ADA = "Ada Lovelace_100_assignsubmission_file_"
+
+
+def hostile(path: Path, kind: str) -> Path:
+    """Write an archive in which Ada's submission is not what it seems."""
+    names = {
+        "traversal": f"../../{ADA}/attention.ipynb",
+        "deep traversal": f"{ADA}/../../../../attention.ipynb",
+        "absolute": f"/{ADA}/attention.ipynb",
+        "drive": f"C:/{ADA}/attention.ipynb",
+        "backslash": f"x\\..\\{ADA}/attention.ipynb",
+    }
+    info = zipfile.ZipInfo(names.get(kind, f"{ADA}/attention.ipynb"))
+    data = b"\0" * 20_000_000 if kind == "bomb" else b"/etc/passwd" if kind == "link" else notebook()
+    info.external_attr = {"link": stat.S_IFLNK, "device": stat.S_IFCHR, "pipe": stat.S_IFIFO}.get(kind, 0) << 16
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(info, data, zipfile.ZIP_LZMA if kind == "method" else zipfile.ZIP_DEFLATED)
+        if kind == "twice":
+            with pytest.warns(UserWarning, match="Duplicate"):
+                archive.writestr(info.filename, notebook("2"))
+    if kind == "encrypted":
+        patch(path, 8, b"\x01\x00")
+    if kind == "lies about its size":
+        patch(path, 24, (10).to_bytes(4, "little"))
+    if kind == "huge":
+        patch(path, 24, (2**31).to_bytes(4, "little"))
+    return path
+
+
+HOSTILE = {
+    "traversal": "leads out",
+    "deep traversal": "leads out",
+    "absolute": "leads out",
+    "drive": "leads out",
+    "backslash": "leads out",
+    "link": "not a file",
+    "device": "not a file",
+    "pipe": "not a file",
+    "twice": "in the archive 2 times",
+    "encrypted": "encrypted",
+    "method": "unusual",
+    "bomb": "zip bomb",
+    "lies about its size": "cannot be unpacked",
+    "huge": "at most 50 are read",
+}
+
+
+@pytest.mark.parametrize(("kind", "why"), HOSTILE.items())
+def test_collect_hostile_members(kind: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a hostile member refused with its reason, its student's state honest, and nothing written elsewhere?"""
+    good = write_zip(tmp_path / "good.zip", {"Dan ONeill_103_assignsubmission_file_/attention.ipynb": notebook("dan")})
+    bad = hostile(tmp_path / "bad.zip", kind)
+    before = listing(tmp_path, without=course.root)
+    lines = collect(course, assignment, [bad, good])
+    assert listing(tmp_path, without=course.root) == before
+    assert submitted(course) == {"dan": notebook("dan")}
+    (refused,) = [line for line in lines if line.outcome in ("refused", "unmatched")]
+    assert why in refused.why
+    if refused.outcome == "refused":
+        with pytest.raises(Unreadable, match=why):
+            course.read_submission("ada", assignment)
+
+
+def test_collect_after_a_refusal(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Does a good file take the place of a refusal, and does a refusal leave a good file where it is?"""
+    good = write_zip(tmp_path / "good.zip", {f"{ADA}/attention.ipynb": notebook()})
+    bad = hostile(tmp_path / "bad.zip", "encrypted")
+    collect(course, assignment, [bad])
+    assert os.listdir(course.root / "submitted/ada" / NAME) == ["refused.txt"]
+    collect(course, assignment, [good])
+    assert os.listdir(course.root / "submitted/ada" / NAME) == ["attention.ipynb"]
+    assert [line.outcome for line in collect(course, assignment, [bad])] == ["refused"]
+    assert course.read_submission("ada", assignment) == (notebook(), [])
+
+
+@pytest.mark.parametrize(("file", "why"), [("work.zip", "archive in the archive"), ("work.pdf", "not a notebook")])
+def test_collect_other_files(file: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a student who handed in no notebook unreadable, not missing?"""
+    download = write_zip(tmp_path / "m.zip", {f"{ADA}/{file}": b"PK\x03\x04"})
+    assert why in collect(course, assignment, [download])[0].why
+    with pytest.raises(Unreadable, match=why):
+        course.read_submission("ada", assignment)
+
+
+def test_collect_hostile_folder(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Are pipes, links and linked folders refused, without waiting and without following them?"""
+    folder, secret = tmp_path / "folder", tmp_path / "secret"
+    for name in ("ada", "bea", "cem"):
+        (folder / name).mkdir(parents=True)
+    secret.mkdir()
+    (secret / "attention.ipynb").write_bytes(notebook("answers"))
+    os.mkfifo(folder / "ada/attention.ipynb")
+    (folder / "bea/attention.ipynb").symlink_to(secret / "attention.ipynb")
+    (folder / "cem/attention.ipynb").symlink_to("/dev/zero")
+    (folder / "dan").symlink_to(secret)
+    (tmp_path / "link").symlink_to(secret)
+    before = listing(tmp_path, without=course.root)
+    lines = collect(course, assignment, [folder, tmp_path / "link", tmp_path / "nothing.zip"])
+    assert listing(tmp_path, without=course.root) == before
+    assert submitted(course) == {}
+    assert [line.outcome for line in lines] == ["refused"] * 5
+    assert "dan" not in outcomes(lines).values()
+
+
+def test_collect_into_a_hostile_course(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a link in submitted/ not written through, and a pipe in the place of a submission not read?"""
+    (tmp_path / "out").mkdir()
+    (course.root / "submitted/dan" / NAME).mkdir(parents=True)
+    (course.root / "submitted/ada").symlink_to(tmp_path / "out")
+    for name in ("attention.ipynb", "timestamp.txt"):
+        os.mkfifo(course.root / "submitted/dan" / NAME / name)
+    download = {f"{ADA}/a.ipynb": notebook(), "Dan ONeill_1_assignsubmission_file_/a.ipynb": notebook("dan")}
+    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
+    assert sorted(line.outcome for line in lines) == ["collected", "refused"]
+    assert os.listdir(tmp_path / "out") == []
+    assert course.read_submission("dan", assignment) == (notebook("dan"), [])
+
+
+def test_collect_too_many_members(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is an archive of 100,000 members refused as a whole, and the next one collected?"""
+    with zipfile.ZipFile(tmp_path / "many.zip", "w") as archive:
+        for number in range(100_000):
+            archive.writestr(f"{number}.ipynb", b"")
+    good = write_zip(tmp_path / "good.zip", {f"{ADA}/attention.ipynb": notebook()})
+    lines = collect(course, assignment, [tmp_path / "many.zip", good])
+    assert [line.outcome for line in lines] == ["refused", "collected"]
+    assert "100,000 files" in lines[0].why
+
+
+@pytest.mark.parametrize("limit", ["MAX_MEMBERS", "MAX_DIRECTORY", "MAX_TOTAL"])
+def test_collect_limits(
+    limit: str, course: Course, tmp_path: Path, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Does each limit of an archive hold?"""
+    monkeypatch.setattr(archives, limit, 1)
+    download = {f"{ADA}/attention.ipynb": notebook(), f"{ADA}/other.ipynb": notebook()}
+    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
+    assert [line.outcome for line in lines] == ["refused"]
+
+
+@pytest.mark.parametrize("data", [b"", b"<!DOCTYPE html>", b"PK\x05\x06" + b"\0" * 18, "torn", "no name"])
+def test_collect_what_is_no_archive(data, course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a file that is no archive, or half of one, a line of the receipt?"""
+    path = write_zip(tmp_path / "m.zip", {f"{ADA}/attention.ipynb": notebook()})
+    if data == "no name":
+        patch(path, 8, b"\x00\x08")  # names are UTF-8, it says
+        path.write_bytes(path.read_bytes().replace(b"attention.ipynb", b"\xff\xfe\xfdention.ipynb"))
+    else:
+        path.write_bytes(path.read_bytes()[:-30] if data == "torn" else data)
+    lines = collect(course, assignment, [path])
+    assert [line.outcome for line in lines] == ([] if data == b"PK\x05\x06" + b"\0" * 18 else ["refused"])
+
+
+@pytest.mark.parametrize("student", ["..", ".", "a/b", "../x", "x" * 500, "a\tb", ".hidden"])
+def test_collect_refuses_ids_that_are_no_folder(student: str, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a roster with an id that cannot be the name of a folder refused before anything is written?"""
+    course = Course(tmp_path / "course")
+    write_roster(course, [{"id": student, "first_name": "Ada", "last_name": "Lovelace"}])
+    before = listing(tmp_path)
+    with pytest.raises(ValueError, match="Correct roster"):
+        collect(course, assignment, [write_zip(tmp_path / "m.zip", {f"{ADA}/a.ipynb": notebook()})])
+    (tmp_path / "m.zip").unlink()
+    assert listing(tmp_path) == before
+
+
+def test_read_worksheet_says_what_it_needs(tmp_path: Path) -> None:
+    """Does another table than a worksheet raise, with its columns named?"""
+    with pytest.raises(ValueError, match="columns Kennung, Bewertung"):
+        read_worksheet(write_csv(tmp_path / "x.csv", [["Kennung", "Bewertung"]]))
+
+
+def test_read_name_of_canvas_with_numbers_in_the_name() -> None:
+    """Are user and upload the first two numbers, as Canvas reads them?"""
+    sender = read_name("x2_LATE_7_8_9_10_a-3.ipynb", NAME)
+    assert (sender.name, sender.number, sender.attachment, sender.file) == ("x2", "7", 8, "9_10_a-3.ipynb")
+    assert sender.late and sender.attempt == 3 and sender.back == "x2_LATE_7_8_9_10_a-3.html"
+
+
+def test_command_collect_prints_a_receipt(course: Course, tmp_path: Path) -> None:
+    """Does the command show what became of each file, with nothing in it that turns the line around?"""
+    path = write_zip(
+        tmp_path / "m.zip", {f"{ADA}/a.ipynb": notebook(), "\u202eevil_1_assignsubmission_file_/a.ipynb": b"x"}
+    )
+    result = CliRunner().invoke(app, ["collect", NAME, str(path), "--course", str(course.root)])
+    assert result.exit_code == 0
+    assert "1 collected" in result.output and "1 unmatched" in result.output
+    assert "\u202e" not in result.output
+    result = CliRunner().invoke(app, ["collect", NAME, str(tmp_path / "none.zip"), "--course", str(course.root)])
+    assert result.exit_code == 1

@@ -1,0 +1,452 @@
+"""Does a class get the marks that it earned, with the mistakes named, and nothing else?
+
+The sample class is graded once, in `conftest.py`; most of these tests ask about the outcome.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import sample_class
+from bs4 import BeautifulSoup
+from conftest import EXERCISES, NAME, SEED, GradedClass, fill_in
+from nbformat import NotebookNode
+from nbgrader.api import MissingEntry
+
+from autograder import catalogue
+from autograder.build import exercises_of
+from autograder.course import Assignment, Course, Result
+from autograder.execute import GraderError, execute
+from autograder.feedback import write_feedback
+from autograder.grade import InstallationError, grade
+
+CHECKS = [f"{name}_{stage}" for name, exercise in exercises_of("attention").items() for stage in exercise.stages]
+WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
+
+
+def of(*exercises: str) -> set[str]:
+    """Return the checks of some exercises."""
+    return {
+        check
+        for check in CHECKS
+        for name in exercises
+        if check.removeprefix(f"{name}_") in exercises_of("attention")[name].stages
+    }
+
+
+# Student: state, the checks that are lost, the mistakes that are named. Worked out from what sample_class.py does to the
+# answers: a wrong exercise costs its own points and no other's, as later ones are judged with the correct earlier ones.
+ALL = set(CHECKS)
+EXPECTED: dict[str, tuple[str, set[str], set[str]]] = {
+    "ada": ("graded", set(), set()),
+    "ben": ("graded", ALL, set()),
+    "chen": ("graded", of("softmax"), set()),
+    "dora": ("timed out", of("attention"), set()),
+    "emil": ("crashed", of("self_attention"), set()),
+    "fatima": ("graded", set(), set()),
+    "goran": ("graded", of("attention"), {"M6"}),
+    "hana": ("graded", of("attention"), {"M8"}),
+    "ivan": ("graded", {"attention_mask"}, {"M17"}),
+    "jana": ("graded", of("softmax"), {"M4"}),
+    "kofi": ("graded", of("attention_backward") - {"attention_backward_values"}, {"M66"}),
+    "lena": ("graded", of("softmax", "self_attention"), {"M5", "M11"}),  # M3 hides behind M5: both are in one line
+    "mira": ("graded", set(), set()),
+    "noor": ("graded", set(), set()),
+    "omar": ("graded after mending", set(), set()),
+    "pia": ("graded after mending", set(), set()),
+    "quinn": ("missing", set(), set()),
+    "rosa": ("unreadable", set(), set()),
+    "zoe": ("graded", set(), set()),
+}
+MARKED = [student for student, (state, _, _) in EXPECTED.items() if state not in ("missing", "unreadable")]
+
+
+def lost(result: Result) -> set[str]:
+    """Return the checks that failed."""
+    return {check["name"] for check in result.checks if not check["passed"]}
+
+
+def named(result: Result) -> set[str]:
+    """Return the mistakes that were named."""
+    return {name for check in result.checks if check["mistake"] for name in check["mistake"].split("+")}
+
+
+def put(root: Path, student: str, notebook: NotebookNode | str) -> Path:
+    """Hand in a notebook."""
+    path = root / "submitted" / student / NAME / "attention.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(notebook if isinstance(notebook, str) else json.dumps(notebook), encoding="utf-8")
+    return path
+
+
+def auto_scores(course: Course, student: str) -> dict[str, float | None]:
+    """Return the automatic marks that nbgrader's gradebook has of a student, by cell."""
+    with course.gradebook() as gradebook:
+        notebook = gradebook.find_submission_notebook("attention", NAME, student)
+        return {grade.name: grade.auto_score for grade in notebook.grades}
+
+
+# ------------------------------------------------------------------------------------------------- the sample class
+
+
+def test_class_is_whole(graded_class: GradedClass) -> None:
+    """Has everybody one result, and the table of this file an entry for everybody?"""
+    assert list(graded_class.results) == sorted(EXPECTED)
+    assert set(sample_class.CLASS) | {"ben", "quinn", "rosa", "zoe"} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("student", EXPECTED)
+def test_student_gets_state_marks_and_names(graded_class: GradedClass, student: str) -> None:
+    """Does a submission end in its state, lose the points of its mistakes and no others, and is told which they are?"""
+    state, lost_checks, mistakes = EXPECTED[student]
+    result = graded_class.results[student]
+    assert result.state == state, result.why
+    assert lost(result) == lost_checks
+    assert named(result) == mistakes
+    assert result.has_marks == (student in MARKED)
+    if result.has_marks:
+        assert [check["name"] for check in result.checks] == CHECKS
+        assert sum(check["points"] for check in result.checks) == 15
+        assert result.seed == SEED
+
+
+def test_messages_name_the_mistake_in_words(graded_class: GradedClass) -> None:
+    """Does each named mistake come with its title and its question?"""
+    for result in graded_class.results.values():
+        for check in result.checks:
+            assert bool(check["message"]) != check["passed"]
+            for name in (check["mistake"] or "").split("+"):
+                assert not name or catalogue.MESSAGES[name] in check["message"]
+
+
+@pytest.mark.parametrize(
+    ("student", "words"),
+    [
+        ("chen", "softmax is not defined; did its cell run without an error?"),
+        ("ben", "NotImplementedError"),
+        ("dora", "Is there a loop that does not end?"),
+        ("emil", "The kernel died"),
+    ],
+)
+def test_message_says_what_happened(graded_class: GradedClass, student: str, words: str) -> None:
+    """Is what went wrong said, where it is no mistake of the catalogue?"""
+    failed = [check for check in graded_class.results[student].checks if not check["passed"]]
+    assert all(words in check["message"] for check in failed)
+
+
+@pytest.mark.parametrize(
+    ("student", "words"),
+    [
+        ("dora", "Is there a loop that does not end?"),
+        ("emil", "The kernel died"),
+        ("quinn", "No notebook was handed in."),
+        ("rosa", "HTML page"),
+    ],
+)
+def test_result_says_why(graded_class: GradedClass, student: str, words: str) -> None:
+    """Does a state that is not "graded" come with its reason?"""
+    assert words in graded_class.results[student].why
+
+
+def test_receipts_say_what_was_mended(graded_class: GradedClass) -> None:
+    """Are the wrong file name and the torn cells of two students on their receipts, and nobody else's changed?"""
+    assert graded_class.results["omar"].receipt == [
+        "The file was called 'Copy of attention (1).ipynb'; it was taken as attention.ipynb."
+    ]
+    receipt = "\n".join(graded_class.results["pia"].receipt)
+    for words in ("softmax was found", "!pip install numpy", "was missing; it was put back"):
+        assert words in receipt
+    assert not [name for name, result in graded_class.results.items() if result.receipt and name not in ("omar", "pia")]
+
+
+def test_submissions_are_untouched(graded_class: GradedClass) -> None:
+    """Are the files that were handed in, byte for byte, what they were?"""
+    files = sample_class.make_submissions(graded_class.assignment.instructor, graded_class.assignment.release)
+    for student, text in files.items():
+        found = list((graded_class.course.root / "submitted" / student / NAME).iterdir())
+        assert [path.read_text(encoding="utf-8") for path in found] == ([] if text is None else [text])
+
+
+def test_progress_is_told(graded_class: GradedClass) -> None:
+    """Is every step told: two to prove the installation, then one for each submission that can be run?"""
+    assert graded_class.progress[:3] == [("proof", 0, 2), ("proof", 1, 2), ("proof", 2, 2)]
+    total = len(EXPECTED) - 1  # a file has to be looked into to see that it is no notebook
+    assert graded_class.progress[3:] == [("submissions", done, total) for done in range(1, total + 1)]
+
+
+def test_results_are_kept_on_disk(graded_class: GradedClass) -> None:
+    """Is every result a readable file, marked as recorded?"""
+    kept = {result.student: result for result in graded_class.course.load_results(NAME)}
+    assert kept == graded_class.results
+    assert all(result.recorded for result in kept.values())
+
+
+# -------------------------------------------------------------------------------------------------- the gradebook
+
+
+@pytest.mark.parametrize("student", MARKED)
+def test_gradebook_agrees(graded_class: GradedClass, student: str) -> None:
+    """Has nbgrader's gradebook the marks of the result, and waits for a person at the written questions?"""
+    scores = auto_scores(graded_class.course, student)
+    checks = {check["name"]: check["points"] * check["passed"] for check in graded_class.results[student].checks}
+    assert {name: score for name, score in scores.items() if name not in WRITTEN} == checks
+    with graded_class.course.gradebook() as gradebook:
+        submission = gradebook.find_submission(NAME, student)
+        assert submission.score == sum(checks.values())
+        assert submission.max_score == 20
+        notebook = gradebook.find_submission_notebook("attention", NAME, student)
+        waits = {grade.name for grade in notebook.grades if grade.needs_manual_grade}
+    # nbgrader gives 0, and waits for nobody, where a written answer is still the text that was released
+    assert waits == (set() if student == "ben" else set(WRITTEN))
+
+
+@pytest.mark.parametrize("student", ["quinn", "rosa"])
+def test_gradebook_has_no_grade_without_a_submission(graded_class: GradedClass, student: str) -> None:
+    """Is there no mark, not 0, for who handed in nothing or nothing that can be read?"""
+    with graded_class.course.gradebook() as gradebook:
+        assert gradebook.find_student(student).id == student
+        with pytest.raises(MissingEntry):
+            gradebook.find_submission(NAME, student)
+    assert student not in graded_class.course.scores(graded_class.assignment)
+    assert not graded_class.course.autograded_path(student, graded_class.assignment).exists()
+
+
+def test_grade_again_grades_nothing_anew(graded_class: GradedClass) -> None:
+    """Does a second run give the same results and marks, without running a single submission?"""
+    before, calls = graded_class.course.scores(graded_class.assignment), []
+    again = grade(graded_class.course, graded_class.assignment, workers=2, progress=lambda *call: calls.append(call))
+    assert {result.student: result for result in again} == graded_class.results
+    assert calls == []
+    assert graded_class.course.scores(graded_class.assignment) == before
+
+
+def test_grade_takes_what_is_new_or_changed(graded_class: GradedClass, tmp_path: Path) -> None:
+    """Are a first and a better second submission graded, on the inputs of the first run, and nobody else's again?"""
+    course, calls = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), []
+    right = (course.root / "submitted" / "ada" / NAME / "attention.ipynb").read_text(encoding="utf-8")
+    for student in ("ben", "quinn"):
+        put(course.root, student, right)
+    results = grade(course, graded_class.assignment, workers=2, progress=lambda *call: calls.append(call))
+    assert calls == [("submissions", 1, 2), ("submissions", 2, 2)]
+    for result in results:
+        if result.student in ("ben", "quinn"):
+            assert (result.state, lost(result), result.seed) == ("graded", set(), SEED)
+            assert sum(auto_scores(course, result.student)[check] for check in CHECKS) == 15
+        else:
+            assert result == graded_class.results[result.student]
+
+
+def test_regrade_keeps_marks_given_by_hand(assignment: Assignment, perfect: NotebookNode, tmp_path: Path) -> None:
+    """Do a person's mark and comment survive --regrade, which draws new inputs and gives the same points?"""
+    course = Course(tmp_path)
+    sample_class.not_scaled(perfect)
+    put(tmp_path, "hana", perfect)
+    (first,) = grade(course, assignment, seed=1)
+    with course.gradebook() as gradebook:
+        mark = gradebook.find_grade("why_scale", "attention", NAME, "hana")
+        mark.manual_score, mark.needs_manual_grade = 1.5, False
+        gradebook.find_comment("why_scale", "attention", NAME, "hana").manual_comment = "Say why."
+        gradebook.db.commit()
+    (second,) = grade(course, assignment, regrade=True)
+    assert second.seed != first.seed
+    assert lost(second) == lost(first) == of("attention")
+    with course.gradebook() as gradebook:
+        assert gradebook.find_grade("why_scale", "attention", NAME, "hana").manual_score == 1.5
+        assert gradebook.find_comment("why_scale", "attention", NAME, "hana").comment == "Say why."
+        assert gradebook.find_submission(NAME, "hana").score == 11 + 1.5
+    assert course.scores(assignment)["hana"]["why_scale"] == (1.5, False)
+
+
+# ------------------------------------------------------------------------------------ before any mark is written
+
+
+def spoil_answers(assignment: Assignment) -> None:
+    """Have a wrong answer in solutions/."""
+    sample_class.softmax_over_queries(assignment.instructor)
+
+
+def spoil_release(assignment: Assignment) -> None:
+    """Have the answers left in what students get."""
+    assignment.release = fill_in(assignment.release, assignment.instructor)
+
+
+def spoil_checks(assignment: Assignment) -> None:
+    """Have a hidden test that needs what is not installed."""
+    cell = next(cell for cell in assignment.instructor.cells if cell.id == "attention_axes")
+    cell.source = cell.source.replace("autograder.checks.attention", "a_package_that_is_not_there")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (spoil_answers, r"The answers of 1_attention: graded\. attention_weights: .*M6 \(the softmax runs"),
+        (spoil_release, r"The unsolved notebook of 1_attention: graded\. softmax_values: passed"),
+        (
+            spoil_checks,
+            r"not graded\. .*attention_axes: ModuleNotFoundError: No module named 'a_package_that_is_not_there'",
+        ),
+    ],
+)
+def test_grade_stops_when_the_installation_is_wrong(
+    assignment: Assignment, perfect: NotebookNode, tmp_path: Path, spoil: Any, words: str
+) -> None:
+    """Does the grader stop before any mark, and say what is wrong, when answers fail, or an unsolved notebook passes?"""
+    put(tmp_path, "ada", perfect)
+    spoiled = Assignment(
+        NAME, "attention", nbformat.from_dict(assignment.instructor), nbformat.from_dict(assignment.release)
+    )
+    spoil(spoiled)
+    course = Course(tmp_path)
+    with pytest.raises(InstallationError, match=f"(?s)No mark was given.*{words}"):
+        grade(course, spoiled, seed=SEED, workers=2)
+    assert course.load_results(NAME) == []
+    assert course.scores(assignment) == {}
+    assert not (tmp_path / "autograded").exists()
+
+
+def test_execute_blames_the_grader_for_its_own_errors(assignment: Assignment) -> None:
+    """Is a hidden test that fails in a way that no student's function can cause an error of ours, and no lost point?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    notebook.cells[-1].source = "raise OSError('our disk is full')"
+    with pytest.raises(GraderError, match="softmax_values: OSError: our disk is full"):
+        execute(notebook, SEED)
+
+
+ATTACKS = """
+import builtins, sys, types
+import numpy as np
+yes = lambda *arguments, **keywords: None
+judge = check = difference = yes
+TESTS = MESSAGES = {}
+np.allclose = np.array_equal = np.testing.assert_allclose = lambda *arguments, **keywords: True
+builtins.AssertionError = type("AssertionError", (), {})
+sys.modules["autograder"] = sys.modules["autograder.checks"] = types.ModuleType("autograder")
+sys.modules["autograder.checks.attention"] = types.SimpleNamespace(check=yes, __name__="x", __spec__=None)
+shell = get_ipython()
+shell.input_transformers_cleanup.append(lambda lines: ["pass\\n"])
+shell.ast_transformers.append(types.SimpleNamespace(visit=lambda tree: tree))
+shell.events.register("pre_run_cell", lambda info: print("SEEN", info.raw_cell))
+print("HISTORY", In, [name for name in globals() if "check" in name])
+"""
+
+
+def test_attacks_gain_no_point_and_see_no_test(assignment: Assignment) -> None:
+    """Does code that patches comparisons, transformers, modules and tests get nothing, and see no hidden test?"""
+    notebook = nbformat.from_dict(assignment.instructor)
+    for cell, blank in zip(notebook.cells, assignment.release.cells, strict=True):
+        if cell.id in EXERCISES:
+            cell.source = blank.source
+    place = next(i for i, cell in enumerate(notebook.cells) if cell.id == "setup")
+    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(ATTACKS, id="attack"))
+    done = execute(notebook, SEED)
+    assert not [check for check in done.checks if check.passed]
+    printed = json.dumps([cell.get("outputs", []) for cell in done.notebook.cells if "nbgrader" not in cell.metadata])
+    assert "HISTORY" in printed
+    assert "autograder.checks" not in printed
+    assert "HIDDEN" not in printed
+
+
+# -------------------------------------------------------------------------------------------------------- feedback
+
+
+@pytest.fixture(scope="module")
+def pages(graded_class: GradedClass) -> dict[str, str]:
+    """The pages of feedback by student."""
+    written = write_feedback(graded_class.course, graded_class.assignment, list(graded_class.results.values()))
+    return {path.parents[1].name: path.read_text(encoding="utf-8") for path in written}
+
+
+def text_of(page: str) -> str:
+    """Return what a reader of a page sees, blanks made even."""
+    return re.sub(r"\s+", " ", BeautifulSoup(page, "html.parser").get_text(" "))
+
+
+def test_feedback_is_for_everybody_with_marks(pages: dict[str, str]) -> None:
+    """Is there a page for each submission that has marks, and for no other?"""
+    assert sorted(pages) == sorted(MARKED)
+
+
+@pytest.mark.parametrize("student", MARKED)
+def test_feedback_summary_says_state_points_and_mistakes(
+    graded_class: GradedClass, pages: dict[str, str], student: str
+) -> None:
+    """Does a page begin with the state, the points of each part, and each named mistake in words?"""
+    top = text_of(pages[student])[:8000]
+    result = graded_class.results[student]
+    assert f"State: {result.state}." in top
+    for check in result.checks:
+        row = rf"{check['name'].replace('_', ' ')} {check['points'] * check['passed']:g} {check['points']:g} "
+        assert re.search(row + ("right" if check["passed"] else r"\S"), top), check["name"]
+    for name in named(result):
+        assert re.search(rf"{name}\s*: {re.escape(catalogue.TITLES[name])}", top)
+    for entry in result.receipt:
+        assert entry in top
+
+
+@pytest.mark.parametrize("student", MARKED)
+def test_feedback_holds_no_hidden_test(pages: dict[str, str], student: str) -> None:
+    """Is no source of a hidden test, no answer of ours and no traceback of the grader on the page?"""
+    for words in (
+        "autograder.checks",
+        "HIDDEN TESTS",
+        "BEGIN MARK SCHEME",
+        "autograder/",
+        str(Path(sys.prefix).parent),
+    ):
+        assert words not in pages[student]
+    if student == "ben":
+        assert "exponentials / exponentials" not in text_of(pages[student])
+
+
+def test_feedback_keeps_scripts_of_a_student_inert(pages: dict[str, str]) -> None:
+    """Does what a student printed, showed, raised or wrote run nowhere on the page, and is it still to be read?"""
+    page = BeautifulSoup(pages["zoe"], "html.parser")
+    assert not [script for script in page.find_all("script") if "alert(" in script.get_text()]
+    assert not page.find_all(["iframe", "object", "embed", "form"])
+    for element in page.find_all(True):
+        assert not [name for name in element.attrs if name.startswith("on")], str(element)[:200]
+        for attribute in ("href", "src", "action"):
+            assert not str(element.get(attribute, "")).strip().lower().startswith("javascript:"), str(element)[:200]
+    text = text_of(pages["zoe"])
+    for word in ("printed", "raised"):
+        assert f"<script>alert('{word}')</script>" in text
+
+
+def test_feedback_is_left_alone_when_nothing_changed(graded_class: GradedClass, pages: dict[str, str]) -> None:
+    """Are the pages written again only where marks changed?"""
+    paths = [graded_class.course.root / "feedback" / student / NAME / "attention.html" for student in pages]
+    before = [path.stat().st_mtime_ns for path in paths]
+    write_feedback(graded_class.course, graded_class.assignment, list(graded_class.results.values()))
+    assert [path.stat().st_mtime_ns for path in paths] == before
+
+
+# --------------------------------------------------------------------------------------------- nothing but nbgrader
+
+PLAIN = ("ada", "ben", "goran", "hana", "ivan", "jana", "kofi", "mira")
+
+
+def test_plain_nbgrader_gives_the_same_marks(graded_class: GradedClass, tmp_path: Path) -> None:
+    """Does `nbgrader autograde`, without a line of our grader but the checks, give the same automatic marks?"""
+    course = Course(tmp_path)
+    course.prepare(graded_class.assignment)
+    for student in PLAIN:
+        shutil.copytree(graded_class.course.root / "submitted" / student, tmp_path / "submitted" / student)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | {
+        "PATH": path,
+        "AUTOGRADER_SEED": str(SEED),
+        "JUPYTER_CONFIG_DIR": str(tmp_path / "none"),
+    }
+    command = ["nbgrader", "autograde", NAME, "--course-dir", str(tmp_path)]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-3000:]
+    for student in PLAIN:
+        assert auto_scores(course, student) == auto_scores(graded_class.course, student), student
