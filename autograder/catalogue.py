@@ -63,7 +63,8 @@ QUESTIONS = {
     "M20": "A query may look at no key, so its weights cannot sum to 1. Do you raise a ValueError before the softmax?",
     "M65": "Your gradients of queries and keys are √d too large. The forward pass divides by √d; where does the backward pass?",
     "M66": "Each weight depends on all the scores of its row. Where is the term -p pᵀ of the Jacobian diag(p) - p pᵀ?",
-    "M67": "The sum in the softmax Jacobian runs over the queries. Should it not run over the keys, as the softmax does, and keep its axis (keepdims=True)?",
+    "M67": "The sum in the softmax Jacobian runs over the queries. "
+    "Should it not run over the keys, as the softmax does, and keep its axis (keepdims=True)?",
     "M68": "Which of the gradient of the scores and its transpose meets the keys, and which the queries?",
     "M69": "A value collects gradient from all the queries that looked at it. Are the weights transposed?",
     "M70": "Your gradients of queries and keys carry the scale with the wrong power. Is it 1/√d, once?",

@@ -230,7 +230,9 @@ def collect(
     except (ValueError, OSError) as error:
         raise _stop(error) from None
     counts = Counter(line.outcome for line in lines)
-    table = Table(caption=", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing was found")
+    table = Table(
+        caption=", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "nothing was found"
+    )
     for name in ("outcome", "student", "file", "why"):
         table.add_column(name, no_wrap=name == "outcome", overflow="fold")
     for line in sorted(lines, key=lambda line: (line.outcome, line.student, line.file)):
@@ -358,7 +360,7 @@ def _show_matrix(matrix) -> None:
     wrong = [
         f"{v.exercise}: {v.name} fails {', '.join(v.failed) or 'the visible test'}"
         for v in matrix.correct
-        if v.killed or v.visible
+        if v.killed or v.visible != ""  # None: it fails and names nothing
     ]
     caught, named = sum(v.killed for v in matrix.mutants), sum(v.named for v in matrix.mutants)
     out.print(f"{caught} of {len(matrix.mutants)} mutants caught, {named} named.")

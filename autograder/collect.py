@@ -49,7 +49,8 @@ class Ledger:
         kept = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
         self.collected: dict[str, dict[str, Any]] = kept.get("collected", {})  # by student
         self.refused: dict[str, str] = kept.get("refused", {})  # the reason, by student
-        self.unmatched: list[dict[str, str]] = kept.get("unmatched", [])
+        unmatched: list[dict[str, str]] = kept.get("unmatched", [])  # but those that a person has taken away
+        self.unmatched = [e for e in unmatched if not e["kept"] or (self.place / e["kept"]).exists()]
 
     def put_aside(self, member: Member, sender: Sender, source: str, why: str) -> Line:
         """Keep a notebook that is nobody's below unmatched/, and the reason."""
@@ -61,22 +62,19 @@ class Ledger:
                 why = f"{why}; {error}"
         else:
             why = f"{why}; and it is not a notebook"
-        digest = hashlib.sha256(data or member.path.encode()).hexdigest()
-        self.settle(member, sender, source, digest)
-        kept = f"{digest[:16]}.ipynb" if data else ""
+        self.settle(member, sender, source)
+        # the same text may be handed in by two people, and files of the same name by many
+        kept = f"{hashlib.sha256(member.path.encode() + data).hexdigest()[:16]}.ipynb" if data else ""
         if kept:
             write_atomically(self.place / kept, data)
-        self.unmatched.append({"file": member.path, "source": source, "why": why, "sha256": digest, "kept": kept})
+        self.unmatched.append({"file": member.path, "source": source, "why": why, "kept": kept})
         return Line("unmatched", "", member.path, why)
 
-    def settle(self, member: Member, sender: Sender, source: str, digest: str) -> None:
-        """Take a file from the unmatched, because it is decided anew."""
-        gone, left = [], []
-        for entry in self.unmatched:
-            same = entry["file"] == member.path and (sender.system or entry["source"] == source)
-            (gone if same or entry["sha256"] == digest else left).append(entry)
-        self.unmatched = left
-        for kept in {entry["kept"] for entry in gone} - {entry["kept"] for entry in left} - {""}:
+    def settle(self, member: Member, sender: Sender, source: str) -> None:
+        """Take a file from the unmatched, because it is decided anew; a system gives nobody's name to another."""
+        gone = [e for e in self.unmatched if e["file"] == member.path and (sender.system or e["source"] == source)]
+        self.unmatched = [entry for entry in self.unmatched if entry not in gone]
+        for kept in {entry["kept"] for entry in gone} - {entry["kept"] for entry in self.unmatched} - {""}:
             (self.place / kept).unlink(missing_ok=True)
 
     def save(self) -> None:
@@ -178,7 +176,7 @@ class _Desk:
             raise Unreadable("an archive in the archive is not opened" if archive else "it is not a notebook")
         data = member.read()
         digest = hashlib.sha256(data).hexdigest()
-        self.ledger.settle(member, sender, source, digest)
+        self.ledger.settle(member, sender, source)
         folder = self._folder(student)
         submitted = self.roster.submitted.get(student) if sender.system == "moodle" else None
         record = {

@@ -4,8 +4,10 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
+import bleach
 import nbformat
 import nbgrader
+from jinja2 import pass_context
 from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbgrader.converters import GenerateFeedback
@@ -20,6 +22,10 @@ HIDDEN = "# This test is hidden. Points and diagnosis stand below."
 STYLE = (
     "td, th { padding: 0.2em 1em 0.2em 0; text-align: left; } table { margin-bottom: 1em; } #toc ol { display: none; }"
 )
+TAGS = (
+    bleach.ALLOWED_TAGS | {f"h{level}" for level in range(1, 7)} | {"p", "pre", "br", "hr", "div", "span", "sub", "sup"}
+)
+TAGS |= {"table", "thead", "tbody", "tr", "th", "td", "details", "summary", "del"}
 TEMPLATES = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader" / "templates"
 
 
@@ -131,5 +137,12 @@ def _render(notebook: NotebookNode, course: Course, assignment: Assignment, resu
         "student": result.student,
         "db_url": course.db_url,
     }
+    rendered = exporter.markdown2html
+
+    @pass_context
+    def cleaned(context, source):  # nbgrader's template leaves HTML in written answers as it is
+        return bleach.clean(rendered(context, source), TAGS, bleach.ALLOWED_ATTRIBUTES | {"*": ["class", "id"]})
+
+    exporter.register_filter("markdown2html", cleaned)
     html, _ = exporter.from_notebook_node(notebook, {"nbgrader": resources})
     return html.replace("</head>", f"<style>{STYLE}</style></head>", 1)

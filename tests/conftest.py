@@ -40,7 +40,7 @@ def fill_in(release: NotebookNode, instructor: NotebookNode) -> NotebookNode:
     notebook = nbformat.from_dict(release)
     for blank, full in zip(notebook.cells, instructor.cells, strict=True):
         if blank.metadata.get("nbgrader", {}).get("solution"):
-            blank.source = full.source
+            blank.source = full.source.split("=== BEGIN MARK SCHEME")[0].rstrip()  # that is ours
     return notebook
 
 

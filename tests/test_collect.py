@@ -284,6 +284,20 @@ def test_collect_unmatched_are_kept_until_they_are_matched(
     assert (place / "reasons.txt").read_text(encoding="utf-8") == ""
 
 
+def test_collect_unmatched_with_the_text_of_another(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Does an unmatched file stay listed when somebody else handed in the same, until a person takes it away?"""
+    files = {f"{ADA}/attention.ipynb": notebook(), "Fay New_9_assignsubmission_file_/attention.ipynb": notebook()}
+    download = write_zip(tmp_path / "m.zip", files)
+    place = course.root / "unmatched" / NAME
+    for _ in range(2):
+        collect(course, assignment, [download])
+        (kept,) = place.glob("*.ipynb")
+        assert "Fay New" in (place / "reasons.txt").read_text(encoding="utf-8")
+    kept.unlink()
+    collect(course, assignment, [])
+    assert (place / "reasons.txt").read_text(encoding="utf-8") == ""
+
+
 def patch(path: Path, offset: int, value: bytes) -> None:
     """Change the field of the only member in an archive's list, and the same field of its header."""
     data = bytearray(path.read_bytes())
