@@ -131,9 +131,10 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
         else:
             arrays = {name: _rounded(array.tolist(), 7) for name, array in case["expected"]["arrays"].items()}
             case["expected"] = {"arrays": arrays}
-        case["mistakes"] = _distinct({name: _rounded(marks, 5) for name, marks in case["mistakes"].items()})
+        case["mistakes"] = {name: _rounded(marks, 5) for name, marks in case["mistakes"].items()}
         if case["otherwise"] is None:
             del case["otherwise"]
+    _drop_repeated(cases)
     return {"names": list(exercise.names), "cases": cases}
 
 
@@ -145,13 +146,13 @@ def _number(name: str) -> int:
     return int(name[1:])
 
 
-def _distinct(mistakes: dict[str, Any]) -> dict[str, Any]:
-    """Drop a second way of making a mistake when it gives what the first gives."""
-    kept: dict[str, Any] = {}
-    for name, marks in mistakes.items():
-        if not any(other.split("/")[0] == name.split("/")[0] and kept[other] == marks for other in kept):
-            kept[name] = marks
-    return kept
+def _drop_repeated(cases: list[dict[str, Any]]) -> None:
+    """Drop a second way of making a mistake that gives in every case what the first gives."""
+    first: dict[tuple[str, str], str] = {}
+    for name in dict.fromkeys(name for case in cases for name in case["mistakes"]):
+        first.setdefault((name.split("/")[0], json.dumps([case["mistakes"].get(name) for case in cases])), name)
+    for case in cases:
+        case["mistakes"] = {name: marks for name, marks in case["mistakes"].items() if name in first.values()}
 
 
 def _rounded(value: Any, digits: int) -> Any:

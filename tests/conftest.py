@@ -3,6 +3,7 @@
 import os
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -16,6 +17,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 from autograder.boundary.sandbox import Limits
 from autograder.course import Assignment, Course, Result
 from autograder.grade import grade, load_assignment
+from autograder.mutants import Matrix, kill_matrix
 
 TESTS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TESTS))  # for sample_class.py, which is a script too
@@ -42,6 +44,12 @@ def fill_in(release: NotebookNode, instructor: NotebookNode) -> NotebookNode:
         if blank.metadata.get("nbgrader", {}).get("solution"):
             blank.source = full.source.split("=== BEGIN MARK SCHEME")[0].rstrip()  # that is ours
     return notebook
+
+
+@cache
+def matrix_of(seed: int) -> Matrix:
+    """Return the kill matrix, made once for each seed."""
+    return kill_matrix(NAME, "attention", seed)
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +94,6 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
     place.parent.mkdir(parents=True)
     nbformat.write(attacker(fill_in(assignment.release, assignment.instructor)), place)
     course, calls = Course(root), []
-    limits = Limits(cell_seconds=15.0)  # half of the default: one of them waits for ever
+    limits = Limits(cell_seconds=10.0, call_seconds=6.0)  # less than by default: one of them waits for ever
     results = grade(course, assignment, seed=SEED, workers=2, limits=limits, progress=lambda *call: calls.append(call))
     return GradedClass(course, assignment, {result.student: result for result in results}, calls)

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from itertools import combinations
 
 import numpy as np
 import pytest
 import scipy.special
 from conftest import EXERCISES as NAMES
-from conftest import NAME
+from conftest import NAME, matrix_of
 
 from autograder import catalogue, compare, exercise, mutants
 from autograder.build import exercises_of
@@ -19,7 +18,7 @@ from autograder.compare import fingerprint, judge, outcome
 from autograder.exercise import Exercise, Mutant
 from autograder.mutants import Matrix, kill_matrix
 
-SEEDS = [1, 2, 3]
+SEEDS = [0, 1, 2]
 # What applies to which exercise. M12 needs projections; softmax knows no scale and no mask.
 SOFTMAX_MISTAKES = {"M1", "M2", "M3", "M4", "M5", "M14"}
 SCALE_MISTAKES = {"M7", "M8", "M9", "M10"}
@@ -30,12 +29,6 @@ APPLY = {
     "self_attention": ATTENTION_MISTAKES | {"M12"},
     "attention_backward": SOFTMAX_MISTAKES | SCALE_MISTAKES | {"M6", "M11", "M15", "M65", "M66", "M67", "M68", "M69"},
 }
-
-
-@cache
-def matrix_of(seed: int) -> Matrix:
-    """Return the kill matrix, made once for each seed."""
-    return kill_matrix(NAME, "attention", seed)
 
 
 def failures(matrix: Matrix) -> str:

@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 
 from autograder import catalogue
 from autograder.checks.attention import EXERCISES
-from autograder.compare import difference, outcome
+from autograder.compare import difference, fingerprint, outcome
 from autograder.course import Assignment
 
 # Of the mutants of an exercise, how many the visible test names: of 25, 55, 67 and 48. The others need larger scores or
@@ -125,19 +125,32 @@ def visible_test(
 def test_visible_test_names_every_mutant_that_it_shows(
     assignment: Assignment, namespace: dict[str, Any], name: str
 ) -> None:
-    """Does the test of the notebook name a known mistake wherever its inputs show it, and otherwise pass?"""
+    """Does the test of the notebook name a known mistake wherever its inputs show it, and otherwise pass?
+
+    Two mistakes that give the very same results on all visible inputs are twins: either name will do, such as M2 and
+    M18, where scores are clipped to -10 or masked ones set to -10. A hidden check tells them apart.
+    """
     exercise, caught = EXERCISES[name], 0
     cases = exercise.visible(None)
     expected = [outcome(exercise.oracle, case.arguments, exercise.names) for case in cases]
+    results = {
+        mistake: [outcome(function, case.arguments, exercise.names) for case in cases]
+        for mistake, function in exercise.mistakes().items()
+    }
+    prints = {
+        mistake: np.round([x for got in all_got for x in fingerprint(got)], 6) for mistake, all_got in results.items()
+    }
     for mistake, function in exercise.mistakes().items():
-        got = [outcome(function, case.arguments, exercise.names) for case in cases]
-        shows = any(difference(mine, right, show=False) for mine, right in zip(got, expected, strict=True))
+        shows = any(difference(mine, right, show=False) for mine, right in zip(results[mistake], expected, strict=True))
         error = visible_test(assignment, namespace, name, function)
         assert (error is not None) == shows, f"{mistake}: {error}"
         if error is not None:
-            assert error.mistake == mistake.split("/")[0], f"{mistake} is called {error.mistake}: {error}"
+            twins = {other for other, marks in prints.items() if np.array_equal(marks, prints[mistake])}
+            assert error.mistake in {twin.split("/")[0] for twin in twins}, (
+                f"{mistake} is called {error.mistake}: {error}"
+            )
             assert catalogue.MESSAGES[error.mistake] in str(error)
-            caught += 1
+            caught += error.mistake == mistake.split("/")[0]
     assert caught >= CAUGHT[name], f"{caught} of {len(exercise.mistakes())} are named"
 
 

@@ -35,7 +35,7 @@
 # %% [markdown]
 # ## 1 Softmax
 #
-# The softmax of the numbers $s_1, \dots, s_n$ is $p_i = e^{s_i} / \sum_j e^{s_j}$. An array has many rows of numbers, so
+# The softmax of the numbers $s_1, \dots, s_N$ is $p_i = e^{s_i} / \sum_j e^{s_j}$. An array has many rows of numbers, so
 # the function is told along which axis to work. Scores may be far from 0 and far from each other.
 #
 # <details><summary>Hint</summary>
@@ -192,8 +192,8 @@ except NotImplementedError:
 #
 # <details><summary>Hint</summary>
 #
-# Three of the four steps are matrix products, and the gradient of a matrix product is two matrix products. The fourth is
-# the softmax: for one row with weights $p$, the gradient $g$ with respect to the weights becomes
+# Two of the steps are matrix products, and the gradient of a matrix product is two matrix products; the scale is a constant
+# factor. What is left is the softmax: for one row with weights $p$, the gradient $g$ with respect to the weights becomes
 # $(\mathrm{diag}(p) - p p^\top)\, g$ with respect to the scores. You do not need to build that matrix.
 #
 # </details>
@@ -246,11 +246,11 @@ from autograder.checks.attention import check; check("attention_backward", "far"
 # The entries of queries and keys being independent with mean 0 and variance 1, a score is a sum of $d$ independent
 # products of variance 1: its variance is $d$, its standard deviation $\sqrt d$. Divided by $\sqrt d$ the scores have
 # variance 1 whatever the width, so the softmax stays between uniform and one-hot. Without the scale the scores grow with
-# $\sqrt d$, rows become one-hot, the Jacobian $\mathrm{diag}(p) - pp^\top$ goes to 0 and nothing is learned. Divided by
+# $\sqrt d$, most rows become one-hot, and their Jacobian $\mathrm{diag}(p) - pp^\top$, with their gradient, goes to 0. Divided by
 # $d$ they shrink with $1/\sqrt d$, rows become uniform, and the queries and keys hardly matter.
 #
 # === BEGIN MARK SCHEME ===
-# 1 point: the variance of a dot product is d. 1 point: saturation and vanishing gradient without, uniform rows with 1/d.
+# 1 point: the variance of a dot product is d. 1 point: without it most rows saturate and their gradient vanishes; with 1/d they become uniform.
 # === END MARK SCHEME ===
 
 # %% [markdown]
