@@ -205,9 +205,9 @@ def build_all(root: Path = ROOT) -> dict[Path, str]:
     files.update(
         {path.relative_to(root) if path.is_absolute() else path: text for path, text in build_chapters(root).items()}
     )
-    for source in sources(root):
-        with contextlib.redirect_stdout(io.StringIO()):
-            files[Path("book/mistakes.md")] = mistakes_page(kill_matrix(source.parent.name, source.stem, PAGE_SEED))
+    with contextlib.redirect_stdout(io.StringIO()):
+        matrices = [kill_matrix(source.parent.name, source.stem, PAGE_SEED) for source in sources(root)]
+    files[Path("book/mistakes.md")] = mistakes_page(matrices)
     return files
 
 

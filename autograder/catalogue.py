@@ -57,7 +57,8 @@ QUESTIONS = {
     "M15": "The caller's array was changed. Do you use -= or another operation in place on an argument?",
     "M16": "You look where the mask says no. True means: may look. Is your condition the right way round?",
     "M17": "The rows sum to less than 1 under a mask. Do you mask the scores before the softmax?",
-    "M18": "Weight leaks through the mask. Do masked scores become -inf? Multiplying by 0 leaves exp(0) = 1, and adding 0 leaves the score as it was.",
+    "M18": "Weight leaks through the mask. Do masked scores become -inf? "
+    "Multiplying by 0 leaves exp(0) = 1, and adding 0 leaves the score as it was.",
     "M19": "The mask of one image or head is used for another. Does your mask broadcast to the scores "
     "from the right, without an extra axis?",
     "M20": "A query may look at no key, so its weights cannot sum to 1. Do you raise a ValueError before the softmax?",
@@ -65,7 +66,8 @@ QUESTIONS = {
     "M66": "Each weight depends on all the scores of its row. Where is the term -p pᵀ of the Jacobian diag(p) - p pᵀ?",
     "M67": "The sum in the softmax Jacobian runs over the queries. "
     "Should it not run over the keys, as the softmax does, and keep its axis (keepdims=True)?",
-    "M68": "The gradient of the queries needs that of the scores, the gradient of the keys its transpose. Are they swapped, or is the transpose forgotten?",
+    "M68": "The gradient of the queries needs that of the scores, "
+    "the gradient of the keys its transpose. Are they swapped, or is the transpose forgotten?",
     "M69": "A value collects gradient from all the queries that looked at it. Are the weights transposed?",
     "M70": "Your gradients of queries and keys carry the scale with the wrong power. Is it 1/√d, once?",
     "M71": "Your result is the same with and without a mask. Where do you use it?",

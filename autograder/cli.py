@@ -68,7 +68,11 @@ def build(
             raise typer.Exit(1)
         out.print("Every generated file is up to date.")
         return
-    for path, text in build_all().items():
+    try:
+        files = build_all()
+    except ValueError as error:
+        raise _stop(error) from None
+    for path, text in files.items():
         changed = not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text
         write_atomically(ROOT / path, text)
         out.print(f"{'written' if changed else 'unchanged'}  {path}", highlight=False)

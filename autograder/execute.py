@@ -64,6 +64,9 @@ class _Student:
 
     def ready(self) -> Kernel:
         """Return the kernel; a fresh one, in which the earlier cells ran, if the last was lost."""
+        if time.monotonic() > self.deadline and self.kernel is not None:
+            self.kernel.close()
+            self.kernel = None
         while self.kernel is None:
             if self.kernels == MAX_KERNELS or time.monotonic() > self.deadline:
                 raise KernelLost(
@@ -73,7 +76,7 @@ class _Student:
             kernel = Kernel(self.limits, self.sandboxed)
             for source in list(self.ran):
                 try:
-                    kernel.run_cell(source)
+                    kernel.run_cell(source, self.left())
                 except KernelLost:  # it went well before; leave it out and start over
                     self.ran.remove(source)
                     break
@@ -83,7 +86,7 @@ class _Student:
 
     def run(self, source: str) -> list[NotebookNode]:
         try:
-            outputs = self.ready().run_cell(source)
+            outputs = self.ready().run_cell(source, self.left())
         except KernelLost as lost:
             self.note(lost)
             return [nbformat.v4.new_output("error", ename="KernelLost", evalue=str(lost), traceback=[str(lost)])]
@@ -91,14 +94,18 @@ class _Student:
         return outputs
 
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
-        kernel, name = self.ready(), str(request.get("target"))
+        name = str(request.get("target"))
         seconds = self.limits.call_seconds / (1 if self.losses[name] < 2 else 4)
         try:
-            return kernel.call(request, correct, seconds)
+            return self.ready().call(request, correct, min(seconds, self.left()))
         except KernelLost as lost:
             self.losses[name] += 1
             self.note(lost)
             raise
+
+    def left(self) -> float:
+        """Return the seconds that the submission has left, at least one."""
+        return max(1.0, self.deadline - time.monotonic())
 
     def note(self, lost: KernelLost) -> None:
         self.kernel = None

@@ -15,6 +15,9 @@ from nbformat import NotebookNode
 from nbgrader.utils import is_locked
 
 MAX_CELLS = 2000
+ACTIVE = re.compile(
+    r"<(?=[A-Za-z/!?])|\](?=[(:])"
+)  # what begins a tag, a link, an image or a link's address in Markdown
 MAX_SOURCE = 1_000_000  # characters of one cell
 COLAB_LINES = re.compile(r"^\s*([%!]\s*(pip|conda|apt|apt-get|mamba)\b|from google\.colab import|drive\.mount\()")
 
@@ -251,14 +254,23 @@ def _released_cell(
     if submitted is None:
         receipt.append(f"The cell {name} was missing; an empty one was put in its place.")
     else:
-        mended.source = _without_installs(submitted.source, receipt) if cell.cell_type == "code" else submitted.source
+        clean = _without_installs if cell.cell_type == "code" else _without_html
+        mended.source = clean(submitted.source, receipt)
     return mended
 
 
 def _own_cell(cell: _Cell, receipt: list[str]) -> NotebookNode:
     if cell.kind == "code":
         return nbformat.v4.new_code_cell(_without_installs(cell.source, receipt))
-    return nbformat.v4.new_markdown_cell(cell.source)
+    return nbformat.v4.new_markdown_cell(_without_html(cell.source, receipt))
+
+
+def _without_html(source: str, receipt: list[str]) -> str:
+    """Put a space where a tag or a link would begin: nbgrader's pages show Markdown with whatever HTML it holds."""
+    text = ACTIVE.sub(lambda found: found[0] + " ", source)
+    if text != source:
+        receipt.append("Tags and links in a text are shown as text.")
+    return text
 
 
 def _without_installs(source: str, receipt: list[str]) -> str:

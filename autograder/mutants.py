@@ -118,8 +118,8 @@ PAGE = """# The known mistakes
 
 A list of the mistakes that the exercises can name, and a proof that they do. Each is code: the answer with one step
 replaced, often in several ways. The tables say which hidden check catches which mistake; they are made by running the
-checks, {killed} wrong functions and {passing} right ones, on inputs of seed {seed}. All {named} are caught and named,
-and all right ones pass. `autograder mutants` does the same on new inputs.
+checks, {wrong} wrong functions and {right} right ones, on inputs of seed {seed}: all wrong ones are caught and named, all right
+ones pass. `autograder mutants` does the same on new inputs.
 
 Numbers M21 to M64 belong to the parts in preparation.
 
@@ -132,25 +132,32 @@ Numbers M21 to M64 belong to the parts in preparation.
 {matrices}"""
 
 
-def mistakes_page(matrix: Matrix) -> str:
+def mistakes_page(matrices: list[Matrix]) -> str:
     """Return the page of the book that lists the mistakes and which check catches them.
 
     Raises:
         ValueError: a mistake is not caught or not named, so that the page would not be true.
     """
-    if not matrix.whole:
+    if not all(matrix.whole for matrix in matrices):
         raise ValueError('the checks do not catch and name every mistake; see "autograder mutants"')
-    names = sorted({verdict.name.split("/")[0] for verdict in matrix.mutants}, key=_number)
-    rows = [f"| {name} | {catalogue.TITLES[name]} | {catalogue.QUESTIONS[name]} |" for name in names]
-    return PAGE.format(
-        killed=len(matrix.mutants),
-        named=len(matrix.mutants),
-        passing=len(matrix.correct),
-        seed=matrix.seed,
-        catalogue="\n".join(rows),
-        matrices="\n\n".join(
-            _matrix_of(matrix, exercise) for exercise in dict.fromkeys(v.exercise for v in matrix.mutants)
-        ),
+    mutants = [verdict for matrix in matrices for verdict in matrix.mutants]
+    names = sorted({verdict.name.split("/")[0] for verdict in mutants}, key=_number)
+    tables = [
+        _matrix_of(matrix, exercise)
+        for matrix in matrices
+        for exercise in dict.fromkeys(v.exercise for v in matrix.mutants)
+    ]
+    return (
+        PAGE.format(
+            wrong=len(mutants),
+            right=sum(len(matrix.correct) for matrix in matrices),
+            seed=matrices[0].seed,
+            catalogue="\n".join(
+                f"| {name} | {catalogue.TITLES[name]} | {catalogue.QUESTIONS[name]} |" for name in names
+            ),
+            matrices="\n\n".join(tables),
+        )
+        + "\n"
     )
 
 

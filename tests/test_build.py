@@ -209,9 +209,9 @@ def test_setup_helper_is_short(assignment: Assignment) -> None:
 
 
 def test_setup_table_is_small(assignment: Assignment) -> None:
-    """Does the table of frozen results stay below 12 kB?"""
+    """Does the table of frozen results stay below 14 kB, so that the notebook stays one that can be read?"""
     table = re.search(r"TABLE = '''(.*?)'''", setup_of(assignment), re.DOTALL)[1]
-    assert 1000 < len(table.encode()) < 12_000
+    assert 1000 < len(table.encode()) < 14_000
     assert set(json.loads(table)) == set(EXERCISES)
 
 

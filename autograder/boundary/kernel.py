@@ -1,6 +1,7 @@
 """The grader's end of the wire: run a cell in the sandboxed kernel, call a function there, and give up in time."""
 
 import contextlib
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from autograder.boundary.sandbox import Limits, start_kernel
 MIME = "application/x-autograder"
 MAX_FRAME = 100 * 2**20  # bytes of one message; a longer one ends the connection
 KEPT_MIMES = ("text/plain", "image/png", "image/jpeg")  # no HTML, SVG or script of a student's reaches a page
+BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")  # a picture goes into a page as it is
 PATIENCE = 0.1  # seconds between two looks at clock, memory and life of the kernel
 
 
@@ -142,14 +144,14 @@ class Kernel:
             self.close()
             raise lost
 
-    def run_cell(self, source: str) -> list[NotebookNode]:
-        """Run a student's cell; return its outputs, bounded in number and bytes.
+    def run_cell(self, source: str, seconds: float | None = None) -> list[NotebookNode]:
+        """Run a student's cell, for at most so many seconds; return its outputs, bounded in number and bytes.
 
         Raises:
             KernelLost: as `execute`.
         """
         outputs = _Outputs(self.limits)
-        self.execute(source, self.limits.cell_seconds, outputs.add)
+        self.execute(source, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds), outputs.add)
         return outputs.kept
 
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]], seconds: float) -> dict[str, Any]:
@@ -243,4 +245,5 @@ class _Outputs:
             )
         data = content.get("data") if isinstance(content.get("data"), dict) else {}
         data = {mime: data[mime] for mime in KEPT_MIMES if isinstance(data.get(mime), str)}
+        data = {mime: text for mime, text in data.items() if mime == "text/plain" or BASE64.fullmatch(text)}
         return nbformat.v4.new_output("display_data", data=data)

@@ -137,7 +137,9 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
         time.sleep(0.02)
     if sandboxed and os.getuid() == 0:
         os.chown(wire, 0, 0)
-        wire.chmod(0o755)  # from here on the sandbox writes nothing to the host's disk
+        wire.chmod(
+            0o755
+        )  # from here on the sandbox writes nothing to the host's disk but its log, of at most file_bytes
     return sandbox
 
 
