@@ -133,12 +133,21 @@ class Course:
 
     def students(self) -> list[str]:
         """Return everybody who is in the roster, in the gradebook, or has a folder in submitted/."""
+        return sorted(name for name in self._names() if not _unfit(name))
+
+    def unfit_names(self) -> dict[str, str]:
+        """Return by name, as it may be shown, why a folder in submitted/ or an entry of the roster is nobody's."""
+        unfit = {name: why for name in self._names() if (why := _unfit(name))}
+        shown = {name: name.encode("utf-8", "backslashreplace").decode().replace("/", "|") for name in unfit}
+        return {f"({text[:60]}{'…' * (len(text) > 60)})": unfit[name] for name, text in sorted(shown.items())}
+
+    def _names(self) -> set[str]:
         with self.gradebook() as gradebook:
             names = {student.id for student in gradebook.students}
         submitted = self.root / "submitted"
         if submitted.is_dir():
-            names |= {entry.name for entry in os.scandir(submitted) if entry.is_dir(follow_symlinks=False)}
-        return sorted(names)
+            names |= {entry.name for entry in os.scandir(submitted) if entry.is_symlink() or entry.is_dir()}
+        return names
 
     def read_submission(self, student: str, assignment: Assignment) -> tuple[bytes, list[str]] | None:
         """Read what a student handed in, and a receipt of how it was found; None if there is nothing.
@@ -147,7 +156,9 @@ class Course:
             Unreadable: there is something, but it is no plain file of a bearable size.
         """
         folder = self.root / "submitted" / student / assignment.name
-        if not folder.is_dir() or folder.is_symlink():
+        if folder.is_symlink() or folder.parent.is_symlink():
+            raise Unreadable("the folder of the submission is a link")
+        if not folder.is_dir():
             return None
         entries = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".ipynb"))
         if not entries:
@@ -274,16 +285,28 @@ def _register(gradebook: Gradebook, assignment: Assignment) -> None:
     gradebook.db.commit()
 
 
+def _unfit(name: str) -> str:
+    """Say why a name, of a folder or in a roster, cannot be a student's; nothing where it can."""
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError:
+        return "the name of the folder is no text; rename it"
+    if length > 200:
+        return "the name is longer than 200 bytes, too long for the names of the files made from it; rename it"
+    return "a student's name has no / and does not begin with a dot; rename it" if name[0] == "." or "/" in name else ""
+
+
 def read_plain_file(path: Path) -> bytes:
     """Read a file that a stranger named: no link, device or pipe, and not endless."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise Unreadable(f"{path.name} cannot be opened: {error.strerror}") from None
+    info = os.fstat(descriptor)
+    if not stat.S_ISREG(info.st_mode):
+        os.close(descriptor)
+        raise Unreadable(f"{path.name} is not a plain file")
     with open(descriptor, "rb") as file:
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode):
-            raise Unreadable(f"{path.name} is not a plain file")
         if info.st_size > MAX_BYTES:
             raise Unreadable(
                 f"{path.name} has {info.st_size / 2**20:.0f} MiB; at most {MAX_BYTES / 2**20:.0f} are read"
@@ -294,7 +317,7 @@ def read_plain_file(path: Path) -> bytes:
 def write_atomically(path: Path, text: str | bytes) -> None:
     """Write a file so that a kill at any moment leaves the old one or the new one, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = text.encode() if isinstance(text, str) else text
+    data = text.encode(errors="replace") if isinstance(text, str) else text  # a text may hold half a character
     if path.is_file() and path.read_bytes() == data:
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

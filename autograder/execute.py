@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import math
 import os
 import time
 from collections import Counter
@@ -17,8 +18,9 @@ from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
 
-MAX_SECONDS = 300.0  # for a whole submission; the answers take 3
-MAX_KERNELS = 25  # fresh kernels for one submission; each lost one costs the cell or test that lost it
+MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
+MAX_OWN_CELLS = 500  # of the student's own, that pages show
+CUT = "[Cut here. The whole is in the file that was handed in.]"
 
 
 class GraderError(RuntimeError):
@@ -51,68 +53,80 @@ class Execution:
 
 
 class _Student:
-    """The student's side: a kernel, and what to run in a fresh one when it was lost."""
+    """The student's side: a kernel, what to run in a fresh one when it was lost, and the time that is left."""
 
     def __init__(self, limits: Limits, sandboxed: bool) -> None:
         self.limits, self.sandboxed = limits, sandboxed
         self.kernel: Kernel | None = None
         self.ran: list[str] = []  # the cells that ran and did not lose the kernel
-        self.kernels = 0
-        self.deadline = time.monotonic() + MAX_SECONDS
+        self.kernels = self.own_kernels = 0  # that were started; that cells of the student's own lost
+        self.deadline = time.monotonic() + limits.total_seconds
+        self.own_seconds = limits.total_seconds / 3  # that cells of the student's own may still take
+        self.test_seconds = 0.0  # that calls of the present test may still take
         self.lost: list[KernelLost] = []
         self.losses: Counter[str] = Counter()  # by the function that was called; from the third on it gets less time
 
     def ready(self) -> Kernel:
         """Return the kernel; a fresh one, in which the earlier cells ran, if the last was lost."""
-        if time.monotonic() > self.deadline and self.kernel is not None:
-            self.kernel.close()
-            self.kernel = None
-        while self.kernel is None:
-            if self.kernels == MAX_KERNELS or time.monotonic() > self.deadline:
+        if time.monotonic() > self.deadline:
+            self.close()
+        while self.kernel is None or self.kernel.closed:
+            if self.kernels == self.limits.kernels or time.monotonic() > self.deadline:
                 raise KernelLost(
-                    "timed out", f"The notebook used up its {MAX_SECONDS:.0f} s or its {MAX_KERNELS} fresh kernels."
+                    "timed out",
+                    f"The notebook used up its {self.limits.total_seconds:.0f} s or its {self.limits.kernels} fresh kernels.",
                 )
             self.kernels += 1
-            kernel = Kernel(self.limits, self.sandboxed)
+            self.kernel = Kernel(self.limits, self.sandboxed)
             for source in list(self.ran):
                 try:
-                    kernel.run_cell(source, self.left())
+                    self.kernel.run_cell(source, self.left())
                 except KernelLost:  # it went well before; leave it out and start over
                     self.ran.remove(source)
                     break
-            else:
-                self.kernel = kernel
         return self.kernel
 
-    def run(self, source: str) -> list[NotebookNode]:
+    def run(self, source: str, own: bool) -> list[NotebookNode]:
+        """Run a cell, and return its outputs; one of the student's own only while the exercises have time enough."""
+        begun = time.monotonic()
         try:
-            outputs = self.ready().run_cell(source, self.left())
+            if own and (self.own_seconds <= 0 or self.own_kernels > self.limits.kernels / 5):
+                raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
+            outputs = self.ready().run_cell(source, min(self.left(), max(1.0, self.own_seconds if own else math.inf)))
         except KernelLost as lost:
-            self.note(lost)
+            self.lost.append(lost)
+            self.own_kernels += own
             return [nbformat.v4.new_output("error", ename="KernelLost", evalue=str(lost), traceback=[str(lost)])]
+        finally:
+            self.own_seconds -= own * (time.monotonic() - begun)
         self.ran.append(source)
         return outputs
 
+    def begin_test(self) -> None:
+        """Give the calls of a test their time together."""
+        self.test_seconds = 3 * self.limits.call_seconds
+
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
-        name = str(request.get("target"))
+        name, begun = str(request.get("target")), time.monotonic()
         seconds = self.limits.call_seconds / (1 if self.losses[name] < 2 else 4)
         try:
-            return self.ready().call(request, correct, min(seconds, self.left()))
+            if self.test_seconds <= 0:
+                self.close()
+                raise KernelLost("timed out", f"A test was not done after {3 * self.limits.call_seconds:.0f} s.")
+            return self.ready().call(request, correct, min(seconds, self.left(), max(1.0, self.test_seconds)))
         except KernelLost as lost:
             self.losses[name] += 1
-            self.note(lost)
+            self.lost.append(lost)
             raise
+        finally:
+            self.test_seconds -= time.monotonic() - begun
 
     def left(self) -> float:
         """Return the seconds that the submission has left, at least one."""
         return max(1.0, self.deadline - time.monotonic())
 
-    def note(self, lost: KernelLost) -> None:
-        self.kernel = None
-        self.lost.append(lost)
-
     def close(self) -> None:
-        if self.kernel is not None:
+        if self.kernel is not None and not self.kernel.closed:
             self.kernel.close()
 
 
@@ -141,9 +155,9 @@ def execute(notebook: NotebookNode, seed: int, limits: Limits = Limits(), sandbo
         for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
             cell.execution_count = count
             if not is_locked(cell):
-                cell.outputs = student.run(cell.source)
+                cell.outputs = student.run(cell.source, own=_is_own(cell))
             elif cell.metadata.nbgrader.grade_id == "setup":
-                student.run(cell.source)
+                student.run(cell.source, own=False)
                 cell.outputs = _run_test(cell, namespace, student)[0]
             else:
                 cell.outputs, error = _run_test(cell, namespace, student)
@@ -151,6 +165,7 @@ def execute(notebook: NotebookNode, seed: int, limits: Limits = Limits(), sandbo
                     checks.append(_check_result(cell, error))
     finally:
         student.close()
+    _shorten(notebook, limits)
     state = "graded"
     if student.lost:
         state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
@@ -167,6 +182,7 @@ def _run_test(
         if name not in namespace and name not in builtin:
             namespace[name] = Function(name, student.call)
     printed, error = io.StringIO(), None
+    student.begin_test()
     try:
         with contextlib.redirect_stdout(printed):
             exec(code, namespace)
@@ -174,13 +190,38 @@ def _run_test(
         error = caught
     except (Exception, GraderFault) as caught:
         raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
-    outputs = []
+    outputs, said = [], _writable(str(error))
     if printed.getvalue():
-        outputs.append(nbformat.v4.new_output("stream", name="stdout", text=printed.getvalue()))
+        outputs.append(nbformat.v4.new_output("stream", name="stdout", text=_writable(printed.getvalue())))
     if error is not None:
         name = type(error).__name__
-        outputs.append(nbformat.v4.new_output("error", ename=name, evalue=str(error), traceback=[f"{name}: {error}"]))
+        outputs.append(nbformat.v4.new_output("error", ename=name, evalue=said, traceback=[f"{name}: {said}"]))
     return outputs, error
+
+
+def _shorten(notebook: NotebookNode, limits: Limits) -> None:
+    """Cut what would make a page of many megabytes, or one over which a reader of Markdown takes hours."""
+    room, own, shown = limits.total_output_bytes, 0, []
+    for cell in notebook.cells:
+        most = MAX_CODE if cell.cell_type == "code" else MAX_TEXT
+        if not is_locked(cell) and len(cell.source) > most:
+            cell.source = f"{cell.source[:most]}\n# {CUT}"
+        if _is_own(cell):
+            own += 1
+            room -= len(cell.source)
+            if own > MAX_OWN_CELLS or room < 0:
+                continue
+        if cell.get("outputs"):
+            room -= len(str(cell.outputs))
+            if room < 0:
+                cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=CUT)]
+        shown.append(cell)
+    notebook.cells = shown
+
+
+def _is_own(cell: NotebookNode) -> bool:
+    """Whether the student added the cell to the released ones."""
+    return bool(cell.metadata.get("own"))
 
 
 def _check_result(cell: NotebookNode, error: BaseException | None) -> CheckResult:
@@ -190,5 +231,10 @@ def _check_result(cell: NotebookNode, error: BaseException | None) -> CheckResul
         float(info.points),
         error is None,
         getattr(error, "mistake", None),
-        "" if error is None else str(error),
+        "" if error is None else _writable(str(error)),
     )
+
+
+def _writable(text: str) -> str:
+    """Replace what no file can hold: half a character that a student's function returned or raised."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 
 import bleach
@@ -110,9 +111,12 @@ def write_feedback(
         page = course.root / "feedback" / result.student / assignment.name / f"{assignment.notebook}.html"
         stamp = hashlib.sha256((text + top + _comments(course, assignment, result)).encode()).hexdigest()
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
-            html = _render(
-                for_the_student(nbformat.reads(text, 4), top, assignment.release), course, assignment, result
-            )
+            shown = for_the_student(nbformat.reads(text, 4), top, assignment.release)
+            try:
+                html = _render(shown, course, assignment, result)
+            except Exception as error:  # of a library, at what a student wrote; nobody else's page may wait for it
+                html = f"<!DOCTYPE html><meta charset='utf-8'><title>Feedback</title><pre>{escape(top)}</pre>"
+                html += f"<p>The notebook itself cannot be shown: {type(error).__name__}.</p>"
             write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
         pages.append(page)
         progress("feedback", done, len(marked))

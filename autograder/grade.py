@@ -4,16 +4,19 @@ import hashlib
 import json
 import multiprocessing
 import os
+import resource
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 
 from autograder.boundary.sandbox import Limits, SandboxError, check_sandbox
 from autograder.build import ROOT, build_assignments, sources
@@ -33,6 +36,7 @@ NOT_IN_A_MARK = (
     "roster.py",
     "export.py",
 )
+MAX_MEMORY = 3 * 2**30  # bytes by which grading one submission may let the grader's process grow; the answers need none
 Progress = Callable[[str, int, int], None]  # what was done, how many, of how many
 
 
@@ -60,6 +64,26 @@ def grade_one(data: bytes, instructor: str, release: str, seed: int, limits: Lim
     Returns:
         The fields of a Result, and the executed notebook as text.
     """
+    with _bounded_memory():
+        return _grade_one(data, instructor, release, seed, limits, sandboxed)
+
+
+@contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Let what a submission makes this process do fail with a MemoryError before it takes all the memory of the machine."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = psutil.Process().memory_info().data + MAX_MEMORY
+    if hard == resource.RLIM_INFINITY or most < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _grade_one(
+    data: bytes, instructor: str, release: str, seed: int, limits: Limits, sandboxed: bool
+) -> dict[str, Any]:
     try:
         mended = mend(data, nbformat.reads(instructor, 4), nbformat.reads(release, 4))
     except Unreadable as error:
@@ -123,6 +147,9 @@ def grade(
     grader_key = _grader_key(texts[0], sandboxed)
     results: list[Result] = []
     waiting: dict[str, tuple[bytes, list[str], str]] = {}
+    for name, why in course.unfit_names().items():
+        results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
+        course.save_result(results[-1])
     for student in course.students():
         try:
             found = course.read_submission(student, assignment)

@@ -6,8 +6,10 @@ from the instructor's notebook, the student's code from the cells that are their
 
 import json
 import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
+from itertools import islice
 from typing import Any
 
 import nbformat
@@ -15,10 +17,12 @@ from nbformat import NotebookNode
 from nbgrader.utils import is_locked
 
 MAX_CELLS = 2000
+MAX_RECEIPT = 200  # entries
 ACTIVE = re.compile(
     r"<(?=[A-Za-z/!?])|\](?=[(:])"
 )  # what begins a tag, a link, an image or a link's address in Markdown
 MAX_SOURCE = 1_000_000  # characters of one cell
+MAX_COMPARED = 3000  # characters of a cell that are compared with those of the released cells
 COLAB_LINES = re.compile(r"^\s*([%!]\s*(pip|conda|apt|apt-get|mamba)\b|from google\.colab import|drive\.mount\()")
 
 
@@ -41,8 +45,12 @@ class Mended:
     receipt: list[str] = field(default_factory=list)
 
 
-def read_notebook(data: bytes) -> tuple[list[_Cell], list[str]]:
+def read_notebook(data: bytes, belongs: Callable[[_Cell], bool] = lambda cell: False) -> tuple[list[_Cell], list[str]]:
     """Read what can be read of a file that claims to be a notebook.
+
+    Args:
+        data: The file.
+        belongs: Whether a cell is to be read where there are too many.
 
     Returns:
         Its code and markdown cells, and a receipt of what was mended.
@@ -62,7 +70,7 @@ def read_notebook(data: bytes) -> tuple[list[_Cell], list[str]]:
         raise Unreadable("the file is an HTML page, not a notebook: download it with File → Download → Download .ipynb")
     try:
         content = json.loads(text)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, MemoryError):
         raw = _cells_of_broken_json(text)
         if not raw:
             raise Unreadable("the file is not JSON, and no cell can be read from it") from None
@@ -78,8 +86,12 @@ def read_notebook(data: bytes) -> tuple[list[_Cell], list[str]]:
     if not isinstance(raw, list) or not raw:
         raise Unreadable("the notebook has no cells")
     if len(raw) > MAX_CELLS:
-        receipt.append(f"The notebook has {len(raw):,} cells; the first {MAX_CELLS:,} were read.")
+        receipt.append(
+            f"The notebook has {len(raw):,} cells; the first {MAX_CELLS:,} were read, and those of the assignment."
+        )
     cells = [cell for cell in map(_read_cell, raw[:MAX_CELLS]) if cell is not None]
+    others = (cell for cell in map(_read_cell, raw[MAX_CELLS:]) if cell is not None and belongs(cell))
+    cells += islice(others, MAX_CELLS)
     if not cells:
         raise Unreadable("the notebook has no cells that can be read")
     return cells, receipt
@@ -107,11 +119,11 @@ def _cells_of_broken_json(text: str) -> list[Any]:
     if not start:
         return []
     cells, position, decoder = [], start.end(), json.JSONDecoder()
-    while len(cells) <= MAX_CELLS:
+    while len(cells) <= 10 * MAX_CELLS:
         position = re.compile(r"[\s,]*").match(text, position).end()
         try:
             cell, position = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError, MemoryError):
             break
         cells.append(cell)
     return cells
@@ -129,7 +141,14 @@ def mend(data: bytes, instructor: NotebookNode, release: NotebookNode) -> Mended
     Raises:
         Unreadable: no notebook can be made of the file.
     """
-    submitted, receipt = read_notebook(data)
+    names, texts = {_name(cell) for cell in release.cells}, {cell.source.strip() for cell in release.cells}
+    answers = [_name(cell) for cell in release.cells if "nbgrader" in cell.metadata and not is_locked(cell)]
+    defines = re.compile(rf"^(def|class) ({'|'.join(map(re.escape, answers))})\b", re.M)
+
+    def belongs(cell: _Cell) -> bool:
+        return not names.isdisjoint(cell.names) or cell.source.strip() in texts or bool(defines.search(cell.source))
+
+    submitted, receipt = read_notebook(data, belongs)
     found = _match(submitted, release.cells, receipt)
     place_of = {index: place for place, index in found.items()}
     own: dict[
@@ -201,6 +220,7 @@ def _match(submitted: list[_Cell], released: list[NotebookNode], receipt: list[s
                 )
             if len(same) > 1:
                 receipt.append(f"The cell {name} stood there {len(same)} times; the last changed one was taken.")
+    words = [_words(other.source) for other in submitted] if len(found) < len(released) else []
     for place, blank in enumerate(released):
         if place in found:
             continue
@@ -210,8 +230,9 @@ def _match(submitted: list[_Cell], released: list[NotebookNode], receipt: list[s
                 take(place, index)
                 receipt.append(f"The answer {_name(blank)} had lost its mark; it was recognised by its place.")
         elif not is_answer(blank):
-            for index, other in enumerate(submitted):
-                if index not in taken and _alike(other.source, blank.source):
+            wanted = _words(blank.source)
+            for index, mine in enumerate(words):
+                if index not in taken and _alike(mine, wanted):
                     take(place, index)
                     break
     copies = [i for i, other in enumerate(submitted) if i not in taken and other.source.strip() in texts]
@@ -232,11 +253,14 @@ def _name(cell: NotebookNode) -> str:
     return cell.metadata.nbgrader.grade_id if "nbgrader" in cell.metadata else cell.id
 
 
-def _alike(one: str, other: str) -> bool:
-    one, other = one.strip(), other.strip()
-    if one == other:
-        return True
-    return len(one) < 2000 and SequenceMatcher(None, one, other, autojunk=False).ratio() > 0.9
+def _words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+|[^\w\s]", text[:MAX_COMPARED]))
+
+
+def _alike(one: Counter[str], other: Counter[str]) -> bool:
+    """Whether nine of ten words are the same; in time linear in their number, whatever a student writes."""
+    both = one.total() + other.total()
+    return both > 0 and 2 * sum(min(count, other[word]) for word, count in one.items()) > 0.9 * both
 
 
 def _released_cell(
@@ -261,15 +285,15 @@ def _released_cell(
 
 def _own_cell(cell: _Cell, receipt: list[str]) -> NotebookNode:
     if cell.kind == "code":
-        return nbformat.v4.new_code_cell(_without_installs(cell.source, receipt))
-    return nbformat.v4.new_markdown_cell(_without_html(cell.source, receipt))
+        return nbformat.v4.new_code_cell(_without_installs(cell.source, receipt), metadata={"own": True})
+    return nbformat.v4.new_markdown_cell(_without_html(cell.source, receipt), metadata={"own": True})
 
 
 def _without_html(source: str, receipt: list[str]) -> str:
     """Put a space where a tag or a link would begin: nbgrader's pages show Markdown with whatever HTML it holds."""
     text = ACTIVE.sub(lambda found: found[0] + " ", source)
     if text != source:
-        receipt.append("Tags and links in a text are shown as text.")
+        _note(receipt, "Tags and links in a text are shown as text.")
     return text
 
 
@@ -278,6 +302,12 @@ def _without_installs(source: str, receipt: list[str]) -> str:
     lines = source.split("\n")
     for index, line in enumerate(lines):
         if COLAB_LINES.match(line):
-            receipt.append(f"A line that needs the network was left out: {line.strip()[:80]}")
+            _note(receipt, f"A line that needs the network was left out: {line.strip()[:80]}")
             lines[index] = re.match(r"\s*", line)[0] + "pass  # left out: " + line.strip()
     return "\n".join(lines)
+
+
+def _note(receipt: list[str], entry: str) -> None:
+    """Add an entry of which a student may cause millions."""
+    if entry not in receipt and len(receipt) < MAX_RECEIPT:
+        receipt.append(entry)

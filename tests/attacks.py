@@ -530,7 +530,9 @@ for path in ("/results/1_attention/edits-the-results.json", "/source/1_attention
         0,
         MENDED,
     ),
-    Attack("own-judge", "Replaces the set-up cell by a judge that is content.", spoiled(own_judge, solved=False), 0, MENDED),
+    Attack(
+        "own-judge", "Replaces the set-up cell by a judge that is content.", spoiled(own_judge, solved=False), 0, MENDED
+    ),
     Attack(
         "patched-judge",
         "Defines judge, check and TESTS again in a cell of its own.",
@@ -557,7 +559,10 @@ for path in ("/results/1_attention/edits-the-results.json", "/source/1_attention
         0,
     ),
     Attack(
-        "agent-silent", "Replaces the agent by one that never answers.", own_cell(SERVE + "inside.serve = lambda text: None"), 0
+        "agent-silent",
+        "Replaces the agent by one that never answers.",
+        own_cell(SERVE + "inside.serve = lambda text: None"),
+        0,
     ),
     Attack(
         "agent-nan",
@@ -572,13 +577,16 @@ wire._pack_array = lambda array: pack(np.full_like(np.asarray(array, dtype=float
     Attack(
         "agent-endless",
         "Answers each request with replies without end.",
-        own_cell(SERVE + """
+        own_cell(
+            SERVE
+            + """
 import itertools
 def serve(text):
     for number in itertools.count():
         get_ipython().display_pub.publish({inside.MIME: '{"dict": [["id", "%d"]]}' % number})
 inside.serve = serve
-"""),
+"""
+        ),
         0,
         TIMED_OUT,
     ),
@@ -600,8 +608,18 @@ threading.Thread(target=forge, daemon=True).start()
 """),
         0,
     ),
-    Attack("nan-answers", "Returns NaN in the right shape, as NaN is equal to NaN in tests.", in_answers(NAN_OF_THE_RIGHT_SHAPE), 0),
-    Attack("odd-values", "Returns whatever a test may stumble over, from 10⁴⁰⁰⁰ to endless generators.", in_answers(ODD_VALUES), 0),
+    Attack(
+        "nan-answers",
+        "Returns NaN in the right shape, as NaN is equal to NaN in tests.",
+        in_answers(NAN_OF_THE_RIGHT_SHAPE),
+        0,
+    ),
+    Attack(
+        "odd-values",
+        "Returns whatever a test may stumble over, from 10⁴⁰⁰⁰ to endless generators.",
+        in_answers(ODD_VALUES),
+        0,
+    ),
     Attack(
         "steals-softmax",
         "Keeps the correct softmax that is in place while attention is judged, to answer for its own.",
@@ -617,7 +635,9 @@ threading.Thread(target=forge, daemon=True).start()
     Attack(
         "asks-the-grader-oddly",
         "Sends the grader questions that are no questions: other names, broken JSON, handles.",
-        before_answer("self_attention", """
+        before_answer(
+            "self_attention",
+            """
 import inside, wire
 for question in (
     "", "{}", "[" * 5000, "null", None, 5, "\\ud800", wire.dumps({}), wire.dumps([1, 2]),
@@ -631,12 +651,15 @@ for question in (
         get_ipython().kernel.raw_input(question)
     except Exception:
         pass
-"""),
+""",
+        ),
     ),
     Attack(
         "asks-for-too-much",
         "Asks the correct attention for a product that fills the grader's memory.",
-        before_answer("self_attention", """
+        before_answer(
+            "self_attention",
+            """
 for shape in ((40_000, 1), (2000, 1, 1)):
     for turn in (False, True):
         queries = np.ones(shape)
@@ -645,7 +668,8 @@ for shape in ((40_000, 1), (2000, 1, 1)):
             attention(queries, keys, np.ones((*keys.shape[:-1], 2000)) if turn else keys)
         except Exception:
             pass
-"""),
+""",
+        ),
     ),
     Attack(
         "asks-without-end",
@@ -659,34 +683,50 @@ for shape in ((40_000, 1), (2000, 1, 1)):
 
 def _stealing(place: Place) -> NotebookNode:
     notebook = place.solved()
-    rewrite(notebook, "softmax", """
+    rewrite(
+        notebook,
+        "softmax",
+        """
 import builtins, os
 if hasattr(builtins, "stolen"):
     return builtins.stolen(scores, axis)
 if os.path.exists("/tmp/stolen.npy"):
     return np.load("/tmp/stolen.npy")
 raise NotImplementedError
-""")
-    change(notebook, "attention", "    weights = softmax(scores)", """    import builtins
+""",
+    )
+    change(
+        notebook,
+        "attention",
+        "    weights = softmax(scores)",
+        """    import builtins
     builtins.stolen = softmax
     weights = softmax(scores)
-    np.save("/tmp/stolen.npy", weights)""")
+    np.save("/tmp/stolen.npy", weights)""",
+    )
     return notebook
 
 
 def _stealing_attention(place: Place) -> NotebookNode:
     notebook = place.solved()
     rewrite(notebook, "attention", "return stolen[-1](queries, keys, values, mask)")
-    change(notebook, "self_attention", "    return attention", """    import threading
+    change(
+        notebook,
+        "self_attention",
+        "    return attention",
+        """    import threading
     globals().setdefault("stolen", []).append(attention)
     threading.Thread(target=lambda: globals().update(attention=stolen[-1]), daemon=True).start()
-    return attention""")
+    return attention""",
+    )
     return notebook
 
 
 # ------------------------------------------------------------------------------------------------ leaks
 
-SEEN = "print(len(seen), [text for text in map(repr, seen) if 'canary-' in text or 'HIDDEN' in text or 'check(' in text])"
+SEEN = (
+    "print(len(seen), [text for text in map(repr, seen) if 'canary-' in text or 'HIDDEN' in text or 'check(' in text])"
+)
 
 LEAKS = (
     Attack(
@@ -1015,9 +1055,7 @@ get_ipython().events.register("pre_execute", lambda: time.sleep(3600))
         15,
         TIMED_OUT,
     ),
-    Attack(
-        "memory", "Fills the memory.", own_cell("x = []\nwhile True:\n    x.append(bytearray(2**26))"), 15, GRADED
-    ),
+    Attack("memory", "Fills the memory.", own_cell("x = []\nwhile True:\n    x.append(bytearray(2**26))"), 15, GRADED),
     Attack(
         "memory-by-processes",
         "Fills the memory from several processes at once.",
@@ -1135,7 +1173,8 @@ threading.Thread(target=flood, daemon=True).start()
     Attack(
         "fills-the-disk",
         "Fills every folder that it may write to, its own standard output, and the disk's list of names.",
-        own_cell("""
+        own_cell(
+            """
 import os
 for top in ("/tmp", "/dev/shm", "/wire", "/dev", "/", "/var/tmp", COURSE):
     try:
@@ -1159,7 +1198,9 @@ try:
                 file.write(bytes(2**25))
 except OSError as error:
     print(error)
-""", later="import glob, os\nfor path in glob.glob('/tmp/fill*') + glob.glob('/dev/shm/fill*'):\n    os.remove(path)"),
+""",
+            later="import glob, os\nfor path in glob.glob('/tmp/fill*') + glob.glob('/dev/shm/fill*'):\n    os.remove(path)",
+        ),
     ),
     Attack(
         "deep-folders",
@@ -1179,15 +1220,27 @@ for top in ("/tmp", "/dev/shm", "/wire"):
 os.chdir("/tmp/home")
 """),
     ),
-    Attack("many-lines", "Prints two million lines.", own_cell("for i in range(2_000_000):\n    print('line', i)"), 15, (*GRADED, *TIMED_OUT)),
+    Attack(
+        "many-lines",
+        "Prints two million lines.",
+        own_cell("for i in range(2_000_000):\n    print('line', i)"),
+        15,
+        (*GRADED, *TIMED_OUT),
+    ),
     Attack("long-line", "Prints one line of 60 MB.", own_cell("print('x' * 60_000_000)")),
     Attack("longer-line", "Prints one line of 200 MB.", own_cell("print('x' * 200_000_000)"), 15, (*GRADED, *LOST)),
-    Attack("stderr-flood", "Writes a million warnings and lines to stderr.", own_cell("""
+    Attack(
+        "stderr-flood",
+        "Writes a million warnings and lines to stderr.",
+        own_cell("""
 import sys, warnings
 for number in range(200_000):
     warnings.warn(f"warning {number}")
     sys.stderr.write("x" * 50 + "\\n")
-"""), 15, (*GRADED, *TIMED_OUT)),
+"""),
+        15,
+        (*GRADED, *TIMED_OUT),
+    ),
     Attack(
         "large-html",
         "Shows 40 MB of HTML, and pictures that are none.",
@@ -1208,16 +1261,80 @@ for _ in range(2000):
         "Prints as much as a cell may, in a thousand cells.",
         lambda place: place.hand_in(_with_cells(place, ["print('x' * 190_000)"] * 1000)),
     ),
-    Attack("exits-function", "Ends its process in the last exercise.", before_answer("attention_backward", "import os\nos._exit(0)"), 10, CRASHED),
-    Attack("kills-itself", "Kills its process in self_attention.", before_answer("self_attention", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), 12, CRASHED),
-    Attack("kills-everything", "Sends SIGKILL to every process that it may, the grader among them.", own_cell("import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill(os.getppid(), signal.SIGKILL)\nos._exit(1)"), 15, CRASHED),
-    Attack("stops-itself", "Stops its process in softmax, so that it lives and does nothing.", before_answer("softmax", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)"), 12, TIMED_OUT),
-    Attack("segfault", "Reads address 0 in softmax.", before_answer("softmax", "import ctypes\nctypes.string_at(0)"), 12, CRASHED),
-    Attack("stack-overflow", "Recurses without a limit in softmax.", before_answer("softmax", "import sys\nsys.setrecursionlimit(10**9)\ndef again(n):\n    return [again(n + 1)] + list(map(again, [n]))\nagain(0)"), 12, LOST),
-    Attack("exit-cell", "Has cells with exit(), quit(), sys.exit() and input().", lambda place: place.hand_in(_with_cells(place, ["exit()", "quit()", "import sys\nsys.exit(1)", "input('name?')", "raise SystemExit", "raise KeyboardInterrupt"]))),
-    Attack("exits-later", "Lets a thread end the process while the grader waits for another cell.", own_cell("import os, threading\nthreading.Timer(0.3, os._exit, (1,)).start()\nimport time\ntime.sleep(5)"), 15, CRASHED),
+    Attack(
+        "exits-function",
+        "Ends its process in the last exercise.",
+        before_answer("attention_backward", "import os\nos._exit(0)"),
+        10,
+        CRASHED,
+    ),
+    Attack(
+        "kills-itself",
+        "Kills its process in self_attention.",
+        before_answer("self_attention", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"),
+        12,
+        CRASHED,
+    ),
+    Attack(
+        "kills-everything",
+        "Sends SIGKILL to every process that it may, the grader among them.",
+        own_cell("import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill(os.getppid(), signal.SIGKILL)\nos._exit(1)"),
+        15,
+        CRASHED,
+    ),
+    Attack(
+        "stops-itself",
+        "Stops its process in softmax, so that it lives and does nothing.",
+        before_answer("softmax", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)"),
+        12,
+        TIMED_OUT,
+    ),
+    Attack(
+        "segfault",
+        "Reads address 0 in softmax.",
+        before_answer("softmax", "import ctypes\nctypes.string_at(0)"),
+        12,
+        CRASHED,
+    ),
+    Attack(
+        "stack-overflow",
+        "Recurses without a limit in softmax.",
+        before_answer(
+            "softmax",
+            "import sys\nsys.setrecursionlimit(10**9)\ndef again(n):\n    return [again(n + 1)] + list(map(again, [n]))\nagain(0)",
+        ),
+        12,
+        LOST,
+    ),
+    Attack(
+        "exit-cell",
+        "Has cells with exit(), quit(), sys.exit() and input().",
+        lambda place: place.hand_in(
+            _with_cells(
+                place,
+                [
+                    "exit()",
+                    "quit()",
+                    "import sys\nsys.exit(1)",
+                    "input('name?')",
+                    "raise SystemExit",
+                    "raise KeyboardInterrupt",
+                ],
+            )
+        ),
+    ),
+    Attack(
+        "exits-later",
+        "Lets a thread end the process while the grader waits for another cell.",
+        own_cell("import os, threading\nthreading.Timer(0.3, os._exit, (1,)).start()\nimport time\ntime.sleep(5)"),
+        15,
+        CRASHED,
+    ),
     Attack("closes-files", "Closes every file of its process.", own_cell("import os\nos.closerange(3, 256)"), 15, LOST),
-    Attack("closes-the-shell", "Closes the socket on which the grader asks.", own_cell("""
+    Attack(
+        "closes-the-shell",
+        "Closes the socket on which the grader asks.",
+        own_cell("""
 import threading, time
 def close():
     time.sleep(0.5)
@@ -1227,13 +1344,37 @@ def close():
         stream.socket.close(0)
 threading.Thread(target=close, daemon=True).start()
 time.sleep(1.5)
-"""), 15, LOST),
-    Attack("closes-stdin", "Closes the socket on which the grader answers, and then asks.", before_answer("self_attention", "get_ipython().kernel.stdin_socket.close(0)\nattention(tokens, tokens, tokens)"), 12, (*GRADED, *LOST)),
-    Attack("cuts-the-line", "Cuts the connections to the grader under the kernel's feet.", before_answer("self_attention", OPEN_SOCKETS + """
+"""),
+        15,
+        LOST,
+    ),
+    Attack(
+        "closes-stdin",
+        "Closes the socket on which the grader answers, and then asks.",
+        before_answer(
+            "self_attention", "get_ipython().kernel.stdin_socket.close(0)\nattention(tokens, tokens, tokens)"
+        ),
+        12,
+        (*GRADED, *LOST),
+    ),
+    Attack(
+        "cuts-the-line",
+        "Cuts the connections to the grader under the kernel's feet.",
+        before_answer(
+            "self_attention",
+            OPEN_SOCKETS
+            + """
 for port in (1, 2, 3):
     stream_of(port).shutdown(socket.SHUT_RDWR)
-"""), 12, LOST),
-    Attack("replaces-the-sockets", "Deletes the sockets in /wire and puts others in their place.", own_cell("""
+""",
+        ),
+        12,
+        LOST,
+    ),
+    Attack(
+        "replaces-the-sockets",
+        "Deletes the sockets in /wire and puts others in their place.",
+        own_cell("""
 import os, socket
 for name in os.listdir("/wire"):
     try:
@@ -1241,22 +1382,44 @@ for name in os.listdir("/wire"):
         socket.socket(socket.AF_UNIX).bind("/wire/" + name)
     except OSError as error:
         print(error)
-""")),
-    Attack("raw-flood", "Writes a message without end to the grader's socket.", own_cell(OPEN_SOCKETS + """
+"""),
+    ),
+    Attack(
+        "raw-flood",
+        "Writes a message without end to the grader's socket.",
+        own_cell(
+            OPEN_SOCKETS
+            + """
 stream, payload = stream_of(2), bytes(2**25)
 frame = b"\\x03" + struct.pack(">Q", len(payload)) + payload
 stream.setblocking(True)
 for _ in range(100):
     stream.sendall(frame)
 time.sleep(30)
-"""), 15, LOST),
-    Attack("raw-frame", "Announces a frame of an exabyte, and sends what is no frame.", own_cell(OPEN_SOCKETS + """
+"""
+        ),
+        15,
+        LOST,
+    ),
+    Attack(
+        "raw-frame",
+        "Announces a frame of an exabyte, and sends what is no frame.",
+        own_cell(
+            OPEN_SOCKETS
+            + """
 stream = stream_of(2)
 stream.setblocking(True)
 stream.sendall(b"\\x02" + struct.pack(">Q", 2**60) + b"x" * 1000)
 time.sleep(30)
-"""), 15, LOST),
-    Attack("messages", "Sends the grader messages that are malformed, deep, huge and full of half characters.", own_cell(r"""
+"""
+        ),
+        15,
+        LOST,
+    ),
+    Attack(
+        "messages",
+        "Sends the grader messages that are malformed, deep, huge and full of half characters.",
+        own_cell(r"""
 import json
 kernel = get_ipython().kernel
 parent = kernel.get_parent()["header"]
@@ -1278,14 +1441,53 @@ send("stream", b'{"text": [' + b"[]," * 4_000_000 + b"0]}")
 send(["stream"], b"{}")
 kernel.iopub_socket.send_multipart([b""] * 1000)
 kernel.iopub_socket.send_multipart([b"<IDS|MSG>", b"x" * 10**7, b"", b"", b"", b""])
-""")),
-    Attack("half-characters", "Has half a surrogate pair in an output, an error and a file.", lambda place: place.hand_in(_half_characters(place)), 12),
-    Attack("digits", "Returns a number of a million digits.", in_answers("import sys\nsys.set_int_max_str_digits(0)\nreturn 10 ** 1_000_000", "softmax"), 12),
-    Attack("deep-value", "Returns a list that is in itself, five thousand deep.", in_answers("x = []\nfor _ in range(5000):\n    x = [x]\nreturn x", "softmax"), 12),
-    Attack("large-value", "Returns arrays of 16 MB, and lists of a million entries.", in_answers("globals()['calls'] = globals().get('calls', 0) + 1\nreturn np.ones((4000, 4000), dtype=bool) if calls % 2 else [0] * 10**6", "softmax"), 12),
-    Attack("virtual-value", "Returns arrays of 80 GB that take 8 bytes.", in_answers("return np.broadcast_to(1.0, (100_000, 100_000))", "softmax"), 12),
-    Attack("modules", "Returns a list of ten thousand modules.", in_answers("import torch\nreturn [torch.nn.Linear(1, 1) for _ in range(10_000)]", "softmax"), 12, (*GRADED, *TIMED_OUT)),
-    Attack("hostile-error", "Raises errors whose text, type and traceback raise errors.", in_answers("""
+"""),
+    ),
+    Attack(
+        "half-characters",
+        "Has half a surrogate pair in an output, an error and a file.",
+        lambda place: place.hand_in(_half_characters(place)),
+        12,
+    ),
+    Attack(
+        "digits",
+        "Returns a number of a million digits.",
+        in_answers("import sys\nsys.set_int_max_str_digits(0)\nreturn 10 ** 1_000_000", "softmax"),
+        12,
+    ),
+    Attack(
+        "deep-value",
+        "Returns a list that is in itself, five thousand deep.",
+        in_answers("x = []\nfor _ in range(5000):\n    x = [x]\nreturn x", "softmax"),
+        12,
+    ),
+    Attack(
+        "large-value",
+        "Returns arrays of 16 MB, and lists of a million entries.",
+        in_answers(
+            "globals()['calls'] = globals().get('calls', 0) + 1\nreturn np.ones((4000, 4000), dtype=bool) if calls % 2 else [0] * 10**6",
+            "softmax",
+        ),
+        12,
+    ),
+    Attack(
+        "virtual-value",
+        "Returns arrays of 80 GB that take 8 bytes.",
+        in_answers("return np.broadcast_to(1.0, (100_000, 100_000))", "softmax"),
+        12,
+    ),
+    Attack(
+        "modules",
+        "Returns a list of ten thousand modules.",
+        in_answers("import torch\nreturn [torch.nn.Linear(1, 1) for _ in range(10_000)]", "softmax"),
+        12,
+        (*GRADED, *TIMED_OUT),
+    ),
+    Attack(
+        "hostile-error",
+        "Raises errors whose text, type and traceback raise errors.",
+        in_answers(
+            """
 class Odd(Exception):
     def __str__(self):
         raise self
@@ -1293,8 +1495,15 @@ class Odd(Exception):
     __traceback__ = property(lambda self: 1 / 0)
     with_traceback = None
 raise Odd
-""", "softmax"), 12),
-    Attack("odd-functions", "Has a coroutine, a generator, a class and a partial where functions are due.", in_answers("""
+""",
+            "softmax",
+        ),
+        12,
+    ),
+    Attack(
+        "odd-functions",
+        "Has a coroutine, a generator, a class and a partial where functions are due.",
+        in_answers("""
 import functools
 globals()["softmax"] = functools.partial(lambda *args: (i for i in args))
 async def later(*args):
@@ -1303,9 +1512,19 @@ globals()["attention"] = later
 globals()["self_attention"] = type
 globals()["attention_backward"] = property(lambda self: 1)
 return later()
-"""), 0),
-    Attack("warnings", "Warns on stderr in right answers, and shows a value below.", lambda place: place.hand_in(_warning(place))),
-    Attack("right-but-odd", "Returns right numbers as long doubles, objects, big-endian, masked and named.", lambda place: place.hand_in(_right_but_odd(place))),
+"""),
+        0,
+    ),
+    Attack(
+        "warnings",
+        "Warns on stderr in right answers, and shows a value below.",
+        lambda place: place.hand_in(_warning(place)),
+    ),
+    Attack(
+        "right-but-odd",
+        "Returns right numbers as long doubles, objects, big-endian, masked and named.",
+        lambda place: place.hand_in(_right_but_odd(place)),
+    ),
 )
 
 
@@ -1326,7 +1545,12 @@ def _half_characters(place: Place) -> NotebookNode:
 def _warning(place: Place) -> NotebookNode:
     notebook = place.solved()
     for name in EXERCISES:
-        change(notebook, name, "### BEGIN SOLUTION\n", "### BEGIN SOLUTION\n    import warnings\n    warnings.warn('careful')\n")
+        change(
+            notebook,
+            name,
+            "### BEGIN SOLUTION\n",
+            "### BEGIN SOLUTION\n    import warnings\n    warnings.warn('careful')\n",
+        )
         answer(notebook, name).source += "\n\nimport sys\nprint('done', file=sys.stderr)\n0.25"
     return notebook
 
@@ -1334,15 +1558,25 @@ def _warning(place: Place) -> NotebookNode:
 def _right_but_odd(place: Place) -> NotebookNode:
     notebook = place.solved()
     change(notebook, "softmax", "    return exponentials / ", "    return np.longdouble(1) * exponentials / ")
-    change(notebook, "attention", "    return weights @ values, weights", """    from collections import namedtuple
+    change(
+        notebook,
+        "attention",
+        "    return weights @ values, weights",
+        """    from collections import namedtuple
     pair = namedtuple("Pair", "output weights")
-    return pair((weights @ values).astype(">f8"), np.asfortranarray(weights)[::1])""")
+    return pair((weights @ values).astype(">f8"), np.asfortranarray(weights)[::1])""",
+    )
     change(notebook, "self_attention", "    return attention(", "    return tuple(np.ma.array(a) for a in attention(")
     cell = answer(notebook, "self_attention")
     cell.source = cell.source.replace("tokens @ w_value, mask)", "tokens @ w_value, mask))")
-    change(notebook, "attention_backward", "    return grad_queries, grad_keys, grad_values", """    return (
+    change(
+        notebook,
+        "attention_backward",
+        "    return grad_queries, grad_keys, grad_values",
+        """    return (
         grad_queries.astype(object), np.float32(grad_keys)[..., ::-1][..., ::-1], grad_values + 0j
-    )""")
+    )""",
+    )
     return notebook
 
 
@@ -1384,7 +1618,10 @@ SPECIAL: dict[str, tuple[str, Callable[[Place, Path], Any]]] = {
     ),
     "socket": ("a Unix socket", lambda place, path: _bind(path)),
     "device": ("a device", lambda place, path: _device(path)),
-    "sparse": ("a file of 10 GB that takes no room on the disk", lambda place, path: (path.touch(), os.truncate(path, 10**10))),
+    "sparse": (
+        "a file of 10 GB that takes no room on the disk",
+        lambda place, path: (path.touch(), os.truncate(path, 10**10)),
+    ),
 }
 
 
@@ -1466,7 +1703,12 @@ def format_3(notebook: NotebookNode) -> dict[str, Any]:
         {"cell_type": cell.cell_type, "metadata": {}, "input" if cell.cell_type == "code" else "source": cell.source}
         for cell in notebook.cells
     ]
-    return {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": cells[:9]}, {"cells": cells[9:]}]}
+    return {
+        "nbformat": 3,
+        "nbformat_minor": 0,
+        "metadata": {},
+        "worksheets": [{"cells": cells[:9]}, {"cells": cells[9:]}],
+    }
 
 
 def odd_fields(notebook: NotebookNode) -> None:
@@ -1512,26 +1754,92 @@ FILES = (
         Attack(name, f"Hands in {what} in place of the notebook.", special_file(make), None, UNREADABLE)
         for name, (what, make) in SPECIAL.items()
     ),
-    Attack("linked-folder", "Hands in a folder that is a link to a classmate's.", linked_folder, None, (*UNREADABLE, *MISSING)),
+    Attack(
+        "linked-folder",
+        "Hands in a folder that is a link to a classmate's.",
+        linked_folder,
+        None,
+        (*UNREADABLE, *MISSING),
+    ),
     Attack("linked-student", "Is a link to a classmate.", linked_student, None, (*UNREADABLE, *MISSING)),
     Attack("nothing", "Hands in nothing.", lambda place: None, None, MISSING),
     Attack("empty", "Hands in an empty file.", lambda place: place.hand_in(b""), None, UNREADABLE),
-    Attack("html-page", "Hands in the page of a login.", lambda place: place.hand_in(b"<!DOCTYPE html><title>Sign in</title>"), None, UNREADABLE),
-    Attack("json-list", "Hands in JSON that is no notebook.", lambda place: place.hand_in(b"[1, 2, 3]"), None, UNREADABLE),
-    Attack("zip-bomb", "Hands in a zip archive under the name of the notebook.", lambda place: place.hand_in(_zip_bomb()), None, UNREADABLE),
-    Attack("too-large", "Hands in a notebook of 60 MB.", lambda place: place.hand_in(b'{"cells": [' + b" " * 60_000_000 + b"]}"), None, UNREADABLE),
-    Attack("json-bomb", "Hands in JSON that takes a gigabyte of memory.", lambda place: place.hand_in(b'{"cells": [' + b"[]," * 12_000_000 + b"0]}"), None, UNREADABLE),
-    Attack("deep-json", "Hands in brackets without end.", lambda place: place.hand_in(b'{"cells": ' + b"[" * 1_000_000), None, UNREADABLE),
+    Attack(
+        "html-page",
+        "Hands in the page of a login.",
+        lambda place: place.hand_in(b"<!DOCTYPE html><title>Sign in</title>"),
+        None,
+        UNREADABLE,
+    ),
+    Attack(
+        "json-list", "Hands in JSON that is no notebook.", lambda place: place.hand_in(b"[1, 2, 3]"), None, UNREADABLE
+    ),
+    Attack(
+        "zip-bomb",
+        "Hands in a zip archive under the name of the notebook.",
+        lambda place: place.hand_in(_zip_bomb()),
+        None,
+        UNREADABLE,
+    ),
+    Attack(
+        "too-large",
+        "Hands in a notebook of 60 MB.",
+        lambda place: place.hand_in(b'{"cells": [' + b" " * 60_000_000 + b"]}"),
+        None,
+        UNREADABLE,
+    ),
+    Attack(
+        "json-bomb",
+        "Hands in JSON that takes a gigabyte of memory.",
+        lambda place: place.hand_in(b'{"cells": [' + b"[]," * 12_000_000 + b"0]}"),
+        None,
+        UNREADABLE,
+    ),
+    Attack(
+        "deep-json",
+        "Hands in brackets without end.",
+        lambda place: place.hand_in(b'{"cells": ' + b"[" * 1_000_000),
+        None,
+        UNREADABLE,
+    ),
     Attack("truncated", "Hands in a file that breaks off in self_attention.", truncated, 7, MENDED),
-    Attack("byte-order-mark", "Hands in a file with a byte-order mark.", lambda place: place.hand_in(b"\xef\xbb\xbf" + json.dumps(place.solved()).encode())),
-    Attack("utf-16", "Hands in a file in UTF-16.", lambda place: place.hand_in(json.dumps(place.solved(), ensure_ascii=False).encode("utf-16")), 15, MENDED),
-    Attack("latin-1", "Hands in a file in Latin-1.", lambda place: place.hand_in(json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace") + "é".encode("latin-1") * 0 + b"\n"), 15, (*GRADED, *MENDED)),
+    Attack(
+        "byte-order-mark",
+        "Hands in a file with a byte-order mark.",
+        lambda place: place.hand_in(b"\xef\xbb\xbf" + json.dumps(place.solved()).encode()),
+    ),
+    Attack(
+        "utf-16",
+        "Hands in a file in UTF-16.",
+        lambda place: place.hand_in(json.dumps(place.solved(), ensure_ascii=False).encode("utf-16")),
+        15,
+        MENDED,
+    ),
+    Attack(
+        "latin-1",
+        "Hands in a file in Latin-1.",
+        lambda place: place.hand_in(
+            json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace")
+            + "é".encode("latin-1") * 0
+            + b"\n"
+        ),
+        15,
+        (*GRADED, *MENDED),
+    ),
     Attack("format-3", "Hands in a notebook of the format of 2014.", spoiled(format_3), 15, MENDED),
-    Attack("format-99", "Claims a format that does not exist yet.", spoiled(lambda notebook: notebook.update(nbformat=99, nbformat_minor=-1))),
+    Attack(
+        "format-99",
+        "Claims a format that does not exist yet.",
+        spoiled(lambda notebook: notebook.update(nbformat=99, nbformat_minor=-1)),
+    ),
     Attack("odd-fields", "Has fields of the wrong type, and cells that are none.", spoiled(odd_fields)),
     Attack("schema-version", "Has a schema_version of 99.", spoiled(edit_metadata(schema_version=99))),
     Attack("old-schema-version", "Has a schema_version of 2.", spoiled(edit_metadata(schema_version=2, checksum="0"))),
-    Attack("flags", "Has the flags of every cell turned over.", spoiled(edit_metadata(grade=True, locked=False, solution=True, task=True))),
+    Attack(
+        "flags",
+        "Has the flags of every cell turned over.",
+        spoiled(edit_metadata(grade=True, locked=False, solution=True, task=True)),
+    ),
     Attack("stripped", "Has lost all metadata and ids.", spoiled(strip), 15, MENDED),
     Attack("hostile-ids", "Has ids that are paths, statements and scripts.", spoiled(hostile_ids)),
     Attack("duplicated", "Has every cell twice.", spoiled(duplicate), 15, MENDED),
@@ -1542,8 +1850,16 @@ FILES = (
     Attack("colab", "Comes from Colab, with installations and a mounted drive.", spoiled(colab), 15, MENDED),
     Attack("copy", "Is called “Copy of attention (1).ipynb”.", with_name("Copy of attention (1).ipynb"), 15, MENDED),
     Attack("option-name", "Is called “-rf.ipynb”.", with_name("-rf.ipynb"), 15, MENDED),
-    Attack("script-name", "Has a script for a file name.", with_name("<img src=x onerror=alert(1)>\n|`*.ipynb"), 15, MENDED),
-    Attack("right-to-left-name", "Has a file name that reads from right to left.", with_name("\u202e\u0646\u0648\u0631.ipynb"), 15, MENDED),
+    Attack(
+        "script-name", "Has a script for a file name.", with_name("<img src=x onerror=alert(1)>\n|`*.ipynb"), 15, MENDED
+    ),
+    Attack(
+        "right-to-left-name",
+        "Has a file name that reads from right to left.",
+        with_name("\u202e\u0646\u0648\u0631.ipynb"),
+        15,
+        MENDED,
+    ),
     Attack("broken-name", "Has a file name that is no text.", with_name("\udcff\udcfe.ipynb"), 15, MENDED),
     Attack(
         "many-files",
@@ -1561,8 +1877,20 @@ FILES = (
         lambda place: [place.hand_in(place.solved()), place.hand_in(b"yesterday \xff\x00 9999-99-99", "timestamp.txt")],
     ),
     Attack("active-words", "Writes scripts, links and styles as text.", in_words(ACTIVE_WORDS), 15, (*GRADED, *MENDED)),
-    Attack("missing-picture", "Pastes a picture into an answer, which the file does not hold.", in_words("![image.png](attachment:image.png)"), 15, (*GRADED, *MENDED)),
-    Attack("slow-words", "Writes text over which a Markdown reader needs hours.", in_words("\\begin{a}" * 60_000 + "[^" * 60_000), 15, (*GRADED, *MENDED)),
+    Attack(
+        "missing-picture",
+        "Pastes a picture into an answer, which the file does not hold.",
+        in_words("![image.png](attachment:image.png)"),
+        15,
+        (*GRADED, *MENDED),
+    ),
+    Attack(
+        "slow-words",
+        "Writes text over which a Markdown reader needs hours.",
+        in_words("\\begin{a}" * 60_000 + "[^" * 60_000),
+        15,
+        (*GRADED, *MENDED),
+    ),
     Attack(
         "active-outputs",
         "Shows scripts as text, HTML, SVG, LaTeX, Markdown, JavaScript, errors and ANSI sequences.",
@@ -1577,7 +1905,14 @@ display({"text/plain": script, "application/javascript": "alert(1)"}, raw=True, 
 raise type(script, (Exception,), {})(script + "\x1b[31m" + script)
 """),
     ),
-    Attack("active-error", "Raises an error with a script and a table for a text.", in_answers("raise ValueError('<script>alert(1)</script>|x|`y`\\n# [z](javascript:alert(1)) \\x1b[31m')", "softmax"), 12),
+    Attack(
+        "active-error",
+        "Raises an error with a script and a table for a text.",
+        in_answers(
+            "raise ValueError('<script>alert(1)</script>|x|`y`\\n# [z](javascript:alert(1)) \\x1b[31m')", "softmax"
+        ),
+        12,
+    ),
 )
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from conftest import EXERCISES as NAMES
 from conftest import NAME, matrix_of
 
 from autograder import catalogue, compare, exercise, mutants
-from autograder.build import exercises_of
+from autograder.build import ROOT, exercises_of
 from autograder.checks.attention import EXERCISES, check, hide, refuse, swap
 from autograder.compare import fingerprint, judge, outcome
 from autograder.exercise import Exercise, Mutant
@@ -312,6 +313,86 @@ def test_unseen_correct_answer_keeps_all_points(name: str, function: Callable, s
     lost = {stage: str(error) for stage, error in verdicts(name, function, seed).items() if error}
     assert lost == {}
     judge(function, EXERCISES[name].names, EXERCISES[name].prepare(EXERCISES[name].visible(None)), catalogue.MESSAGES)
+
+
+# --------------------------------------------------------------------------- known mistakes, made by hand in the answers
+
+ANSWERS = (ROOT / "solutions" / "attention.py").read_text(encoding="utf-8")
+SHIFT, TOTAL = "scores - scores.max(axis=axis, keepdims=True)", "exponentials.sum(axis=axis, keepdims=True)"
+SCALED, HIDE = " / np.sqrt(queries.shape[-1])  # (..., N_q, N_k)\n    if", "scores = np.where(mask, scores, -np.inf)"
+ATTEND, OUTPUT = "weights = softmax(scores)", "return weights @ values, weights"
+PROJECTED = "tokens @ w_query, tokens @ w_key, tokens @ w_value"
+BACK = "(grad_weights - row_means) / np.sqrt(queries.shape[-1])"
+# Exercise, what is replaced in the text of the answers, by what, and the mistake that this is: written from the
+# catalogue, without a look at the mutants, so that a mutant under a wrong name is noticed.
+BY_HAND = [
+    ("softmax", SHIFT, "np.clip(scores, 100, -100)", "M1"),
+    ("softmax", SHIFT, "np.clip(scores, -100, 100)", "M2"),
+    ("softmax", SHIFT, "scores", "M3"),
+    ("softmax", TOTAL, "exponentials.sum(axis=1)", "M4"),
+    ("softmax", TOTAL, "exponentials.sum()", "M5"),
+    ("softmax", TOTAL, "exponentials.sum(axis=0, keepdims=True)", "M6"),
+    ("softmax", "axis=axis", "axis=-1", "M6"),
+    ("softmax", SHIFT, "scores - scores.max()", "M14"),
+    (
+        "softmax",
+        "    shifted = " + SHIFT,
+        "    scores -= scores.max(axis=axis, keepdims=True)\n    shifted = scores",
+        "M15",
+    ),
+    ("attention", ATTEND, "weights = softmax(scores, axis=-2)", "M6"),
+    ("attention", ATTEND, "weights = softmax(scores) / np.sqrt(queries.shape[-1])", "M7"),
+    ("attention", SCALED, "\n    if", "M8"),
+    ("attention", SCALED, " / np.sqrt(values.shape[-1])\n    if", "M9"),
+    ("attention", SCALED, " / queries.shape[-1]\n    if", "M10"),
+    ("attention", SCALED, " * np.sqrt(queries.shape[-1])\n    if", "M10"),
+    ("attention", "queries @ np.swapaxes(keys, -1, -2)", "keys @ np.swapaxes(queries, -1, -2)", "M11"),
+    ("attention", OUTPUT, "return weights @ keys, weights", "M13"),
+    (
+        "attention",
+        SCALED,
+        "\n    queries /= np.sqrt(queries.shape[-1])\n    scores = queries @ np.swapaxes(keys, -1, -2)\n    if",
+        "M15",
+    ),
+    ("attention", HIDE, "scores = np.where(mask, -np.inf, scores)", "M16"),
+    (
+        "attention",
+        f"        {HIDE}\n    {ATTEND}",
+        f"        pass\n    {ATTEND} * (1 if mask is None else mask)",
+        "M17",
+    ),
+    ("attention", HIDE, "scores = scores + mask", "M18"),
+    ("attention", HIDE, "scores = scores * mask", "M18"),
+    ("attention", HIDE, "scores = np.where(mask[:, None] if mask.ndim == 3 else mask, scores, -np.inf)", "M19"),
+    ("attention", "if not mask.any(axis=-1).all()", "if False", "M20"),
+    ("attention", HIDE, "pass", "M71"),
+    ("self_attention", PROJECTED, "tokens, tokens, tokens", "M12"),
+    ("self_attention", PROJECTED, "tokens @ w_query, tokens @ w_query, tokens @ w_value", "M12"),
+    ("self_attention", PROJECTED, "tokens @ w_key, tokens @ w_query, tokens @ w_value", "M11"),
+    ("self_attention", PROJECTED, "tokens @ w_query, tokens @ w_key, tokens @ w_key", "M13"),
+    ("self_attention", PROJECTED, "tokens @ w_query, tokens @ w_key, tokens", "M13"),
+    ("attention_backward", BACK, "(grad_weights - row_means)", "M65"),
+    ("attention_backward", "(grad_weights - row_means)", "grad_weights", "M66"),
+    ("attention_backward", "(weights * grad_weights).sum(axis=-1", "(weights * grad_weights).sum(axis=-2", "M67"),
+    ("attention_backward", "np.swapaxes(grad_scores, -1, -2) @ queries", "grad_scores @ queries", "M68"),
+    ("attention_backward", "np.swapaxes(weights, -1, -2) @ grad_output", "weights @ grad_output", "M69"),
+    ("attention_backward", BACK, "(grad_weights - row_means) / queries.shape[-1]", "M70"),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "mistake"), BY_HAND, ids=[f"{row[0]}-{row[3]}" for row in BY_HAND])
+def test_known_mistake_made_by_hand_is_named(name: str, old: str, new: str, mistake: str) -> None:
+    """Does a mistake of the catalogue lose points and get its name, when it is made in the text of the answers?"""
+    assert old in ANSWERS
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(ANSWERS.replace(old, new), namespace)
+    named = {error.mistake for error in verdicts(name, namespace[name]).values() if error}
+    assert named - {None} == {mistake}
+
+
+def test_known_mistakes_by_hand_are_all_of_the_catalogue() -> None:
+    """Does that list leave out no mistake?"""
+    assert {row[3] for row in BY_HAND} == set(catalogue.TITLES)
 
 
 # ------------------------------------------------------------------------------------------- answers worth nothing

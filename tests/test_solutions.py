@@ -62,6 +62,12 @@ def test_softmax_survives_any_score(shift: float) -> None:
     np.testing.assert_allclose(softmax(scores + shift), expected, **CLOSE)
 
 
+def test_softmax_of_rows_far_apart() -> None:
+    """Has a row that lies thousands below the others its own weights, and not 0/0?"""
+    scores = np.array([[0.0, 1.0, 3.0], [-5000.0, -5001.0, -5000.0]])
+    np.testing.assert_allclose(softmax(scores), torch.softmax(torch.from_numpy(scores), -1).numpy(), **CLOSE)
+
+
 def test_softmax_float32_stays_float32() -> None:
     """Does float32 come back as float32, equal to PyTorch's, with scores above 89 where exp overflows?"""
     scores = (100 * np.random.default_rng(1).normal(size=(4, 5))).astype(np.float32)

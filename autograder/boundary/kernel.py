@@ -1,24 +1,26 @@
 """The grader's end of the wire: run a cell in the sandboxed kernel, call a function there, and give up in time."""
 
+import base64
 import contextlib
-import re
 import secrets
 import time
 from collections.abc import Callable
 from typing import Any
 
 import nbformat
+import psutil
 import zmq
 from jupyter_client.session import Session
 from nbformat import NotebookNode
 
 from autograder.boundary import wire
-from autograder.boundary.sandbox import Limits, start_kernel
+from autograder.boundary.sandbox import Limits, SandboxError, start_kernel
 
 MIME = "application/x-autograder"
-MAX_FRAME = 100 * 2**20  # bytes of one message; a longer one ends the connection
-KEPT_MIMES = ("text/plain", "image/png", "image/jpeg")  # no HTML, SVG or script of a student's reaches a page
-BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")  # a picture goes into a page as it is
+MAX_FRAME = 2 * wire.MAX_TEXT  # bytes of one message; a longer one ends the connection
+MAX_QUESTION = 2**18  # characters of a question to the correct version of an earlier exercise
+MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it listens to one kernel
+PICTURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8"}  # no HTML, SVG or script of a student's reaches a page
 PATIENCE = 0.1  # seconds between two looks at clock, memory and life of the kernel
 
 
@@ -43,10 +45,13 @@ class Kernel:
         connection = self.sandbox.connection
         self.session = Session(key=str(connection["key"]).encode(), signature_scheme=connection["signature_scheme"])
         self.context = zmq.Context()
-        # Set before connecting: a frame has a limit, few messages wait, and a socket that the student's code
-        # replaced by something else is never connected to again.
-        for option, value in ((zmq.MAXMSGSIZE, MAX_FRAME), (zmq.RCVHWM, 5), (zmq.RECONNECT_IVL, -1), (zmq.LINGER, 0)):
+        # Set before connecting: a frame has a limit, few messages wait, none is waited for, and a socket that the
+        # student's code replaced by something else is never connected to again.
+        options = {zmq.MAXMSGSIZE: MAX_FRAME, zmq.RCVHWM: 5, zmq.SNDHWM: 5, zmq.SNDTIMEO: 1000, zmq.LINGER: 0}
+        for option, value in (options | {zmq.RECONNECT_IVL: -1}).items():
             self.context.setsockopt(option, value)
+        self.process = psutil.Process()
+        self.size = self.process.memory_info().rss
         self.poller = zmq.Poller()
         self.shell = self._connect(zmq.DEALER, connection["shell_port"])
         self.stdin = self._connect(zmq.DEALER, connection["stdin_port"])
@@ -65,14 +70,22 @@ class Kernel:
     def _wait_until_ready(self) -> None:
         """A subscription takes a moment to arrive: ask until an answer is heard on iopub as well."""
         for _ in range(100):
-            message = self.session.send(self.shell, "kernel_info_request", {})
+            message_id = self._send(self.shell, "kernel_info_request", {})
             deadline = time.monotonic() + 0.5
             while time.monotonic() < deadline:
                 for socket, (kind, parent, _) in self._receive():
-                    if socket is self.iopub and kind == "status" and parent == message["header"]["msg_id"]:
+                    if socket is self.iopub and kind == "status" and parent == message_id:
                         return
         self.close()
-        raise KernelLost("crashed", "the kernel did not answer")
+        raise SandboxError("The kernel started, but did not answer.")
+
+    def _send(self, socket: zmq.Socket, kind: str, content: dict[str, Any]) -> str:
+        """Send a message and return its id; a kernel that takes none is lost."""
+        try:
+            return self.session.send(socket, kind, content)["header"]["msg_id"]
+        except zmq.ZMQError:
+            self.close()
+            raise KernelLost("crashed", "The kernel took no more messages: the code closed its connection.") from None
 
     def _receive(self) -> list[tuple[zmq.Socket, tuple[str, str, dict[str, Any]]]]:
         """Return what has come: (socket, (type, id of the request, content)). A malformed message is dropped."""
@@ -111,7 +124,7 @@ class Kernel:
         """
         content = {"code": code, "silent": on_question is not None, "store_history": on_question is None}
         content |= {"user_expressions": {}, "allow_stdin": on_question is not None, "stop_on_error": False}
-        request = self.session.send(self.shell, "execute_request", content)["header"]["msg_id"]
+        request = self._send(self.shell, "execute_request", content)
         deadline, replied, idle, next_look = time.monotonic() + seconds, False, False, 0.0
         while not (replied and idle):
             for socket, (kind, parent, content) in self._receive():
@@ -121,7 +134,7 @@ class Kernel:
                     replied = replied or kind == "execute_reply"
                 elif socket is self.stdin and kind == "input_request" and on_question is not None:
                     answer = on_question(content.get("prompt"))
-                    self.session.send(self.stdin, "input_reply", {"value": answer})
+                    self._send(self.stdin, "input_reply", {"value": answer})
                 elif kind == "status":
                     idle = idle or content.get("execution_state") == "idle"
                 elif socket is self.iopub:
@@ -140,6 +153,8 @@ class Kernel:
             lost = KernelLost("timed out", f"Not done after {seconds:.0f} s. Is there a loop that does not end?")
         elif self.sandbox.memory() > self.limits.memory_bytes:
             lost = KernelLost("crashed", f"More than {self.limits.memory_bytes / 2**30:.1f} GiB of memory were used.")
+        elif self.process.memory_info().rss > self.size + MAX_OWN or not self.sandbox.is_intact():
+            lost = KernelLost("crashed", "The code sent messages, or wrote files, that nobody asked for.")
         if lost:
             self.close()
             raise lost
@@ -183,6 +198,11 @@ class Kernel:
             raise BadReply("the call gave no readable reply")
         return replies[0]
 
+    @property
+    def closed(self) -> bool:
+        """Whether the kernel was lost or closed."""
+        return self.context.closed
+
     def close(self) -> None:
         """End the kernel and every process of its sandbox."""
         self.sandbox.close()
@@ -192,6 +212,8 @@ class Kernel:
 def _answer(prompt: object, correct: dict[str, Callable[..., Any]]) -> str:
     """Answer a question of the student's function to the correct version of an earlier exercise."""
     try:
+        if not isinstance(prompt, str) or len(prompt) > MAX_QUESTION:
+            raise ValueError(f"a question has at most {MAX_QUESTION:,} characters")
         question = wire.loads(prompt)
         value = correct[question["name"]](*question["arguments"], **question["keywords"])
         return wire.dumps({"value": value})
@@ -229,21 +251,29 @@ class _Outputs:
         else:
             self.kept.append(output)
 
-    @staticmethod
-    def _read(kind: str, content: dict[str, Any]) -> NotebookNode:
+    def _read(self, kind: str, content: dict[str, Any]) -> NotebookNode:
         if kind == "stream":
             name = "stderr" if content.get("name") == "stderr" else "stdout"
-            return nbformat.v4.new_output("stream", name=name, text=str(content.get("text")))
+            return nbformat.v4.new_output("stream", name=name, text=self._text(content.get("text")))
         if kind == "error":
-            trace = (
-                [str(line) for line in content.get("traceback") or []]
-                if isinstance(content.get("traceback"), list)
-                else []
-            )
-            return nbformat.v4.new_output(
-                "error", ename=str(content.get("ename")), evalue=str(content.get("evalue")), traceback=trace
-            )
+            trace = content.get("traceback") if isinstance(content.get("traceback"), list) else []
+            trace = [self._text(line) for line in trace[: self.limits.output_count]]
+            name, value = self._text(content.get("ename")), self._text(content.get("evalue"))
+            return nbformat.v4.new_output("error", ename=name, evalue=value, traceback=trace)
         data = content.get("data") if isinstance(content.get("data"), dict) else {}
-        data = {mime: data[mime] for mime in KEPT_MIMES if isinstance(data.get(mime), str)}
-        data = {mime: text for mime, text in data.items() if mime == "text/plain" or BASE64.fullmatch(text)}
-        return nbformat.v4.new_output("display_data", data=data)
+        kept = {mime: data[mime] for mime, start in PICTURES.items() if _is_picture(data.get(mime), start)}
+        if "text/plain" in data:
+            kept["text/plain"] = self._text(data["text/plain"])
+        return nbformat.v4.new_output("display_data", data=kept)
+
+    def _text(self, value: object) -> str:
+        """Return a text that a file can hold, of little more than may be kept; anything else is none."""
+        text = value[: self.limits.output_bytes + 1] if isinstance(value, str) else ""
+        return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_picture(text: object, start: bytes) -> bool:
+    try:
+        return isinstance(text, str) and base64.b64decode("".join(text.split()), validate=True).startswith(start)
+    except ValueError:
+        return False

@@ -23,6 +23,7 @@ import psutil
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
+WIRE = {"connection.json", "ready", *(f"socket-{port}" for port in range(1, 6))}  # all that the folder wire/ may hold
 
 
 class SandboxError(RuntimeError):
@@ -41,6 +42,9 @@ class Limits:
     file_bytes: int = 64 * 2**20  # of one file, and of all temporary files together
     output_bytes: int = 200_000  # of what a cell prints; the rest is cut
     output_count: int = 500  # of the separate outputs of a cell
+    total_output_bytes: int = 3_000_000  # of a whole submission: what its cells print, and the text of its own cells
+    total_seconds: float = 300.0  # for a whole submission, a third of it for its own cells: the answers take 3
+    kernels: int = 25  # fresh ones for one submission; each that is lost costs the cell or test that lost it
 
     def resource_limits(self) -> dict[str, int]:
         """Return the limits that the operating system enforces, by the names of Python's `resource` module."""
@@ -73,13 +77,24 @@ class Sandbox:
             pass
         return total
 
+    def is_intact(self) -> bool:
+        """Whether wire/ holds what it should and no more: run by an ordinary user, the sandbox could fill the disk there."""
+        with contextlib.suppress(OSError), os.scandir(self.folder / "wire") as entries:
+            return all(entry.name in WIRE and not entry.is_dir(follow_symlinks=False) for entry in entries)
+        return False
+
     def close(self) -> None:
         """End every process of the sandbox and remove its folder. bwrap takes its process namespace along."""
         if self.process.poll() is None:
+            processes: list[psutil.Process] = []
+            with contextlib.suppress(psutil.NoSuchProcess):
+                processes = psutil.Process(self.process.pid).children(recursive=True)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+            psutil.wait_procs(processes, timeout=10)  # until they are gone they count against the next kernel's limit
+        with contextlib.suppress(RecursionError):
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) -> Sandbox:
@@ -201,8 +216,11 @@ def _bubblewrap(user: int | None, wire: Path, limits: Limits) -> list[str]:
             command += _visible(folder)
     for file in (HERE / "inside.py", HERE / "wire.py", *Path(matplotlib.get_cachedir()).glob("fontlist-*.json")):
         command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
+    for folder in (HERE.parent, REPOSITORY / "solutions"):  # in Python's own folder, unless installed as editable
+        if any(folder.is_relative_to(prefix) for prefix in ("/usr", sys.base_prefix, sys.prefix)):
+            command += ["--tmpfs", str(folder)]
     command += ["--bind", str(wire), "/wire"]
-    command += ["--remount-ro", "/"]
+    command += ["--remount-ro", "/", "--remount-ro", "/dev"]
     home = "/tmp/home"
     command += ["--perms", "0777", "--dir", home, "--setenv", "HOME", home, "--chdir", home]
     if user is None:

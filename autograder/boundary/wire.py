@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 MAX_TEXT = 32 * 2**20  # characters of one message; a test's arrays have a few thousand numbers
+MAX_NUMBERS = 2**21  # of one array
 MAX_DEPTH = 20
 DTYPES = {np.dtype(code).str for code in ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D")}
 
@@ -58,7 +59,7 @@ def loads(text: str) -> object:
         raise ValueError("not a text, or too long a one")
     try:
         return _unpack(json.loads(text), 0)
-    except (TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError, MemoryError) as error:
+    except Exception as error:  # down to a MemoryError of the JSON parser
         raise ValueError(f"not a value: {type(error).__name__}") from None
 
 
@@ -68,9 +69,10 @@ def _pack(value: object, depth: int, number_of: Callable[[object], int] | None) 
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return value
-    if kind in (list, tuple):
-        return {kind.__name__: [_pack(item, depth + 1, number_of) for item in value]}
-    if kind is dict:
+    if isinstance(value, (list, tuple)):  # a named tuple crosses as a tuple
+        name = "tuple" if isinstance(value, tuple) else "list"
+        return {name: [_pack(item, depth + 1, number_of) for item in value]}
+    if isinstance(value, dict):
         return {
             "dict": [
                 [_pack(key, depth + 1, number_of), _pack(item, depth + 1, number_of)] for key, item in value.items()
@@ -80,7 +82,7 @@ def _pack(value: object, depth: int, number_of: Callable[[object], int] | None) 
     if torch is not None and isinstance(value, torch.Tensor):
         if value.dtype == torch.bfloat16:
             value = value.float()
-        return {"tensor": _pack_array(value.detach().cpu().resolve_conj().numpy())}
+        return {"tensor": _pack_array(value.detach().cpu().resolve_conj().resolve_neg().numpy())}
     if torch is not None and number_of is not None and isinstance(value, torch.nn.Module):
         return {"handle": [number_of(value), ""]}
     if kind is Handle:
@@ -93,15 +95,20 @@ def _pack(value: object, depth: int, number_of: Callable[[object], int] | None) 
 
 
 def _pack_array(array: np.ndarray) -> list | None:
+    if array.size > MAX_NUMBERS or array.nbytes > MAX_TEXT // 2:
+        raise ValueError(
+            f"an array of shape {array.shape} takes {array.nbytes:,} bytes; at most {MAX_TEXT // 2:,} may cross, "
+            f"and {MAX_NUMBERS:,} numbers"
+        )
     array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray turns () into (1,)
-    usual = {"g": "d", "G": "D"}.get(array.dtype.char, array.dtype.newbyteorder("="))  # longdouble, another byte order
-    array = array.astype(usual, copy=False)
+    # long doubles, Python's numbers as objects, another byte order
+    usual = {"g": "d", "G": "D", "O": "d"}.get(array.dtype.char, array.dtype.newbyteorder("="))
+    try:
+        array = array.astype(usual, copy=False)
+    except Exception:  # objects that are no numbers, and may raise anything
+        return None
     if array.dtype.str not in DTYPES:
         return None
-    if array.nbytes > MAX_TEXT // 2:
-        raise ValueError(
-            f"an array of shape {array.shape} takes {array.nbytes:,} bytes; at most {MAX_TEXT // 2:,} may cross"
-        )
     return [array.dtype.str, list(array.shape), base64.b64encode(array.tobytes()).decode("ascii")]
 
 
@@ -134,6 +141,8 @@ def _unpack_array(dtype: str, shape: list, text: str) -> np.ndarray:
         raise ValueError("unknown dtype")
     if len(shape) > 16 or not all(type(size) is int and 0 <= size <= MAX_TEXT for size in shape):
         raise ValueError("impossible shape")
+    if math.prod(shape) > MAX_NUMBERS:
+        raise ValueError("too many numbers")
     data = base64.b64decode(text, validate=True)
     if math.prod(shape) * np.dtype(dtype).itemsize != len(data):
         raise ValueError("shape and bytes disagree")
