@@ -1,6 +1,7 @@
 """Build the book, unless nothing changed since it was last built."""
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -31,10 +32,14 @@ def build_book(root: Path = ROOT) -> Path:
     page, stamp = root / "_build" / "html" / "index.html", root / "_build" / ".stamp"
     if page.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest.hexdigest():
         return page
+    if not stamp.exists():  # the last build failed or was ended: an unchanged page would not warn again
+        shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
     stamp.unlink(missing_ok=True)
+    environment = {
+        name: value for name, value in os.environ.items() if name != "MPLBACKEND"
+    }  # else there are no figures
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(root), "-W", "-n", "--keep-going"]
-    if subprocess.run(command, cwd=root, check=False).returncode != 0:
-        shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)  # else an unchanged page would not warn again
+    if subprocess.run(command, cwd=root, env=environment, check=False).returncode != 0:
         raise BookError("the book was not built; the warnings above say why")
     stamp.write_text(digest.hexdigest(), encoding="utf-8")
     return page

@@ -111,6 +111,7 @@ def site() -> Iterator[str]:
     command = "from jupyter_book.cli.main import main; main()"
     arguments = ["build", str(ROOT), "--all", "-W", "-n", "--keep-going"]
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment.pop("MPLBACKEND", None)  # with any other than the notebook's own, the chapters have no figures
     done = subprocess.run(
         [sys.executable, "-c", command, *arguments], env=environment, capture_output=True, text=True, check=False
     )
