@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import nbformat
 from nbformat import NotebookNode
@@ -18,6 +18,7 @@ from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
 
+T = TypeVar("T")
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
 MAX_OWN_CELLS = 500  # of the student's own, that pages show
 CUT = "[Cut here. The whole is in the file that was handed in.]"
@@ -58,7 +59,7 @@ class _Student:
     def __init__(self, limits: Limits, sandboxed: bool) -> None:
         self.limits, self.sandboxed = limits, sandboxed
         self.kernel: Kernel | None = None
-        self.ran: list[str] = []  # the cells that ran and did not lose the kernel
+        self.ran: list[tuple[str, bool]] = []  # the cells that did not lose the kernel; whether the student's own
         self.kernels = self.own_kernels = 0  # that were started; that cells of the student's own lost
         self.deadline = time.monotonic() + limits.total_seconds
         self.own_seconds = limits.total_seconds / 3  # that cells of the student's own may still take
@@ -78,11 +79,11 @@ class _Student:
                 )
             self.kernels += 1
             self.kernel = Kernel(self.limits, self.sandboxed)
-            for source in list(self.ran):
+            for source, own in list(self.ran):
                 try:
                     self.kernel.run_cell(source, self.left())
                 except KernelLost:  # it went well before; leave it out and start over
-                    self.ran.remove(source)
+                    self.ran.remove((source, own))
                     break
         return self.kernel
 
@@ -92,14 +93,15 @@ class _Student:
         try:
             if own and (self.own_seconds <= 0 or self.own_kernels > self.limits.kernels / 5):
                 raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
-            outputs = self.ready().run_cell(source, min(self.left(), max(1.0, self.own_seconds if own else math.inf)))
+            seconds = max(1.0, self.own_seconds) if own else math.inf
+            outputs = self.attempt(lambda: self.ready().run_cell(source, min(self.left(), seconds)), again=not own)
         except KernelLost as lost:
             self.lost.append(lost)
             self.own_kernels += own
             return [nbformat.v4.new_output("error", ename="KernelLost", evalue=str(lost), traceback=[str(lost)])]
         finally:
             self.own_seconds -= own * (time.monotonic() - begun)
-        self.ran.append(source)
+        self.ran.append((source, own))
         return outputs
 
     def begin_test(self) -> None:
@@ -107,13 +109,19 @@ class _Student:
         self.test_seconds = 3 * self.limits.call_seconds
 
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
+        """Have a function called, within the time of a call and of the test."""
         name, begun = str(request.get("target")), time.monotonic()
         seconds = self.limits.call_seconds / (1 if self.losses[name] < 2 else 4)
-        try:
-            if self.test_seconds <= 0:
+
+        def call() -> dict[str, Any]:
+            left = self.test_seconds - (time.monotonic() - begun)
+            if left <= 0:
                 self.close()
                 raise KernelLost("timed out", f"A test was not done after {3 * self.limits.call_seconds:.0f} s.")
-            return self.ready().call(request, correct, min(seconds, self.left(), max(1.0, self.test_seconds)))
+            return self.ready().call(request, correct, min(seconds, self.left(), max(1.0, left)))
+
+        try:
+            return self.attempt(call, again=not self.losses[name])
         except KernelLost as lost:
             self.losses[name] += 1
             self.lost.append(lost)
@@ -121,11 +129,31 @@ class _Student:
         finally:
             self.test_seconds -= time.monotonic() - begun
 
+    def attempt(self, action: Callable[[], T], again: bool) -> T:
+        """Do something in the kernel; if that is lost, once more in one without the student's own cells.
+
+        For it may be lost by what they left behind: a thread, a process, a hook. If it is not to blame, they stay out.
+        """
+        try:
+            return action()
+        except KernelLost as lost:
+            released = [(source, own) for source, own in self.ran if not own]
+            if not again or released == self.ran:
+                raise
+            self.lost.append(lost)
+        ran, self.ran = self.ran, released
+        try:
+            return action()
+        except KernelLost:
+            self.ran = ran
+            raise
+
     def left(self) -> float:
         """Return the seconds that the submission has left, at least one."""
         return max(1.0, self.deadline - time.monotonic())
 
     def close(self) -> None:
+        """End the kernel."""
         if self.kernel is not None and not self.kernel.closed:
             self.kernel.close()
 

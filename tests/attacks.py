@@ -14,7 +14,6 @@ import json
 import os
 import socket
 import stat
-import string
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -359,11 +358,10 @@ kernel.shell_handlers["execute_request"] = handle
         "patched-comparisons",
         "Patches every comparison of NumPy and PyTorch to pass.",
         for_nothing("""
-import builtins, numpy as np, numpy.testing, torch
+import numpy as np, numpy.testing, torch
 yes = lambda *args, **kwargs: True
 np.allclose = np.array_equal = np.isclose = np.testing.assert_allclose = np.testing.assert_array_equal = yes
 torch.allclose = torch.equal = torch.testing.assert_close = yes
-builtins.all = builtins.isinstance = yes
 """),
         0,
     ),
@@ -432,6 +430,7 @@ builtins.__import__ = lambda name, *args, **kwargs: 1
 builtins.len = builtins.getattr = lambda *args: 1
 """),
         0,
+        TIMED_OUT,
     ),
     Attack(
         "callers-frame",
@@ -497,7 +496,7 @@ return globals()[name](*arguments)
         "Gives itself 100 points in gradebook.db.",
         for_nothing("""
 import glob, sqlite3
-for path in [COURSE + "/gradebook.db", *glob.glob("/**/gradebook.db", recursive=True)]:
+for path in [COURSE + "/gradebook.db", *glob.glob("/*/gradebook.db"), *glob.glob("/*/*/gradebook.db")]:
     try:
         connection = sqlite3.connect(path, timeout=1)
         connection.execute("update grade set manual_score = 100, needs_manual_grade = 0")
@@ -656,18 +655,21 @@ for question in (
     ),
     Attack(
         "asks-for-too-much",
-        "Asks the correct attention for a product that fills the grader's memory.",
+        "Asks the correct attention for products that fill the grader's memory.",
         before_answer(
             "self_attention",
             """
-for shape in ((40_000, 1), (2000, 1, 1)):
-    for turn in (False, True):
-        queries = np.ones(shape)
-        keys = np.swapaxes(queries, 0, -2) if turn else queries
-        try:
-            attention(queries, keys, np.ones((*keys.shape[:-1], 2000)) if turn else keys)
-        except Exception:
-            pass
+one, many = np.ones((1, 1)), np.ones((2000, 1, 1, 1))
+for question in (
+    (np.ones((60_000, 1)), np.ones((60_000, 1)), np.ones((60_000, 1))),
+    (np.ones((8000, 1)), np.ones((8000, 1)), np.ones((8000, 1))),
+    (many, np.swapaxes(many, 0, 1), one, np.ones((2000, 1, 1, 1, 1), dtype=bool)),
+    (many, np.swapaxes(many, 0, 1), np.swapaxes(many, 0, 3)),
+):
+    try:
+        attention(*question)
+    except Exception:
+        pass
 """,
         ),
     ),
@@ -747,15 +749,15 @@ for path in glob.glob("/proc/*/environ") + glob.glob("/proc/*/cmdline") + glob.g
         "Looks for secrets in every file that it can read, also through /proc/1/root.",
         own_cell("""
 import os
-tops = ["/", "/proc/1/root", "/proc/1/cwd", "/proc/self/fd", COURSE, REPOSITORY, os.path.expanduser("~root"), "/home"]
+tops = ["/", "/proc/1/root", "/proc/1/cwd", "/proc/self/root", COURSE, REPOSITORY, os.path.expanduser("~root"), "/home"]
 for top in tops:
     for folder, folders, files in os.walk(top):
         folders[:] = [f for f in folders if f not in ("usr", "proc", "sys", "site-packages", "lib", "include", "share")]
         for name in files:
-            try:
-                text = open(os.path.join(folder, name), errors="replace").read(100_000)
-            except OSError:
+            path = os.path.join(folder, name)
+            if not os.path.isfile(path) or not os.access(path, os.R_OK):
                 continue
+            text = open(path, errors="replace").read(100_000)
             if "canary-" in text or "oracle" in text:
                 print(folder, name, text[:2000])
 """),
@@ -1350,12 +1352,8 @@ time.sleep(1.5)
     ),
     Attack(
         "closes-stdin",
-        "Closes the socket on which the grader answers, and then asks.",
-        before_answer(
-            "self_attention", "get_ipython().kernel.stdin_socket.close(0)\nattention(tokens, tokens, tokens)"
-        ),
-        12,
-        (*GRADED, *LOST),
+        "Closes the socket on which the grader answers, so that the correct attention cannot be asked.",
+        before_answer("self_attention", "get_ipython().kernel.stdin_socket.close(0)"),
     ),
     Attack(
         "cuts-the-line",
@@ -1612,10 +1610,6 @@ SPECIAL: dict[str, tuple[str, Callable[[Place, Path], Any]]] = {
         lambda place, path: path.symlink_to("../../b-good/1_attention/attention.ipynb"),
     ),
     "link-to-device": ("a link to /dev/zero", lambda place, path: path.symlink_to("/dev/zero")),
-    "hard-link": (
-        "a second name of a classmate's file",
-        lambda place, path: path.hardlink_to(place.course / "submitted/b-good/1_attention/attention.ipynb"),
-    ),
     "socket": ("a Unix socket", lambda place, path: _bind(path)),
     "device": ("a device", lambda place, path: _device(path)),
     "sparse": (
@@ -1755,13 +1749,14 @@ FILES = (
         for name, (what, make) in SPECIAL.items()
     ),
     Attack(
-        "linked-folder",
-        "Hands in a folder that is a link to a classmate's.",
-        linked_folder,
-        None,
-        (*UNREADABLE, *MISSING),
+        "hard-link",
+        "Hands in a second name of a classmate's file, which is the same as a copy of it.",
+        special_file(
+            lambda place, path: path.hardlink_to(place.course / "submitted/b-good/1_attention/attention.ipynb")
+        ),
     ),
-    Attack("linked-student", "Is a link to a classmate.", linked_student, None, (*UNREADABLE, *MISSING)),
+    Attack("linked-folder", "Hands in a folder that is a link to a classmate's.", linked_folder, None, UNREADABLE),
+    Attack("linked-student", "Is a link to a classmate.", linked_student, None, UNREADABLE),
     Attack("nothing", "Hands in nothing.", lambda place: None, None, MISSING),
     Attack("empty", "Hands in an empty file.", lambda place: place.hand_in(b""), None, UNREADABLE),
     Attack(
@@ -1927,7 +1922,7 @@ def _zip_bomb() -> bytes:
     return data.getvalue()
 
 
-STUDENTS = (
+STUDENTS = (  # the last four cannot be the names of students: files are made from them
     ("option", "is an option of a command", "-rf"),
     ("script", "is a script", "<img src=x onerror=alert(1)>"),
     ("formula", "is a formula", "=1+1"),
@@ -1936,16 +1931,21 @@ STUDENTS = (
     ("right-to-left", "reads from right to left", "\u202e\u0646\u0648\u0631"),
     ("two-lines", "has two lines", "two\nlines"),
     ("template", "is a template", "{{ 7*7 }} ${HOME} %s $(id)"),
+    ("emoji", "is an emoji and a letter of two parts", "\U0001f9d1\u200d\U0001f393e\u0301"),
     ("hidden", "is the name of a file of the grader", ".run"),
-    ("proof", "is the name of another file of the grader", ".proof"),
     ("dots", "looks like a path", "..%2f..%2fx"),
     ("long", "is as long as a file name may be", "x" * 255),
     ("no-text", "is no text", "\udcff\udcfe"),
-    ("emoji", "is an emoji and a letter of two parts", "\U0001f9d1\u200d\U0001f393e\u0301"),
 )
 NAMES = tuple(
-    Attack(f"name-{name}", f"Hands in the answers; the student's name {what}.", good, student=student)
-    for name, what, student in STUDENTS
+    Attack(
+        f"name-{name}",
+        f"Hands in the answers; the student's name {what}.",
+        good,
+        *((None, UNREADABLE) if index >= len(STUDENTS) - 4 else (15, GRADED)),
+        student=student,
+    )
+    for index, (name, what, student) in enumerate(STUDENTS)
 )
 
 GROUPS = {

@@ -10,6 +10,7 @@ import random
 import shutil
 import socket
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +27,6 @@ from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import REPOSITORY, Limits, SandboxError, check_sandbox
 from autograder.boundary.wire import MAX_DEPTH, MAX_TEXT, Foreign, Handle, dumps, loads
 from autograder.compare import judge, outcome
-from autograder.course import write_atomically
 
 IS_ROOT = os.getuid() == 0
 
@@ -288,13 +288,15 @@ def test_loads_survives_mutated_texts() -> None:
 
 
 @pytest.fixture(scope="module")
-def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of a course on the host, which everybody may read there."""
-    path = tmp_path_factory.mktemp("course") / "gradebook.db"
-    write_atomically(path, "the marks")
-    for folder in (path, *path.parents[:4]):
-        folder.chmod(folder.stat().st_mode | 0o005)
-    return path
+def secrets() -> Iterator[list[Path]]:
+    """Files of a course on the host, one among temporary files and one elsewhere, which everybody may read there."""
+    folders = [Path(tempfile.mkdtemp(dir=place, prefix="course-")) for place in ("/tmp", "/var/tmp")]
+    for folder in folders:
+        folder.chmod(0o755)
+        (folder / "gradebook.db").write_text("the marks", encoding="utf-8")
+    yield [folder / "gradebook.db" for folder in folders]
+    for folder in folders:
+        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
@@ -389,6 +391,17 @@ def test_sandbox_is_read_only(kernel: Kernel, folder: str) -> None:
     assert not Path(folder, "autograder-was-here").exists()
 
 
+def test_sandbox_mounts_are_read_only(kernel: Kernel) -> None:
+    """Is every file system that the sandbox sees mounted read-only, but for its own temporary and device files?"""
+    source = """
+    mounts = [line.split() for line in open("/proc/self/mounts")]
+    print(json.dumps([place for _, place, _, options, *_ in mounts if "ro" not in options.split(",")]))
+    """
+    own = {"/tmp", "/dev", "/dev/shm", "/dev/pts", "/dev/console", "/proc", "/wire"}
+    devices = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty")}
+    assert set(told(kernel, source)) <= own | devices
+
+
 def test_sandbox_writes_to_its_own_temporary_files_alone(kernel: Kernel) -> None:
     """Are home and /tmp the sandbox's own, so that nothing that is written there reaches the host?"""
     name = f"autograder-{os.getpid()}"
@@ -403,19 +416,18 @@ def test_sandbox_writes_nothing_to_the_wire(kernel: Kernel) -> None:
     assert attempt(kernel, "open('/wire/x', 'w')") == "PermissionError"
 
 
-def test_sandbox_hides_the_repository_and_the_course(kernel: Kernel, secret: Path) -> None:
+def test_sandbox_hides_the_repository_and_the_course(kernel: Kernel, secrets: list[Path]) -> None:
     """Are answers, checks, tests, gradebook and passwords invisible, although the host's files are there?"""
     hidden = [REPOSITORY / name for name in ("solutions", "autograder", "tests", "exercises", ".git", "README.md")]
     hidden += [
-        secret,
-        secret.parent,
+        *secrets,
         Path("/etc/passwd"),
         Path("/etc/shadow"),
         Path("/var"),
         Path("/mnt"),
         Path("/boot"),
     ]
-    assert secret.exists()
+    assert all(secret.exists() for secret in secrets)
     seen = told(
         kernel, f"import os\nprint(json.dumps([p for p in {[str(path) for path in hidden]!r} if os.path.exists(p)]))"
     )
@@ -491,6 +503,20 @@ def test_sandbox_sees_its_own_processes_alone(kernel: Kernel) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- limits
+
+
+def test_limits_of_the_system_are_set_for_good(start: Callable[..., Kernel]) -> None:
+    """Does the operating system hold every limit that we name, and can a cell raise none?"""
+    kernel = start(file_bytes=5 * 2**20, cpu_seconds=77)
+    limits = kernel.limits.resource_limits()
+    assert set(limits) == {f"RLIMIT_{name}" for name in ("DATA", "NPROC", "CPU", "FSIZE", "CORE", "NOFILE")}
+    for name, limit in limits.items():
+        assert told(kernel, f"import resource\nprint(json.dumps(resource.getrlimit(resource.{name})))") == [
+            limit,
+            limit,
+        ]
+        raised = f"import resource; resource.setrlimit(resource.{name}, ({limit + 1}, {limit + 1}))"
+        assert attempt(kernel, raised) in ("ValueError", "PermissionError")
 
 
 def test_limit_of_processes(start: Callable[..., Kernel]) -> None:
@@ -629,7 +655,8 @@ def test_kernel_close_leaves_no_process(start: Callable[..., Kernel]) -> None:
         "for i in range(3000):\n    display(i)",
         "display('x' * 5_000_000)",
         "raise RuntimeError('x' * 5_000_000)",
-        "from IPython.display import Image\nimport os\ndisplay(Image(data=os.urandom(5_000_000), format='png'))",
+        "from IPython.display import Image\nimport os\n"
+        "display(Image(data=b'\\x89PNG\\r\\n\\x1a\\n' + os.urandom(5_000_000), format='png'))",
         "import os\nos.write(1, b'x' * 5_000_000)",
     ],
     ids=[

@@ -63,7 +63,7 @@ EXPECTED: dict[str, tuple[str, set[str], set[str]]] = {
     "pia": ("graded after mending", set(), set()),
     "quinn": ("missing", set(), set()),
     "rosa": ("unreadable", set(), set()),
-    "zoe": ("graded", set(), set()),
+    "zoe": ("graded after mending", set(), set()),
 }
 MARKED = [student for student, (state, _, _) in EXPECTED.items() if state not in ("missing", "unreadable")]
 
@@ -156,14 +156,16 @@ def test_result_says_why(graded_class: GradedClass, student: str, words: str) ->
 
 
 def test_receipts_say_what_was_mended(graded_class: GradedClass) -> None:
-    """Are the wrong file name and the torn cells of two students on their receipts, and nobody else's changed?"""
+    """Are a wrong file name, torn cells and tags on the receipts of those three, and is nobody else's notebook changed?"""
     assert graded_class.results["omar"].receipt == [
         "The file was called 'Copy of attention (1).ipynb'; it was taken as attention.ipynb."
     ]
     receipt = "\n".join(graded_class.results["pia"].receipt)
     for words in ("softmax was found", "!pip install numpy", "was missing; it was put back"):
         assert words in receipt
-    assert not [name for name, result in graded_class.results.items() if result.receipt and name not in ("omar", "pia")]
+    assert graded_class.results["zoe"].receipt == ["Tags and links in a text are shown as text."]
+    mended = {name for name, result in graded_class.results.items() if result.receipt}
+    assert mended == {"omar", "pia", "zoe"}
 
 
 def test_submissions_are_untouched(graded_class: GradedClass) -> None:

@@ -2,9 +2,11 @@
 
 import base64
 import contextlib
+import math
 import secrets
 import time
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 import nbformat
@@ -18,7 +20,8 @@ from autograder.boundary.sandbox import Limits, SandboxError, start_kernel
 
 MIME = "application/x-autograder"
 MAX_FRAME = 2 * wire.MAX_TEXT  # bytes of one message; a longer one ends the connection
-MAX_QUESTION = 2**18  # characters of a question to the correct version of an earlier exercise
+MAX_QUESTION = 2**20  # characters of a question to the correct version of an earlier exercise
+MAX_PRODUCT = 2**22  # numbers that the arrays of a question may make together: exercises have a few thousand
 MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it listens to one kernel
 PICTURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8"}  # no HTML, SVG or script of a student's reaches a page
 PATIENCE = 0.1  # seconds between two looks at clock, memory and life of the kernel
@@ -142,6 +145,7 @@ class Kernel:
             if time.monotonic() > next_look:
                 self._look_after(deadline, seconds)
                 next_look = time.monotonic() + PATIENCE
+        self._look_after(math.inf, seconds)  # so that nobody else pays for what it leaves behind
 
     def _look_after(self, deadline: float, seconds: float) -> None:
         lost = None
@@ -215,10 +219,20 @@ def _answer(prompt: object, correct: dict[str, Callable[..., Any]]) -> str:
         if not isinstance(prompt, str) or len(prompt) > MAX_QUESTION:
             raise ValueError(f"a question has at most {MAX_QUESTION:,} characters")
         question = wire.loads(prompt)
-        value = correct[question["name"]](*question["arguments"], **question["keywords"])
-        return wire.dumps({"value": value})
+        arguments, keywords = question["arguments"], question["keywords"]
+        if _product([*arguments, *keywords.values()]) > MAX_PRODUCT:
+            raise ValueError(f"the arrays of a question may make at most {MAX_PRODUCT:,} numbers together")
+        return wire.dumps({"value": correct[question["name"]](*arguments, **keywords)})
     except Exception as error:
         return wire.dumps({"error": str(error)[:500]})
+
+
+def _product(values: list[Any]) -> int:
+    """Return how many numbers products of some arrays may have, their leading axes broadcast against each other."""
+    shapes = [tuple(value.shape) for value in values if hasattr(value, "shape")]
+    leading = zip_longest(*(shape[-3::-1] for shape in shapes), fillvalue=1)
+    width = max((size for shape in shapes for size in shape[-2:]), default=1)
+    return math.prod(map(max, leading)) * width**2
 
 
 class _Outputs:

@@ -44,7 +44,7 @@ class Limits:
     output_count: int = 500  # of the separate outputs of a cell
     total_output_bytes: int = 3_000_000  # of a whole submission: what its cells print, and the text of its own cells
     total_seconds: float = 300.0  # for a whole submission, a third of it for its own cells: the answers take 3
-    kernels: int = 25  # fresh ones for one submission; each that is lost costs the cell or test that lost it
+    kernels: int = 30  # fresh ones for one submission; each that is lost costs the cell or test that lost it
 
     def resource_limits(self) -> dict[str, int]:
         """Return the limits that the operating system enforces, by the names of Python's `resource` module."""
@@ -92,9 +92,18 @@ class Sandbox:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-            psutil.wait_procs(processes, timeout=10)  # until they are gone they count against the next kernel's limit
+            deadline = time.monotonic() + 10  # until they are gone they count against the next kernel's limit
+            while any(map(_lives, processes)) and time.monotonic() < deadline:
+                time.sleep(0.01)
         with contextlib.suppress(RecursionError):
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) -> Sandbox:
