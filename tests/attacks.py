@@ -5,22 +5,30 @@ python tests/attacks.py --write      grades them all and writes the page book/at
 Of the 15 automatic points, 3 are for softmax, 4 for attention, 3 for self_attention, 5 for attention_backward. The fair
 mark is what the honest part of a submission earns: 15 where the four answers stand in it and something else is tried
 beside them, 0 where the notebook is unsolved and marks are to come from nothing, and 15 less the points of one exercise
-where the attack sits in that exercise. None means no mark at all, which is not 0: nothing could be read.
+where the attack sits in that exercise. An exercise that uses an earlier one is judged with the correct earlier one, so
+that nobody pays twice. None means no mark at all, which is not 0: nothing could be read.
 
 Everything here is bounded, and the code of students runs in the sandbox alone.
 """
 
+import contextlib
 import json
 import os
+import re
+import secrets
 import socket
 import stat
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
+import psutil
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,8 +36,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from sample_class import ASSIGNMENT, answer, change, rewrite
 
-from autograder.course import Assignment
+from autograder.boundary.sandbox import Limits
+from autograder.course import Assignment, Course, Result, write_atomically
+from autograder.exercise import _prepared
+from autograder.feedback import write_feedback
+from autograder.grade import grade, load_assignment
+from autograder.report import write_report
 
+PAGE = ROOT / "book" / "attacks.md"
 EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")
 CANARY = "canary-"  # how every planted secret begins; the attacks know it, and look for it
 
@@ -165,7 +179,7 @@ def in_words(text: str) -> Maker:
 
 
 GRADED, MENDED = ("graded",), ("graded after mending",)
-CRASHED, TIMED_OUT, LOST = ("crashed",), ("timed out",), ("crashed", "timed out")
+CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
 
 
@@ -575,18 +589,21 @@ wire._pack_array = lambda array: pack(np.full_like(np.asarray(array, dtype=float
     ),
     Attack(
         "agent-endless",
-        "Answers each request with replies without end.",
+        "Answers each request for softmax with replies without end.",
         own_cell(
             SERVE
             + """
 import itertools
+honest = inside.serve
 def serve(text):
+    if wire.loads(text)["target"] != "softmax":
+        return honest(text)
     for number in itertools.count():
         get_ipython().display_pub.publish({inside.MIME: '{"dict": [["id", "%d"]]}' % number})
 inside.serve = serve
 """
         ),
-        0,
+        15,
         TIMED_OUT,
     ),
     Attack(
@@ -882,7 +899,7 @@ for path in glob.glob(REPOSITORY + "/**/*.py", recursive=True)[:5] + [REPOSITORY
         own_cell(r"""
 import glob, socket
 for family, address in (
-    (socket.AF_INET, ("127.0.0.1", PORT)), (socket.AF_INET6, ("::1", PORT)), (socket.AF_UNIX, "\0autograder-canary"),
+    (socket.AF_INET, ("127.0.0.1", PORT)), (socket.AF_INET6, ("::1", PORT)), (socket.AF_UNIX, "\0autograder-canary-GRADER"),
     *((socket.AF_UNIX, path) for path in [COURSE + "/canary.socket", *glob.glob("/run/**/*.sock*", recursive=True)]),
 ):
     try:
@@ -1003,9 +1020,9 @@ def alike_cells(notebook: NotebookNode) -> None:
 RESOURCES = (
     Attack(
         "endless-loop",
-        "Never returns from attention.",
-        before_answer("attention", "while True:\n    pass"),
-        11,
+        "Never returns from self_attention.",
+        before_answer("self_attention", "while True:\n    pass"),
+        12,
         TIMED_OUT,
     ),
     Attack(
@@ -1024,9 +1041,9 @@ while True:
     Attack(
         "endless-in-c",
         "Computes for years without returning to Python.",
-        before_answer("self_attention", "return 10 ** (10 ** 10) % 7"),
-        12,
-        LOST,
+        own_cell("10 ** (10 ** 10) % 7"),
+        15,
+        TIMED_OUT,
     ),
     Attack(
         "slow-kernel",
@@ -1042,12 +1059,12 @@ get_ipython().kernel.do_execute = do_execute
     ),
     Attack(
         "slower-kernel",
-        "Lets every request wait for ever, in each fresh kernel again.",
+        "Leaves a hook that lets every later cell and call wait for an hour.",
         own_cell("""
 import time
 get_ipython().events.register("pre_execute", lambda: time.sleep(3600))
 """),
-        0,
+        15,
         TIMED_OUT,
     ),
     Attack(
@@ -1110,10 +1127,10 @@ while True:
     ),
     Attack(
         "processes",
-        "Forks until it may not, and leaves the children.",
+        "Forks until it may not, each copy with a part of the memory, and leaves the children.",
         own_cell("""
 import os, time
-made = 0
+made, part = 0, bytearray(b"x") * 2**25
 try:
     while made < 500:
         if os.fork() == 0:
@@ -1125,7 +1142,7 @@ except OSError as error:
     print(error)
 """),
         15,
-        (*GRADED, *CRASHED),
+        CRASHED,
     ),
     Attack(
         "threads",
@@ -1174,7 +1191,7 @@ threading.Thread(target=flood, daemon=True).start()
     ),
     Attack(
         "fills-the-disk",
-        "Fills every folder that it may write to, its own standard output, and the disk's list of names.",
+        "Fills every folder and file that it may write to, the log of its own start among them.",
         own_cell(
             """
 import os
@@ -1185,21 +1202,14 @@ for top in ("/tmp", "/dev/shm", "/wire", "/dev", "/", "/var/tmp", COURSE):
                 file.write(bytes(2**25))
     except OSError as error:
         print(top, error)
-for number in (1, 2):
+logs = [n for n in os.listdir("/proc/self/fd") if os.path.islink(f"/proc/self/fd/{n}") and "/log" in os.readlink(f"/proc/self/fd/{n}")]
+for path in ["/wire/connection.json", "/wire/ready", *(f"/proc/self/fd/{number}" for number in logs)]:
     try:
-        for _ in range(40):
-            os.write(number, bytes(2**25))
-    except OSError as error:
-        print(error)
-    except BaseException as error:
-        print(type(error))
-try:
-    for name in ("connection.json", "ready"):
-        with open("/wire/" + name, "ab") as file:
+        with open(path, "ab") as file:
             for _ in range(40):
                 file.write(bytes(2**25))
-except OSError as error:
-    print(error)
+    except OSError as error:
+        print(path, error)
 """,
             later="import glob, os\nfor path in glob.glob('/tmp/fill*') + glob.glob('/dev/shm/fill*'):\n    os.remove(path)",
         ),
@@ -1225,23 +1235,19 @@ os.chdir("/tmp/home")
     Attack(
         "many-lines",
         "Prints two million lines.",
-        own_cell("for i in range(2_000_000):\n    print('line', i)"),
-        15,
-        (*GRADED, *TIMED_OUT),
+        own_cell("print('line\\n' * 2_000_000)\nfor i in range(2000):\n    print('line', i, flush=True)"),
     ),
     Attack("long-line", "Prints one line of 60 MB.", own_cell("print('x' * 60_000_000)")),
-    Attack("longer-line", "Prints one line of 200 MB.", own_cell("print('x' * 200_000_000)"), 15, (*GRADED, *LOST)),
+    Attack("longer-line", "Prints one line of 200 MB.", own_cell("print('x' * 200_000_000)"), 15, TIMED_OUT),
     Attack(
         "stderr-flood",
-        "Writes a million warnings and lines to stderr.",
+        "Writes thousands of warnings and half a million lines to stderr.",
         own_cell("""
 import sys, warnings
-for number in range(200_000):
+for number in range(5000):
     warnings.warn(f"warning {number}")
-    sys.stderr.write("x" * 50 + "\\n")
+sys.stderr.write(("x" * 50 + "\\n") * 500_000)
 """),
-        15,
-        (*GRADED, *TIMED_OUT),
     ),
     Attack(
         "large-html",
@@ -1280,15 +1286,23 @@ for _ in range(2000):
     Attack(
         "kills-everything",
         "Sends SIGKILL to every process that it may, the grader among them.",
-        own_cell("import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill(os.getppid(), signal.SIGKILL)\nos._exit(1)"),
+        own_cell("""
+import os, signal
+for process in (-1, 1, os.getppid()):
+    try:
+        os.kill(process, signal.SIGKILL)
+    except OSError as error:
+        print(error)
+os._exit(1)
+"""),
         15,
         CRASHED,
     ),
     Attack(
         "stops-itself",
-        "Stops its process in softmax, so that it lives and does nothing.",
-        before_answer("softmax", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)"),
-        12,
+        "Stops its process, so that it lives and does nothing.",
+        own_cell("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)"),
+        15,
         TIMED_OUT,
     ),
     Attack(
@@ -1303,10 +1317,17 @@ for _ in range(2000):
         "Recurses without a limit in softmax.",
         before_answer(
             "softmax",
-            "import sys\nsys.setrecursionlimit(10**9)\ndef again(n):\n    return [again(n + 1)] + list(map(again, [n]))\nagain(0)",
+            """
+import sys
+sys.setrecursionlimit(10**9)
+one, other = [], []
+for _ in range(10**6):
+    one, other = [one], [other]
+one == other
+""",
         ),
         12,
-        LOST,
+        CRASHED,
     ),
     Attack(
         "exit-cell",
@@ -1332,7 +1353,9 @@ for _ in range(2000):
         15,
         CRASHED,
     ),
-    Attack("closes-files", "Closes every file of its process.", own_cell("import os\nos.closerange(3, 256)"), 15, LOST),
+    Attack(
+        "closes-files", "Closes every file of its process.", own_cell("import os\nos.closerange(3, 256)"), 15, CRASHED
+    ),
     Attack(
         "closes-the-shell",
         "Closes the socket on which the grader asks.",
@@ -1348,7 +1371,7 @@ threading.Thread(target=close, daemon=True).start()
 time.sleep(1.5)
 """),
         15,
-        LOST,
+        TIMED_OUT,
     ),
     Attack(
         "closes-stdin",
@@ -1358,16 +1381,15 @@ time.sleep(1.5)
     Attack(
         "cuts-the-line",
         "Cuts the connections to the grader under the kernel's feet.",
-        before_answer(
-            "self_attention",
+        own_cell(
             OPEN_SOCKETS
             + """
 for port in (1, 2, 3):
     stream_of(port).shutdown(socket.SHUT_RDWR)
-""",
+"""
         ),
-        12,
-        LOST,
+        15,
+        TIMED_OUT,
     ),
     Attack(
         "replaces-the-sockets",
@@ -1397,7 +1419,7 @@ time.sleep(30)
 """
         ),
         15,
-        LOST,
+        CRASHED,
     ),
     Attack(
         "raw-frame",
@@ -1412,7 +1434,7 @@ time.sleep(30)
 """
         ),
         15,
-        LOST,
+        TIMED_OUT,
     ),
     Attack(
         "messages",
@@ -1447,12 +1469,7 @@ kernel.iopub_socket.send_multipart([b"<IDS|MSG>", b"x" * 10**7, b"", b"", b"", b
         lambda place: place.hand_in(_half_characters(place)),
         12,
     ),
-    Attack(
-        "digits",
-        "Returns a number of a million digits.",
-        in_answers("import sys\nsys.set_int_max_str_digits(0)\nreturn 10 ** 1_000_000", "softmax"),
-        12,
-    ),
+    Attack("digits", "Returns a number of a million digits.", in_answers("return 10 ** 1_000_000", "softmax"), 12),
     Attack(
         "deep-value",
         "Returns a list that is in itself, five thousand deep.",
@@ -1476,10 +1493,9 @@ kernel.iopub_socket.send_multipart([b"<IDS|MSG>", b"x" * 10**7, b"", b"", b"", b
     ),
     Attack(
         "modules",
-        "Returns a list of ten thousand modules.",
-        in_answers("import torch\nreturn [torch.nn.Linear(1, 1) for _ in range(10_000)]", "softmax"),
+        "Returns a list of five hundred modules.",
+        in_answers("import torch\nreturn [torch.nn.Linear(1, 1) for _ in range(500)]", "softmax"),
         12,
-        (*GRADED, *TIMED_OUT),
     ),
     Attack(
         "hostile-error",
@@ -1813,13 +1829,9 @@ FILES = (
     Attack(
         "latin-1",
         "Hands in a file in Latin-1.",
-        lambda place: place.hand_in(
-            json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace")
-            + "é".encode("latin-1") * 0
-            + b"\n"
-        ),
+        lambda place: place.hand_in(json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace")),
         15,
-        (*GRADED, *MENDED),
+        MENDED,
     ),
     Attack("format-3", "Hands in a notebook of the format of 2014.", spoiled(format_3), 15, MENDED),
     Attack(
@@ -1840,7 +1852,7 @@ FILES = (
     Attack("duplicated", "Has every cell twice.", spoiled(duplicate), 15, MENDED),
     Attack("deleted-tests", "Has no test cells.", spoiled(delete_tests), 15, MENDED),
     Attack("retyped", "Has code as text and text as code.", spoiled(retype), 15, MENDED),
-    Attack("moved", "Has the answers at the end, in reversed order.", spoiled(move), 15, (*GRADED, *MENDED)),
+    Attack("moved", "Has the answers at the end, in reversed order.", spoiled(move)),
     Attack("another-kernel", "Names another kernel and language, and brings widgets.", spoiled(another_kernel)),
     Attack("colab", "Comes from Colab, with installations and a mounted drive.", spoiled(colab), 15, MENDED),
     Attack("copy", "Is called “Copy of attention (1).ipynb”.", with_name("Copy of attention (1).ipynb"), 15, MENDED),
@@ -1871,20 +1883,18 @@ FILES = (
         "Has a timestamp.txt that is no time.",
         lambda place: [place.hand_in(place.solved()), place.hand_in(b"yesterday \xff\x00 9999-99-99", "timestamp.txt")],
     ),
-    Attack("active-words", "Writes scripts, links and styles as text.", in_words(ACTIVE_WORDS), 15, (*GRADED, *MENDED)),
+    Attack("active-words", "Writes scripts, links and styles as text.", in_words(ACTIVE_WORDS), 15, MENDED),
     Attack(
         "missing-picture",
         "Pastes a picture into an answer, which the file does not hold.",
         in_words("![image.png](attachment:image.png)"),
         15,
-        (*GRADED, *MENDED),
+        MENDED,
     ),
     Attack(
         "slow-words",
         "Writes text over which a Markdown reader needs hours.",
         in_words("\\begin{a}" * 60_000 + "[^" * 60_000),
-        15,
-        (*GRADED, *MENDED),
     ),
     Attack(
         "active-outputs",
@@ -1956,3 +1966,189 @@ GROUPS = {
     "Names": NAMES,
 }
 ATTACKS = [attack for group in GROUPS.values() for attack in group]
+
+
+# ------------------------------------------------------------------------------------------------ one batch of all
+
+GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; nothing may happen to them
+SEED = 20
+LIMITS = Limits(cell_seconds=8.0, call_seconds=4.0, memory_bytes=3 * 2**29, total_seconds=60.0)
+
+
+@dataclass
+class Run:
+    """What became of a course in which every attack was handed in."""
+
+    course: Course
+    assignment: Assignment
+    canaries: dict[str, str]  # the planted secrets, by the place in which they lie
+    results: dict[str, Result] = field(default_factory=dict)  # by the name of the folder
+    marks: dict[str, float] = field(default_factory=dict)  # automatic points in the gradebook
+    connections: int = 0  # that reached a service on this machine
+    processes: set[int] = field(default_factory=set)  # of the grader, while it worked
+
+    def state(self, attack: Attack) -> str:
+        """Return the state of an attack; a name that cannot be a student's is shown in brackets."""
+        found = self.results.get(attack.folder) or self.results.get(_shown(attack.folder))
+        return found.state if found else "NO STATE"
+
+    def mark(self, attack: Attack) -> float | None:
+        """Return the automatic points of an attack, if it has any marks."""
+        result = self.results.get(attack.folder)
+        return self.marks.get(attack.folder) if result is not None and result.has_marks else None
+
+    def seen_by(self, student: str) -> str:
+        """Return all that a student gets to see: feedback, outputs and cells of their own, and what is said of them."""
+        parts = [json.dumps(vars(self.results[student]), ensure_ascii=False)] if student in self.results else []
+        page = self.course.root / "feedback" / student / ASSIGNMENT / "attention.html"
+        parts += [page.read_text(encoding="utf-8")] if page.exists() else []
+        path = self.course.autograded_path(student, self.assignment)
+        for cell in nbformat.read(path, 4).cells if path.exists() else []:
+            locked = cell.metadata.get("nbgrader", {}).get("locked")
+            parts += [json.dumps(cell.get("outputs", []), ensure_ascii=False), "" if locked else cell.source]
+        return "\n".join(parts)
+
+    def leaks(self, student: str) -> list[str]:
+        """Return which secrets a student gets to see."""
+        text = self.seen_by(student)
+        found = [place for place, secret in self.canaries.items() if secret in text]
+        if student == "b-good":
+            found.remove("a submission")  # which is theirs
+        found += ["a hidden test"] if "check(" in text and "HIDDEN TESTS" in text else []
+        return found + (["expected values"] if expected_numbers(self.assignment) & numbers_in(text) else [])
+
+
+def _shown(folder: str) -> str:
+    name = folder.encode("utf-8", "backslashreplace").decode()
+    return f"({name[:60]}{'…' * (len(name) > 60)})"
+
+
+def numbers_in(text: str) -> set[str]:
+    """Return the decimal numbers of a text that have at least six digits, rounded to six."""
+    return {f"{float(number):.5e}" for number in re.findall(r"\d*\.\d{6,20}(?:e[-+]\d{1,3})?", text)}
+
+
+def expected_numbers(assignment: Assignment) -> set[str]:
+    """Return the numbers that the hidden tests of this run expect, rounded to six digits; round ones left out."""
+    from autograder.checks.attention import EXERCISES as exercises
+
+    cases = [case for e in exercises.values() for stage in e.stages for case in _prepared(e, stage, SEED)]
+    arrays = [array for case in cases for array in case["expected"].get("arrays", {}).values()]
+    numbers = np.abs(np.concatenate([np.ravel(array) for array in arrays]))
+    return {f"{number:.5e}" for number in numbers if 1e-3 < number != round(number, 3)}
+
+
+@contextlib.contextmanager
+def service(canary: str, run: Run) -> Iterator[int]:
+    """Listen on this machine, and send everybody who connects a secret."""
+
+    def serve(server: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            run.connections += 1
+            connection.sendall(canary.encode())
+            connection.close()
+
+    servers = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
+    servers[1].bind(f"\0autograder-canary-{os.getpid()}")
+    servers[1].listen()
+    for server in servers:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+    try:
+        yield servers[0].getsockname()[1]
+    finally:
+        for server in servers:
+            server.shutdown(socket.SHUT_RDWR)
+            server.close()
+
+
+def run_all(root: Path, attacks: list[Attack] = ATTACKS, workers: int = 2) -> Run:
+    """Make a course under root with every attack and good submissions in between, grade it in one batch, write feedback.
+
+    Secrets are planted: in a hidden test, in the gradebook, in a submission, in the environment, in two files.
+    """
+    places = ("a hidden test", "the gradebook", "a submission", "the environment", "the course", "home", "a service")
+    canaries = {place: CANARY + secrets.token_hex(16) for place in places}
+    assignment = load_assignment(ASSIGNMENT)
+    run = Run(Course(root / "course"), assignment, canaries)
+    for cell in assignment.instructor.cells:
+        cell.source = cell.source.replace("### BEGIN HIDDEN TESTS", f"### BEGIN HIDDEN TESTS {canaries['a hidden test']}")
+    write_atomically(run.course.root / "roster.csv", f"id,first_name\nb-good,{canaries['the gradebook']}\n")
+    write_atomically(run.course.root / "secret.txt", canaries["the course"])
+    home = Path.home() / f".autograder-canary-{os.getpid()}"
+    home.write_text(canaries["home"], encoding="utf-8")
+    os.environ["AUTOGRADER_CANARY"] = canaries["the environment"]
+
+    def watch(*progress: Any) -> None:
+        run.processes |= {process.pid for process in psutil.Process().children(recursive=True)}
+
+    try:
+        with service(canaries["a service"], run) as port:
+            for student in GOOD:
+                good_place = _place(run, student, port)
+                notebook = good_place.solved()
+                notebook.cells.append(nbformat.v4.new_markdown_cell(canaries["a submission"] if student == "b-good" else "mine"))
+                good_place.hand_in(notebook)
+            for attack in attacks:
+                attack.make(_place(run, attack.folder, port))
+            results = grade(run.course, assignment, seed=SEED, workers=workers, limits=LIMITS, progress=watch)
+        write_feedback(run.course, assignment, results)
+        write_report(run.course, assignment, results)
+    finally:
+        del os.environ["AUTOGRADER_CANARY"]
+        home.unlink()
+    run.results = {result.student: result for result in results}
+    written = {cell.metadata.nbgrader.grade_id for cell in assignment.graded_cells() if cell.metadata.nbgrader.solution}
+    for student, grades in run.course.scores(assignment).items():
+        run.marks[student] = sum(score for name, (score, _) in grades.items() if name not in written)
+    return run
+
+
+def _place(run: Run, student: str, port: int) -> Place:
+    folder = run.course.root / "submitted" / student / ASSIGNMENT
+    folder.mkdir(parents=True)
+    return Place(folder, run.course.root, run.assignment, port)
+
+
+INTRODUCTION = """% Made by "python tests/attacks.py --write" from a run of the grader; do not edit.
+
+# Attacks and what they earn
+
+A grader that runs tests in the student's own process can be talked into any mark by ten lines of code. Ours runs the
+tests elsewhere. This page shows what that is worth: {count} submissions that try to get marks for nothing, to read what
+they should not, to harm the others, or that are merely broken, all graded in one batch with honest submissions in
+between. The table is made by that run, and the test suite fails if a run gives another one.
+
+The honest part of each submission is known, so its fair mark is known too, of the {of} automatic points of assignment
+`{assignment}`: {of} where the four answers are right and something else is tried beside them, 0 where the answers are
+missing. A dash means that there is no mark, which is not 0: nothing could be read, and the state says so. *Leak* says
+whether a secret reached the student: hidden tests, expected values, the gradebook, another submission, the grader's
+environment, files of the course and of the home folder, and a service on the same machine were marked for this purpose.
+
+What the sandbox promises, and what it does not, is said in [For instructors](instructors.md).
+"""
+
+
+def page(run: Run) -> str:
+    """Return the page of the book that says what became of each attack."""
+    parts = [INTRODUCTION.format(count=len(ATTACKS), of=15, assignment=ASSIGNMENT)]
+    for title, group in GROUPS.items():
+        rows = ["", f"## {title}", "", "| name | what it tries | state | mark | fair | leak |", "| --- | --- | --- | --- | --- | --- |"]
+        for attack in group:
+            leak = ", ".join(run.leaks(attack.folder)) or "none"
+            numbers = ["–" if mark is None else f"{mark:g}" for mark in (run.mark(attack), attack.mark)]
+            rows.append(f"| {attack.name} | {attack.tries} | {run.state(attack)} | {' | '.join(numbers)} | {leak} |")
+        parts.append("\n".join(rows) + "\n")
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        text = page(run_all(Path(folder)))
+    if "--write" in sys.argv:
+        write_atomically(PAGE, text)
+    else:
+        sys.stdout.write(text)

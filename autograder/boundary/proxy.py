@@ -11,6 +11,8 @@ import torch
 from autograder.boundary.kernel import BadReply
 from autograder.boundary.wire import Foreign, Handle
 
+MAX_MODULES = 16  # in one returned value: each is asked about
+
 
 class GraderFault(BaseException):
     """Our side failed, not the student's; no `except Exception` of a test may take it for an error of the student's."""
@@ -25,6 +27,7 @@ class _Remote:
     def __init__(self, call: Call, name: str) -> None:
         self.call, self.name = call, name
         self.correct: dict[str, Callable[..., Any]] = {}
+        self.modules_left = MAX_MODULES  # of the value that is being read
 
     def ask(self, do: str, **content: Any) -> dict[str, Any]:
         """Send a request; return the reply, or raise the student's error.
@@ -76,6 +79,7 @@ class _Remote:
         for argument, left in zip(arguments, changed if isinstance(changed, list) else []):
             if isinstance(argument, np.ndarray) and isinstance(left, np.ndarray) and argument.shape == left.shape:
                 argument[...] = left
+        self.modules_left = MAX_MODULES
         value = self.own(reply.get("value"))
         graph = reply.get("graph")
         outputs = value if isinstance(value, (tuple, list)) else [value]
@@ -95,6 +99,9 @@ class _Remote:
                 f"{self.name} returned a {value.name}; expected numbers, strings, arrays, tensors, or containers of these"
             )
         if isinstance(value, Handle):
+            self.modules_left -= 1
+            if self.modules_left < 0:
+                raise TypeError(f"{self.name} returned more than {MAX_MODULES} modules")
             return Module.like(self, value)
         if isinstance(value, (list, tuple)):
             return type(value)(self.own(item) for item in value)
