@@ -899,7 +899,7 @@ for path in glob.glob(REPOSITORY + "/**/*.py", recursive=True)[:5] + [REPOSITORY
         own_cell(r"""
 import glob, socket
 for family, address in (
-    (socket.AF_INET, ("127.0.0.1", PORT)), (socket.AF_INET6, ("::1", PORT)), (socket.AF_UNIX, "\0autograder-canary-GRADER"),
+    (socket.AF_INET, ("127.0.0.1", PORT)), (socket.AF_INET6, ("::1", PORT)), (socket.AF_UNIX, f"\0autograder-{PORT}"),
     *((socket.AF_UNIX, path) for path in [COURSE + "/canary.socket", *glob.glob("/run/**/*.sock*", recursive=True)]),
 ):
     try:
@@ -2014,7 +2014,7 @@ class Run:
         found = [place for place, secret in self.canaries.items() if secret in text]
         if student == "b-good":
             found.remove("a submission")  # which is theirs
-        found += ["a hidden test"] if "check(" in text and "HIDDEN TESTS" in text else []
+        found += ["the source of a test"] if "import check; check(" in text else []
         return found + (["expected values"] if expected_numbers(self.assignment) & numbers_in(text) else [])
 
 
@@ -2053,7 +2053,7 @@ def service(canary: str, run: Run) -> Iterator[int]:
             connection.close()
 
     servers = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
-    servers[1].bind(f"\0autograder-canary-{os.getpid()}")
+    servers[1].bind(f"\0autograder-{servers[0].getsockname()[1]}")
     servers[1].listen()
     for server in servers:
         threading.Thread(target=serve, args=(server,), daemon=True).start()
@@ -2075,7 +2075,9 @@ def run_all(root: Path, attacks: list[Attack] = ATTACKS, workers: int = 2) -> Ru
     assignment = load_assignment(ASSIGNMENT)
     run = Run(Course(root / "course"), assignment, canaries)
     for cell in assignment.instructor.cells:
-        cell.source = cell.source.replace("### BEGIN HIDDEN TESTS", f"### BEGIN HIDDEN TESTS {canaries['a hidden test']}")
+        cell.source = cell.source.replace(
+            "### BEGIN HIDDEN TESTS", f"### BEGIN HIDDEN TESTS {canaries['a hidden test']}"
+        )
     write_atomically(run.course.root / "roster.csv", f"id,first_name\nb-good,{canaries['the gradebook']}\n")
     write_atomically(run.course.root / "secret.txt", canaries["the course"])
     home = Path.home() / f".autograder-canary-{os.getpid()}"
@@ -2090,7 +2092,9 @@ def run_all(root: Path, attacks: list[Attack] = ATTACKS, workers: int = 2) -> Ru
             for student in GOOD:
                 good_place = _place(run, student, port)
                 notebook = good_place.solved()
-                notebook.cells.append(nbformat.v4.new_markdown_cell(canaries["a submission"] if student == "b-good" else "mine"))
+                notebook.cells.append(
+                    nbformat.v4.new_markdown_cell(canaries["a submission"] if student == "b-good" else "mine")
+                )
                 good_place.hand_in(notebook)
             for attack in attacks:
                 attack.make(_place(run, attack.folder, port))
@@ -2136,7 +2140,13 @@ def page(run: Run) -> str:
     """Return the page of the book that says what became of each attack."""
     parts = [INTRODUCTION.format(count=len(ATTACKS), of=15, assignment=ASSIGNMENT)]
     for title, group in GROUPS.items():
-        rows = ["", f"## {title}", "", "| name | what it tries | state | mark | fair | leak |", "| --- | --- | --- | --- | --- | --- |"]
+        rows = [
+            "",
+            f"## {title}",
+            "",
+            "| name | what it tries | state | mark | fair | leak |",
+            "| --- | --- | --- | --- | --- | --- |",
+        ]
         for attack in group:
             leak = ", ".join(run.leaks(attack.folder)) or "none"
             numbers = ["–" if mark is None else f"{mark:g}" for mark in (run.mark(attack), attack.mark)]
