@@ -26,6 +26,9 @@ CourseOption = Annotated[
     Path, typer.Option("--course", help="The folder of the course: submitted/, gradebook.db, feedback/ …")
 ]
 AssignmentArgument = Annotated[str, typer.Argument(help="The name of an assignment, such as 1_attention.")]
+ShowOption = Annotated[
+    bool, typer.Option("--show-hidden-tests", help="Let students see the source of the hidden tests.")
+]
 WorksheetOption = Annotated[
     Path | None, typer.Option(help="Moodle's grading worksheet or Canvas's gradebook export, as it was downloaded.")
 ]
@@ -172,13 +175,15 @@ def _show_marks(course: Course, assignment, results) -> None:
 
 
 @app.command()
-def feedback(assignment: AssignmentArgument, course: CourseOption = Path("course")) -> None:
+def feedback(
+    assignment: AssignmentArgument, course: CourseOption = Path("course"), show_hidden: ShowOption = False
+) -> None:
     """Write a page of feedback for each student: COURSE/feedback/STUDENT/ASSIGNMENT/."""
     from autograder.feedback import write_feedback
 
     loaded_course, loaded, results = _graded(assignment, course)
     with _Bars() as bars:
-        pages = write_feedback(loaded_course, loaded, results, bars)
+        pages = write_feedback(loaded_course, loaded, results, bars, show_hidden)
     out.print(f"{len(pages)} pages of feedback: {loaded_course.root / 'feedback'}", soft_wrap=True)
 
 
@@ -262,6 +267,7 @@ def export(
     allow_waiting: Annotated[
         bool, typer.Option("--allow-waiting", help="Send marks although written answers wait for a person.")
     ] = False,
+    show_hidden: ShowOption = False,
 ) -> None:
     """Write the marks and the feedback in the form that Moodle or Canvas imports, and marks.csv with every state."""
     from autograder.export import export
@@ -277,7 +283,7 @@ def export(
         sheet = read_worksheet(worksheet) if worksheet else None
         if system != "csv":
             with _Bars() as bars:
-                write_feedback(loaded_course, loaded, results, bars)
+                write_feedback(loaded_course, loaded, results, bars, show_hidden)
         done = export(loaded_course, loaded, results, system, worksheet=sheet, **options)
     except (ValueError, OSError) as error:
         raise _stop(error) from None

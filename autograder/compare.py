@@ -19,10 +19,10 @@ def outcome(function, arguments, names):
         if [isinstance(result, (np.ndarray, np.number)) for result in results] != [True] * len(names):
             kinds = ", ".join(type(result).__name__ for result in results)
             raise TypeError(f"returned {kinds}; expected {len(names)} array(s): {', '.join(names)}")
-        arrays = {name: np.array(result, dtype=float) for name, result in zip(names, results)}
+        arrays = [np.array(np.real_if_close(result), dtype=object).astype(float) for result in results]  # not complex
     except Exception as error:
         return {"error": "ValueError" if isinstance(error, ValueError) else type(error).__name__, "text": str(error)}
-    return {"arrays": arrays, "changed": not all(map(np.array_equal, arguments, given))}
+    return {"arrays": dict(zip(names, arrays)), "changed": not all(map(np.array_equal, arguments, given))}
 
 
 def fingerprint(got):

@@ -272,6 +272,8 @@ def _register(gradebook: Gradebook, assignment: Assignment) -> None:
     current = {cell.metadata.nbgrader.grade_id for cell in assignment.gradebook_cells() if is_grade(cell)}
     for cell in list(notebook.grade_cells):
         if cell.name not in current:
+            for given in list(cell.grades):  # else they would still count
+                gradebook.db.delete(given)
             gradebook.db.delete(cell)
     for submitted in notebook.submissions:
         graded = {grade.cell_id for grade in submitted.grades}

@@ -5,20 +5,23 @@ import io
 import math
 import os
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import nbformat
 from nbformat import NotebookNode
 from nbgrader.utils import is_grade, is_locked, is_solution
 
-from autograder.boundary.kernel import Kernel, KernelLost
+from autograder.boundary.kernel import BadReply, Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
 
 T = TypeVar("T")
+PACKAGE = Path(__file__).resolve().parent
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
 MAX_OWN_CELLS = 500  # of the student's own, that pages show
 CUT = "[Cut here. The whole is in the file that was handed in.]"
@@ -63,7 +66,7 @@ class _Student:
         self.kernels = self.own_kernels = 0  # that were started; that cells of the student's own lost
         self.deadline = time.monotonic() + limits.total_seconds
         self.own_seconds = limits.total_seconds / 3  # that cells of the student's own may still take
-        self.test_seconds = 0.0  # that calls of the present test may still take
+        self.test_seconds, self.calls = 0.0, 0  # that calls of the present test may still take; how many there were
         self.lost: list[KernelLost] = []
         self.losses: Counter[str] = Counter()  # by the function that was called; from the third on it gets less time
 
@@ -106,19 +109,32 @@ class _Student:
 
     def begin_test(self) -> None:
         """Give the calls of a test their time together."""
-        self.test_seconds = 3 * self.limits.call_seconds
+        self.test_seconds, self.calls = 3 * self.limits.call_seconds, 0
 
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
         """Have a function called, within the time of a call and of the test."""
-        name, begun = str(request.get("target")), time.monotonic()
+        name = str(request.get("target"))
+        self.calls += 1
         seconds = self.limits.call_seconds / (1 if self.losses[name] < 2 else 4)
 
         def call() -> dict[str, Any]:
-            left = self.test_seconds - (time.monotonic() - begun)
-            if left <= 0:
+            if self.test_seconds <= 0:
                 self.close()
                 raise KernelLost("timed out", f"A test was not done after {3 * self.limits.call_seconds:.0f} s.")
-            return self.ready().call(request, correct, min(seconds, self.left(), max(1.0, left)))
+            kernel, begun = self.ready(), time.monotonic()  # a kernel's start is not the test's time
+            try:
+                reply = kernel.call(request, correct, min(seconds, self.left(), max(1.0, self.test_seconds)))
+                if not (self.ran_own_cells and _had_no_memory(reply)):
+                    return reply
+            except BadReply:
+                if not self.ran_own_cells:
+                    raise
+            finally:
+                self.test_seconds -= time.monotonic() - begun
+            self.close()
+            raise KernelLost(
+                "crashed", "After the notebook's own cells had run, a call gave no reply or had no memory."
+            )
 
         try:
             return self.attempt(call, again=not self.losses[name])
@@ -126,8 +142,6 @@ class _Student:
             self.losses[name] += 1
             self.lost.append(lost)
             raise
-        finally:
-            self.test_seconds -= time.monotonic() - begun
 
     def attempt(self, action: Callable[[], T], again: bool) -> T:
         """Do something in the kernel; if that is lost, once more in one without the student's own cells.
@@ -147,6 +161,11 @@ class _Student:
         except KernelLost:
             self.ran = ran
             raise
+
+    @property
+    def ran_own_cells(self) -> bool:
+        """Whether cells of the student's own ran in the kernel."""
+        return any(own for _, own in self.ran)
 
     def left(self) -> float:
         """Return the seconds that the submission has left, at least one."""
@@ -217,7 +236,9 @@ def _run_test(
     except (AssertionError, KernelLost) as caught:
         error = caught
     except (Exception, GraderFault) as caught:
-        raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
+        if not (student.calls and _is_of_the_student(caught)):
+            raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
+        error = AssertionError(f"{type(caught).__name__}: {caught}")
     outputs, said = [], _writable(str(error))
     if printed.getvalue():
         outputs.append(nbformat.v4.new_output("stream", name="stdout", text=_writable(printed.getvalue())))
@@ -225,6 +246,17 @@ def _run_test(
         name = type(error).__name__
         outputs.append(nbformat.v4.new_output("error", ename=name, evalue=said, traceback=[f"{name}: {said}"]))
     return outputs, error
+
+
+def _is_of_the_student(error: BaseException) -> bool:
+    """Whether an error that ended a test comes of what the student's function raised or returned, and not from our code.
+
+    A test may be a plain assert. The answers passed it before, so what fails at a value of the student's is their value.
+    """
+    if isinstance(error, (GraderFault, MemoryError, OSError, ImportError)):
+        return False
+    files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)[1:]]
+    return not any(file.is_relative_to(PACKAGE) and file.parent.name != "boundary" for file in files)
 
 
 def _shorten(notebook: NotebookNode, limits: Limits) -> None:
@@ -245,6 +277,12 @@ def _shorten(notebook: NotebookNode, limits: Limits) -> None:
                 cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=CUT)]
         shown.append(cell)
     notebook.cells = shown
+
+
+def _had_no_memory(reply: dict[str, Any]) -> bool:
+    """Whether a reply says that memory ran out; what it holds is whatever the student's code sent."""
+    names = reply.get("error")
+    return isinstance(names, list) and any(isinstance(name, str) and name == "MemoryError" for name in names)
 
 
 def _is_own(cell: NotebookNode) -> bool:

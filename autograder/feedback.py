@@ -75,16 +75,17 @@ def _plain(text: str) -> str:
     )
 
 
-def for_the_student(notebook: NotebookNode, top: str, release: NotebookNode) -> NotebookNode:
-    """Put the summary on top and the released text in place of the hidden tests."""
+def for_the_student(notebook: NotebookNode, top: str, assignment: Assignment, show_hidden: bool) -> NotebookNode:
+    """Put the summary on top and the released text in place of the hidden tests, unless they may be shown."""
     shown = nbformat.from_dict(notebook)
-    blanks = {cell.metadata.nbgrader.grade_id: cell for cell in release.cells if "nbgrader" in cell.metadata}
+    tests = {cell.metadata.nbgrader.grade_id: cell.source for cell in assignment.graded_cells()}
+    blanks = {cell.metadata.nbgrader.grade_id: cell for cell in assignment.release.cells if "nbgrader" in cell.metadata}
     for cell in shown.cells:
         if "nbgrader" in cell.metadata and is_locked(cell):
             name = cell.metadata.nbgrader.grade_id
             cell.source = blanks[name].source
-            if is_grade(cell) and not is_solution(cell) and not cell.source.strip():
-                cell.source = HIDDEN
+            if is_grade(cell) and not is_solution(cell):
+                cell.source = tests[name] if show_hidden else cell.source.strip() or HIDDEN
             if name == "setup":
                 cell.source = "# The set-up cell, as released."
     shown.cells.insert(0, nbformat.v4.new_markdown_cell(top, id="feedback"))
@@ -96,8 +97,16 @@ def write_feedback(
     assignment: Assignment,
     results: list[Result],
     progress: Callable[[str, int, int], None] = lambda *_: None,
+    show_hidden: bool = False,
 ) -> list[Path]:
     """Write a page for every submission that has marks; one whose marks did not change is left as it is.
+
+    Args:
+        course: Where the marks are and the pages go.
+        assignment: What was graded.
+        results: Of whom there are to be pages.
+        progress: Called as the work goes on.
+        show_hidden: Whether students get to see the source of the hidden tests.
 
     Returns:
         The pages, feedback/STUDENT/ASSIGNMENT/NOTEBOOK.html.
@@ -109,9 +118,9 @@ def write_feedback(
         text = course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
         top = summary(result, scores.get(result.student, {}), assignment)
         page = course.root / "feedback" / result.student / assignment.name / f"{assignment.notebook}.html"
-        stamp = hashlib.sha256((text + top + _comments(course, assignment, result)).encode()).hexdigest()
+        stamp = hashlib.sha256(f"{text}{top}{_comments(course, assignment, result)}{show_hidden}".encode()).hexdigest()
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
-            shown = for_the_student(nbformat.reads(text, 4), top, assignment.release)
+            shown = for_the_student(nbformat.reads(text, 4), top, assignment, show_hidden)
             try:
                 html = _render(shown, course, assignment, result)
             except Exception as error:  # of a library, at what a student wrote; nobody else's page may wait for it

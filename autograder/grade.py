@@ -18,7 +18,7 @@ from typing import Any
 import nbformat
 import psutil
 
-from autograder.boundary.sandbox import Limits, SandboxError, check_sandbox
+from autograder.boundary.sandbox import Limits, SandboxError, check_sandbox, remove_leftovers
 from autograder.build import ROOT, build_assignments, sources
 from autograder.course import Assignment, Course, Result, write_atomically
 from autograder.execute import GraderError, execute
@@ -144,7 +144,8 @@ def grade(
     course.prepare(assignment)
     seed = _seed_of_run(course, assignment, seed, regrade)
     texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
-    grader_key = _grader_key(texts[0], sandboxed)
+    grader_key = _grader_key(assignment, sandboxed)
+    remove_leftovers()
     results: list[Result] = []
     waiting: dict[str, tuple[bytes, list[str], str]] = {}
     for name, why in course.unfit_names().items():
@@ -198,10 +199,15 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
     return seed
 
 
-def _grader_key(instructor: str, sandboxed: bool) -> str:
-    """Return what a mark depends on besides the submission: assignment, checks, grader, libraries."""
-    digest = hashlib.sha256(f"{instructor} {sandboxed}".encode())
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+def _grader_key(assignment: Assignment, sandboxed: bool) -> str:
+    """Return what a mark depends on besides the submission: assignment, its checks, grader, libraries."""
+    digest = hashlib.sha256(f"{nbformat.writes(assignment.instructor)} {sandboxed}".encode())
+    package = Path(__file__).parent
+    own = package / "checks" / f"{assignment.notebook}.py"
+    text = own.read_text(encoding="utf-8")
+    others = {path.stem for path in sources()} - {assignment.notebook}
+    foreign = {package / "checks" / f"{stem}.py" for stem in others if f"checks.{stem}" not in text}
+    for path in sorted(set(package.rglob("*.py")) - foreign):
         if path.name not in NOT_IN_A_MARK:
             digest.update(path.read_bytes())
     for package in ("numpy", "torch", "scipy", "ipykernel"):
@@ -268,7 +274,12 @@ def _run_all(jobs: dict[str, tuple[Any, ...]], workers: int) -> Iterable[tuple[s
         alone = True
 
 
-def _pool(workers: int) -> Executor:
+@contextmanager
+def _pool(workers: int) -> Iterator[Executor]:
     context = multiprocessing.get_context("forkserver")  # forks of one process that has imported PyTorch and the checks
     context.set_forkserver_preload(["autograder.grade", *(f"autograder.checks.{path.stem}" for path in sources())])
-    return ProcessPoolExecutor(workers, mp_context=context)
+    pool = ProcessPoolExecutor(workers, mp_context=context)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)  # so that Ctrl-C waits for what has begun, and begins no more

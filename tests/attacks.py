@@ -315,6 +315,7 @@ MARKS = (
             'get_ipython().input_transformers_cleanup.append(lambda lines: ["pass"] if "serve" in str(lines) else lines)'
         ),
         0,
+        ("crashed", "graded"),
     ),
     Attack(
         "ast-transformer",
@@ -338,6 +339,7 @@ async def do_execute(*args, **kwargs):
 get_ipython().kernel.do_execute = do_execute
 """),
         0,
+        ("crashed", "graded"),
     ),
     Attack(
         "run-cell-async",
@@ -350,6 +352,7 @@ get_ipython().run_cell_async = run_cell_async
 get_ipython().run_cell = lambda *args, **kwargs: ExecutionResult(None)
 """),
         0,
+        ("crashed", "graded"),
     ),
     Attack(
         "shell-handlers",
@@ -361,6 +364,7 @@ def handle(stream, ident, parent):
 kernel.shell_handlers["execute_request"] = handle
 """),
         0,
+        ("crashed", "graded"),
     ),
     Attack(
         "displayhook",
@@ -434,6 +438,7 @@ for name in ("numpy", "inside", "wire", "json"):
     sys.modules[name] = Fake(name)
 """),
         0,
+        ("crashed", "graded"),
     ),
     Attack(
         "patched-builtins",
@@ -568,14 +573,16 @@ for path in ("/results/1_attention/edits-the-results.json", "/source/1_attention
     Attack(
         "agent-odd-replies",
         "Replaces the agent by one that answers with impossible shapes, bytes that lie, forged errors and broken JSON.",
-        own_cell(SERVE + ODD_REPLIES),
+        for_nothing(SERVE + ODD_REPLIES),
         0,
+        ("graded", "crashed"),
     ),
     Attack(
         "agent-silent",
         "Replaces the agent by one that never answers.",
         own_cell(SERVE + "inside.serve = lambda text: None"),
-        0,
+        15,
+        CRASHED,
     ),
     Attack(
         "agent-nan",
@@ -1074,7 +1081,13 @@ get_ipython().events.register("pre_execute", lambda: time.sleep(3600))
         15,
         TIMED_OUT,
     ),
-    Attack("memory", "Fills the memory.", own_cell("x = []\nwhile True:\n    x.append(bytearray(2**26))"), 15, GRADED),
+    Attack(
+        "memory",
+        "Fills the memory.",
+        own_cell("x = []\nwhile True:\n    x.append(bytearray(2**26))"),
+        15,
+        ("graded", "crashed", "timed out"),
+    ),
     Attack(
         "memory-by-processes",
         "Fills the memory from several processes at once.",
@@ -1085,7 +1098,7 @@ children = [subprocess.Popen([sys.executable, "-c", hungry]) for _ in range(4)]
 time.sleep(60)
 """),
         15,
-        CRASHED,
+        ("crashed", "timed out"),
     ),
     Attack(
         "memory-unseen",
@@ -1972,7 +1985,7 @@ ATTACKS = [attack for group in GROUPS.values() for attack in group]
 
 GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; nothing may happen to them
 SEED = 20
-LIMITS = Limits(cell_seconds=8.0, call_seconds=4.0, memory_bytes=3 * 2**29, total_seconds=60.0)
+LIMITS = Limits(cell_seconds=8.0, call_seconds=4.0, memory_bytes=3 * 2**29, total_seconds=150.0)
 
 
 @dataclass
@@ -2012,8 +2025,8 @@ class Run:
         """Return which secrets a student gets to see."""
         text = self.seen_by(student)
         found = [place for place, secret in self.canaries.items() if secret in text]
-        if student == "b-good":
-            found.remove("a submission")  # which is theirs
+        if student in ("b-good", "hard-link"):
+            found.remove("a submission")  # which is what they handed in
         found += ["the source of a test"] if "import check; check(" in text else []
         return found + (["expected values"] if expected_numbers(self.assignment) & numbers_in(text) else [])
 
@@ -2150,7 +2163,10 @@ def page(run: Run) -> str:
         for attack in group:
             leak = ", ".join(run.leaks(attack.folder)) or "none"
             numbers = ["–" if mark is None else f"{mark:g}" for mark in (run.mark(attack), attack.mark)]
-            rows.append(f"| {attack.name} | {attack.tries} | {run.state(attack)} | {' | '.join(numbers)} | {leak} |")
+            state = run.state(attack)
+            if state in attack.states:  # of several, what comes first depends on how busy the machine is
+                state = " or ".join(attack.states)
+            rows.append(f"| {attack.name} | {attack.tries} | {state} | {' | '.join(numbers)} | {leak} |")
         parts.append("\n".join(rows) + "\n")
     return "".join(parts)
 

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from autograder.course import Course
@@ -70,6 +71,23 @@ def test_grade_killed_at_many_moments_gives_the_same_marks(uninterrupted: Course
     assert start_grading(course).wait(timeout=300) == 0, (tmp_path / "course.log").read_text()[-2000:]
     assert marks(course) == marks(uninterrupted)
     assert len(marks(course)) == len(STUDENTS)
+
+
+def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
+    """Does Ctrl-C end the grader soon, with nothing lost and no process left, and does the next run go on?"""
+    course = make_course(tmp_path / "course")
+    process = start_grading(course)
+    while not list((course.root / "results" / sample_class.ASSIGNMENT).glob("[a-z]*.json")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=60) != 0
+    left = [p for p in psutil.process_iter(["cmdline"]) if str(course.root) in " ".join(p.info["cmdline"] or [])]
+    assert left == []
+    kept = {student: state for student, (state, *_) in marks(course).items()}
+    assert 0 < len(kept) < len(STUDENTS)
+    assert start_grading(course).wait(timeout=300) == 0
+    assert marks(course) == marks(uninterrupted)
 
 
 def test_grade_killed_before_recording_records_when_run_again(uninterrupted: Course) -> None:

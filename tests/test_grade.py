@@ -322,6 +322,27 @@ def test_execute_blames_the_grader_for_its_own_errors(assignment: Assignment) ->
         execute(notebook, SEED)
 
 
+@pytest.mark.parametrize(
+    ("answer", "test", "words"),
+    [
+        ("raise KeyError('x')", "assert softmax(np.ones(3)).sum() == 1", "KeyError: .*in softmax, line 2"),
+        ("return None", "assert softmax(np.ones(3)).sum() == 1", "AttributeError: 'NoneType' object has no attribute"),
+        ("return 'a'", "np.testing.assert_allclose(softmax(np.ones(3)), 1 / 3)", "DTypePromotionError|TypeError"),
+        ("return {1, 2}", "assert softmax(np.ones(3))[0] == 1", "TypeError: softmax returned a set"),
+        ("return np.ones(3)", "assert softmax(np.ones(3)).sum() == 1", "^$"),
+    ],
+)
+def test_execute_takes_a_plain_assert_as_a_test(assignment: Assignment, answer: str, test: str, words: str) -> None:
+    """Does what a student's function raises, or returns of a wrong kind, fail a test that an instructor wrote by hand?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    notebook.cells[1].source, notebook.cells[2].source = f"def softmax(scores, axis=-1):\n    {answer}", test
+    done = execute(notebook, SEED)
+    (check,) = done.checks
+    assert (done.state, check.passed) == ("graded", False)
+    assert re.search(words, check.message), check.message
+
+
 ATTACKS = """
 import builtins, sys, types
 import numpy as np
@@ -406,6 +427,15 @@ def test_feedback_holds_no_hidden_test(pages: dict[str, str], student: str) -> N
         assert words not in pages[student]
     if student == "ben":
         assert "exponentials / exponentials" not in text_of(pages[student])
+
+
+def test_feedback_shows_hidden_tests_if_the_instructor_says_so(graded_class: GradedClass, tmp_path: Path) -> None:
+    """Is the source of the hidden tests on the page where it was asked for, and only then, and gone when it is not?"""
+    course = Course(shutil.copytree(graded_class.course.root, tmp_path / "course"))
+    for show in (False, True, False):
+        (page,) = write_feedback(course, graded_class.assignment, [graded_class.results["goran"]], show_hidden=show)
+        text = text_of(page.read_text(encoding="utf-8"))
+        assert ("from autograder.checks.attention import check" in text) == show
 
 
 def test_feedback_keeps_scripts_of_a_student_inert(pages: dict[str, str]) -> None:

@@ -276,8 +276,8 @@ class _Outputs:
             return nbformat.v4.new_output("error", ename=name, evalue=value, traceback=trace)
         data = content.get("data") if isinstance(content.get("data"), dict) else {}
         kept = {mime: data[mime] for mime, start in PICTURES.items() if _is_picture(data.get(mime), start)}
-        if "text/plain" in data:
-            kept["text/plain"] = self._text(data["text/plain"])
+        if "text/plain" in data or not kept:
+            kept["text/plain"] = self._text(data.get("text/plain", "[Shown here are text, PNG and JPEG only.]"))
         return nbformat.v4.new_output("display_data", data=kept)
 
     def _text(self, value: object) -> str:

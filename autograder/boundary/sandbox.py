@@ -23,6 +23,9 @@ import psutil
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
+PROCESSES = Path("/proc/self/ns/pid")
+# A kernel's temporary folder begins so, and with the number of the grader's process, which counts in these namespaces.
+PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
 WIRE = {"connection.json", "ready", *(f"socket-{port}" for port in range(1, 6))}  # all that the folder wire/ may hold
 
 
@@ -112,7 +115,7 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
     Raises:
         SandboxError: the kernel did not come up in time; the message holds what it printed.
     """
-    folder = Path(tempfile.mkdtemp(prefix="autograder-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     wire = folder / "wire"  # the only place of the host that the sandbox may write to
     wire.mkdir(mode=0o700)
     connection: dict[str, object] = {
@@ -165,6 +168,15 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
             0o755
         )  # from here on the sandbox writes nothing to the host's disk but its log, of at most file_bytes
     return sandbox
+
+
+def remove_leftovers() -> None:
+    """Remove the folders of sandboxes whose grader was killed; their processes died with it."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        number = folder.name.removeprefix(PREFIX).split("-")[0]
+        if number.isdigit() and not psutil.pid_exists(int(number)) and folder.lstat().st_uid == os.getuid():
+            with contextlib.suppress(RecursionError):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_sandbox() -> None:

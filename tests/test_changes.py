@@ -1,0 +1,181 @@
+"""An assignment that changes after submissions came in: what is graded again, and what stays as it was."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+import sample_class
+from conftest import NAME, fill_in
+from nbformat import NotebookNode
+
+from autograder import grade as grading
+from autograder.course import Assignment, Course, Result
+from autograder.feedback import write_feedback
+from autograder.grade import grade
+
+SEED = 5
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> Course:
+    """A course with a right and a wrong submission, graded; a person has marked a written answer of each."""
+    course = Course(tmp_path_factory.mktemp("changes") / "course")
+    for student in ("ada", "hana"):
+        notebook = fill_in(assignment.release, assignment.instructor)
+        if student == "hana":
+            sample_class.not_scaled(notebook)
+        path = course.root / "submitted" / student / NAME / "attention.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(notebook), encoding="utf-8")
+    grade(course, assignment, seed=SEED, workers=2)
+    with course.gradebook() as gradebook:
+        for student in ("ada", "hana"):
+            mark = gradebook.find_grade("why_scale", "attention", NAME, student)
+            mark.manual_score, mark.needs_manual_grade = 1.5, False
+            gradebook.find_comment("why_scale", "attention", NAME, student).manual_comment = "Say why."
+        gradebook.db.commit()
+    return course
+
+
+def cell_of(notebook: NotebookNode, name: str) -> NotebookNode:
+    """Return the cell of a grade id."""
+    return next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == name)
+
+
+def changed(assignment: Assignment, change: Callable[[NotebookNode], None]) -> Assignment:
+    """Return the assignment with both of its notebooks changed."""
+    notebooks = [nbformat.from_dict(notebook) for notebook in (assignment.instructor, assignment.release)]
+    for notebook in notebooks:
+        change(notebook)
+    return Assignment(NAME, assignment.notebook, *notebooks)
+
+
+def copy_of(notebook: NotebookNode, name: str, new: str, source: str) -> None:
+    """Put a cell like another after it, with a name and a text of its own."""
+    cell = nbformat.from_dict(cell_of(notebook, name))
+    cell.id = cell.metadata.nbgrader.grade_id = new
+    cell.source = source
+    notebook.cells.insert(notebook.cells.index(cell_of(notebook, name)) + 1, cell)
+
+
+def add_check(notebook: NotebookNode) -> None:
+    """Ask one thing more of softmax, in a hidden test of a point."""
+    hidden = cell_of(notebook, "softmax_values").source
+    copy_of(notebook, "softmax_values", "softmax_sum", hidden and "assert abs(softmax(np.ones(4)).sum() - 1) < 1e-9")
+
+
+def add_exercise(notebook: NotebookNode) -> None:
+    """Ask for one more function, which nobody has written, for two points."""
+    hidden = cell_of(notebook, "softmax_values").source
+    copy_of(notebook, "softmax_values", "entropy", "def entropy(p):\n    ...")
+    cell_of(notebook, "entropy").metadata.nbgrader |= {"grade": False, "solution": True, "locked": False}
+    cell_of(notebook, "entropy").metadata.nbgrader.pop("points")
+    copy_of(notebook, "entropy", "entropy_values", hidden and "assert entropy(np.ones(1)) == 0")
+    cell_of(notebook, "entropy_values").metadata.nbgrader |= {
+        "grade": True,
+        "solution": False,
+        "locked": True,
+        "points": 2,
+    }
+
+
+def drop_check(notebook: NotebookNode) -> None:
+    """Withdraw a hidden test."""
+    notebook.cells.remove(cell_of(notebook, "attention_output"))
+
+
+def weigh_anew(notebook: NotebookNode) -> None:
+    """Give three points for a test that gave one."""
+    cell_of(notebook, "softmax_values").metadata.nbgrader.points = 3
+
+
+def solve_entropy(assignment: Assignment) -> None:
+    """Write the answer to the new exercise."""
+    cell_of(assignment.instructor, "entropy").source = "def entropy(p):\n    return -np.sum(p * np.log(p))"
+
+
+# what changes; points that ada has, and of how many, without the written ones; what hana loses of them
+CHANGES = {
+    "a check is added": (add_check, 16, 16),
+    "an exercise is added": (add_exercise, 15, 17),
+    "a check is withdrawn": (drop_check, 14, 14),
+    "points are changed": (weigh_anew, 17, 17),
+}
+
+
+@pytest.mark.parametrize(("change", "regrade"), [*((change, False) for change in CHANGES), ("a check is added", True)])
+def test_change_after_submissions_came_in(
+    course: Course, assignment: Assignment, tmp_path: Path, change: str, regrade: bool
+) -> None:
+    """Does everybody get the marks of the new assignment, with those of the other parts and those by hand kept?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    spoil, points, most = CHANGES[change]
+    new = changed(assignment, spoil)
+    if change == "an exercise is added":
+        solve_entropy(new)
+    lost = 4 - (change == "a check is withdrawn")  # hana's attention is not scaled
+    results = {result.student: result for result in grade(course, new, regrade=regrade, workers=2)}
+    mended = "added" in change  # the new cell is put into what was handed in before there was one
+    assert {result.state for result in results.values()} == {"graded after mending" if mended else "graded"}
+    for student, right in (("ada", points), ("hana", points - lost)):
+        checks = results[student].checks
+        assert sum(check["points"] * check["passed"] for check in checks) == right
+        assert sum(check["points"] for check in checks) == most
+        with course.gradebook() as gradebook:
+            submission = gradebook.find_submission(NAME, student)
+            assert (submission.score, submission.max_score) == (right + 1.5, most + 5)
+            assert gradebook.find_comment("why_scale", "attention", NAME, student).comment == "Say why."
+    pages = write_feedback(course, new, list(results.values()))
+    assert len(pages) == 2 and all("cannot be shown" not in page.read_text(encoding="utf-8") for page in pages)
+
+
+def test_nothing_is_graded_again_without_a_change(course: Course, assignment: Assignment) -> None:
+    """Does a second run of an unchanged assignment run no submission?"""
+    calls: list[tuple] = []
+    results = grade(course, assignment, workers=2, progress=lambda *call: calls.append(call))
+    assert [result.state for result in results] == ["graded", "graded"] and calls == []
+
+
+def key(assignment: Assignment, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the key of results if the package lay in a folder."""
+    monkeypatch.setattr(grading, "__file__", str(folder / "grade.py"))
+    return grading._grader_key(assignment, True)
+
+
+def test_key_changes_with_its_own_checks_alone(
+    assignment: Assignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Do changed checks of this assignment make its results stale, and those of another or a page of feedback not?"""
+    (tmp_path / "checks").mkdir()
+    files = {name: tmp_path / name for name in ("checks/attention.py", "checks/other.py", "compare.py", "feedback.py")}
+    for path in files.values():
+        path.write_text("# before\n", encoding="utf-8")
+    monkeypatch.setattr(grading, "sources", lambda: [Path("attention.py"), Path("other.py")])
+    before = key(assignment, tmp_path, monkeypatch)
+    for name, stale in (
+        ("checks/other.py", False),
+        ("feedback.py", False),
+        ("checks/attention.py", True),
+        ("compare.py", True),
+    ):
+        files[name].write_text("# after\n", encoding="utf-8")
+        after = key(assignment, tmp_path, monkeypatch)
+        assert (after != before) == stale, name
+        before = after
+    files["checks/attention.py"].write_text("from autograder.checks.other import oracle\n", encoding="utf-8")
+    before = key(assignment, tmp_path, monkeypatch)
+    files["checks/other.py"].write_text("# now it matters\n", encoding="utf-8")
+    assert key(assignment, tmp_path, monkeypatch) != before
+
+
+def test_lost_results_are_made_again(course: Course, assignment: Assignment, tmp_path: Path) -> None:
+    """Does a torn or deleted result cost nothing but a second run?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    path = course.result_path("ada", NAME)
+    path.write_text(path.read_text(encoding="utf-8")[:40], encoding="utf-8")
+    course.result_path("hana", NAME).unlink()
+    results: list[Result] = grade(course, assignment, workers=2)
+    assert {result.student: sum(c["passed"] for c in result.checks) for result in results} == {"ada": 15, "hana": 11}
