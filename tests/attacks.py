@@ -95,6 +95,11 @@ class Attack:
     student: str = ""  # the name of the folder, where that is the attack
 
     @property
+    def fair_states(self) -> tuple[str, ...]:
+        """The states, and one more for what is run: on a busy machine anything may take too long."""
+        return (*self.states, *TIMED_OUT) if self.mark is not None else self.states
+
+    @property
     def folder(self) -> str:
         """The student's name, which is the name of the folder."""
         return self.student or self.name
@@ -630,6 +635,7 @@ def forge():
 threading.Thread(target=forge, daemon=True).start()
 """),
         0,
+        ("graded", "crashed"),
     ),
     Attack(
         "nan-answers",
@@ -2141,9 +2147,10 @@ between. The table is made by that run, and the test suite fails if a run gives 
 
 The honest part of each submission is known, so its fair mark is known too, of the {of} automatic points of assignment
 `{assignment}`: {of} where the four answers are right and something else is tried beside them, 0 where the answers are
-missing. A dash means that there is no mark, which is not 0: nothing could be read, and the state says so. *Leak* says
-whether a secret reached the student: hidden tests, expected values, the gradebook, another submission, the grader's
-environment, files of the course and of the home folder, and a service on the same machine were marked for this purpose.
+missing. On a busy machine a state may also be `timed out`; the mark stays. A dash means that there is no mark, which is
+not 0: nothing could be read, and the state says so. *Leak* says whether a secret reached the student: hidden tests,
+expected values, the gradebook, another submission, the grader's environment, files of the course and of the home
+folder, and a service on the same machine were marked for this purpose.
 
 What the sandbox promises, and what it does not, is said in [For instructors](instructors.md).
 """
@@ -2163,9 +2170,7 @@ def page(run: Run) -> str:
         for attack in group:
             leak = ", ".join(run.leaks(attack.folder)) or "none"
             numbers = ["–" if mark is None else f"{mark:g}" for mark in (run.mark(attack), attack.mark)]
-            state = run.state(attack)
-            if state in attack.states:  # of several, what comes first depends on how busy the machine is
-                state = " or ".join(attack.states)
+            state = " or ".join(attack.states) if run.state(attack) in attack.fair_states else run.state(attack)
             rows.append(f"| {attack.name} | {attack.tries} | {state} | {' | '.join(numbers)} | {leak} |")
         parts.append("\n".join(rows) + "\n")
     return "".join(parts)
