@@ -14,6 +14,7 @@ def outcome(function, arguments, names):
     given = [np.array(argument) if np.ndim(argument) else argument for argument in arguments]
     try:
         results = function(*given)
+        names, results = zip(*results.items()) if isinstance(results, dict) else (names, results)  # a probe names them
         results = results if isinstance(results, tuple) else (results,)
         results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
         if [isinstance(result, (np.ndarray, np.number)) for result in results] != [True] * len(names):
@@ -42,8 +43,7 @@ def difference(got, expected, show):
     """Say how an outcome differs from the expected one, with numbers if they may be shown; nothing if they are equal."""
     if "error" in got or "error" in expected:
         what = f"{got['error']}: {got['text']}" if "error" in got else "a result"
-        right = expected.get("error", "a result")
-        return "" if got.get("error") == expected.get("error") else f"Expected {right}, got {what}"
+        return f"Expected {expected.get('error', 'a result')}, got {what}" * (got.get("error") != expected.get("error"))
     for name, right in expected["arrays"].items():
         mine, right = got["arrays"][name], np.asarray(right)
         if mine.shape != right.shape:
@@ -63,7 +63,7 @@ def judge(function, names, cases, messages, show=True):
     texts, prints = [difference(g, c["expected"], show) for g, c in zip(got, cases)], list(map(fingerprint, got))
     for mine, case, text, marks in zip(got, cases, texts, prints):
         if text:
-            part = [i for i, name in enumerate(names) if name in case["expected"].get("arrays", names)] + [-1]
+            part = [*(i for i, name in enumerate(names) if name in case["expected"].get("arrays", names)), -1] if names else None
             fits = {name: 0 for name, wrong in case["mistakes"].items() if alike(marks, wrong, part)}
             for name in fits:  # of several that fit here, take the mistake that explains most of the other cases
                 same = [alike(m, c["mistakes"].get(name, ())) for m, c in zip(prints, cases)]

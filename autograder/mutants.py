@@ -107,7 +107,7 @@ def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Ve
         except AssertionError as error:
             verdict.failed[stage] = error.mistake
     try:
-        judge(function, exercise.names, exercise.visible_cases(), catalogue.MESSAGES)
+        judge(exercise.probe(function), exercise.names, exercise.visible_cases(), catalogue.MESSAGES)
         verdict.visible = ""
     except AssertionError as error:
         verdict.visible = error.mistake
