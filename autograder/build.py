@@ -123,9 +123,14 @@ def setup_cell(stem: str) -> str:
         .replace('{"name":', '\n{"name":')
         .replace('"mistakes":', '\n"mistakes":')
     )
-    ready = ("PyTorch {torch.__version__}", "PyTorch") if helpers else ("NumPy {np.__version__}", "NumPy and Matplotlib")
+    ready = (
+        ("PyTorch {torch.__version__}", "PyTorch") if helpers else ("NumPy {np.__version__}", "NumPy and Matplotlib")
+    )
     return SETUP.format(
-        helper=helper, tests=f"MESSAGES = {{\n{messages},\n}}\n\nTABLE = '''{table}'''", version=ready[0], needs=ready[1]
+        helper=helper,
+        tests=f"MESSAGES = {{\n{messages},\n}}\n\nTABLE = '''{table}'''",
+        version=ready[0],
+        needs=ready[1],
     ).rstrip()
 
 

@@ -119,8 +119,10 @@ QUESTIONS = {
     "M71": "Your result is the same with and without a mask. Where do you use it?",
     "M72": "A matrix enters transposed, or should and does not. "
     "Does each of its letters stand at the axis that the shape in the specification gives it?",
-    "M73": "The numbers are right, in another order. Do the letters right of the arrow stand in the order of the shape asked for?",
-    "M74": "Einsum sums over each letter that stands left of the arrow and not right of it. Are those the axes that should be summed?",
+    "M73": "The numbers are right, in another order. "
+    "Do the letters right of the arrow stand in the order of the shape asked for?",
+    "M74": "Einsum sums over each letter that stands left of the arrow and not right of it. "
+    "Are those the axes that should be summed?",
     "M75": "An image, or a head, sees what belongs to others. "
     "Does one axis have the same letter everywhere, and does that letter stand right of the arrow too?",
     "M76": "The result does not depend on w. Where does it enter?",
@@ -140,7 +142,8 @@ QUESTIONS = {
     "M86": "The weights of every head were asked for, (B, H, N, N), as they come out of the softmax. What do you return?",
     "M87": "Some parameters are still those that PyTorch drew. Are all four copied, weights and biases?",
     "M88": "What comes back is not an nn.MultiheadAttention. Do you make one, and return it itself?",
-    "M89": "The weights are right, and the layer uses them in another way. Does it know the number of heads, and batch_first=True?",
+    "M89": "The weights are right, and the layer uses them in another way. "
+    "Does it know the number of heads, and batch_first=True?",
 }
 
 MESSAGES = {name: f"{name} ({TITLES[name]}): {question}" for name, question in QUESTIONS.items()}

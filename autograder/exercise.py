@@ -80,7 +80,9 @@ class Exercise:
         prepared = []
         for case in cases:
             right = outcome(self.probe(self.oracle), case.arguments, self.names)
-            wrong = {name: outcome(self.probe(function), case.arguments, self.names) for name, function in mistakes.items()}
+            wrong = {
+                name: outcome(self.probe(function), case.arguments, self.names) for name, function in mistakes.items()
+            }
             expected = right | {"arrays": {name: right["arrays"][name] for name in case.only}} if case.only else right
             prepared.append(
                 {

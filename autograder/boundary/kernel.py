@@ -237,7 +237,8 @@ def _gradients(
     """Carry gradients of a correct answer's results back to its arguments; None for what is no tensor of real numbers."""
     values = [*arguments, *keywords.values()]
     leaves = [value.requires_grad_() for value in values if getattr(value, "is_floating_point", bool)()]
-    results = function(*arguments, **keywords)
+    with torch.enable_grad():  # which autograd switches off on the way back
+        results = function(*arguments, **keywords)
     results = results if isinstance(results, tuple) else (results,)
     found = torch.autograd.grad(results, leaves, gradients, allow_unused=True)
     of_leaf = {id(leaf): gradient for leaf, gradient in zip(leaves, found, strict=True)}

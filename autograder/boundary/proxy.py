@@ -79,9 +79,9 @@ class _Remote:
         for argument, left in zip(arguments, changed if isinstance(changed, list) else []):
             if isinstance(argument, np.ndarray) and isinstance(left, np.ndarray) and argument.shape == left.shape:
                 argument[...] = left
-            elif isinstance(argument, torch.Tensor) and isinstance(left, torch.Tensor) and argument.shape == left.shape:
-                if not torch.equal(argument, left):
-                    argument.data.copy_(left)
+            tensors = isinstance(argument, torch.Tensor) and isinstance(left, torch.Tensor)
+            if tensors and argument.shape == left.shape and not torch.equal(argument, left):
+                argument.data.copy_(left)
         self.modules_left = MAX_MODULES
         value = self.own(reply.get("value"))
         graph = reply.get("graph")

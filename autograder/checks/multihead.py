@@ -226,9 +226,7 @@ BILINEAR = einsum_exercise(
         "two einsums": lambda x, w, y: torch.einsum("bne,bme->bnm", torch.einsum("bnd,de->bne", x, w), y),
         "linear": lambda x, w, y: torch.bmm(F.linear(x, w.T), y.mT),
         "operands in another order": lambda x, w, y: torch.einsum("de,bme,bnd->bnm", w, y, x),
-        "features one by one": lambda x, w, y: sum(
-            x[:, :, d, None] * (y @ w[d])[:, None] for d in range(w.shape[0])
-        ),
+        "features one by one": lambda x, w, y: sum(x[:, :, d, None] * (y @ w[d])[:, None] for d in range(w.shape[0])),
     },
     lambda rng: [
         Case("as many tokens, and equal widths", (draw(rng, 2, 4, 3), draw(rng, 3, 3), draw(rng, 2, 4, 3))),
@@ -315,9 +313,13 @@ SPLIT_HEADS = Exercise(
         "view and transpose": lambda x, h: x.contiguous().view(x.size(0), x.size(1), h, x.size(2) // h).transpose(1, 2),
         "view and permute": lambda x, h: x.view(*x.shape[:2], h, -1).permute(0, 2, 1, 3),
         "unflatten": lambda x, h: x.unflatten(-1, (h, -1)).movedim(2, 1),
-        "slices": lambda x, h: torch.stack([x[..., i * (x.shape[2] // h) : (i + 1) * (x.shape[2] // h)] for i in range(h)], 1),
+        "slices": lambda x, h: torch.stack(
+            [x[..., i * (x.shape[2] // h) : (i + 1) * (x.shape[2] // h)] for i in range(h)], 1
+        ),
         "transposed first": lambda x, h: x.mT.reshape(x.shape[0], h, -1, x.shape[1]).mT.contiguous(),
-        "split and concatenation": lambda x, h: torch.cat([part[:, None] for part in x.split(x.shape[-1] // h, -1)], dim=1),
+        "split and concatenation": lambda x, h: torch.cat(
+            [part[:, None] for part in x.split(x.shape[-1] // h, -1)], dim=1
+        ),
         "image by image": lambda x, h: torch.stack([image.reshape(len(image), h, -1).transpose(0, 1) for image in x]),
     },
     probe=on_tensors,
@@ -335,8 +337,6 @@ MERGE_HEADS = Exercise(
         Mutant("M81", merge=merge_interleaved),
         Mutant("M73", merge=lambda x: x.transpose(1, 2)),
         Mutant("M73", merge=lambda x: x.transpose(1, 2).flatten(2).transpose(0, 1)),
-        Mutant("M74", merge=lambda x: x.sum(1)),
-        Mutant("M74", merge=lambda x: x.mean(1)),
     ),
     stages={
         "values": lambda rng: [
@@ -359,7 +359,9 @@ MERGE_HEADS = Exercise(
         "answer": answers.merge_heads,
         "steps": merge_from(),
         "oracle": oracle_merge,
-        "contiguous and view": lambda x: x.transpose(1, 2).contiguous().view(x.size(0), x.size(2), x.size(1) * x.size(3)),
+        "contiguous and view": lambda x: (
+            x.transpose(1, 2).contiguous().view(x.size(0), x.size(2), x.size(1) * x.size(3))
+        ),
         "permute and reshape": lambda x: x.permute(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1),
         "movedim": lambda x: x.movedim(1, 2).flatten(-2),
         "loop over heads": lambda x: torch.cat([x[:, head] for head in range(x.shape[1])], dim=2),
@@ -591,8 +593,9 @@ def attend_head_by_head(q, k, v, mask=None):
                 if not allowed.any(dim=-1).all():
                     raise ValueError("a query may look at no key")
                 scores = scores.masked_fill(~allowed, -torch.inf)
-            weights[image, head] = scores.softmax(-1)
-            output[image, head] = weights[image, head] @ v[image, head]
+            own = scores.softmax(-1)
+            weights[image, head] = own
+            output[image, head] = own @ v[image, head]
     return output, weights
 
 
@@ -740,6 +743,7 @@ def attend_visible_cases(rng):
         Case("a mask of pairs, as many images as heads", (*whole_qkv(rng, 2, 2, 3, 4), draw_mask(rng, 2, 3, 3))),
         Case("a mask of keys, as many images as heads", (*whole_qkv(rng, 3, 3, 3, 2), draw_mask(rng, 3, 3))),
         Case("a mask of pairs in each head", (*whole_qkv(rng, 3, 2, 4, 5), draw_mask(rng, 3, 2, 4, 4))),
+        Case("gradients", (*whole_qkv(rng, 2, 1, 4, 3), "gradient")),
         Case("a query that may look at nothing", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3)), "M20"),
     ]
 
@@ -764,6 +768,7 @@ ATTEND = Exercise(
         "edges": lambda rng: [
             Case("far apart scores", far_apart(*qkv(rng, 3, 5, 6, 4)), "M3"),
             Case("half precision", in_half(rng, 3, 5, 6), "M3"),
+            Case("gradients", (*qkv(rng, 3, 5, 6, 4), "gradient")),
             Case(
                 "a query that may look at nothing",
                 (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5)),
@@ -1265,7 +1270,9 @@ def layer_mask_cases(rng):
 
 def far_layer_case(rng):
     """One key for each image and tokens so large that about half of its scores are below -100, which then hides nothing."""
-    case = layer_case(rng, "large tokens, one key", "output", 2, 3, 5, 4, np.eye(5, dtype=bool)[rng.integers(5, size=2)])
+    case = layer_case(
+        rng, "large tokens, one key", "output", 2, 3, 5, 4, np.eye(5, dtype=bool)[rng.integers(5, size=2)]
+    )
     case.arguments[3][...] *= 20
     return case
 
@@ -1368,7 +1375,9 @@ class Wrapped(nn.Module):
 
 def in_order(order):
     """Take the rows of q, k and v in another order."""
-    return lambda mha: tuple(torch.cat([tensor.chunk(3)[i] for i in order]) for tensor in (mha.qkv.weight, mha.qkv.bias))
+    return lambda mha: tuple(
+        torch.cat([tensor.chunk(3)[i] for i in order]) for tensor in (mha.qkv.weight, mha.qkv.bias)
+    )
 
 
 def interleaved(mha: nn.Module):

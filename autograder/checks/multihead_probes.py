@@ -6,7 +6,7 @@ grader's process, where a student's modules are likenesses: parameters, parts, m
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: F401  for whoever writes in the notebook
 from torch import Tensor, nn
 
 PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")
@@ -21,26 +21,38 @@ def tensor(array):
 
 def leaf(array):
     """Return a tensor that asks for its gradient, and a copy that a function may get, and even change."""
-    made = tensor(array).requires_grad_()
+    made = tensor(array)
+    made = made.requires_grad_() if made.is_floating_point() else made
     return made, made.clone()
 
 
 def on_tensors(function):
-    """Make a function of arrays of a function of tensors, and see that gradients flow back through its result."""
+    """Make a function of arrays of a function of tensors; with "gradient" as its last argument, of its gradients."""
 
     def run(*arguments):
-        given = [tensor(item) if isinstance(item, np.ndarray) else item for item in arguments]
-        given = [leaf(item)[1] if isinstance(item, Tensor) and item.is_floating_point() else item for item in given]
-        results = function(*given)
-        for array, left in zip(arguments, given):
+        asked = isinstance(arguments[-1], str)
+        arguments = arguments[:-1] if asked else arguments
+        pairs = [leaf(item) if isinstance(item, np.ndarray) else (item, item) for item in arguments]
+        results = function(*(given for _, given in pairs))
+        for array, (_, left) in zip(arguments, pairs):
             if isinstance(array, np.ndarray):
                 array[...] = left.detach().numpy()  # so that a change in place is seen
         first = results[0] if isinstance(results, tuple) and results else results
         if isinstance(first, Tensor) and not first.requires_grad:
             raise RuntimeError("no gradient flows back through the result. Does it leave PyTorch, or is it detached?")
-        return results
+        sources = {f"argument {place}": source for place, (source, _) in enumerate(pairs, 1)}
+        return gradients_of(first, sources) if asked else results
 
     return run
+
+
+def gradients_of(output, sources):
+    """Carry a gradient back from the output; return what reaches each source."""
+    output.backward(torch.cos(torch.arange(output.numel())).reshape(output.shape))
+    for name, source in sources.items():
+        if getattr(source, "grad", None) is None:
+            raise RuntimeError(f"no gradient reaches {name}. Is something detached, or made anew from numbers?")
+    return {f"gradient of {name}": source.grad for name, source in sources.items()}
 
 
 def fill(module, seed):
@@ -71,12 +83,7 @@ def on_layer(layer_class):
         output = layer(given, mask=mask)
         x[...] = given.detach().numpy()
         if what == "gradient":
-            output.backward(torch.cos(torch.arange(output.numel())).reshape(output.shape))
-            reached = {"x": source.grad} | {name: there[name].grad for name in PARAMETERS}
-            for name, gradient in reached.items():
-                if gradient is None:
-                    raise RuntimeError(f"no gradient reaches {name}")
-            return {f"gradient of {name}": gradient for name, gradient in reached.items()}
+            return gradients_of(output, {"x": source} | {name: there.get(name) for name in PARAMETERS})
         return {"output": output}
 
     return run

@@ -196,7 +196,7 @@ from autograder.checks.multihead import check; check("attend", "mask", attend)
 ### END HIDDEN TESTS
 
 # %% grade="attend_edges" points=1
-# 1 point, judged after you hand in: scores far apart, half precision (without a mask), and a query that may look at no key.
+# 1 point, judged after you hand in: scores far apart, half precision (without a mask), gradients, and a query that may look at no key.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.multihead import check; check("attend", "edges", attend)
 ### END HIDDEN TESTS
