@@ -121,7 +121,7 @@ replaced, often in several ways. The tables say which hidden check catches which
 checks, {wrong} wrong functions and {right} right ones, on inputs of seed {seed}: all wrong ones are caught and named, all right
 ones pass. `autograder mutants` does the same on new inputs.
 
-Numbers M21 to M64 belong to the parts in preparation.
+Numbers that are not in the list belong to the parts in preparation.
 
 ## The list
 

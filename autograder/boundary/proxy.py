@@ -79,9 +79,10 @@ class _Remote:
         for argument, left in zip(arguments, changed if isinstance(changed, list) else []):
             if isinstance(argument, np.ndarray) and isinstance(left, np.ndarray) and argument.shape == left.shape:
                 argument[...] = left
-            tensors = isinstance(argument, torch.Tensor) and isinstance(left, torch.Tensor)
-            if tensors and argument.shape == left.shape and not torch.equal(argument, left):
-                argument.data.copy_(left)
+            if isinstance(argument, torch.Tensor) and isinstance(left, torch.Tensor):
+                fits = argument.shape == left.shape and argument.dtype == left.dtype
+                if fits and not torch.equal(argument, left):
+                    argument.data.copy_(left)
         self.modules_left = MAX_MODULES
         value = self.own(reply.get("value"))
         graph = reply.get("graph")
