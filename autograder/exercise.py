@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import torch
 
 from autograder import catalogue
 from autograder.compare import difference, fingerprint, judge, outcome
@@ -153,6 +154,18 @@ class Exercise:
             if disjoint and gives(one.steps | other.steps):
                 return sorted((one.mistake, other.mistake), key=lambda name: int(name[1:]))
         return None
+
+
+class ExerciseInTorch(Exercise):
+    """An exercise whose right and wrong results are computed in float64, so that they are the same on every machine."""
+
+    def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
+        """Return the cases as `judge` reads them."""
+        torch.set_default_dtype(torch.float64)
+        try:
+            return super().prepare(cases)
+        finally:
+            torch.set_default_dtype(torch.float32)
 
 
 def _only(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:

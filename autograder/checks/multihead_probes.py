@@ -14,9 +14,9 @@ IN_TORCH = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"
 
 
 def tensor(array):
-    """Return an array as a tensor; float64 becomes float32, PyTorch's default."""
+    """Return an array as a tensor; its numbers, unless they are in half precision, of PyTorch's default type."""
     made = torch.from_numpy(np.array(array))
-    return made.float() if made.dtype == torch.float64 else made
+    return made.to(torch.get_default_dtype()) if made.dtype in (torch.float32, torch.float64) else made
 
 
 def leaf(array):
@@ -48,7 +48,7 @@ def on_tensors(function):
 
 def gradients_of(output, sources):
     """Carry a gradient back from the output; return what reaches each source."""
-    output.backward(torch.cos(torch.arange(output.numel())).reshape(output.shape))
+    output.backward(torch.cos(torch.arange(output.numel())).to(output).reshape(output.shape))
     for name, source in sources.items():
         if getattr(source, "grad", None) is None:
             raise RuntimeError(f"no gradient reaches {name}. Is something detached, or made anew from numbers?")
