@@ -141,6 +141,7 @@ def on_converter(to_torch, layer_class=None):
             raise TypeError(f"returned {kind}, expected nn.MultiheadAttention")
         if what == "parameters":
             wanted, there = blocks_of(mha, PARAMETERS), blocks_of(layer, IN_TORCH)
+            wanted += [block.T for block in wanted if block.ndim == 2]  # from 8 on: transposed
             equal = [[a.shape == b.shape and torch.equal(a, b) for a in wanted] for b in there]
             places = [row.index(True) if True in row else -1 for row in equal]
             return {"where the rows for q, k, v, their biases, out and its bias come from": np.array(places)}
