@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 from conftest import ALL, EXERCISES, NAME, matrix_of
 from nbgrader.utils import is_grade, is_locked, is_solution
@@ -307,7 +308,6 @@ def test_setup_holds_values_and_no_code_of_the_answers(any_assignment: Assignmen
     assert not defined & set(exercises_of(any_assignment))
     called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert not called & {"exp", "softmax", "einsum", "matmul", "swapaxes", "transpose", "where", "bmm"}
-    assert not any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) for node in ast.walk(tree))
 
 
 def test_setup_table_gives_expected_values_for_the_visible_inputs_alone(any_assignment: Assignment) -> None:
@@ -316,7 +316,9 @@ def test_setup_table_gives_expected_values_for_the_visible_inputs_alone(any_assi
     table = json.loads(re.search(r"TABLE = '''(.*?)'''", setup_of(assignment), re.DOTALL)[1])
     for name, test in table.items():
         exercise = exercises_of(assignment)[name]
-        assert [case["name"] for case in test["cases"]] == [f"{name}, {case.name}" for case in exercise.visible(None)]
+        assert [case["name"] for case in test["cases"]] == [
+            f"{name}, {case.name}" for case in exercise.visible(np.random.default_rng(0))
+        ]
 
 
 # ------------------------------------------------------------------------------------------------- stale files

@@ -201,7 +201,7 @@ PAIRWISE_DOT = einsum_exercise(
         Case("4 queries, 5 keys", (draw(rng, 2, 4, 3), draw(rng, 2, 5, 3))),
     ],
     lambda rng: [
-        Case("two images, three queries, three keys", (whole(rng, 2, 3, 4), whole(rng, 2, 3, 4))),
+        Case("two images, three queries, three keys of width 3", (whole(rng, 2, 3, 3), whole(rng, 2, 3, 3))),
         Case("two images, three queries, five keys", (whole(rng, 2, 3, 4), whole(rng, 2, 5, 4))),
     ],
 )
@@ -1485,6 +1485,7 @@ def converter_visible_cases(rng):
     return [
         Case("kind", ("kind", sizes_of(3, 4), 1, None)),
         Case("parameters", ("parameters", sizes_of(3, 4), 1, None)),
+        Case("parameters of one head", ("parameters", sizes_of(1, 5), 1, None)),
         Case("2 images, 3 heads, 5 tokens, head width 4", ("output", sizes_of(3, 4), 1, x)),
     ]
 
