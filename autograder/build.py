@@ -10,6 +10,7 @@ import json
 import re
 import tempfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jupytext
@@ -21,7 +22,7 @@ from traitlets.config import Config
 
 from autograder import catalogue, compare
 from autograder.colab import build_chapters
-from autograder.exercise import Exercise, exercises_of
+from autograder.exercise import Exercise, checks_of, exercises_of
 from autograder.mutants import kill_matrix, mistakes_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +34,7 @@ SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
 
 {tests}
 TESTS = {{name: {{**test, "messages": MESSAGES}} for name, test in json.loads(TABLE).items()}}
-print(f"Ready: NumPy {{np.__version__}}. This notebook needs no GPU and nothing but NumPy and Matplotlib.")
+print(f"Ready: {version}. This notebook needs no GPU and nothing but {needs}.")
 """
 
 
@@ -86,22 +87,30 @@ def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, root: Path) ->
 
 
 def exercise_cell(answers: Path, name: str) -> str:
-    """Return the source of an answer with its body between nbgrader's solution markers."""
+    """Return the source of an answer, a function or a class, with its bodies between nbgrader's solution markers."""
     text = answers.read_text(encoding="utf-8")
-    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == name]
-    if not found:
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    found = next((node for node in ast.parse(text).body if isinstance(node, kinds) and node.name == name), None)
+    if found is None:
         raise ValueError(f"{answers} has no function {name}; add it, or correct the cell that asks for it")
     lines = text.splitlines()
-    docstring, first = found[0].body[:2]
-    head = lines[found[0].lineno - 1 : docstring.end_lineno]
-    body = lines[first.lineno - 1 : found[0].end_lineno]
-    head = re.sub(r"\bArray\b", "np.ndarray", "\n".join(head))
-    return "\n".join([head, "    ### BEGIN SOLUTION", *body, "    ### END SOLUTION"])
+    functions = [found] if isinstance(found, ast.FunctionDef) else found.body
+    for node in (node for node in reversed(functions) if isinstance(node, ast.FunctionDef)):
+        first = node.body[1 if ast.get_docstring(node) else 0]
+        indent = " " * first.col_offset
+        lines.insert(node.end_lineno, f"{indent}### END SOLUTION")
+        lines.insert(first.lineno - 1, f"{indent}### BEGIN SOLUTION")
+    markers = 2 * sum(isinstance(node, ast.FunctionDef) for node in functions)
+    return re.sub(r"\bArray\b", "np.ndarray", "\n".join(lines[found.lineno - 1 : found.end_lineno + markers]))
 
 
 def setup_cell(stem: str) -> str:
-    """Return the set-up cell: the comparison of `autograder/compare.py` and the frozen outcomes of the visible tests."""
-    helper = compare.__loader__.get_source(compare.__name__).split('"""', 2)[2].strip()
+    """Return the set-up cell: the comparison of `autograder/compare.py` and the frozen outcomes of the visible tests.
+
+    The modules that the checks call HELPERS stand there too.
+    """
+    helpers = getattr(checks_of(stem), "HELPERS", ())
+    helper = "\n\n\n".join(["import json\n\n" + _below_docstring(compare), *map(_below_docstring, helpers)])
     tests = {name: frozen_tests(exercise) for name, exercise in exercises_of(stem).items()}
     used = sorted(
         {name.split("/")[0] for test in tests.values() for case in test["cases"] for name in _named(case)}, key=_number
@@ -114,9 +123,19 @@ def setup_cell(stem: str) -> str:
         .replace('{"name":', '\n{"name":')
         .replace('"mistakes":', '\n"mistakes":')
     )
+    ready = (
+        ("PyTorch {torch.__version__}", "PyTorch") if helpers else ("NumPy {np.__version__}", "NumPy and Matplotlib")
+    )
     return SETUP.format(
-        helper="import json\n\n" + helper, tests=f"MESSAGES = {{\n{messages},\n}}\n\nTABLE = '''{table}'''"
+        helper=helper,
+        tests=f"MESSAGES = {{\n{messages},\n}}\n\nTABLE = '''{table}'''",
+        version=ready[0],
+        needs=ready[1],
     ).rstrip()
+
+
+def _below_docstring(module: ModuleType) -> str:
+    return module.__loader__.get_source(module.__name__).split('"""', 2)[2].strip()
 
 
 def frozen_tests(exercise: Exercise) -> dict[str, Any]:
@@ -134,6 +153,7 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
         case["mistakes"] = {name: _rounded(marks, 5) for name, marks in case["mistakes"].items()}
         if case["otherwise"] is None:
             del case["otherwise"]
+        del case["tells"]  # `prepare` has heeded it
     _drop_repeated(cases)
     return {"names": list(exercise.names), "cases": cases}
 

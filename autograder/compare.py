@@ -14,6 +14,7 @@ def outcome(function, arguments, names):
     given = [np.array(argument) if np.ndim(argument) else argument for argument in arguments]
     try:
         results = function(*given)
+        names, results = zip(*results.items()) if isinstance(results, dict) else (names, results)  # a probe names them
         results = results if isinstance(results, tuple) else (results,)
         results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
         if [isinstance(result, (np.ndarray, np.number)) for result in results] != [True] * len(names):
@@ -42,16 +43,14 @@ def difference(got, expected, show):
     """Say how an outcome differs from the expected one, with numbers if they may be shown; nothing if they are equal."""
     if "error" in got or "error" in expected:
         what = f"{got['error']}: {got['text']}" if "error" in got else "a result"
-        right = expected.get("error", "a result")
-        return "" if got.get("error") == expected.get("error") else f"Expected {right}, got {what}"
+        return f"Expected {expected.get('error', 'a result')}, got {what}" * (got.get("error") != expected.get("error"))
     for name, right in expected["arrays"].items():
         mine, right = got["arrays"][name], np.asarray(right)
         if mine.shape != right.shape:
             return f"{name}: expected shape {right.shape}, got {mine.shape}."
         if not np.allclose(mine, right, **TOLERANCE):
-            strange, sums = np.sum(~np.isfinite(mine)), mine.sum(axis=-1)
-            text = f"{strange} of {mine.size} numbers are NaN or infinite" if strange else ""
-            text = text or f"off by up to {np.abs(mine - right).max():.3g}"
+            strange, sums, off = np.sum(~np.isfinite(mine)), mine.sum(axis=-1), np.abs(mine - right).max()
+            text = f"{strange} of {mine.size} numbers are NaN or infinite" if strange else f"off by up to {off:.3g}"
             text += f"; the rows sum to {sums.min():.3g} … {sums.max():.3g}" if name == "weights" else ""
             return f"{name}: {text}." + (f"\nExpected\n{right.round(4)}\ngot\n{mine.round(4)}" if show else "")
     return "An argument was changed in place." if got["changed"] else ""
@@ -63,14 +62,15 @@ def judge(function, names, cases, messages, show=True):
     texts, prints = [difference(g, c["expected"], show) for g, c in zip(got, cases)], list(map(fingerprint, got))
     for mine, case, text, marks in zip(got, cases, texts, prints):
         if text:
-            part = [i for i, name in enumerate(names) if name in case["expected"].get("arrays", names)] + [-1]
+            kept = case["expected"].get("arrays", names)
+            part = [i for i, name in enumerate(names) if name in kept] + [-1] if set(kept) <= set(names) else None
             fits = {name: 0 for name, wrong in case["mistakes"].items() if alike(marks, wrong, part)}
             for name in fits:  # of several that fit here, take the mistake that explains most of the other cases
                 same = [alike(m, c["mistakes"].get(name, ())) for m, c in zip(prints, cases)]
                 fits[name] = sum(same) + sum(name not in c["mistakes"] and not t for c, t in zip(cases, texts))
             strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # nothing to compare with
-            mistake = max(fits, key=fits.get, default=case.get("otherwise") if strange else None)
-            mistake = mistake and mistake.split("/")[0]  # "M10/2" is the second way of making M10
+            mistake = max(fits, key=fits.get, default=case.get("otherwise") if strange else None) or ""
+            mistake = mistake.split("/")[0] or None  # "M10/2" is the second way of making M10
             error = AssertionError(f"{case['name']}: {text}" + (f"\n{messages[mistake]}" if mistake else ""))
             error.mistake, error.got, error.case = mistake, mine, case
             raise error

@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import torch
 
 from autograder import catalogue
 from autograder.compare import difference, fingerprint, judge, outcome
@@ -38,6 +40,7 @@ class Case:
         None  # the mistake to name if it fits no mutant, and is NaN, or an error was due and none came
     )
     only: tuple[str, ...] = ()  # the results to compare, if not all: partial credit
+    tells: tuple[str, ...] = ()  # the mistakes that it may name, if not all: others look alike here
 
 
 class Mutant:
@@ -49,10 +52,10 @@ class Mutant:
 
 @dataclass(frozen=True, eq=False)
 class Exercise:
-    """One function that a student writes, and all that the grader knows about it."""
+    """One function or class that a student writes, and all that the grader knows about it."""
 
     name: str
-    names: tuple[str, ...]  # what the function returns, in order
+    names: tuple[str, ...]  # what the function returns, in order; none where a probe says it
     oracle: Function
     build: Callable[..., Function]  # steps -> function; without steps a correct one
     mutants: tuple[Mutant, ...]
@@ -62,6 +65,7 @@ class Exercise:
     uses: dict[str, Function] = field(
         default_factory=dict
     )  # earlier exercises that an answer may call, and their oracles
+    probe: Callable[..., Function] = lambda function: function  # makes a function of arrays of a class, or of tensors
 
     def mistakes(self) -> dict[str, Function]:
         """Return the mutants as functions by mistake; a second way of making one mistake is called "M10/2"."""
@@ -76,8 +80,10 @@ class Exercise:
         mistakes = self.mistakes()
         prepared = []
         for case in cases:
-            right = outcome(self.oracle, case.arguments, self.names)
-            wrong = {name: outcome(function, case.arguments, self.names) for name, function in mistakes.items()}
+            right = outcome(self.probe(self.oracle), case.arguments, self.names)
+            wrong = {
+                name: outcome(self.probe(function), case.arguments, self.names) for name, function in mistakes.items()
+            }
             expected = right | {"arrays": {name: right["arrays"][name] for name in case.only}} if case.only else right
             prepared.append(
                 {
@@ -87,9 +93,12 @@ class Exercise:
                     "mistakes": {
                         name: fingerprint(got)
                         for name, got in wrong.items()
-                        if "error" not in got and difference(got, expected, show=False)
+                        if "error" not in got
+                        and difference(got, expected, show=False)
+                        and (not case.tells or name.split("/")[0] in case.tells)
                     },
                     "otherwise": case.otherwise,
+                    "tells": case.tells,
                 }
             )
         return prepared
@@ -99,11 +108,12 @@ class Exercise:
         """Return the prepared cases of the visible test."""
         return self.prepare(self.visible(np.random.default_rng(0)))
 
-    def judge_stage(self, stage: str, function: Function, seed: int) -> None:
+    def judge_stage(self, stage: str, function: Function, seed: int, *own: Function) -> None:
         """Judge a function by one hidden stage, on inputs drawn from the seed.
 
         An exercise that uses earlier ones is judged with the correct ones in their place, so that a mistake made there
-        is not paid for here; and, if that fails, with the student's own, which may take other arguments.
+        is not paid for here; and, if that fails, with the student's own, which may take other arguments. Of those that
+        its probe calls, the student's own are given.
 
         Raises:
             AssertionError: the function is wrong; its attribute `mistake` holds the name of the known mistake,
@@ -112,29 +122,29 @@ class Exercise:
         cases = _prepared(self, stage, seed)
         try:
             with replaced(function, self.uses):
-                judge(function, self.names, cases, catalogue.MESSAGES, show=False)
+                judge(self.probe(function), self.names, cases, catalogue.MESSAGES, show=False)
         except AssertionError as error:
             if error.mistake is None and (pair := self._pair(error.case, error.got)):
                 error.mistake = "+".join(pair)
                 error.args = ("\n".join([str(error), *(catalogue.MESSAGES[name] for name in pair)]),)
-            if not self.uses:
+            if not self.uses and not own:
                 raise
             try:
-                judge(function, self.names, cases, catalogue.MESSAGES, show=False)
+                judge(self.probe(function, *own), self.names, cases, catalogue.MESSAGES, show=False)
             except AssertionError:
                 raise error from None
 
     def _pair(self, case: dict[str, Any], got: dict[str, Any]) -> list[str] | None:
         """Return the two mistakes that together give what was got in a case, if any do; each shows there alone too."""
-        if "error" in got or any(np.isnan(array).all() for array in got["arrays"].values()):
+        if case["tells"] or "error" in got or any(np.isnan(array).all() for array in got["arrays"].values()):
             return None  # nothing to tell two mistakes by
 
         def differs(steps: dict[str, Any], expected: dict[str, Any]) -> bool:
-            wrong = outcome(self.build(**steps), case["arguments"], self.names)
+            wrong = outcome(self.probe(self.build(**steps)), case["arguments"], self.names)
             return bool(difference(_only(wrong, case["expected"]), expected, show=False))
 
         def gives(steps: dict[str, Any]) -> bool:
-            both = _only(outcome(self.build(**steps), case["arguments"], self.names), case["expected"])
+            both = _only(outcome(self.probe(self.build(**steps)), case["arguments"], self.names), case["expected"])
             return both.get("changed") == got["changed"] and not difference(both | {"changed": False}, got, show=False)
 
         visible = [mutant for mutant in self.mutants if differs(mutant.steps, case["expected"])]
@@ -144,6 +154,18 @@ class Exercise:
             if disjoint and gives(one.steps | other.steps):
                 return sorted((one.mistake, other.mistake), key=lambda name: int(name[1:]))
         return None
+
+
+class ExerciseInTorch(Exercise):
+    """An exercise whose right and wrong results are computed in float64, so that they are the same on every machine."""
+
+    def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
+        """Return the cases as `judge` reads them."""
+        torch.set_default_dtype(torch.float64)
+        try:
+            return super().prepare(cases)
+        finally:
+            torch.set_default_dtype(torch.float32)
 
 
 def _only(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +188,8 @@ def replaced(function: Function, correct: dict[str, Function]) -> Iterator[None]
         with function.replaced(correct):
             yield
         return
-    namespace = getattr(function, "__globals__", {})
+    written = [function, *(vars(function).values() if isinstance(function, type) else ())]  # of a class, its methods
+    namespace = next((part.__globals__ for part in written if hasattr(part, "__globals__")), {})
     if namespace.get("__name__") != "__main__":  # not in a notebook: an answer in a module uses what it imports
         yield
         return
@@ -180,6 +203,11 @@ def replaced(function: Function, correct: dict[str, Function]) -> Iterator[None]
         namespace.update(before)
 
 
+def checks_of(stem: str) -> ModuleType:
+    """Return the module of checks of a file of answers."""
+    return importlib.import_module(f"autograder.checks.{stem}")
+
+
 def exercises_of(stem: str) -> dict[str, Exercise]:
     """Return the exercises of a file of answers, by name."""
-    return importlib.import_module(f"autograder.checks.{stem}").EXERCISES
+    return checks_of(stem).EXERCISES

@@ -107,7 +107,7 @@ def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Ve
         except AssertionError as error:
             verdict.failed[stage] = error.mistake
     try:
-        judge(function, exercise.names, exercise.visible_cases(), catalogue.MESSAGES)
+        judge(exercise.probe(function), exercise.names, exercise.visible_cases(), catalogue.MESSAGES)
         verdict.visible = ""
     except AssertionError as error:
         verdict.visible = error.mistake
@@ -121,7 +121,7 @@ replaced, often in several ways. The tables say which hidden check catches which
 checks, {wrong} wrong functions and {right} right ones, on inputs of seed {seed}: all wrong ones are caught and named, all right
 ones pass. `autograder mutants` does the same on new inputs.
 
-Numbers M21 to M64 belong to the parts in preparation.
+Numbers that are not in the list belong to the parts in preparation.
 
 ## The list
 

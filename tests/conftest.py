@@ -23,6 +23,7 @@ TESTS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TESTS))  # for sample_class.py, which is a script too
 
 NAME = "1_attention"
+ALL = {"1_attention": "attention", "2_multihead": "multihead"}  # every assignment and its file
 EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")
 SEED = 11  # of the hidden checks' inputs, wherever a class is graded
 
@@ -47,15 +48,21 @@ def fill_in(release: NotebookNode, instructor: NotebookNode) -> NotebookNode:
 
 
 @cache
-def matrix_of(seed: int) -> Matrix:
-    """Return the kill matrix, made once for each seed."""
-    return kill_matrix(NAME, "attention", seed)
+def matrix_of(seed: int, name: str = NAME) -> Matrix:
+    """Return the kill matrix of an assignment, made once for each seed."""
+    return kill_matrix(name, ALL[name], seed)
 
 
 @pytest.fixture(scope="session")
 def assignment() -> Assignment:
     """The first assignment, built from its sources."""
     return load_assignment(NAME)
+
+
+@pytest.fixture(scope="session", params=ALL)
+def any_assignment(request: pytest.FixtureRequest, assignment: Assignment) -> Assignment:
+    """Each assignment in turn."""
+    return assignment if request.param == NAME else load_assignment(request.param)
 
 
 @pytest.fixture

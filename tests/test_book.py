@@ -21,9 +21,11 @@ import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
+from conftest import ALL
 from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
 from autograder.colab import build_chapters, read_book
+from autograder.exercise import exercises_of
 
 ROOT = Path(__file__).parents[1]
 HTML = ROOT / "_build" / "html"
@@ -340,12 +342,25 @@ def test_exercise_page_quotes_a_real_message() -> None:
     assert str(caught.value) in (ROOT / "book" / "1_attention_exercise.md").read_text(encoding="utf-8")
 
 
-def test_exercise_page_ends_with_the_solutions(site: str) -> None:
+def test_second_exercise_page_quotes_a_real_message() -> None:
+    """Is its example what the notebook says to heads that are cut by view alone?"""
+    notebook = nbformat.read(ROOT / "exercises" / "2_multihead" / "multihead.ipynb", as_version=4)
+    [setup] = [cell.source for cell in notebook.cells if cell.cell_type == "code" and "TESTS = " in cell.source]
+    namespace: dict = {}
+    exec(setup, namespace)
+    split_heads = namespace["on_tensors"](lambda x, heads: x.view(x.shape[0], heads, x.shape[1], -1))
+    with pytest.raises(AssertionError) as caught:
+        namespace["judge"](split_heads, **namespace["TESTS"]["split_heads"])
+    assert str(caught.value) in (ROOT / "book" / "2_multihead_exercise.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "stem"), ALL.items())
+def test_exercise_page_ends_with_the_solutions(site: str, name: str, stem: str) -> None:
     """Does a self-study edition show every answer, folded away, and a student edition none?"""
-    boxes = parse(HTML / "book" / "1_attention_exercise.html").find_all("details", class_="sd-dropdown")
-    shown = [re.search(r"def (\w+)", box.get_text())[1] for box in boxes]
+    boxes = parse(HTML / "book" / f"{name}_exercise.html").find_all("details", class_="sd-dropdown")
+    shown = [re.search(r"(?:def|class) (\w+)", box.get_text())[1] for box in boxes]
     there = (ROOT / "solutions").is_dir()
-    assert shown == (["softmax", "attention", "self_attention", "attention_backward"] if there else [])
+    assert shown == (list(exercises_of(stem)) if there else [])
     assert not any(box.has_attr("open") for box in boxes)
 
 

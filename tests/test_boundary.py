@@ -832,6 +832,73 @@ def test_function_asks_the_grader_for_earlier_exercises(kernel: Kernel) -> None:
     assert told(kernel, "print(json.dumps('never_written' in globals()))") is False
 
 
+def test_function_gets_gradients_through_the_grader_s_answers(kernel: Kernel) -> None:
+    """Do gradients flow back through the grader's version of an earlier exercise, for each way of calling it?"""
+    source = """
+    import torch
+    def attend(q, k, v=None, mask=None): return q * 0, q
+    def layer(x, w):
+        output, weights = attend(x @ w, x, v=3 * x, mask=torch.tensor([True, False]))
+        return output * 2, weights
+    """
+    function, asked = function_of(kernel, "layer", source), []
+
+    def correct(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        asked.append(mask.tolist())
+        weights = (q @ k.T).masked_fill(~mask, -torch.inf).softmax(-1)
+        return weights @ v.sin(), weights
+
+    x, w = torch.randn(2, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
+    with function.replaced({"attend": correct}):
+        output, weights = function(x, w)
+        found = torch.autograd.grad((output * torch.tensor([1.0, 2.0, 3.0])).sum() + weights[0, 0], (x, w))
+    own = correct(x @ w, x, 3 * x, torch.tensor([True, False]))
+    expected = torch.autograd.grad((2 * own[0] * torch.tensor([1.0, 2.0, 3.0])).sum() + own[1][0, 0], (x, w))
+    torch.testing.assert_close(output, 2 * own[0])
+    for gradient, right in zip(found, expected, strict=True):
+        torch.testing.assert_close(gradient, right)
+    assert asked[0] == [True, False]
+
+
+def test_function_that_asks_for_impossible_gradients_gets_an_error(kernel: Kernel) -> None:
+    """Is a question for gradients that fit nothing an error of the student's, and does the kernel answer on?"""
+    source = """
+    import inspect
+    def attend(x): return x
+    def cheat(x, gradients):
+        ask = inspect.getclosurevars(attend).nonlocals["ask"]
+        try:
+            return ask(arguments=[x], keywords={}, gradients=gradients)
+        except ValueError:
+            return "refused"
+    """
+    function = function_of(kernel, "cheat", source)
+    with function.replaced({"attend": lambda x: x * 2}):
+        for gradients in ([], [torch.ones(7)], ["x"], None, 3, [None, None]):
+            assert function(torch.ones(2), gradients) == "refused"
+        torch.testing.assert_close(function(torch.ones(2), [torch.ones(2)])[0], torch.full((2,), 2.0))
+
+
+def test_function_changes_tensors_in_place(kernel: Kernel) -> None:
+    """Does what the student's function does to a tensor show here, one that asks for its gradient too?"""
+    function = function_of(kernel, "halve", "def halve(a):\n    a /= 2\n    return a * 3")
+    plain = torch.ones(2)
+    torch.testing.assert_close(function(plain), torch.full((2,), 1.5))
+    torch.testing.assert_close(plain, torch.full((2,), 0.5))
+    leaf = torch.ones(2, requires_grad=True)
+    given = leaf.clone()
+    result = function(given)
+    torch.testing.assert_close(given.detach(), torch.full((2,), 0.5))
+    (gradient,) = torch.autograd.grad(result.sum(), leaf)
+    torch.testing.assert_close(gradient, torch.full((2,), 1.5))
+
+
+def test_function_has_siblings(kernel: Kernel) -> None:
+    """Can another function of the same notebook be had from one?"""
+    function = function_of(kernel, "one", "def one(): return 1\ndef two(): return 2")
+    assert (function(), function.sibling("two")()) == (1, 2)
+
+
 def test_function_gets_the_grader_errors_of_earlier_exercises(kernel: Kernel) -> None:
     """Does an error of the grader's version reach the student's code as a ValueError, and lose neither side?"""
     source = "def caught(x):\n    try:\n        return softmax(x)\n    except ValueError as error:\n        return str(error)"

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import NAME, GradedClass
+from conftest import ALL, NAME, GradedClass
 from typer.testing import CliRunner, Result
 
 from autograder.cli import app
@@ -57,7 +57,7 @@ def test_unknown_assignment_is_one_line(command: str, name: str, tmp_path: Path)
     result = run(command, name, *course)
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert result.stderr == f"autograder: there is no assignment {name!r}; there is: {NAME}\n"
+    assert result.stderr == f"autograder: there is no assignment {name!r}; there is: {', '.join(ALL)}\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -66,7 +66,7 @@ def test_unknown_assignment_as_users_run_it(tmp_path: Path) -> None:
     done = run_alone("grade", "2_nothing", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr == f"autograder: there is no assignment '2_nothing'; there is: {NAME}\n"
+    assert done.stderr == f"autograder: there is no assignment '2_nothing'; there is: {', '.join(ALL)}\n"
 
 
 @pytest.mark.parametrize("command", ["feedback", "report"])

@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from solutions import multihead
 from solutions.attention import attention, attention_backward, self_attention, softmax
 
 # float64 keeps 16 digits; dozens of sums and products of numbers of order 1 cost two or three of them.
@@ -206,3 +207,100 @@ def test_answers_leave_their_arguments_alone() -> None:
         function(*arguments)
         for argument, copy in zip(arguments, before, strict=True):
             np.testing.assert_array_equal(argument, copy)
+
+
+# ------------------------------------------------------------------------------------------------ multi-head attention
+
+
+def heads(seed: int, *shape: int) -> torch.Tensor:
+    """Draw a tensor in float64."""
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
+
+
+def test_einsum_products_by_hand() -> None:
+    """Are the products those that we worked out on paper?"""
+    a, b = torch.tensor([[1, 2], [4, 3], [7, 4]]), torch.tensor([[2, 0], [1, 5]])
+    assert multihead.matmul(a, b).tolist() == [[4, 10], [11, 15], [18, 20]]
+    assert multihead.matmul_transposed(a, b).tolist() == [[2, 11], [8, 19], [14, 27]]
+
+
+def test_einsums_equal_torch() -> None:
+    """Are trace, dot products and bilinear form those of torch.trace, torch.bmm and F.bilinear?"""
+    a, q, k, w = heads(0, 3, 4, 4), heads(1, 3, 4, 5), heads(2, 3, 2, 5), heads(3, 5, 6)
+    y = heads(4, 3, 2, 6)
+    torch.testing.assert_close(multihead.batched_trace(a), torch.stack([torch.trace(matrix) for matrix in a]))
+    torch.testing.assert_close(multihead.pairwise_dot(q, k), torch.bmm(q, k.mT))
+    pairs = q[:, :, None].expand(3, 4, 2, 5).contiguous(), y[:, None].expand(3, 4, 2, 6).contiguous()
+    torch.testing.assert_close(multihead.bilinear(q, w, y), F.bilinear(*pairs, w[None])[..., 0])
+
+
+def test_heads_by_hand() -> None:
+    """Do the numbers of two tokens of width 6 go where a drawing says, and back?"""
+    x = torch.arange(12).reshape(1, 2, 6)
+    split = multihead.split_heads(x, 3)
+    assert split.tolist() == [[[[0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]]
+    assert multihead.merge_heads(split).tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("shape", [None, (2, 5), (2, 5, 5), (2, 3, 5, 5)])
+def test_attend_equals_torch(shape: tuple[int, ...] | None) -> None:
+    """Is the output that of F.scaled_dot_product_attention, with each shape of mask?"""
+    q, k, v = (heads(seed, 2, 3, 5, 4) for seed in range(3))
+    mask = None if shape is None else torch.from_numpy(draw_mask(4, *shape))
+    full = None if mask is None else mask.reshape(2, *[1] * (4 - mask.ndim), *mask.shape[1:]).expand(2, 3, 5, 5)
+    output, weights = multihead.attend(q, k, v, mask)
+    torch.testing.assert_close(output, F.scaled_dot_product_attention(q, k, v, attn_mask=full))
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(2, 3, 5, dtype=torch.float64))
+    assert full is None or not weights[~full].any()
+
+
+def test_attend_refuses_a_query_without_keys() -> None:
+    """Does the error say how many rows of the mask are empty?"""
+    mask = torch.from_numpy(draw_mask(5, 2, 5, 5))
+    mask[0, [1, 3]] = False
+    with pytest.raises(ValueError, match=r"^2 of .* no key$"):
+        multihead.attend(*(heads(seed, 2, 3, 5, 4) for seed in range(3)), mask)
+
+
+def test_attend_works_in_half_precision() -> None:
+    """Is nothing NaN where exp alone would overflow, with a mask too?"""
+    q, k, v = (10 * heads(seed, 2, 3, 5, 4).half() for seed in range(3))
+    for mask in (None, torch.from_numpy(draw_mask(4, 2, 5))):
+        output, _ = multihead.attend(q, k, v, mask)
+        assert output.dtype == torch.float16
+        assert output.isfinite().all()
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 3, 6])
+def test_layer_equals_torch(num_heads: int) -> None:
+    """Is the layer nn.MultiheadAttention, with its gradients, through `to_torch`, and the weights head by head?"""
+    torch.manual_seed(0)
+    layer = multihead.MultiHeadAttention(12, num_heads)
+    theirs = multihead.to_torch(layer)
+    mask = torch.from_numpy(draw_mask(6, 2, 5))
+    x = torch.randn(2, 5, 12, requires_grad=True)
+    output, weights = layer(x, mask, return_weights=True)
+    right, maps = theirs(x, x, x, key_padding_mask=~mask, average_attn_weights=False)
+    torch.testing.assert_close(output, right)
+    torch.testing.assert_close(weights, maps)
+    mine, other = (torch.autograd.grad(each.square().sum(), x)[0] for each in (output, right))
+    torch.testing.assert_close(mine, other)
+    assert sum(parameter.numel() for parameter in layer.parameters()) == 4 * 12 * 13
+
+
+def test_layer_drops_weights_in_training_alone() -> None:
+    """Does dropout set a fifth of the weights to 0 and rescale, in training and not in evaluation?"""
+    torch.manual_seed(0)
+    layer = multihead.MultiHeadAttention(6, 2, dropout=0.2)
+    x = torch.randn(4, 7, 6)
+    assert not torch.equal(layer(x), layer(x))
+    layer.eval()
+    torch.testing.assert_close(layer(x), multihead.to_torch(layer)(x, x, x)[0])
+    mean = torch.stack([layer.train()(x) for _ in range(400)]).mean(dim=0)
+    torch.testing.assert_close(mean, layer.eval()(x), rtol=0, atol=0.05)  # 400 draws of a spread of about 0.1
+
+
+def test_layer_refuses_heads_that_do_not_divide_the_width() -> None:
+    """Does the error carry both numbers?"""
+    with pytest.raises(ValueError, match=r"\b10\b.*\b3\b"):
+        multihead.MultiHeadAttention(10, 3)

@@ -73,6 +73,8 @@ def _call(request: dict, namespace: dict) -> dict:
         raise NameError(f"{target} is not defined; did its cell run without an error?")
     sent, keywords = request["arguments"], request["keywords"]
     leaves = [sent[index].requires_grad_() for index in request["differentiable"]]
+    for index, leaf in zip(request["differentiable"], leaves):
+        sent[index] = leaf.clone()  # which the function may change in place
     value = function(*_resolved(sent), **_resolved(keywords))
     reply = {"value": value, "arguments": sent}  # as the call left them
     if module is not None:
@@ -159,14 +161,33 @@ def _resolved(value):
 
 
 def _ask_grader(shell, name: str):
-    """Return a stand-in for an earlier exercise whose correct answer stays with the grader: values go there and back."""
+    """Return a stand-in for an earlier exercise whose correct answer stays with the grader: values go there and back.
 
-    def correct(*arguments, **keywords):
-        answer = shell.kernel.raw_input(wire.dumps({"name": name, "arguments": arguments, "keywords": keywords}))
-        answer = wire.loads(answer)
+    So do gradients: the way back through the stand-in is a question too.
+    """
+
+    def ask(**question):
+        answer = wire.loads(shell.kernel.raw_input(wire.dumps({"name": name} | question)))
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer["value"]
+
+    def correct(*arguments, **keywords):
+        values = [*arguments, *keywords.values()]
+        if not any(getattr(value, "requires_grad", False) is True for value in values):
+            return ask(arguments=arguments, keywords=keywords)
+        import torch
+
+        class Asked(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, *values):
+                return ask(arguments=arguments, keywords=keywords)
+
+            @staticmethod
+            def backward(ctx, *gradients):
+                return tuple(ask(arguments=arguments, keywords=keywords, gradients=list(gradients)))
+
+        return Asked.apply(*values)
 
     correct.__name__ = name
     return correct

@@ -11,6 +11,7 @@ from typing import Any
 
 import nbformat
 import psutil
+import torch
 import zmq
 from jupyter_client.session import Session
 from nbformat import NotebookNode
@@ -222,9 +223,26 @@ def _answer(prompt: object, correct: dict[str, Callable[..., Any]]) -> str:
         arguments, keywords = question["arguments"], question["keywords"]
         if _product([*arguments, *keywords.values()]) > MAX_PRODUCT:
             raise ValueError(f"the arrays of a question may make at most {MAX_PRODUCT:,} numbers together")
-        return wire.dumps({"value": correct[question["name"]](*arguments, **keywords)})
+        function = correct[question["name"]]
+        if "gradients" in question:
+            return wire.dumps({"value": _gradients(function, arguments, keywords, question["gradients"])})
+        return wire.dumps({"value": function(*arguments, **keywords)})
     except Exception as error:
         return wire.dumps({"error": str(error)[:500]})
+
+
+def _gradients(
+    function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any], gradients: list[Any]
+) -> list[Any]:
+    """Carry gradients of a correct answer's results back to its arguments; None for what is no tensor of real numbers."""
+    values = [*arguments, *keywords.values()]
+    leaves = [value.requires_grad_() for value in values if getattr(value, "is_floating_point", bool)()]
+    with torch.enable_grad():  # which autograd switches off on the way back
+        results = function(*arguments, **keywords)
+    results = results if isinstance(results, tuple) else (results,)
+    found = torch.autograd.grad(results, leaves, gradients, allow_unused=True)
+    of_leaf = {id(leaf): gradient for leaf, gradient in zip(leaves, found, strict=True)}
+    return [of_leaf.get(id(value)) for value in values]
 
 
 def _product(values: list[Any]) -> int:

@@ -1,0 +1,151 @@
+"""Let what exercise 2 asks for, functions of tensors and a class, be judged like functions of arrays.
+
+`autograder build` copies all below this docstring into the set-up cell of the notebook. The hidden checks run it in the
+grader's process, where a student's modules are likenesses: parameters, parts, modes, calls and gradients are what both have.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # for the answers
+from torch import Tensor, nn
+
+PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")
+IN_TORCH = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
+
+
+def tensor(array):
+    """Return an array as a tensor; its numbers, unless they are in half precision, of PyTorch's default type."""
+    made = torch.from_numpy(np.array(array))
+    return made.to(torch.get_default_dtype()) if made.dtype in (torch.float32, torch.float64) else made
+
+
+def leaf(array):
+    """Return a tensor that asks for its gradient, and a copy that a function may get, and even change."""
+    made = tensor(array)
+    made = made.requires_grad_() if made.is_floating_point() else made
+    return made, made.clone()
+
+
+def on_tensors(function):
+    """Make a function of arrays of a function of tensors; with "gradient" as its last argument, of its gradients."""
+
+    def run(*arguments):
+        asked = isinstance(arguments[-1], str)
+        arguments = arguments[:-1] if asked else arguments
+        pairs = [leaf(item) if isinstance(item, np.ndarray) else (item, item) for item in arguments]
+        results = function(*(given for _, given in pairs))
+        for array, (_, left) in zip(arguments, pairs):
+            if isinstance(array, np.ndarray):
+                array[...] = left.detach().numpy()  # so that a change in place is seen
+        first = results[0] if isinstance(results, tuple) and results else results
+        if isinstance(first, Tensor) and not first.requires_grad:
+            raise RuntimeError("no gradient flows back through the result. Does it leave PyTorch, or is it detached?")
+        sources = {f"argument {place}": source for place, (source, _) in enumerate(pairs, 1)}
+        return gradients_of(first, sources) if asked else results
+
+    return run
+
+
+def gradients_of(output, sources):
+    """Carry a gradient back from the output; return what reaches each source."""
+    output.backward(torch.cos(torch.arange(output.numel())).to(output).reshape(output.shape))
+    for name, source in sources.items():
+        if getattr(source, "grad", None) is None:
+            raise RuntimeError(f"no gradient reaches {name}. Is something detached, or made anew from numbers?")
+    return {f"gradient of {name}": source.grad for name, source in sources.items()}
+
+
+def fill(module, seed):
+    """Give every parameter numbers that depend on its name, its shape and the seed alone."""
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            numbers = np.random.RandomState([seed, *name.encode()]).normal(size=tuple(parameter.shape))
+            parameter.copy_(tensor(1.5 * numbers / np.sqrt(parameter.shape[-1])))
+
+
+def on_layer(layer_class):
+    """Make a function of a class: build a layer, fill its parameters, and return what is asked for."""
+
+    def run(what, sizes, seed, x, mask=None):
+        torch.manual_seed(0)
+        layer = layer_class(**sizes)
+        there = dict(layer.named_parameters())
+        if what == "parameters":
+            shapes = [(*there[name].shape, 0)[:2] if name in there else (0, 0) for name in PARAMETERS]
+            return {"shapes of qkv.weight, qkv.bias, out.weight, out.bias": np.array(shapes)}
+        if what == "dropout":
+            return spread_by_dropout(layer, sizes["dropout"], x)
+        fill(layer, seed)
+        source, given = leaf(x)
+        mask = None if mask is None else tensor(mask)
+        if what == "weights":
+            return dict(zip(("output", "weights"), layer(given, mask=mask, return_weights=True)))
+        output = layer(given, mask=mask)
+        x[...] = given.detach().numpy()
+        if what == "gradient":
+            return gradients_of(output, {"x": source} | {name: there.get(name) for name in PARAMETERS})
+        return {"output": output}
+
+    return run
+
+
+def spread_by_dropout(layer, share, shape):
+    """With queries, keys and values of 1, each output is the sum of a row of equal weights: their mean, and their spread.
+
+    Both are 1 in training, the spread in units of what dropout of this share gives, and both are rounded to quarters.
+    """
+    x, width = torch.ones(*map(int, shape)), int(shape[-1])
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.zero_()
+        layer.qkv.bias.fill_(1)
+        layer.out.weight.copy_(torch.eye(width))
+        measured = {}
+        for mode in ("training", "evaluation"):
+            output = layer.train(mode == "training")(x)
+            spread = output.std() * (shape[1] * (1 - share) / share) ** 0.5
+            found = np.minimum([float(output.mean()), float(spread)], 4)
+            measured[f"mean and spread of the sums of the weights, in {mode}"] = np.round(4 * found) / 4
+    return measured
+
+
+class Parts(nn.Module):
+    """What `to_torch` needs of a MultiHeadAttention, so that it can be judged without one."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        self.width, self.num_heads = width, num_heads
+        self.qkv, self.out, self.dropout = nn.Linear(width, 3 * width), nn.Linear(width, width), nn.Dropout(dropout)
+
+
+def blocks_of(layer, names):
+    """Return the parameters of these names, those of q, k and v apart; none for one that is not there."""
+    there = dict(layer.named_parameters())
+    packed_weight, packed_bias, weight, bias = (there.get(name, torch.zeros(0)).detach() for name in names)
+    return [*packed_weight.tensor_split(3), *packed_bias.tensor_split(3), weight, bias]
+
+
+def on_converter(to_torch, layer_class=None):
+    """Make a function of `to_torch`: convert a filled layer, and return what is asked for of the result."""
+    layer_class = layer_class or getattr(to_torch, "sibling", lambda name: Parts)("Parts")
+
+    def run(what, sizes, seed, x):
+        torch.manual_seed(0)
+        mha = layer_class(**sizes)
+        fill(mha, seed)
+        layer = to_torch(mha)
+        kind = getattr(layer, "kind", type(layer).__name__)
+        if what == "kind":
+            return {"is an nn.MultiheadAttention": np.array([kind == "MultiheadAttention"], dtype=float)}
+        if kind != "MultiheadAttention":
+            raise TypeError(f"returned {kind}, expected nn.MultiheadAttention")
+        if what == "parameters":
+            wanted, there = blocks_of(mha, PARAMETERS), blocks_of(layer, IN_TORCH)
+            wanted += [block.T for block in wanted if block.ndim == 2]  # from 8 on: transposed
+            equal = [[a.shape == b.shape and torch.equal(a, b) for a in wanted] for b in there]
+            places = [row.index(True) if True in row else -1 for row in equal]
+            return {"where the rows for q, k, v, their biases, out and its bias come from": np.array(places)}
+        output, weights = layer(*[tensor(x)] * 3, average_attn_weights=False)
+        return {"output": output} if what == "output" else {"weights": weights}
+
+    return run
