@@ -206,7 +206,7 @@ def _grader_key(assignment: Assignment, sandboxed: bool) -> str:
     own = package / "checks" / f"{assignment.notebook}.py"
     text = own.read_text(encoding="utf-8")
     others = {path.stem for path in sources()} - {assignment.notebook}
-    foreign = {package / "checks" / f"{stem}.py" for stem in others if f"checks.{stem}" not in text}
+    foreign = {p for stem in others if f"checks.{stem}" not in text for p in own.parent.glob(f"{stem}*.py")} - {own}
     for path in sorted(set(package.rglob("*.py")) - foreign):
         if path.name not in NOT_IN_A_MARK:
             digest.update(path.read_bytes())
