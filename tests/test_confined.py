@@ -25,21 +25,23 @@ import json, os
 lines = [line.split() for line in open("/proc/net/snmp")]
 found = {(a[0], n): int(v) for a, b in zip(lines[::2], lines[1::2]) for n, v in zip(a[1:], b[1:])}
 kinds = [("Tcp:", "ActiveOpens"), ("Udp:", "OutDatagrams"), ("Ip:", "OutRequests"), ("Ip:", "OutNoRoutes")]
-print("COUNTED", json.dumps({"packets": sum(found[kind] for kind in kinds), "left": os.listdir("/tmp")}))
+print("COUNTED", json.dumps({"packets": sum(found[kind] for kind in kinds), "left": os.listdir(os.environ["TMPDIR"])}))
 """
 
 
 def confined(course: Path, *commands: list[str]) -> subprocess.CompletedProcess:
-    """Run commands where nothing but the course and an empty /tmp can be written, and there is no network; then count."""
-    course.mkdir(exist_ok=True)
-    box = ["bwrap", "--die-with-parent", "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp"]
-    box += ["--proc", "/proc", "--bind", str(course), str(course), "--chdir", str(ROOT)]
+    """Run commands where only the course and a folder for temporary files can be written, without network; then count."""
+    temporary = course.parent / "tmp"
+    box = ["bwrap", "--die-with-parent", "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for folder in (course, temporary):
+        folder.mkdir(exist_ok=True)
+        box += ["--bind", str(folder), str(folder)]
+    box += ["--chdir", str(ROOT)]
     box += ["--cap-add", "ALL"] if os.getuid() == 0 else []
     script = " && ".join(
         " ".join(map(_quoted, command)) for command in (*commands, [sys.executable, "-I", "-c", COUNT])
     )
-    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("TMPDIR", None)
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(temporary)}
     return subprocess.run(
         [*box, "bash", "-c", script], capture_output=True, text=True, check=False, env=environment, timeout=500
     )
@@ -57,9 +59,9 @@ def counted(run: subprocess.CompletedProcess) -> dict:
 
 
 @pytest.fixture
-def course(tmp_path: Path, assignment: Assignment) -> Course:
-    """A course with one right and one unreadable submission; not below /tmp, which is empty in there."""
-    with tempfile.TemporaryDirectory(dir=ROOT, prefix=".confined-") as folder:
+def course(assignment: Assignment) -> Course:
+    """A course with one right and one unreadable submission, in a folder of few letters: sockets have short names."""
+    with tempfile.TemporaryDirectory() as folder:
         course = Course(Path(folder) / "course")
         for student in ("ada", "rosa"):
             path = course.root / "submitted" / student / NAME / "attention.ipynb"
@@ -73,12 +75,12 @@ def test_confinement_would_be_felt(course: Course) -> None:
     """Does a program that writes elsewhere fail in there, is one that connects counted, and one that leaves a file?"""
     run = confined(course.root, [sys.executable, "-c", f"open({str(ROOT / 'x')!r}, 'w')"])
     assert "Read-only file system" in run.stderr
-    run = confined(course.root, ["bash", "-c", f'{sys.executable} -c "{TRY}"; touch /tmp/x'])
+    run = confined(course.root, ["bash", "-c", f'{sys.executable} -c "{TRY}"; touch $TMPDIR/x'])
     assert counted(run)["packets"] > 0 and counted(run)["left"] == ["x"]
 
 
 def test_grader_touches_no_network_and_writes_below_the_course_alone(course: Course, assignment: Assignment) -> None:
-    """Are marks, feedback, report and exports made in there, without a packet, and without a file left in /tmp?"""
+    """Are marks, feedback, report and exports made in there, without a packet, and without a temporary file left?"""
     autograder = [sys.executable, "-m", "autograder"]
     steps = ["grade", "feedback", "report"]
     commands = [[*autograder, step, NAME, "--course", str(course.root)] for step in steps]
