@@ -1,0 +1,116 @@
+"""Do sample submissions of the exercises in PyTorch get the marks that they earned, with the mistakes named?
+
+Each is made from the answers, handed in, mended, run in the sandbox and graded; those of 1_attention are in test_grade.py.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+from conftest import fill_in
+from nbformat import NotebookNode
+from sample_class import change, perfect, rewrite
+
+from autograder.course import Course, Result
+from autograder.feedback import write_feedback
+from autograder.grade import grade, load_assignment
+
+SEED = 4
+
+
+def heads_by_view(notebook: NotebookNode) -> None:
+    """Cut heads by a view alone, which is M21; the layer that uses it does not pay for it again."""
+    rewrite(notebook, "split_heads", "return x.reshape(x.shape[0], num_heads, x.shape[1], x.shape[2] // num_heads)")
+
+
+def not_scaled(notebook: NotebookNode) -> None:
+    """Forget the scale in attend, M8."""
+    change(notebook, "attend", " / q.shape[-1] ** 0.5", "")
+
+
+def softmax_over_queries(notebook: NotebookNode) -> None:
+    """Run the softmax over the queries in attend, M6."""
+    change(notebook, "attend", "scores.softmax(dim=-1)", "scores.softmax(dim=-2)")
+
+
+def dropout_always(notebook: NotebookNode) -> None:
+    """Drop weights in evaluation too, M29."""
+    change(notebook, "MultiHeadAttention", "self.dropout(weights)", "F.dropout(weights, self.dropout.p)")
+
+
+def bias_not_copied(notebook: NotebookNode) -> None:
+    """Copy the matrices and not the biases, M83."""
+    change(notebook, "to_torch", "        layer.in_proj_bias.copy_(mha.qkv.bias)  # (3 D,)\n", "")
+    change(notebook, "to_torch", "        layer.out_proj.bias.copy_(mha.out.bias)  # (D,)\n", "")
+
+
+def crash_in_attend(notebook: NotebookNode) -> None:
+    """End the kernel's process in attend: it costs that exercise alone."""
+    rewrite(notebook, "attend", "import os\nos._exit(1)")
+
+
+def in_libraries(notebook: NotebookNode) -> None:
+    """Let PyTorch's fused function mix the values: right, and unlike the answer."""
+    change(
+        notebook,
+        "MultiHeadAttention",
+        "        mixed = torch.einsum(",
+        """        if not (self.training and self.dropout.p):
+            seen = None
+            if mask is not None:
+                seen = mask[:, None, None] if mask.ndim == 2 else mask[:, None] if mask.ndim == 3 else mask
+            output = self.out(merge_heads(F.scaled_dot_product_attention(q, k, v, seen)))
+            return (output, weights) if return_weights else output
+        mixed = torch.einsum(""",
+    )
+
+
+# Assignment, student: what is done to the answers, the state, the points that are lost, the mistakes that are named.
+Sample = tuple[Callable[[NotebookNode], None], str, float, set[str]]
+SAMPLES: dict[str, dict[str, Sample]] = {
+    "2_multihead": {
+        "ada": (perfect, "graded", 0, set()),
+        "goran": (heads_by_view, "graded", 1.5, {"M21"}),
+        "hana": (not_scaled, "graded", 4, {"M8"}),
+        "ivan": (softmax_over_queries, "graded", 4, {"M6"}),
+        "jana": (dropout_always, "graded", 1, {"M29"}),
+        "kofi": (bias_not_copied, "graded", 3, {"M83"}),
+        "emil": (crash_in_attend, "crashed", 4, set()),
+        "noor": (in_libraries, "graded", 0, set()),
+    },
+}
+EVERYBODY = [(assignment, student) for assignment, students in SAMPLES.items() for student in [*students, "ben"]]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Result]:
+    """The samples, graded; ben hands in the notebook as it was released."""
+    found = {}
+    for name, students in SAMPLES.items():
+        course, assignment = Course(tmp_path_factory.mktemp(name)), load_assignment(name)
+        for student in [*students, "ben"]:
+            notebook = nbformat.from_dict(assignment.release)
+            if student != "ben":
+                notebook = fill_in(assignment.release, assignment.instructor)
+                students[student][0](notebook)
+            path: Path = course.root / "submitted" / student / name / f"{assignment.notebook}.ipynb"
+            path.parent.mkdir(parents=True)
+            nbformat.write(notebook, path)
+        graded = grade(course, assignment, seed=SEED, workers=2)
+        pages = write_feedback(course, assignment, graded)
+        assert len(pages) == len(graded)
+        found |= {(name, result.student): result for result in graded}
+    return found
+
+
+@pytest.mark.parametrize(("assignment", "student"), EVERYBODY)
+def test_sample_gets_its_marks(results: dict[tuple[str, str], Result], assignment: str, student: str) -> None:
+    """Does a mistake cost its own points and no others, and is it named?"""
+    result = results[assignment, student]
+    points = sum(check["points"] for check in result.checks)
+    _, state, lost, named = SAMPLES[assignment].get(student, (None, "graded", points, set()))
+    failed = [check for check in result.checks if not check["passed"]]
+    assert (result.state, sum(check["points"] for check in failed)) == (state, lost), failed
+    assert {name for check in failed for name in (check["mistake"] or "").split("+") if name} == named
+    assert result.receipt == []
