@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import resource
 import secrets
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -274,11 +275,21 @@ def _run_all(jobs: dict[str, tuple[Any, ...]], workers: int) -> Iterable[tuple[s
         alone = True
 
 
+def _end_with_parent() -> None:
+    """Let a worker end when the grader is killed: it would wait for more work for ever, and its sandbox with it."""
+
+    def wait() -> None:
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 @contextmanager
 def _pool(workers: int) -> Iterator[Executor]:
     context = multiprocessing.get_context("forkserver")  # forks of one process that has imported PyTorch and the checks
     context.set_forkserver_preload(["autograder.grade", *(f"autograder.checks.{path.stem}" for path in sources())])
-    pool = ProcessPoolExecutor(workers, mp_context=context)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
     try:
         yield pool
     finally:

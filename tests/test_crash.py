@@ -73,6 +73,33 @@ def test_grade_killed_at_many_moments_gives_the_same_marks(uninterrupted: Course
     assert len(marks(course)) == len(STUDENTS)
 
 
+def lives(process: psutil.Process) -> bool:
+    """Whether a process runs; one that ended and that nobody has asked about does not."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_grade_killed_alone_leaves_no_process(tmp_path: Path) -> None:
+    """If the grader's process alone is killed, do its workers and all sandboxes end by themselves?"""
+    course = make_course(tmp_path / "course")
+    process = start_grading(course)
+    family: set[psutil.Process] = set()
+    while not any(child.name() == "bwrap" for child in family if child.is_running()):
+        assert process.poll() is None
+        family |= set(psutil.Process(process.pid).children(recursive=True))
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while (left := [child for child in family if lives(child)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for child in left:
+        child.kill()
+    assert left == []
+
+
 def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
     """Does Ctrl-C end the grader soon, with nothing lost and no process left, and does the next run go on?"""
     course = make_course(tmp_path / "course")
