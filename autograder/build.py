@@ -59,7 +59,7 @@ def instructor_notebook(source: Path, root: Path = ROOT) -> nbformat.NotebookNod
 
 def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, root: Path) -> nbformat.NotebookNode:
     given = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
-    kind = next((key for key in ("setup", "exercise", "visible", "grade", "written") if key in given), None)
+    kind = next((key for key in ("setup", "given", "exercise", "visible", "grade", "written") if key in given), None)
     name = {None: f"text_{index:02}", "setup": "setup", "visible": f"test_{given.get('visible')}"}.get(
         kind, given.get(kind)
     )
@@ -67,6 +67,9 @@ def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, root: Path) ->
     if kind == "setup":
         text = setup_cell(given["setup"])
         metadata = {"cellView": "form", "jupyter": {"source_hidden": True}}
+    elif kind == "given":
+        text = re.sub(r"\n +### (BEGIN|END) SOLUTION", "", exercise_cell(answers, name))
+        metadata = {"given": True}
     elif kind == "exercise":
         text = exercise_cell(answers, name)
     elif cell.cell_type == "markdown":
@@ -75,7 +78,7 @@ def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, root: Path) ->
         metadata["nbgrader"] = {
             "grade": kind in ("grade", "written"),
             "grade_id": name,
-            "locked": kind in ("setup", "visible", "grade"),
+            "locked": kind in ("setup", "given", "visible", "grade"),
             "schema_version": 3,
             "solution": kind in ("exercise", "written"),
             "task": False,

@@ -201,7 +201,7 @@ def execute(notebook: NotebookNode, seed: int, limits: Limits = Limits(), sandbo
     try:
         for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
             cell.execution_count = count
-            if not is_locked(cell):
+            if not is_locked(cell) or cell.metadata.get("given"):  # code that answers and tests of classes build on
                 cell.outputs = student.run(cell.source, own=_is_own(cell))
             elif cell.metadata.nbgrader.grade_id == "setup":
                 student.run(cell.source, own=False)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from solutions import multihead
+from solutions import encoder, multihead
 from solutions.attention import attention, attention_backward, self_attention, softmax
 
 # float64 keeps 16 digits; dozens of sums and products of numbers of order 1 cost two or three of them.
@@ -304,3 +305,167 @@ def test_layer_refuses_heads_that_do_not_divide_the_width() -> None:
     """Does the error carry both numbers?"""
     with pytest.raises(ValueError, match=r"\b10\b.*\b3\b"):
         multihead.MultiHeadAttention(10, 3)
+
+
+# ------------------------------------------------------------------------------------------------------ exercise 3
+
+
+def copied_block(width: int, num_heads: int, hidden_width: int) -> tuple[nn.Module, nn.Module]:
+    """Return our block and PyTorch's pre-norm layer with the same weights, none of them at its start."""
+    own = encoder.EncoderBlock(width, num_heads, hidden_width)
+    with torch.no_grad():
+        for parameter in own.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    theirs = nn.TransformerEncoderLayer(width, num_heads, hidden_width, 0.0, "gelu", batch_first=True, norm_first=True)
+    pairs = {
+        theirs.norm1.weight: own.norm_attention.scale,
+        theirs.norm1.bias: own.norm_attention.shift,
+        theirs.norm2.weight: own.norm_feed_forward.scale,
+        theirs.norm2.bias: own.norm_feed_forward.shift,
+        theirs.self_attn.in_proj_weight: own.attention.qkv.weight,
+        theirs.self_attn.in_proj_bias: own.attention.qkv.bias,
+        theirs.self_attn.out_proj.weight: own.attention.out.weight,
+        theirs.self_attn.out_proj.bias: own.attention.out.bias,
+        theirs.linear1.weight: own.feed_forward.expand.weight,
+        theirs.linear1.bias: own.feed_forward.expand.bias,
+        theirs.linear2.weight: own.feed_forward.contract.weight,
+        theirs.linear2.bias: own.feed_forward.contract.bias,
+    }
+    with torch.no_grad():
+        for target, source in pairs.items():
+            target.copy_(source)
+    return own, theirs
+
+
+@pytest.fixture
+def in_float64():
+    """Make modules and tensors in float64, from one seed."""
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("leading", LEADING)
+def test_layer_norm_equals_torch(in_float64: None, leading: tuple[int, ...]) -> None:
+    """Is LayerNorm nn.LayerNorm, with any leading axes and an eps that shows?"""
+    own, theirs = encoder.LayerNorm(6, eps=0.3), nn.LayerNorm(6, eps=0.3)
+    for parameter, other in ((own.scale, theirs.weight), (own.shift, theirs.bias)):
+        parameter.data = other.data = torch.randn(6)
+    x = 3 * torch.randn(*leading, 5, 6) + 1
+    torch.testing.assert_close(own(x), theirs(x), rtol=1e-12, atol=1e-12)
+
+
+def test_layer_norm_by_hand(in_float64: None) -> None:
+    """Are 1, 3, 5, 7 with mean 4 and variance 5 brought to (-3, -1, 1, 3)/3 by eps 4?"""
+    y = encoder.LayerNorm(4, eps=4.0)(torch.tensor([1.0, 3.0, 5.0, 7.0]))
+    torch.testing.assert_close(y, torch.tensor([-1.0, -1 / 3, 1 / 3, 1.0]))
+
+
+def test_feed_forward_equals_torch(in_float64: None) -> None:
+    """Is FeedForward two linear layers with the exact GELU between them?"""
+    own, x = encoder.FeedForward(5, 7), torch.randn(2, 3, 5)
+    theirs = nn.Sequential(own.expand, nn.GELU(), own.contract)
+    torch.testing.assert_close(own(x), theirs(x), rtol=1e-12, atol=1e-12)
+
+
+def test_given_attention_equals_torch(in_float64: None) -> None:
+    """Is the given attention nn.MultiheadAttention by copied weights, with masks of each of the three shapes?"""
+    own, theirs = encoder.MultiHeadAttention(6, 3), nn.MultiheadAttention(6, 3, batch_first=True)
+    theirs.in_proj_weight.data, theirs.in_proj_bias.data = own.qkv.weight.data, own.qkv.bias.data
+    theirs.out_proj.weight.data, theirs.out_proj.bias.data = own.out.weight.data, own.out.bias.data
+    x = torch.randn(2, 5, 6)
+    for shape in ((5,), (5, 5), (3, 5, 5)):
+        mask = torch.from_numpy(draw_mask(len(shape), 2, *shape))
+        pairs = {1: mask[:, None, None], 2: mask[:, None], 3: mask}[len(shape)].expand(2, 3, 5, 5).flatten(0, 1)
+        expected = theirs(x, x, x, attn_mask=~pairs, need_weights=False)[0]
+        torch.testing.assert_close(own(x, mask), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_encoder_block_equals_torch(in_float64: None) -> None:
+    """Is the block PyTorch's pre-norm layer by copied weights, its gradients too, with a mask and for one token?"""
+    own, theirs = copied_block(6, 3, 7)
+    for tokens in (5, 1):
+        x = torch.randn(2, tokens, 6, requires_grad=True)
+        grad_output = torch.randn(2, tokens, 6)
+        (expected,) = torch.autograd.grad(theirs(x), x, grad_output)
+        torch.testing.assert_close(own(x), theirs(x), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(torch.autograd.grad(own(x), x, grad_output)[0], expected, rtol=1e-10, atol=1e-10)
+    x, mask = torch.randn(2, 5, 6), torch.from_numpy(draw_mask(1, 2, 5))
+    torch.testing.assert_close(own(x, mask), theirs(x, src_key_padding_mask=~mask), rtol=1e-12, atol=1e-12)
+
+
+def test_encoder_gradients_equal_finite_differences(in_float64: None) -> None:
+    """Do finite differences agree with autograd through a stack of two?"""
+    stack, x = encoder.Encoder(2, 4, 2, 3), torch.randn(2, 3, 4, requires_grad=True)
+    assert torch.autograd.gradcheck(stack, (x,))
+
+
+def test_encoder_equals_torch(in_float64: None) -> None:
+    """Is the stack PyTorch's, with layers of their own and a norm behind the last?"""
+    pairs = [copied_block(6, 2, 5) for _ in range(3)]
+    own = encoder.Encoder(3, 6, 2, 5)
+    theirs = nn.TransformerEncoder(pairs[0][1], 3, nn.LayerNorm(6), enable_nested_tensor=False)
+    own.blocks, theirs.layers = nn.ModuleList(pair[0] for pair in pairs), nn.ModuleList(pair[1] for pair in pairs)
+    x, mask = torch.randn(4, 5, 6), torch.from_numpy(draw_mask(2, 4, 5))
+    torch.testing.assert_close(own(x, mask), theirs(x, src_key_padding_mask=~mask), rtol=1e-12, atol=1e-12)
+
+
+def test_encoder_parameters_are_counted() -> None:
+    """Are there as many numbers as the formula says: 4 D² + 2 D M + 9 D + M for each block, and 2 D?"""
+    depth, width, hidden = 3, 8, 12
+    count = sum(parameter.numel() for parameter in encoder.Encoder(depth, width, 2, hidden).parameters())
+    assert count == depth * (4 * width**2 + 2 * width * hidden + 9 * width + hidden) + 2 * width
+
+
+def test_encoder_dropout_is_gone_in_evaluation() -> None:
+    """Is evaluation what the same weights give without dropout, and training something else?"""
+    torch.manual_seed(1)
+    dropping, plain = encoder.Encoder(2, 6, 3, 7, dropout=0.3), encoder.Encoder(2, 6, 3, 7)
+    plain.load_state_dict(dropping.state_dict())
+    x = torch.randn(2, 5, 6)
+    assert not torch.allclose(dropping(x), plain(x))
+    torch.testing.assert_close(dropping.eval()(x), plain(x))
+
+
+def losses_of(blocks: list[nn.Module], steps: int = 60) -> list[float]:
+    """Train a stack on 32 sequences of four classes, under a head that does not learn."""
+    torch.manual_seed(2)
+    x, labels = torch.randn(32, 5, 48), torch.arange(32) % 4
+    head = torch.randn(48, 4) / 48**0.5
+    parameters = [p for block in blocks for p in block.parameters() if p.requires_grad]
+    optimizer, losses = torch.optim.Adam(parameters, lr=3e-3), []
+    for _ in range(steps):
+        y = x
+        for block in blocks:
+            y = block(y)
+        loss = F.cross_entropy(y.mean(dim=1) @ head, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+def test_broken_blocks_do_not_learn_and_repaired_ones_do() -> None:
+    """Is the broken block as bad as the notebook says, and the repaired one healthy?"""
+    torch.manual_seed(3)
+    broken = losses_of([encoder.BrokenBlock(48, 4, 80) for _ in range(4)])
+    repaired = losses_of([encoder.repair(encoder.BrokenBlock(48, 4, 80)) for _ in range(4)])
+    assert broken[0] > 1e3
+    assert not broken[-1] < np.log(4)  # it may be NaN
+    assert 0.7 < repaired[0] < 4
+    assert repaired[-1] < 0.1
+
+
+def test_repair_changes_the_block_in_place(in_float64: None) -> None:
+    """Does the same object come back, its parts of the same sizes, and does it not see other images?"""
+    block = encoder.BrokenBlock(12, 3, 7)
+    sizes = {name: parameter.shape for name, parameter in block.named_parameters()}
+    x = torch.randn(4, 5, 12)
+    other = torch.cat([x[:1] + 1, x[1:]])
+    assert (block(x) - block(other))[1:].abs().max() > 0.1
+    repaired = encoder.repair(block)
+    assert repaired is block
+    assert sizes.items() <= {name: parameter.shape for name, parameter in block.named_parameters()}.items()
+    torch.testing.assert_close(block(other)[1:], block(x)[1:], rtol=1e-12, atol=1e-12)

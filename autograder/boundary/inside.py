@@ -31,6 +31,7 @@ REFUSED = {
 MACHINES = {"x86_64": (0, 0xC000003E, 56, 317), "aarch64": (1, 0xC00000B7, 220, 277)}
 NEW_NAMESPACES = 0x7E020000  # flags of clone
 MODULES: list = []  # that the student's functions returned; their numbers cross
+FILES: dict = {}  # the names in the files of classes that stand in for the student's
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
 
 
@@ -42,8 +43,9 @@ def serve(request: str) -> None:
     request = wire.loads(request)
     reply = {"id": request["id"]}
     before = {name: shell.user_ns.get(name) for name in request["replaced"]}
-    shell.user_ns.update({name: _ask_grader(shell, name) for name in before})
     try:
+        classes = {name: _made_from(text)[name] for name, text in request["classes"].items()}
+        shell.user_ns.update({name: classes.get(name) or _ask_grader(shell, name) for name in before})
         reply |= {"call": _call, "describe": _describe, "backward": _backward}[request["do"]](request, shell.user_ns)
         text = wire.dumps(reply, _number_of)
     except BaseException as error:
@@ -158,6 +160,14 @@ def _resolved(value):
     if type(value) is dict:
         return {key: _resolved(item) for key, item in value.items()}
     return value
+
+
+def _made_from(text: str) -> dict:
+    """Return the names in the text of a file."""
+    if text not in FILES:
+        FILES[text] = {"__name__": "stand_ins"}
+        exec(text, FILES[text])
+    return FILES[text]
 
 
 def _ask_grader(shell, name: str):

@@ -2,10 +2,12 @@
 
 import base64
 import contextlib
+import inspect
 import math
 import secrets
 import time
 from collections.abc import Callable
+from functools import cache
 from itertools import zip_longest
 from typing import Any
 
@@ -179,14 +181,16 @@ class Kernel:
 
         Args:
             request: What the agent in `inside.py` reads; its "replaced" names the functions of `correct`.
-            correct: Earlier exercises that the student's function may ask the grader for while it runs.
+            correct: Earlier exercises that the student's function may ask the grader for while it runs; classes are
+                made there, from the text of their file.
             seconds: After how long to give up.
 
         Raises:
             KernelLost: as `execute`.
             BadReply: no reply that can be read came.
         """
-        request = request | {"id": secrets.token_hex(16), "replaced": sorted(correct)}
+        classes = {name: _text_of(item) for name, item in correct.items() if isinstance(item, type)}
+        request = request | {"id": secrets.token_hex(16), "replaced": sorted(correct), "classes": classes}
         replies: list[Any] = []
 
         def on_output(kind: str, content: dict[str, Any]) -> None:
@@ -212,6 +216,12 @@ class Kernel:
         """End the kernel and every process of its sandbox."""
         self.sandbox.close()
         self.context.destroy(linger=0)
+
+
+@cache
+def _text_of(stand_in: type) -> str:
+    """Return the file of a class that stands in for a student's: a module cannot stay with the grader, as a function can."""
+    return inspect.getsource(inspect.getmodule(stand_in))
 
 
 def _answer(prompt: object, correct: dict[str, Callable[..., Any]]) -> str:

@@ -1,0 +1,466 @@
+"""Put a class of exercise 3 to the question: build it, load weights, run it forward and backward, return arrays.
+
+A probe measures what it is asked for and gives NaN for the rest. `autograder build` copies all below this docstring into
+the set-up cell of the notebook, and the hidden checks run it in the grader's process, where the student's modules are
+likenesses; so it uses what both have: parameters, parts, modes, calls and gradients.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+NORM = ["scale", "shift"]
+FEED_FORWARD = ["expand.weight", "expand.bias", "contract.weight", "contract.bias"]
+BLOCK = [
+    *(f"norm_attention.{name}" for name in NORM),
+    *(f"attention.{name}" for name in ("qkv.weight", "qkv.bias", "out.weight", "out.bias")),
+    *(f"norm_feed_forward.{name}" for name in NORM),
+    *(f"feed_forward.{name}" for name in FEED_FORWARD),
+]
+SPREAD = {"scale": 0.3, "shift": 0.3, "qkv.weight": 1.0, "out.weight": 1.0, "expand.weight": 0.04, "expand.bias": 0.03}
+SPREAD |= {"contract.weight": 8.0}  # the activations stay below 0.3, where GELU and its tanh approximation agree
+NONE = np.float64(np.nan)
+
+
+def encoder_names(depth):
+    """Name the parameters of an encoder."""
+    return [*(f"blocks.{index}.{name}" for index in range(depth) for name in BLOCK), *(f"norm.{name}" for name in NORM)]
+
+
+def drawn(seed, index, name, shape):
+    """Draw the value of one parameter; the same for the student's module and for PyTorch's."""
+    numbers = np.random.default_rng([seed, index]).normal(size=tuple(shape))
+    spread = next((size for ending, size in SPREAD.items() if name.endswith(ending)), 0.3)
+    numbers = spread * numbers / (shape[-1] ** 0.5 if len(shape) > 1 else 1)
+    return torch.tensor(numbers + name.endswith("scale"), dtype=torch.get_default_dtype())
+
+
+def found(module, name):
+    """Return the parameter of that name, or None; `weight` and `bias` will do for `scale` and `shift`."""
+    for word in name.split("."):
+        other = {"scale": "weight", "shift": "bias"}.get(word, word)
+        module = (
+            getattr(module, word, None) if getattr(module, word, None) is not None else getattr(module, other, None)
+        )
+    return module if isinstance(module, nn.Parameter) else None
+
+
+def looked_up(module, names):
+    """Return the parameters by name, and refuse a module that has others in place of some."""
+    parameters = {name: found(module, name) for name in names}
+    known = {id(parameter) for parameter in parameters.values()}
+    others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]
+    missing = [name for name, parameter in parameters.items() if parameter is None]
+    if missing and others:
+        raise AttributeError(
+            f"there is no parameter {missing[0]}; beside those asked for there are {', '.join(others[:6])}"
+        )
+    return parameters
+
+
+def load(module, names, seed):
+    """Give the parameters drawn values. Return how many of them are missing, and how many others are there."""
+    parameters = looked_up(module, names)
+    known = {id(parameter) for parameter in parameters.values()}
+    with torch.no_grad():
+        for index, (name, parameter) in enumerate(parameters.items()):
+            if parameter is not None:
+                parameter.copy_(drawn(seed, index, name, parameter.shape))
+    missing = sum(parameter is None for parameter in parameters.values())
+    return missing, sum(id(parameter) not in known for parameter in module.parameters())
+
+
+def tensor(array):
+    """Return an array of numbers, or a mask, as a tensor."""
+    if array is None:
+        return None
+    array = np.array(array)
+    return torch.tensor(array, dtype=torch.bool if array.dtype == bool else torch.get_default_dtype())
+
+
+def call(module, *arguments):
+    """Call a module and refuse what is no tensor."""
+    result = module(*arguments)
+    if not isinstance(result, Tensor):
+        raise TypeError(f"forward returned {type(result).__name__}; expected a tensor")
+    return result
+
+
+def marks_of(gradient):
+    """Condense a gradient to its length and its direction: 1 plus its share along the entries 1, cos 1, cos 2 …"""
+    if gradient is None:
+        return 0.0, 1.0
+    entries = gradient.detach().flatten().double()
+    along, length = torch.cos(torch.arange(entries.numel())).double(), float(entries.norm())
+    return length, 1 + float(entries @ along / along.norm()) / max(length, 1e-12)
+
+
+def slopes(shape):
+    """Return the gradient with which every probe goes backward."""
+    return torch.cos(0.7 * torch.arange(int(np.prod(shape)))).reshape(tuple(shape))
+
+
+def values(module, names, what, x, mask, seed):
+    """Measure the output, or what is learned from it: gradients (of each parameter two marks), the count of numbers."""
+    missing, others = load(module, names, seed)
+    source, mask = tensor(x).requires_grad_(), tensor(mask)
+    given = source.clone()  # which an answer may change in place
+    output = call(module, given, *([mask] if mask is not None else []))
+    lost = any(found(module, name) is None for name in names if name.endswith(".weight"))
+    blank = np.nan if lost or others else 1.0  # what goes through a matrix that we did not fill is random
+    if what == "output":
+        counts = {"missing_parameters": np.float64(missing), "other_parameters": np.float64(others)}
+        return counts | {"output": blank * output.detach().numpy()}
+    parameters, unchanged = looked_up(module, names).values(), torch.equal(given, source)
+    blank = blank if unchanged else np.nan  # what was changed in place has no gradient that we could compare
+    try:
+        output.backward(slopes(output.shape))
+    except RuntimeError as error:
+        if unchanged and "does not require grad" not in str(error):  # without a graph all gradients are 0
+            raise
+    gradient = torch.zeros_like(source) if source.grad is None else source.grad
+    return {
+        "x_stays_as_it_was": np.float64(unchanged),
+        "numbers_that_are_learned": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
+        "gradient_of_x": blank * gradient.numpy(),
+        "gradients_of_the_parameters": blank * np.array([marks_of(None if p is None else p.grad) for p in parameters]),
+    }
+
+
+def constant_feed_forward(module, prefix, amount):
+    """Let every hidden activation be gelu(1), and every output one of them times about the amount; without biases for x = 1."""
+    expand, contract = found(module, f"{prefix}expand.weight"), found(module, f"{prefix}contract.weight")
+    biases = [found(module, f"{prefix}{name}.bias") for name in ("expand", "contract")]
+    with torch.no_grad():
+        expand.copy_(torch.full(expand.shape, 1 / expand.shape[1] if biases[0] is None else 0.0))
+        contract.copy_(amount * torch.eye(*contract.shape) * (1 + 0.5 * torch.cos(torch.arange(contract.shape[1]))))
+        for bias, value in zip(biases, (1.0, 0.0)):
+            if bias is not None:
+                bias.fill_(value)
+
+
+def uniform_attention(module, prefix, amount):
+    """Let every token look at all tokens alike, whose values are all the same, and multiply the result by the amount."""
+    qkv, out = found(module, f"{prefix}qkv.weight"), found(module, f"{prefix}out.weight")
+    width = out.shape[0]
+    with torch.no_grad():
+        qkv.zero_()
+        out.copy_(amount * torch.eye(width))
+        value = 1 + 0.5 * torch.cos(torch.arange(width))
+        found(module, f"{prefix}qkv.bias").copy_(torch.cat([torch.zeros(2 * width), value]))
+        found(module, f"{prefix}out.bias").zero_()
+
+
+def run(module, x, training):
+    """Run a module in one of its modes."""
+    module.train(training)
+    with torch.no_grad():
+        return call(module, x).double().numpy()
+
+
+def equal(one, other):
+    """Are two outputs equal, up to rounding?"""
+    return bool(np.allclose(one, other, rtol=1e-5, atol=1e-5))
+
+
+def plain_in_evaluation(module, without, x):
+    """Does evaluation give twice what the same module without dropout gives?"""
+    expected = run(without, x, False)
+    return float(all(equal(run(module, x, False), expected) for _ in range(2)))
+
+
+def probe_layer_norm(cls):
+    """Return a function that measures a LayerNorm; what: "output", "learning", "fresh", "far" or "half"."""
+
+    def probe(what, x, eps=None, seed=0):
+        width = np.shape(x)[-1]
+        module = cls(width) if eps is None else cls(width, eps)
+        looked_up(module, NORM)
+        if what in ("output", "learning"):
+            return values(module, NORM, what, x, None, seed)
+        if what == "fresh":
+            return {"output_at_first": run(module, tensor(x), True)}
+        module, x = module.float(), tensor(x).float()
+        if what == "far":
+            near, far = run(module, x, True), run(module, x + 1000, True)
+            return {"mean_does_not_matter": np.float64(bool(np.abs(far - near).max() < 0.005))}
+        full, half = run(module, x, True), run(module, x.half(), True)
+        close = bool(np.isfinite(half).all() and np.abs(half - full).max() < 0.05)  # float16 keeps 3 digits
+        return {"works_in_float16": np.float64(close)}
+
+    return probe
+
+
+def small(module, names):
+    """Do fresh weights keep what goes through them at its order of magnitude: std below 3/√inputs?"""
+    weights = [p for name, p in looked_up(module, names).items() if p is not None and name.endswith(".weight")]
+    sizes = [float(weight.detach().std()) * weight.shape[1] ** 0.5 for weight in weights]
+    return {"fresh_weights_are_small": np.float64(max(sizes, default=np.nan) < 3)}
+
+
+def probe_feed_forward(cls):
+    """Return a function that measures a FeedForward; what: "output", "learning", "fresh" or "dropout"."""
+
+    def probe(what, x, hidden_width, dropout=0.0, seed=0):
+        width = np.shape(x)[-1]
+        module = cls(width, hidden_width)
+        looked_up(module, FEED_FORWARD)
+        if what in ("output", "learning"):
+            return values(module, FEED_FORWARD, what, x, None, seed)
+        if what == "fresh":
+            return small(module, FEED_FORWARD)
+        without, module = module, cls(width, hidden_width, dropout=dropout)
+        for each in (without, module):
+            constant_feed_forward(each, "", 1.0)
+        many = torch.ones(200, 25, width)
+        expected, drawn_outputs = run(module, many, False), run(module, many, True)
+        zeros, ratio = np.mean(drawn_outputs == 0), np.sum(drawn_outputs * expected) / max(np.sum(expected**2), 1e-12)
+        return {
+            "training_differs": np.float64(not equal(expected, drawn_outputs)),
+            "evaluation_is_plain": np.float64(plain_in_evaluation(module, without, many)),
+            "mean_of_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
+            "share_of_zeros": np.float64(0 if zeros < 0.05 else 0.2 if zeros < 0.5 else 0.8),  # dropped once or twice
+        }
+
+    return probe
+
+
+def probe_block(cls):
+    """Return a function that measures an EncoderBlock; what: "output", "learning", "fresh" or "dropout"."""
+
+    def probe(what, x, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
+        sizes = np.shape(x)[-1], num_heads, hidden_width
+        module = cls(*sizes)
+        looked_up(module, BLOCK)
+        if what in ("output", "learning"):
+            return values(module, BLOCK, what, x, mask, seed)
+        if what == "fresh":
+            return small(module, BLOCK)
+        without, module = module, cls(*sizes, dropout=dropout)
+        for each in (without, module):
+            load(each, BLOCK, seed)
+        many, acts, means, plain = tensor(x).repeat(60, 1, 1), [], [], []
+
+        def set_branches(attention, feed_forward):
+            for each in (without, module):
+                uniform_attention(each, "attention.", attention)
+                constant_feed_forward(each, "feed_forward.", feed_forward)
+
+        set_branches(0, 0)
+        alone, alone_in_training = run(module, many, False), run(module, many, True)
+        for branches in ((0.01, 0), (0, 0.01)):  # so small that what follows a branch is linear in it
+            set_branches(*branches)
+            added, added_in_training = run(module, many, False) - alone, run(module, many, True) - alone
+            acts.append(not equal(added, added_in_training))
+            means.append(np.sum(added * added_in_training) / max(np.sum(added**2), 1e-12))
+            plain.append(plain_in_evaluation(module, without, many))
+        whole = equal(alone, alone_in_training)  # else the mean is that of much noise
+        return {
+            "training_differs": np.array(acts, dtype=float),
+            "evaluation_is_plain": np.float64(min(plain)),
+            "mean_of_training": np.round(5 * np.array(means)) / 5 if whole else np.full(2, NONE),
+            "stream_is_whole": np.float64(whole),
+        }
+
+    return probe
+
+
+def probe_encoder(cls):
+    """Return a function that measures an Encoder; what: "output", "learning", "fresh" or "dropout"."""
+
+    def probe(what, x, depth, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
+        sizes = depth, np.shape(x)[-1], num_heads, hidden_width
+        module, names = cls(*sizes), encoder_names(depth)
+        looked_up(module, names)
+        if what in ("output", "learning"):
+            return values(module, names, what, x, mask, seed)
+        if what == "fresh":
+            first, *rest = [found(module, f"blocks.{index}.feed_forward.expand.weight") for index in range(depth)]
+            apart = [first is not None and other is not None and not torch.equal(first, other) for other in rest]
+            return small(module, names) | {"blocks_start_apart": np.float64(min(apart))}
+        without, module = module, cls(*sizes, dropout=dropout)
+        if any(any(load(each, names, seed)) for each in (without, module)):
+            return {"training_differs": np.full(depth, NONE), "evaluation_is_plain": NONE, "stream_is_whole": NONE}
+        many, acts, plain = tensor(x).repeat(10, 1, 1), [], []
+
+        def set_branches(only):
+            for each in (without, module):
+                for index in range(depth):
+                    uniform_attention(each, f"blocks.{index}.attention.", float(index == only))
+                    constant_feed_forward(each, f"blocks.{index}.feed_forward.", float(index == only))
+
+        set_branches(None)
+        whole = equal(run(module, many, False), run(module, many, True))
+        for index in range(depth):
+            set_branches(index)
+            acts.append(not equal(run(module, many, False), run(module, many, True)))
+            plain.append(plain_in_evaluation(module, without, many))
+        return {
+            "training_differs": np.array(acts, dtype=float),
+            "evaluation_is_plain": np.float64(min(plain)),
+            "stream_is_whole": np.float64(whole),
+        }
+
+    return probe
+
+
+# ------------------------------------------------------------------------------------------------ repair of a block
+
+PARTS = ["attention.in_proj_weight", "attention.in_proj_bias", "attention.out_proj.weight", "attention.out_proj.bias"]
+PARTS += ["feed_forward.0.weight", "feed_forward.0.bias", "feed_forward.2.weight", "feed_forward.2.bias"]
+TORCH_PARTS = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight"]
+TORCH_PARTS += ["self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias"]
+
+
+def sound_copy(block, num_heads, norm_attention=True, norm_feed_forward=True, batch_first=True):
+    """Return PyTorch's encoder layer with a block's weights, sound or with some of the faults left in it."""
+    parameters = {name: found(block, name) for name in PARTS}
+    if None in parameters.values():
+        raise AttributeError(f"the block has lost {next(n for n, p in parameters.items() if p is None)}")
+    width, hidden_width = parameters["feed_forward.0.weight"].shape[1], parameters["feed_forward.0.weight"].shape[0]
+    copy = nn.TransformerEncoderLayer(
+        width, num_heads, hidden_width, 0.0, "gelu", norm_first=True, batch_first=batch_first
+    )
+    own = dict(copy.named_parameters())
+    with torch.no_grad():
+        for name, torch_name in zip(PARTS, TORCH_PARTS):
+            own[torch_name].copy_(parameters[name])
+            own[torch_name].requires_grad_(parameters[name].requires_grad)
+        for part, target in (("norm_attention", copy.norm1), ("norm_feed_forward", copy.norm2)):
+            for name, to in (("scale", target.weight), ("shift", target.bias)):
+                value = found(block, f"{part}.{name}")
+                if value is not None and value.shape == to.shape:
+                    to.copy_(value)
+                    to.requires_grad_(value.requires_grad)
+    if not norm_attention:
+        copy.norm1 = nn.Identity()
+    if not norm_feed_forward:
+        copy.norm2 = nn.Identity()
+    return copy
+
+
+FAULTS = [(a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)]  # the sound block first
+
+
+def faults_left(block, num_heads, x):
+    """Find which of both norms and the batch axis are mended, by comparing with sound and faulty copies."""
+    with torch.no_grad():
+        output = call(block, x)
+        for state in FAULTS:
+            expected = sound_copy(block, num_heads, *state)(x)
+            if output.shape == expected.shape and torch.allclose(output, expected, 1e-3, 1e-3 * float(expected.std())):
+                return state
+    return None
+
+
+def repaired(repair, make_block, sizes):
+    """Make a broken block and have it repaired. Return what came back, and whether it is the block that was given."""
+    before = make_block(*sizes)
+    after = repair(before)
+    if not isinstance(after, nn.Module):
+        raise TypeError(f"repair returned {type(after).__name__}; expected the block")
+    handles = [getattr(getattr(block, "handle", None), "number", None) for block in (before, after)]  # of a likeness
+    return after, after is before or (handles[0] is not None and handles[0] == handles[1])
+
+
+def probe_repair(repair, make_block=None):
+    """Return a function that has broken blocks of the student's notebook, or of a class, repaired, and measures them.
+
+    what: "block", "tokens", "activations", "gradients" or "loss"; sizes: those of the tokens, (B, N, D).
+    """
+    make_block = make_block or repair.sibling("BrokenBlock")
+
+    def probe(what, sizes, num_heads, hidden_width, depth, seed=0):
+        sizes = [int(size) for size in sizes]
+        x = torch.randn(*sizes, generator=torch.Generator().manual_seed(seed))
+        blocks, sames = zip(*(repaired(repair, make_block, (sizes[-1], num_heads, hidden_width)) for _ in range(depth)))
+        states = {faults_left(block, num_heads, x) for block in blocks}
+        state = states.pop() if len(states) == 1 else None
+        if what == "block":
+            return {
+                "same_block": np.float64(all(sames)),
+                "norms": np.array(state[:2] if state else (-1.0, -1.0), float),
+            }
+        if what == "tokens":
+            return {"looks_at_tokens": np.float64(state[2] if state else -1)}
+        copies = [sound_copy(block, num_heads, *state) for block in blocks] if state else []
+        if what == "loss":
+            return learning(copies[:2], seed) if copies else {"first_loss_is_near_chance": NONE, "learns": NONE}
+        measured = (
+            stream(copies, x)
+            if copies
+            else {"activations_stay": NONE, "gradients_reach_all": NONE, "gradients_stay": NONE}
+        )
+        firsts = [found(block, PARTS[4]).detach() for block in blocks]
+        if what == "activations":
+            apart = all(float(first.std()) > 0 for first in firsts)
+            apart = apart and not any(torch.equal(firsts[0], other) for other in firsts[1:])
+            scales = [
+                float(found(b, name).detach().std()) * found(b, name).shape[1] ** 0.5
+                for b in blocks
+                for name in PARTS[::2]
+            ]
+            return {
+                "activations_stay": measured["activations_stay"],
+                "weights_fit_their_width": np.float64(max(scales) < 3),
+                "weights_of_its_own": np.float64(apart),
+            }
+        all_learn = np.float64(all(p.requires_grad for block in blocks for p in block.parameters()))
+        return {"all_learn": all_learn} | {
+            name: value for name, value in measured.items() if name != "activations_stay"
+        }
+
+    return probe
+
+
+def stream(copies, x):
+    """Do activations and gradients keep their order of magnitude through the stack?"""
+    copies = nn.ModuleList(copies)
+    parameters = [p for p in copies.parameters() if p.requires_grad]
+    optimizer = torch.optim.Adam(parameters, lr=1e-3)
+    goal = slopes(x.shape)
+    steps = []
+    for _ in range(3):  # a part that starts from 0 has a gradient from the second step on
+        y, activations = x.clone().requires_grad_(), []
+        for copy in copies:
+            activations.append(y)
+            y = copy(y)
+            y.retain_grad() if y.requires_grad else None
+        activations.append(y)
+        optimizer.zero_grad()
+        (y * goal).mean().backward()
+        steps.append([float(a.detach().std()) for a in activations])
+        sizes = [float(a.grad.norm()) for a in activations]
+        optimizer.step()
+    reached = all(p.grad is not None and float(p.grad.norm()) > 0 for p in copies.parameters())
+    grown = max(steps[0]) / steps[0][0]
+    return {
+        "activations_stay": np.float64(bool(grown < 12)),
+        "gradients_reach_all": np.float64(reached),
+        "gradients_stay": np.float64(bool(max(sizes) < 50 * min(sizes))),
+    }
+
+
+def learning(copies, seed):
+    """Does a stack learn a small set under a head that does not: does it start near chance, and does its loss fall?"""
+    generator = torch.Generator().manual_seed(seed)
+    width = copies[0].linear1.in_features
+    x, head = torch.randn(32, 5, width, generator=generator), nn.Linear(width, 4)
+    labels = torch.arange(32) % 4
+    with torch.no_grad():
+        head.weight.copy_(torch.randn(4, width, generator=generator) * width**-0.5)
+        head.bias.zero_()
+    parameters = [p for copy in copies for p in copy.parameters() if p.requires_grad]
+    optimizer, losses = torch.optim.Adam(parameters, lr=3e-3), []
+    for _ in range(25):
+        loss = F.cross_entropy(head(copies[1](copies[0](x)).mean(dim=1)), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    near_chance = 0.7 < losses[0] < 8  # ln 4 = 1.39
+    return {
+        "first_loss_is_near_chance": np.float64(near_chance),
+        "learns": np.float64(near_chance and losses[-1] < 0.7),
+    }

@@ -1,0 +1,328 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercise 3: encoder blocks in PyTorch
+#
+# You build the block of which transformers are stacked, and then you are handed one that cannot learn. Each of the
+# classes has mistakes that keep every shape, and most of them train to the same accuracy; the tests below tell you which
+# one you made. The chapter [Encoder blocks](book/encoder.md) holds all that you need.
+#
+# | exercise | points | minutes | difficulty |
+# | --- | --- | --- | --- |
+# | 1 `LayerNorm` | 3 | 20 | easy |
+# | 2 `FeedForward` | 2 | 10 | easy |
+# | 3 `EncoderBlock` | 4 | 25 | medium |
+# | 4 `Encoder` | 3 | 15 | easy |
+# | 5 `repair` | 5 | 35 | hard |
+# | 6 written questions | 3 | 15 | medium |
+#
+# **How to work.** Run the cells from top to bottom. Write your code in place of `raise NotImplementedError()`. The test
+# cell after it compares what you wrote with results that were computed in advance, with PyTorch's own layers, and names the
+# likely mistake. The points are given after you hand in, by the same kind of test on other sizes and inputs.
+#
+# **Rules.** Keep the names and arguments, and the names of the parts under *Attributes*: the tests load weights into
+# them. You may use PyTorch's layers and functions, and give a class further methods. An `__init__` begins with
+# `super().__init__()`. Do not delete cells; you may add cells of your own. Nothing here needs a GPU. Before you hand in,
+# choose *Runtime → Restart session and run all* and look whether every test cell is content.
+
+# %% setup="encoder"
+
+# %% [markdown]
+# ## 0 Given: attention
+#
+# You wrote multi-head attention in exercise 2. This one has the same parts, `qkv` and `out`, and calls PyTorch's fused
+# function. A mask is boolean, and `True` means that a token may be looked at.
+
+# %% given="MultiHeadAttention"
+
+# %% [markdown]
+# ## 1 Layer norm
+#
+# Every token is brought to mean 0 and variance 1 over its own features, and then each feature gets a learned scale and
+# shift: $y = \gamma\,(x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta$. No token sees another one. The variance is the mean of the
+# squares, over $D$ and not over $D - 1$.
+#
+# <details><summary>Hint</summary>
+#
+# `keepdim=True` leaves an axis of size 1, so that the mean broadcasts against the tokens. What is the default of `unbiased`
+# in `Tensor.var`? A tensor becomes a parameter, one that an optimizer finds, when an `nn.Parameter` is assigned to an
+# attribute of the module.
+#
+# </details>
+
+# %% exercise="LayerNorm"
+
+# %% visible="LayerNorm"
+judge(probe_layer_norm(LayerNorm), **TESTS["LayerNorm"])
+print("LayerNorm passes the visible tests.")
+
+# %% grade="LayerNorm_values" points=1
+# 1 point, judged after you hand in: the output, with leading axes of any number and with a large eps.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("LayerNorm", "values", LayerNorm)
+### END HIDDEN TESTS
+
+# %% grade="LayerNorm_learning" points=1
+# 1 point, judged after you hand in: scale and shift at first, how many numbers are learned, and the gradients of x, scale and shift.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("LayerNorm", "learning", LayerNorm)
+### END HIDDEN TESTS
+
+# %% grade="LayerNorm_edges" points=1
+# 1 point, judged after you hand in: narrow tokens, tokens whose features are alike or near 1000, and float16.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("LayerNorm", "edges", LayerNorm)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 2 Feed-forward net
+#
+# Two linear layers with a GELU between them, for every token by itself. In training, dropout sets a share of the hidden
+# activations to 0 and lets the others grow, so that the mean stays.
+#
+# <details><summary>Hint</summary>
+#
+# `nn.Linear` works on the last axis and leaves the others alone. `nn.Dropout` knows whether the module is in training or in
+# evaluation; `F.dropout` has to be told.
+#
+# </details>
+
+# %% exercise="FeedForward"
+
+# %% visible="FeedForward"
+judge(probe_feed_forward(FeedForward), **TESTS["FeedForward"])
+print("FeedForward passes the visible tests.")
+
+# %% grade="FeedForward_values" points=1
+# 1 point, judged after you hand in: output, gradients, the number of learned numbers, and the size of the fresh weights.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("FeedForward", "values", FeedForward)
+### END HIDDEN TESTS
+
+# %% grade="FeedForward_dropout" points=1
+# 1 point, judged after you hand in: dropout acts in training, keeps the mean, and is gone in evaluation.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("FeedForward", "dropout", FeedForward)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 3 Encoder block
+#
+# The tokens are a stream to which two parts add something. Pre-norm: each part reads the stream through its own norm, and
+# what it gives is added to the stream as it was. You may use your `LayerNorm` and `FeedForward`; if they have a mistake,
+# you do not pay for it twice.
+#
+# <details><summary>Hint</summary>
+#
+# Two lines of `forward`, one for each part. Dropout belongs between a part and the sum: what comes down the stream is never
+# dropped. The second part reads what the first has left.
+#
+# </details>
+
+# %% exercise="EncoderBlock"
+
+# %% visible="EncoderBlock"
+judge(probe_block(EncoderBlock), **TESTS["EncoderBlock"])
+print("EncoderBlock passes the visible tests.")
+
+# %% grade="EncoderBlock_values" points=1
+# 1 point, judged after you hand in: the output, for sizes that all differ and for a single token.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("EncoderBlock", "values", EncoderBlock)
+### END HIDDEN TESTS
+
+# %% grade="EncoderBlock_learning" points=1
+# 1 point, judged after you hand in: gradients, the number of learned numbers, the size of the fresh weights, and that x is left alone.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("EncoderBlock", "learning", EncoderBlock)
+### END HIDDEN TESTS
+
+# %% grade="EncoderBlock_masks" points=1
+# 1 point, judged after you hand in: masks of every shape.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("EncoderBlock", "masks", EncoderBlock)
+### END HIDDEN TESTS
+
+# %% grade="EncoderBlock_dropout" points=1
+# 1 point, judged after you hand in: dropout acts in both parts in training and not on the stream, keeps the mean, and is gone in evaluation.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("EncoderBlock", "dropout", EncoderBlock)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 4 Encoder
+#
+# A stack of blocks, each with weights of its own, and a norm behind the last: the stream of a pre-norm stack is never
+# normalised on its way.
+#
+# <details><summary>Hint</summary>
+#
+# PyTorch finds the parameters of modules in an `nn.ModuleList`, and not of those in a list. What does `[block] * depth` hold?
+#
+# </details>
+
+# %% exercise="Encoder"
+
+# %% visible="Encoder"
+judge(probe_encoder(Encoder), **TESTS["Encoder"])
+print("Encoder passes the visible tests.")
+
+# %% grade="Encoder_values" points=1
+# 1 point, judged after you hand in: the output, for several depths.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("Encoder", "values", Encoder)
+### END HIDDEN TESTS
+
+# %% grade="Encoder_learning" points=1
+# 1 point, judged after you hand in: gradients of every block, the number of learned numbers, and that blocks start apart.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("Encoder", "learning", Encoder)
+### END HIDDEN TESTS
+
+# %% grade="Encoder_hand_on" points=1
+# 1 point, judged after you hand in: masks and dropout reach every block.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("Encoder", "hand_on", Encoder)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 5 A block that cannot learn
+#
+# Somebody stacked blocks of this kind, trained for a day, and stayed at chance. There is more than one fault, and none of
+# them changes a shape.
+
+# %% given="BrokenBlock"
+
+# %% [markdown]
+# Measure before you repair. The cell below prints, for a block whose input has standard deviation 1: the size of the stream
+# before and after; of each parameter, the standard deviation and the size of its gradient; and how far the output of each
+# image moves when image 0 is changed. A healthy block leaves the stream at its order of magnitude, has a gradient for every
+# parameter, and moves image 0 alone. Run it again on `repair(BrokenBlock(...))`.
+
+# %%
+def measure(block, width):
+    """Print the size of activations, weights and gradients, and which images see image 0."""
+    x = torch.randn(4, 6, width, generator=torch.Generator().manual_seed(0))  # (B, N, D)
+    y = block(x)  # (B, N, D)
+    y.square().mean().backward()
+    print(f"stream                           std {x.std():8.3g} before, {y.std():.3g} after")
+    for name, parameter in block.named_parameters():
+        size = "none" if parameter.grad is None else f"{parameter.grad.norm():.3g}"
+        print(f"{name:32} std {parameter.std():8.3g}   gradient {size}")
+    changed = x.clone()
+    changed[0] = changed[0] + 1 + changed[0].sin()
+    moved = (block(changed) - y).detach().abs().amax(dim=(1, 2))  # (B,)
+    print("images 0 … 3 move by", ", ".join(f"{float(distance):.3g}" for distance in moved))
+
+
+torch.manual_seed(0)
+measure(BrokenBlock(width=48, num_heads=4, hidden_width=80), width=48)
+
+# %% [markdown]
+# Write `repair` so that it works for blocks of any size, in whatever state their random weights are. It changes the block
+# that it is given and returns it: no new model, no stored weights, nothing that is added to the output.
+#
+# <details><summary>Hint</summary>
+#
+# A sum of $D$ products of independent numbers of variance 1 has variance $D$. What variance must the weights have so that the sum
+# has variance 1? `nn.init` has functions for that; they all end in an underscore and change a tensor in place. Look at *every*
+# weight matrix afterwards. For the images, read what `nn.MultiheadAttention` says about the axes of its input. A part can be
+# replaced by assigning another module to its name.
+#
+# </details>
+
+# %% exercise="repair"
+
+# %% visible="repair"
+judge(probe_repair(repair, BrokenBlock), **TESTS["repair"])
+print("repair passes the visible tests.")
+
+# %% grade="repair_block" points=1
+# 1 point, judged after you hand in: the same block comes back, and both parts read a normalised stream.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("repair", "block", repair)
+### END HIDDEN TESTS
+
+# %% grade="repair_tokens" points=1
+# 1 point, judged after you hand in: attention looks at the tokens of one image.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("repair", "tokens", repair)
+### END HIDDEN TESTS
+
+# %% grade="repair_activations" points=1
+# 1 point, judged after you hand in: the stream keeps its order of magnitude through a stack, and the weights are random and fit their width.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("repair", "activations", repair)
+### END HIDDEN TESTS
+
+# %% grade="repair_gradients" points=1
+# 1 point, judged after you hand in: every parameter learns, and gradients keep their order of magnitude.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("repair", "gradients", repair)
+### END HIDDEN TESTS
+
+# %% grade="repair_loss" points=1
+# 1 point, judged after you hand in: a stack of two starts near chance and learns a small set.
+### BEGIN HIDDEN TESTS
+from autograder.checks.encoder import check; check("repair", "loss", repair)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 6 In your own words
+#
+# Write in the cell below each question. Three to six sentences each; a person reads them.
+#
+# **6.1 (1 point)** Follow the gradient from the output of a stack to its input, once through pre-norm and once through
+# post-norm blocks. Why does pre-norm need a norm behind the last block, and post-norm a warm-up?
+
+# %% [markdown] written="pre_norm" points=1
+# In a pre-norm stack the stream is a plain sum: the gradient of the output reaches the input along the sums unchanged, and
+# what each part contributes comes on top. The price is that the stream grows with every sum and nothing normalises it on its
+# way, so a norm has to stand behind the last block. In a post-norm stack each sum goes through a norm, whose Jacobian
+# multiplies the gradient at every block; at the start the gradients near the output are large and those far from it
+# small, so that a large step at the beginning does harm, and the learning rate has to be warmed up.
+#
+# === BEGIN MARK SCHEME ===
+# Half a point: identity path of pre-norm, and the stream that grows and is normalised at the end. Half a point: Jacobians of the norms multiply in post-norm.
+# === END MARK SCHEME ===
+
+# %% [markdown]
+# **6.2 (1 point)** The broken block has weights of standard deviation 1. By which factor does one of its linear layers, of $D = 512$
+# inputs, change the standard deviation of what goes through it? Why does a norm in front of each part keep the *input* of
+# the parts healthy, and yet not repair the block?
+
+# %% [markdown] written="initial_scale" points=1
+# Each output is a sum of 512 products of independent numbers with mean 0: its variance is 512 times that of the input, so
+# the standard deviation grows by √512, about 23. With a norm in front, each part starts from numbers of size 1, so the
+# growth no longer multiplies from block to block. But what the part adds is still far too large: two layers in a row give
+# about 512, and against it the stream that came in, with all that earlier blocks found, is lost; the scores of attention
+# are so large that its softmax is one-hot, and its gradient vanishes.
+#
+# === BEGIN MARK SCHEME ===
+# Half a point: √512 = 22.6. Half a point: the norm stops the growth from block to block, not that within a part (the sum drowns the stream, or scores saturate).
+# === END MARK SCHEME ===
+
+# %% [markdown]
+# **6.3 (1 point)** Suppose that you may call a model and not read its code. How do you find out whether it attends across
+# the images of a batch? And why does no test of shapes, and hardly a test of accuracy, find it?
+
+# %% [markdown] written="across_the_batch" points=1
+# Change one image of a batch and leave the others: if the output of another image moves, images see each other; or run an
+# image alone and in a batch and compare. And change one token of an image: the other tokens of the same image must move.
+# The shapes are the same, because attention gives back the shape that it got, whichever axis it runs over. Accuracy hardly
+# falls, because the feed-forward nets still see every token and a loss over pooled tokens can be lowered without attention.
+#
+# === BEGIN MARK SCHEME ===
+# Half a point: change one image, watch the others (or batch against alone). Half a point: attention keeps the shape over any axis; the task can be learned without it.
+# === END MARK SCHEME ===
+
+# %% [markdown]
+# ## Hand in
+#
+# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and hand in that file.

@@ -1,0 +1,216 @@
+"""Encoder blocks in PyTorch: layer norm, feed-forward net, block, stack, and the repair of a block that cannot learn."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class MultiHeadAttention(nn.Module):
+    """Let every token look at every token, in several heads. Given: you wrote your own in exercise 2.
+
+    Args:
+        width: D, of a token.
+        num_heads: H; divides D.
+        dropout: Share of the attention weights that is set to 0 in training.
+    """
+
+    def __init__(self, width: int, num_heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        if width % num_heads:
+            raise ValueError(f"width {width} is not divisible by {num_heads} heads")
+        self.num_heads, self.dropout = num_heads, dropout
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the new tokens, (B, N, D).
+
+        Args:
+            x: (B, N, D).
+            mask: True where a token may be looked at: (B, N), or, for each pair, (B, N, N) or (B, H, N, N).
+        """
+        if mask is not None and mask.ndim < 4:
+            mask = mask[:, None, None] if mask.ndim == 2 else mask[:, None]  # (B, 1, 1 or N, N)
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)  # (B, H, N, d) each
+        share = self.dropout if self.training else 0.0
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=share)  # (B, H, N, d)
+        return self.out(heads.transpose(1, 2).flatten(2))  # (B, N, D)
+
+
+class LayerNorm(nn.Module):
+    """Give every token mean 0 and variance 1 over its features, then a learned scale and shift.
+
+    Args:
+        width: D, of a token.
+        eps: Added to the variance, under the square root.
+
+    Attributes:
+        scale: Parameter, (D,), at first all 1.
+        shift: Parameter, (D,), at first all 0.
+
+    Source: Ba, Kiros and Hinton 2016.
+    """
+
+    def __init__(self, width: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.scale = nn.Parameter(torch.ones(width))  # (D,)
+        self.shift = nn.Parameter(torch.zeros(width))  # (D,)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the normalised tokens, same shape as x.
+
+        Args:
+            x: (..., D), any number of axes in front of the last. Left unchanged.
+        """
+        centred = x - x.mean(dim=-1, keepdim=True)  # (..., D)
+        variance = centred.square().mean(dim=-1, keepdim=True)  # (..., 1), divided by D, not by D - 1
+        return self.scale * centred / torch.sqrt(variance + self.eps) + self.shift
+
+
+class FeedForward(nn.Module):
+    """Change every token by itself: to the hidden width, through a GELU, and back.
+
+    Args:
+        width: D, of a token.
+        hidden_width: Of the layer between.
+        dropout: Share of the hidden activations that is set to 0 in training.
+
+    Attributes:
+        expand: nn.Linear from D to the hidden width.
+        contract: nn.Linear from the hidden width to D.
+
+    Source: Vaswani et al. 2017, section 3.3; GELU, Hendrycks and Gimpel 2016.
+    """
+
+    def __init__(self, width: int, hidden_width: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.expand = nn.Linear(width, hidden_width)
+        self.contract = nn.Linear(hidden_width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the new tokens, same shape as x.
+
+        Args:
+            x: (..., D), any number of axes in front of the last. Left unchanged.
+        """
+        hidden = F.gelu(self.expand(x))  # (..., hidden width)
+        return self.contract(self.dropout(hidden))  # (..., D)
+
+
+class EncoderBlock(nn.Module):
+    """Add to every token what attention makes of all of them, then what a feed-forward net makes of it alone.
+
+    Pre-norm: each of the two parts reads the normalised stream and its result is added to the stream itself.
+
+    Args:
+        width: D, of a token.
+        num_heads: H; divides D.
+        hidden_width: Of the feed-forward net.
+        dropout: For attention and feed-forward net; also the share of what each of them adds that is set to 0 in training.
+
+    Attributes:
+        norm_attention: LayerNorm in front of the attention.
+        attention: MultiHeadAttention.
+        norm_feed_forward: LayerNorm in front of the feed-forward net.
+        feed_forward: FeedForward.
+
+    Source: Xiong et al. 2020, figure 1b.
+    """
+
+    def __init__(self, width: int, num_heads: int, hidden_width: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm_attention = LayerNorm(width)
+        self.attention = MultiHeadAttention(width, num_heads, dropout)
+        self.norm_feed_forward = LayerNorm(width)
+        self.feed_forward = FeedForward(width, hidden_width, dropout)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the new tokens, (B, N, D).
+
+        Args:
+            x: (B, N, D). Left unchanged.
+            mask: As for `MultiHeadAttention`: (B, N), (B, N, N) or (B, H, N, N), True where a token may be looked at.
+        """
+        x = x + self.dropout(self.attention(self.norm_attention(x), mask))  # (B, N, D)
+        return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))  # (B, N, D)
+
+
+class Encoder(nn.Module):
+    """Stack blocks, and normalise what comes out of the last.
+
+    Args:
+        depth: Number of blocks.
+        width: D, of a token.
+        num_heads: H; divides D.
+        hidden_width: Of the feed-forward nets.
+        dropout: For every block.
+
+    Attributes:
+        blocks: nn.ModuleList of EncoderBlocks; each has weights of its own, drawn independently.
+        norm: LayerNorm behind the last block.
+    """
+
+    def __init__(self, depth: int, width: int, num_heads: int, hidden_width: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(EncoderBlock(width, num_heads, hidden_width, dropout) for _ in range(depth))
+        self.norm = LayerNorm(width)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the new tokens, (B, N, D).
+
+        Args:
+            x: (B, N, D). Left unchanged.
+            mask: As for `MultiHeadAttention`; every block gets it.
+        """
+        for block in self.blocks:
+            x = block(x, mask)  # (B, N, D)
+        return self.norm(x)  # (B, N, D)
+
+
+class BrokenBlock(nn.Module):
+    """An encoder block for x of shape (B, N, D), as somebody wrote it whose model stayed at chance. Given.
+
+    Its parts: norm_attention, attention (PyTorch's own), norm_feed_forward, feed_forward.
+    """
+
+    def __init__(self, width: int, num_heads: int, hidden_width: int) -> None:
+        super().__init__()
+        self.norm_attention = nn.Identity()
+        self.attention = nn.MultiheadAttention(width, num_heads)
+        self.norm_feed_forward = nn.Identity()
+        self.feed_forward = nn.Sequential(nn.Linear(width, hidden_width), nn.GELU(), nn.Linear(hidden_width, width))
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter) if parameter.ndim == 1 else nn.init.normal_(parameter)
+        self.attention.in_proj_weight.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the new tokens, (B, N, D)."""
+        y = self.norm_attention(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.feed_forward(self.norm_feed_forward(x))
+
+
+def repair(block: nn.Module) -> nn.Module:
+    """Make a block that cannot learn into one that can.
+
+    Afterwards the block is a pre-norm encoder block: each part reads the normalised stream; attention looks at the
+    tokens of one sequence and at no other sequence; every parameter learns; the stream and its gradients keep their
+    order of magnitude through a stack of such blocks. It starts from random weights, no two blocks from the same ones.
+
+    Args:
+        block: A `BrokenBlock` of any width, number of heads and hidden width.
+
+    Returns:
+        The same block, changed in place: its parts keep their names and sizes, its weights are drawn anew or rescaled.
+    """
+    width = block.attention.embed_dim
+    block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
+    block.attention.batch_first = True  # PyTorch's default is (N, B, D): attention across the batch
+    for parameter in block.parameters():
+        parameter.requires_grad_(True)
+        if parameter.ndim == 2:
+            nn.init.xavier_uniform_(parameter)  # std √(2 / (inputs + outputs)): what goes in and what comes out agree
+    return block

@@ -1,0 +1,554 @@
+"""Do the checks of exercise 3 tell every known mistake from every correct answer, and say which it is?"""
+
+import copy
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from autograder import catalogue, compare, exercise
+from autograder.build import ROOT
+from autograder.checks import encoder_probes as probes
+from autograder.checks.encoder import EXERCISES
+from autograder.compare import judge, outcome
+from autograder.mutants import Matrix, kill_matrix
+from solutions import encoder as answers
+from solutions.encoder import BrokenBlock, MultiHeadAttention
+
+SEEDS = [0, 1]
+# M31 and M39, layers over the flattened sequence, cannot be made here: no constructor knows the length of a sequence.
+# M19 belongs to the attention, which is given.
+APPLY = {
+    "LayerNorm": {"M15", "M34", "M35", "M36"},
+    "FeedForward": {"M15", "M29", "M30", "M40", "M41", "M83"},
+    "EncoderBlock": {"M15", "M16", "M28", "M29", "M30", "M32", "M33", "M34", "M36", "M37", "M38", "M40", "M71"},
+    "Encoder": {"M15", "M16", "M38", "M40", "M71"},
+    "repair": {"M28", "M32", "M40"},
+}
+OWN = {name for name in catalogue.TITLES if int(name[1:]) >= 90}
+
+
+@cache
+def matrix_of(seed: int) -> Matrix:
+    """Return the kill matrix, made once for each seed."""
+    return kill_matrix("3_encoder", "encoder", seed)
+
+
+def cases_of(name: str, seed: int) -> list[tuple[str, exercise.Case]]:
+    """Return all cases of an exercise with the name of their stage."""
+    stages = {**EXERCISES[name].stages, "visible": EXERCISES[name].visible}
+    return [(stage, case) for stage, make in stages.items() for case in make(np.random.default_rng(seed))]
+
+
+def lost(name: str, function, seed: int = 0) -> dict[str, str | None]:
+    """Return the stages in which a class or function loses its point, with the mistake that is named."""
+    found = {}
+    for stage in EXERCISES[name].stages:
+        try:
+            EXERCISES[name].judge_stage(stage, function, seed)
+        except AssertionError as error:
+            found[stage] = error.mistake
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- the kill matrix
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_kill_matrix_is_whole(seed: int) -> None:
+    """Is every mutant killed and named, and does every correct answer pass, whatever the inputs?"""
+    matrix = matrix_of(seed)
+    wrong = [(v.exercise, v.name, v.failed) for v in matrix.mutants if not (v.killed and v.named)]
+    alarms = [(v.exercise, v.name, v.failed, v.visible) for v in matrix.correct if v.killed or v.visible != ""]
+    assert (wrong, alarms) == ([], [])
+    assert matrix.whole
+
+
+def test_visible_tests_name_every_mutant() -> None:
+    """Is each mistake named while the student works, and not only after handing in?"""
+    unnamed = [(v.exercise, v.name, v.visible) for v in matrix_of(0).mutants if v.visible != v.name.split("/")[0]]
+    assert unnamed == []
+
+
+def test_every_stage_catches_something() -> None:
+    """Does no hidden check pass whatever it gets?"""
+    failed = {(v.exercise, stage) for v in matrix_of(0).mutants for stage in v.failed}
+    assert failed == {(e.name, stage) for e in EXERCISES.values() for stage in e.stages}
+
+
+def test_proof_fails_when_the_checks_are_blind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is a wrong class not killed when the comparison tolerates everything?"""
+    wrong = EXERCISES["LayerNorm"].mistakes()["M34"]
+    assert lost("LayerNorm", wrong)
+    exercise._prepared.cache_clear()
+    monkeypatch.setattr(compare, "TOLERANCE", {"rtol": 1e9, "atol": 1e9, "equal_nan": True})
+    assert lost("LayerNorm", wrong) == {}
+    exercise._prepared.cache_clear()
+
+
+# ----------------------------------------------------------------------------------- mutants, answers, catalogue
+
+
+def test_mutants_hold_every_mistake_that_applies() -> None:
+    """Is each entry of the catalogue that can be made in an exercise among its mutants?"""
+    missing = {name: APPLY[name] - {mutant.mistake for mutant in e.mutants} for name, e in EXERCISES.items()}
+    assert not any(missing.values()), missing
+
+
+def test_catalogue_has_words_for_every_mutant() -> None:
+    """Does each mistake have a title and a question, and does each of ours have a mutant?"""
+    made = {mutant.mistake for e in EXERCISES.values() for mutant in e.mutants}
+    assert made <= set(catalogue.TITLES)
+    assert made >= OWN
+    assert all("?" in catalogue.QUESTIONS[name] for name in made)
+
+
+def test_own_mutants_pass_every_shape_test() -> None:
+    """Do at least ten mistakes of our own give an output of the right shape, and no error?"""
+    keep = set()
+    for name in ("LayerNorm", "FeedForward", "EncoderBlock", "Encoder"):
+        each = EXERCISES[name]
+        arguments = next(case.arguments for _, case in cases_of(name, 0) if case.arguments[0] == "output")
+        right = outcome(each.probe(each.oracle), arguments, ())["arrays"]["output"]
+        for mistake, wrong in each.mistakes().items():
+            got = outcome(each.probe(wrong), arguments, ())
+            if "error" not in got and got["arrays"]["output"].shape == right.shape:
+                keep.add(mistake.split("/")[0])
+    assert len(keep & OWN) >= 10
+
+
+def test_correct_answers_are_at_least_twelve() -> None:
+    """Are there enough correct answers, and no two the same?"""
+    for each in EXERCISES.values():
+        others = {name: made for name, made in each.correct.items() if name not in ("answer", "steps", "oracle")}
+        assert len(set(others.values())) == len(others) >= 5
+    assert sum(len(each.correct) for each in EXERCISES.values()) >= 5 * 10
+
+
+FLAGS = {  # what a sound answer is measured as, worked out without the oracle
+    "fresh_weights_are_small": 1,
+    "blocks_start_apart": 1,
+    "mean_does_not_matter": 1,
+    "works_in_float16": 1,
+    "training_differs": 1,
+    "evaluation_is_plain": 1,
+    "mean_of_training": 1,
+    "stream_is_whole": 1,
+    "x_stays_as_it_was": 1,
+    "missing_parameters": 0,
+    "other_parameters": 0,
+    "same_block": 1,
+    "norms_that_work": 1,
+    "looks_at_tokens": 1,
+    "activations_stay": 1,
+    "weights_fit_their_width": 1,
+    "weights_of_its_own": 1,
+    "all_learn": 1,
+    "gradients_reach_all": 1,
+    "gradients_stay": 1,
+    "first_loss_is_near_chance": 1,
+    "learns": 1,
+}
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_oracles_are_measured_as_sound(name: str) -> None:
+    """Does no oracle raise, and is each property of PyTorch's own layer what we say it is?"""
+    for stage, case in cases_of(name, 3):
+        right = outcome(EXERCISES[name].probe(EXERCISES[name].oracle), case.arguments, ())
+        assert "error" not in right, (stage, case.name, right)
+        for what, array in right["arrays"].items():
+            assert np.all(array == FLAGS.get(what, array)), (stage, case.name, what, array)
+
+
+def test_oracles_are_independent_of_the_answers() -> None:
+    """Is there nothing of solutions/ in what the answers are compared with?"""
+    for name in ("LayerNorm", "FeedForward", "EncoderBlock", "Encoder"):
+        kinds = [kind.__module__ for kind in EXERCISES[name].oracle.__mro__]
+        assert not any(kind.startswith("solutions") for kind in kinds)
+    text = (ROOT / "autograder" / "checks" / "encoder_layers.py").read_text(encoding="utf-8")
+    assert "solutions" not in text
+
+
+def test_sizes_differ() -> None:
+    """Do images, tokens, heads, width, hidden width and depth all differ wherever an output is compared?"""
+    for name in ("EncoderBlock", "Encoder"):
+        for _, case in cases_of(name, 0):
+            what, x, *sizes = case.arguments
+            if what != "output" or "as many" in case.name or "single" in case.name or "one image" in case.name:
+                continue
+            numbers = [*np.shape(x), *(size for size in sizes[: 3 if name == "Encoder" else 2])]
+            assert len(set(numbers)) == len(numbers), (name, case.name, numbers)
+
+
+def test_expected_results_do_not_depend_on_the_machine() -> None:
+    """Are they computed in float64, and is PyTorch's default what it was?"""
+    assert torch.get_default_dtype() == torch.float32
+    made = EXERCISES["EncoderBlock"].visible_cases()[0]["expected"]["arrays"]["output"]
+    assert torch.get_default_dtype() == torch.float32
+    assert np.abs(made - made.astype(np.float32)).max() > 0, "no more digits than float32 has"
+
+
+# -------------------------------------------------------------------- well-known code, adapted to the signatures
+
+
+class NormOfAnnotatedTransformer(nn.Module):
+    """The std is that of a sample, and eps is added to it."""
+
+    def __init__(self, width, eps=1e-5):
+        super().__init__()
+        self.scale, self.shift, self.eps = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width)), eps
+
+    def forward(self, x):
+        mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+        return self.scale * (x - mean) / (std + self.eps) + self.shift
+
+
+class NormOfConvNeXt(NormOfAnnotatedTransformer):
+    def forward(self, x):
+        mean = x.mean(-1, keepdim=True)
+        variance = (x - mean).pow(2).mean(-1, keepdim=True)
+        x = (x - mean) / torch.sqrt(variance + self.eps)
+        return self.scale * x + self.shift
+
+
+class NormOfViTPytorch(NormOfAnnotatedTransformer):
+    def forward(self, x):
+        variance = torch.var(x, dim=-1, unbiased=False, keepdim=True)
+        return (x - torch.mean(x, dim=-1, keepdim=True)) * (variance + self.eps).rsqrt() * self.scale + self.shift
+
+
+class NetOfD2l(nn.Module):
+    """ReLU, and no dropout inside."""
+
+    def __init__(self, width, hidden_width, dropout=0.0):
+        super().__init__()
+        self.expand, self.relu, self.contract = (
+            nn.Linear(width, hidden_width),
+            nn.ReLU(),
+            nn.Linear(hidden_width, width),
+        )
+
+    def forward(self, x):
+        return self.contract(self.relu(self.expand(x)))
+
+
+class NetOfNanoGPT(nn.Module):
+    def __init__(self, width, hidden_width, dropout=0.0):
+        super().__init__()
+        self.expand = nn.Linear(width, hidden_width)
+        self.gelu = nn.GELU()
+        self.contract = nn.Linear(hidden_width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        x = self.expand(x)
+        x = self.gelu(x)
+        x = self.contract(x)
+        x = self.dropout(x)
+        return x
+
+
+class NetOfMinGPT(NetOfNanoGPT):
+    """NewGELU."""
+
+    def forward(self, x):
+        x = self.expand(x)
+        x = 0.5 * x * (1.0 + torch.tanh((2.0 / torch.pi) ** 0.5 * (x + 0.044715 * torch.pow(x, 3.0))))
+        return self.dropout(self.contract(x))
+
+
+class BlockOfUvA(nn.Module):
+    """Post-norm, as in the tutorial."""
+
+    def __init__(self, width, num_heads, hidden_width, dropout=0.0):
+        super().__init__()
+        self.attention = MultiHeadAttention(width, num_heads)
+        self.feed_forward = NetOfNanoGPT(width, hidden_width, dropout)
+        self.norm_attention, self.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        x = self.norm_attention(x + self.dropout(self.attention(x, mask=mask)))
+        return self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))
+
+
+class BlockOfTorchvision(BlockOfUvA):
+    """The names of its steps are those of torchvision's EncoderBlock."""
+
+    def forward(self, input, mask=None):
+        x = self.norm_attention(input)
+        x = self.attention(x, mask)
+        x = self.dropout(x)
+        x = x + input
+        y = self.norm_feed_forward(x)
+        y = self.feed_forward(y)
+        return x + y
+
+
+class EncoderOfPyTorch(nn.Module):
+    """nn.TransformerEncoder copies one layer."""
+
+    def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
+        super().__init__()
+        layer = answers.EncoderBlock(width, num_heads, hidden_width, dropout)
+        self.blocks = nn.ModuleList([copy.deepcopy(layer) for _ in range(depth)])
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x, mask=None):
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.norm(x)
+
+
+class EncoderOfNanoGPT(nn.Module):
+    def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
+        super().__init__()
+        self.blocks = nn.ModuleList([BlockOfTorchvision(width, num_heads, hidden_width, dropout) for _ in range(depth)])
+        self.norm = NormOfConvNeXt(width)
+        self.apply(self._init_weights)
+        for name, parameter in self.named_parameters():
+            if name.endswith(("out.weight", "contract.weight")):
+                nn.init.normal_(parameter, mean=0.0, std=0.02 / (2 * depth) ** 0.5)
+
+    def _init_weights(self, module):
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, mean=0.0, std=0.02)
+            nn.init.zeros_(module.bias)
+
+    def forward(self, x, mask=None):
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.norm(x)
+
+
+def repair_by_apply(block):
+    """Start every layer anew as nanoGPT does, and put the norms in."""
+    width = block.attention.embed_dim
+
+    def start(part):
+        if isinstance(part, nn.MultiheadAttention):
+            nn.init.normal_(part.in_proj_weight, std=0.02)
+        if isinstance(part, nn.Linear):
+            nn.init.normal_(part.weight, std=0.02)
+
+    block.apply(start)
+    for parameter in block.parameters():
+        parameter.requires_grad = True
+    block.norm_attention = NormOfConvNeXt(width)
+    block.norm_feed_forward = NormOfViTPytorch(width)
+    block.attention.batch_first = True
+    return block
+
+
+def repair_by_scaling(block):
+    """Divide what is there by the root of the inputs, and set the attributes with setattr."""
+    for name in ("norm_attention", "norm_feed_forward"):
+        setattr(block, name, nn.LayerNorm(block.attention.embed_dim))
+    with torch.no_grad():
+        for parameter in block.requires_grad_().parameters():
+            if parameter.dim() > 1:
+                parameter /= parameter.size(1) ** 0.5
+    block.attention.batch_first = True
+    return block
+
+
+UNSEEN_CORRECT = [
+    ("LayerNorm", NormOfConvNeXt),
+    ("LayerNorm", NormOfViTPytorch),
+    ("FeedForward", NetOfNanoGPT),
+    ("FeedForward", NetOfMinGPT),
+    ("EncoderBlock", BlockOfTorchvision),
+    ("Encoder", EncoderOfNanoGPT),
+    ("repair", repair_by_apply),
+    ("repair", repair_by_scaling),
+]
+
+
+@pytest.mark.parametrize(("name", "function"), UNSEEN_CORRECT)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_unseen_correct_answer_keeps_all_points(name: str, function, seed: int) -> None:
+    """Does a correct answer that the checks have never seen pass, hidden and visible?"""
+    assert lost(name, function, seed) == {}
+    judge(EXERCISES[name].probe(function), (), EXERCISES[name].visible_cases(), catalogue.MESSAGES)
+
+
+def repair_with_a_hook(block):
+    """Rescale the output, and nothing else."""
+    block.register_forward_hook(lambda module, arguments, output: output / output.detach().std())
+    return block
+
+
+def repair_by_another_class(block):
+    """Return a sound block of our own."""
+    return answers.EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 8)
+
+
+def repair_with_one_seed(block):
+    """Seed before drawing: every block gets the same weights."""
+    torch.manual_seed(0)
+    return answers.repair(block)
+
+
+UNSEEN_WRONG = [
+    ("LayerNorm", NormOfAnnotatedTransformer, {"M35"}),
+    ("EncoderBlock", BlockOfUvA, {"M33"}),
+    ("Encoder", EncoderOfPyTorch, {"M101"}),
+    ("repair", repair_with_a_hook, {"M114"}),
+    ("repair", repair_with_one_seed, {"M122"}),
+    ("repair", lambda block: block, {"M28", "M32", "M40", "M40+M120"}),
+]
+
+
+@pytest.mark.parametrize(("name", "function", "mistakes"), UNSEEN_WRONG)
+def test_unseen_wrong_answer_is_named(name: str, function, mistakes: set[str]) -> None:
+    """Does a wrong answer from outside lose points, and is it told why?"""
+    assert {found for found in lost(name, function).values() if found} == mistakes
+
+
+def test_net_without_dropout_and_gelu_is_named() -> None:
+    """Are two mistakes in different stages both named?"""
+    assert lost("FeedForward", NetOfD2l) == {"values": "M41", "dropout": "M98"}
+
+
+def test_repair_that_returns_another_class_gets_nothing() -> None:
+    """Does another model not pass, whatever it does?"""
+    assert set(lost("repair", repair_by_another_class)) == set(EXERCISES["repair"].stages)
+
+
+def test_repair_that_stores_weights_gets_no_point_for_them() -> None:
+    """Does a repair fail that knows the weights of one size by heart?"""
+    known = answers.repair(BrokenBlock(48, 4, 80)).state_dict()
+
+    def stored(block):
+        answers.repair(block)
+        if block.attention.embed_dim == 48:
+            block.load_state_dict(known)
+        return block
+
+    assert lost("repair", stored)["activations"] == "M122"
+
+
+# --------------------------------------------------------------------------- known mistakes, made by hand in the answers
+
+ANSWERS = (ROOT / "solutions" / "encoder.py").read_text(encoding="utf-8")
+CENTRED, VARIANCE = "x - x.mean(dim=-1, keepdim=True)", "centred.square().mean(dim=-1, keepdim=True)"
+ROOTED, BLOCKS = "torch.sqrt(variance + self.eps)", "EncoderBlock(width, num_heads, hidden_width, dropout)"
+ADD_ATTENTION = "x = x + self.dropout(self.attention(self.norm_attention(x), mask))"
+ADD_NET = "return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))"
+LIST = f"nn.ModuleList({BLOCKS} for _ in range(depth))"
+NORMS = "block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)"
+BY_HAND = [
+    ("LayerNorm", CENTRED, "x - x.mean(dim=1 if x.ndim > 1 else 0, keepdim=True)", None),
+    ("LayerNorm", VARIANCE, "x.var(dim=-1, keepdim=True)", "M35"),
+    ("LayerNorm", ROOTED, "(variance.sqrt() + self.eps)", "M35"),
+    ("LayerNorm", ROOTED, "torch.sqrt(variance)", "M105"),
+    ("LayerNorm", ROOTED, "(variance + self.eps)", "M92"),
+    ("LayerNorm", CENTRED, "x", "M91"),
+    ("LayerNorm", " + self.shift", "", "M36"),
+    ("LayerNorm", "self.shift = nn.Parameter(torch.zeros(width))", "self.shift = torch.zeros(width)", "M36"),
+    ("LayerNorm", VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / x.shape[-1]", "M107"),
+    ("FeedForward", "F.gelu", "F.relu", "M41"),
+    ("FeedForward", "F.gelu(self.expand(x))", "self.expand(x)", "M96"),
+    ("FeedForward", "nn.Linear(hidden_width, width)", "nn.Linear(hidden_width, width, bias=False)", "M83"),
+    ("FeedForward", "self.dropout(hidden)", "F.dropout(hidden, self.dropout.p)", "M29"),
+    ("FeedForward", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0)", "M99"),
+    ("EncoderBlock", "self.attention(self.norm_attention(x), mask)", "self.attention(x, mask)", "M32"),
+    ("EncoderBlock", "self.feed_forward(self.norm_feed_forward(x))", "self.feed_forward(x)", "M32"),
+    ("EncoderBlock", ADD_NET, "return self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))", None),
+    ("EncoderBlock", ADD_ATTENTION, ADD_ATTENTION.replace("x = x + ", "x = "), "M37"),
+    ("EncoderBlock", ADD_NET, ADD_NET.replace("return x + ", "return "), "M37"),
+    (
+        "EncoderBlock",
+        "self.feed_forward(self.norm_feed_forward(x))",
+        "self.feed_forward(self.norm_attention(x))",
+        "M38",
+    ),
+    ("EncoderBlock", ", mask))", "))", "M71"),
+    ("EncoderBlock", ADD_ATTENTION, ADD_ATTENTION.replace("x = x + ", "x += "), "M15"),
+    (
+        "EncoderBlock",
+        "self.attention(self.norm_attention(x), mask)",
+        "self.attention(self.norm_attention(x).mT, mask)",
+        None,
+    ),
+    ("Encoder", LIST, f"[{BLOCKS} for _ in range(depth)]", "M94"),
+    ("Encoder", LIST, f"nn.ModuleList([{BLOCKS}] * depth)", "M38"),
+    ("Encoder", LIST, LIST.replace("range(depth)", "range(depth - 1)"), "M102"),
+    ("Encoder", "return self.norm(x)", "return x", "M90"),
+    ("Encoder", "x = block(x, mask)", "x = block(x)", "M71"),
+    ("Encoder", LIST, LIST.replace(", dropout)", ")"), "M98"),
+    ("repair", NORMS, "pass", "M32"),
+    ("repair", "block.attention.batch_first = True", "pass", "M28"),
+    ("repair", "parameter.requires_grad_(True)", "pass", "M120"),
+    ("repair", "nn.init.xavier_uniform_(parameter)", "nn.init.normal_(parameter)", "M40"),
+    ("repair", "parameter.ndim == 2", "parameter.ndim == 2 and parameter.shape[0] > parameter.shape[1]", "M40"),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "mistake"), BY_HAND)
+def test_mistake_made_by_hand_is_named(name: str, old: str, new: str, mistake: str | None) -> None:
+    """Does a mistake written into the text of the answers, without a look at the mutants, lose points under its name?"""
+    start = ANSWERS.index(f"class {name}(") if name != "repair" else ANSWERS.index("def repair(")
+    place = ANSWERS.index(old, start)
+    namespace: dict = {"__name__": "by_hand"}
+    exec(ANSWERS[:place] + new + ANSWERS[place + len(old) :], namespace)
+    function = namespace[name]
+    found = lost(name, function)
+    assert found
+    assert mistake is None or {named for named in found.values() if named} == {mistake}
+
+
+# -------------------------------------------------------------------------------------------------------- the probes
+
+
+def test_a_class_with_other_names_is_told_so() -> None:
+    """Does an error say which parameter is missing, and which are there in its place?"""
+
+    class FeedForward(nn.Sequential):
+        def __init__(self, width, hidden_width, dropout=0.0):
+            super().__init__(nn.Linear(width, hidden_width), nn.GELU(), nn.Linear(hidden_width, width))
+
+    got = outcome(probes.probe_feed_forward(FeedForward), ("output", np.ones((1, 2, 3)), 4), ())
+    assert got["error"] == "AttributeError"
+    assert "expand.weight" in got["text"]
+    assert "0.weight" in got["text"]
+
+
+def test_a_result_that_is_no_tensor_is_told_so() -> None:
+    """Does an error say what came back?"""
+
+    class LayerNorm(answers.LayerNorm):
+        def forward(self, x):
+            return super().forward(x), None
+
+    got = outcome(probes.probe_layer_norm(LayerNorm), ("output", np.ones((2, 3))), ())
+    assert "tuple" in got["text"]
+
+
+def test_nothing_depends_on_the_batch() -> None:
+    """Would an answer be caught that normalises over the batch only when it is large?"""
+
+    class EncoderBlock(answers.EncoderBlock):
+        def forward(self, x, mask=None):
+            y = super().forward(x, mask)
+            return y - y.mean(dim=0) if len(x) > 3 else y
+
+    assert lost("EncoderBlock", EncoderBlock)
+
+
+def test_tanh_gelu_passes_and_others_do_not() -> None:
+    """Is GELU by its tanh approximation accepted, and what is further away not?"""
+
+    def net(activation):
+        class FeedForward(answers.FeedForward):
+            def forward(self, x):
+                return self.contract(self.dropout(activation(self.expand(x))))
+
+        return FeedForward
+
+    assert lost("FeedForward", net(lambda x: F.gelu(x, approximate="tanh"))) == {}
+    assert lost("FeedForward", net(lambda x: x * torch.sigmoid(1.702 * x))) == {"values": "M41"}
