@@ -66,6 +66,55 @@ def in_libraries(notebook: NotebookNode) -> None:
     )
 
 
+def norm_over_tokens(notebook: NotebookNode) -> None:
+    """Normalise over the tokens, M34."""
+    change(notebook, "LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-2, keepdim=True)")
+    change(notebook, "LayerNorm", "square().mean(dim=-1, keepdim=True)", "square().mean(dim=-2, keepdim=True)")
+
+
+def post_norm(notebook: NotebookNode) -> None:
+    """Normalise behind the sum, M33; the encoder that stacks such blocks does not pay for it again."""
+    change(
+        notebook,
+        "EncoderBlock",
+        "x + self.dropout(self.attention(self.norm_attention(x), mask))",
+        "self.norm_attention(x + self.dropout(self.attention(x, mask)))",
+    )
+    change(
+        notebook,
+        "EncoderBlock",
+        "x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))",
+        "self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))",
+    )
+
+
+def one_block_repeated(notebook: NotebookNode) -> None:
+    """Stack one block again and again, M38."""
+    change(
+        notebook,
+        "Encoder",
+        "nn.ModuleList(EncoderBlock(width, num_heads, hidden_width, dropout) for _ in range(depth))",
+        "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)",
+    )
+
+
+def relu(notebook: NotebookNode) -> None:
+    """Take a ReLU, M41."""
+    change(notebook, "FeedForward", "F.gelu(", "F.relu(")
+
+
+def another_model(notebook: NotebookNode) -> None:
+    """Return a healthy block of one's own in place of the repaired one."""
+    body = "return EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 64)"
+    rewrite(notebook, "repair", body)
+
+
+def batch_axis_left(notebook: NotebookNode) -> None:
+    """Repair all but the axis along which attention runs, M28."""
+    cell = next(cell for cell in notebook.cells if "batch_first = True" in cell.source)
+    cell.source = "\n".join(line for line in cell.source.split("\n") if "batch_first = True" not in line)
+
+
 # Assignment, student: what is done to the answers, the state, the points that are lost, the mistakes that are named.
 Sample = tuple[Callable[[NotebookNode], None], str, float, set[str]]
 SAMPLES: dict[str, dict[str, Sample]] = {
@@ -78,6 +127,15 @@ SAMPLES: dict[str, dict[str, Sample]] = {
         "kofi": (bias_not_copied, "graded", 3, {"M83"}),
         "emil": (crash_in_attend, "crashed", 4, set()),
         "noor": (in_libraries, "graded", 0, set()),
+    },
+    "3_encoder": {
+        "ada": (perfect, "graded", 0, set()),
+        "goran": (post_norm, "graded", 3, {"M33"}),
+        "hana": (norm_over_tokens, "graded", 3, {"M34"}),
+        "ivan": (one_block_repeated, "graded", 3, {"M38"}),
+        "jana": (relu, "graded", 1, {"M41"}),
+        "kofi": (another_model, "graded", 5, set()),
+        "lena": (batch_axis_left, "graded", 1, {"M28"}),
     },
 }
 EVERYBODY = [(assignment, student) for assignment, students in SAMPLES.items() for student in [*students, "ben"]]
