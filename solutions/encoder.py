@@ -23,11 +23,14 @@ class MultiHeadAttention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the new tokens, (B, N, D).
+        """Let the tokens look.
 
         Args:
             x: (B, N, D).
             mask: True where a token may be looked at: (B, N), or, for each pair, (B, N, N) or (B, H, N, N).
+
+        Returns:
+            The new tokens, (B, N, D).
         """
         if mask is not None and mask.ndim < 4:
             mask = mask[:, None, None] if mask.ndim == 2 else mask[:, None]  # (B, 1, 1 or N, N)
@@ -58,10 +61,13 @@ class LayerNorm(nn.Module):
         self.shift = nn.Parameter(torch.zeros(width))  # (D,)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the normalised tokens, same shape as x.
+        """Normalise each token.
 
         Args:
             x: (..., D), any number of axes in front of the last. Left unchanged.
+
+        Returns:
+            The normalised tokens, scaled and shifted, same shape as x.
         """
         centred = x - x.mean(dim=-1, keepdim=True)  # (..., D)
         variance = centred.square().mean(dim=-1, keepdim=True)  # (..., 1), divided by D, not by D - 1
@@ -90,10 +96,13 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the new tokens, same shape as x.
+        """Change each token.
 
         Args:
             x: (..., D), any number of axes in front of the last. Left unchanged.
+
+        Returns:
+            What is to be added to the tokens, same shape as x.
         """
         hidden = F.gelu(self.expand(x))  # (..., hidden width)
         return self.contract(self.dropout(hidden))  # (..., D)
@@ -128,11 +137,14 @@ class EncoderBlock(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the new tokens, (B, N, D).
+        """Add both parts to the stream.
 
         Args:
             x: (B, N, D). Left unchanged.
             mask: As for `MultiHeadAttention`: (B, N), (B, N, N) or (B, H, N, N), True where a token may be looked at.
+
+        Returns:
+            The new tokens, (B, N, D).
         """
         x = x + self.dropout(self.attention(self.norm_attention(x), mask))  # (B, N, D)
         return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))  # (B, N, D)
@@ -159,11 +171,14 @@ class Encoder(nn.Module):
         self.norm = LayerNorm(width)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the new tokens, (B, N, D).
+        """Send the tokens through all blocks.
 
         Args:
             x: (B, N, D). Left unchanged.
             mask: As for `MultiHeadAttention`; every block gets it.
+
+        Returns:
+            The new tokens, (B, N, D), normalised.
         """
         for block in self.blocks:
             x = block(x, mask)  # (B, N, D)

@@ -23,7 +23,7 @@ TESTS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TESTS))  # for sample_class.py, which is a script too
 
 NAME = "1_attention"
-ALL = {"1_attention": "attention", "2_multihead": "multihead"}  # every assignment and its file
+ALL = {"1_attention": "attention", "2_multihead": "multihead", "3_encoder": "encoder"}  # every assignment and its file
 EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")
 SEED = 11  # of the hidden checks' inputs, wherever a class is graded
 

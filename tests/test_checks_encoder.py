@@ -3,17 +3,25 @@
 import copy
 from functools import cache
 
+import nbformat
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from conftest import fill_in
+from sample_class import change
 from torch import nn
 
 from autograder import catalogue, compare, exercise
+from autograder.boundary.sandbox import Limits
 from autograder.build import ROOT
 from autograder.checks import encoder_probes as probes
 from autograder.checks.encoder import EXERCISES
 from autograder.compare import judge, outcome
+from autograder.course import Assignment
+from autograder.execute import execute
+from autograder.grade import load_assignment
+from autograder.mend import mend
 from autograder.mutants import Matrix, kill_matrix
 from solutions import encoder as answers
 from solutions.encoder import BrokenBlock, MultiHeadAttention
@@ -500,6 +508,47 @@ def test_mistake_made_by_hand_is_named(name: str, old: str, new: str, mistake: s
     found = lost(name, function)
     assert found
     assert mistake is None or {named for named in found.values() if named} == {mistake}
+
+
+# ------------------------------------------------------------------------------------- the notebook, and the sandbox
+
+
+@pytest.fixture(scope="module")
+def assignment() -> Assignment:
+    """The third assignment, built from its sources."""
+    return load_assignment("3_encoder")
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_notebook_names_mistakes_and_lets_answers_pass(assignment: Assignment, name: str) -> None:
+    """Does the test cell, with nothing but the set-up cell before it, pass every correct answer and name every mutant?"""
+    cells = {cell.id: cell.source for cell in assignment.release.cells}
+    namespace: dict = {"__name__": "__main__", "BrokenBlock": BrokenBlock}
+    exec(cells["setup"], namespace)
+    for function in EXERCISES[name].correct.values():
+        exec(cells[f"test_{name}"], namespace | {name: function})
+    for mistake, function in EXERCISES[name].mistakes().items():
+        with pytest.raises(AssertionError) as caught:
+            exec(cells[f"test_{name}"], namespace | {name: function})
+        assert caught.value.mistake == mistake.split("/")[0]
+        assert catalogue.MESSAGES[mistake.split("/")[0]] in str(caught.value)
+
+
+def test_a_wrong_norm_costs_its_own_points_alone(assignment: Assignment) -> None:
+    """Do block and encoder, in the sandbox, stand on PyTorch's norm where the student's is wrong?"""
+    notebook = fill_in(assignment.release, assignment.instructor)
+    change(notebook, "LayerNorm", VARIANCE, "x.var(dim=-1, keepdim=True)")
+    change(notebook, "repair", "    return block", "    block.norm_attention = nn.Identity()\n    return block")
+    submitted = nbformat.writes(notebook).encode()
+    mended = mend(submitted, assignment.instructor, assignment.release)
+    checks = {check.name: check for check in execute(mended.notebook, 5, Limits()).checks}
+    failed = {name: check.mistake for name, check in checks.items() if not check.passed}
+    assert failed == {
+        "LayerNorm_values": "M35",
+        "LayerNorm_edges": "M35",
+        "LayerNorm_learning": "M35",
+        "repair_block": "M32",
+    }
 
 
 # -------------------------------------------------------------------------------------------------------- the probes

@@ -451,10 +451,11 @@ def learning(copies, seed):
     with torch.no_grad():
         head.weight.copy_(torch.randn(4, width, generator=generator) * width**-0.5)
         head.bias.zero_()
+    first, second = copies
     parameters = [p for copy in copies for p in copy.parameters() if p.requires_grad]
     optimizer, losses = torch.optim.Adam(parameters, lr=3e-3), []
     for _ in range(25):
-        loss = F.cross_entropy(head(copies[1](copies[0](x)).mean(dim=1)), labels)
+        loss = F.cross_entropy(head(second(first(x)).mean(dim=1)), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
