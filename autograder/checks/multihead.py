@@ -87,6 +87,7 @@ MATMUL = einsum_exercise(
         ("M74", "ij,ij->ij"),
         ("M74", "ik,kj->ikj"),
         ("M74", "ik,kj->i"),
+        ("M74", "ik,kj->ik"),
         ("M74", "ik,kj->"),
         ("M74", "ik,lj->ij"),
     ],
@@ -152,6 +153,7 @@ BATCHED_TRACE = einsum_exercise(
         ("M75", "bnn->"),
         ("M75", "bnn->n"),
         ("M75", lambda a: torch.einsum("bnn->", a).expand(a.shape[0])),
+        ("M75", lambda a: a.diagonal().sum(-1)),
         ("M75", lambda a: torch.trace(a.sum(dim=0)).expand(a.shape[0]) / a.shape[0]),
     ],
     {
@@ -184,6 +186,7 @@ PAIRWISE_DOT = einsum_exercise(
         ("M75", "cqd,bkd->bqk"),
         ("M75", "bqd,bkd->qk"),
         ("M75", "bqd,ckd->bcqk"),
+        ("M75", lambda q, k: torch.tensordot(q, k, dims=([2], [2]))),
     ],
     {
         "bmm": lambda q, k: torch.bmm(q, k.transpose(1, 2)),
@@ -299,10 +302,10 @@ SPLIT_HEADS = ExerciseInTorch(
         ],
         "sizes": lambda rng: [
             Case("as many heads as tokens, 2 images, width 3", (draw(rng, 2, 4, 12), 4)),
-            Case("one token", (draw(rng, 3, 1, 10), 2)),
-            Case("one image", (draw(rng, 1, 5, 12), 4)),
-            Case("one head", (draw(rng, 3, 4, 5), 1)),
-            Case("heads of width 1", (draw(rng, 3, 4, 5), 5)),
+            Case("one token", (draw(rng, 3, 1, 10), 2), tells=("M81",)),
+            Case("one image", (draw(rng, 1, 5, 12), 4), tells=("M81",)),
+            Case("one head", (draw(rng, 3, 4, 5), 1), tells=("M81",)),
+            Case("heads of width 1", (draw(rng, 3, 4, 5), 5), tells=("M81",)),
         ],
     },
     visible=lambda rng: [
@@ -348,10 +351,10 @@ MERGE_HEADS = ExerciseInTorch(
         ],
         "sizes": lambda rng: [
             Case("as many heads as tokens, 2 images, width 3", (draw(rng, 2, 4, 4, 3),)),
-            Case("one token", (draw(rng, 3, 2, 1, 5),)),
-            Case("one image", (draw(rng, 1, 4, 5, 3),)),
-            Case("one head", (draw(rng, 3, 1, 4, 5),)),
-            Case("heads of width 1", (draw(rng, 3, 5, 4, 1),)),
+            Case("one token", (draw(rng, 3, 2, 1, 5),), tells=("M81",)),
+            Case("one image", (draw(rng, 1, 4, 5, 3),), tells=("M81",)),
+            Case("one head", (draw(rng, 3, 1, 4, 5),), tells=("M81",)),
+            Case("heads of width 1", (draw(rng, 3, 5, 4, 1),), tells=("M81",)),
         ],
     },
     visible=lambda rng: [
@@ -461,6 +464,7 @@ INNER_MUTANTS = (
     Mutant("M25", softmax=lambda scores: scores.softmax(1)),
     Mutant("M5", softmax=lambda scores: scores.flatten().softmax(0).reshape(scores.shape)),
     Mutant("M5", softmax=lambda scores: scores.flatten(1).softmax(1).reshape(scores.shape)),
+    Mutant("M5", softmax=lambda scores: scores.flatten(2).softmax(2).reshape(scores.shape)),
     Mutant("M7", after=lambda weights, mask, q: weights * q.shape[-1] ** -0.5),
     Mutant("M7", scale=lambda q: 1.0, after=lambda weights, mask, q: weights * q.shape[-1] ** -0.5),
     Mutant("M7", scale=lambda q: 1.0, mix=lambda weights, q, k, v: weights @ v * q.shape[-1] ** -0.5),
@@ -519,6 +523,8 @@ ATTEND_MUTANTS = (
     *MASK_MUTANTS,
     Mutant("M20", refuse=lambda mask: None),
     Mutant("M20", refuse=lambda mask: None, hide=lambda scores, mask: scores.masked_fill(~mask, -1e9)),
+    Mutant("M20", refuse=lambda mask: refuse(mask) if mask.ndim > 2 else None),
+    Mutant("M20", refuse=lambda mask: refuse(mask) if mask.ndim < 4 else None),
     Mutant("M20", refuse=lambda mask: None, after=lambda weights, mask, q: weights.nan_to_num()),
     Mutant("M86", shown=lambda weights, scores: weights.mean(1)),
     Mutant("M86", shown=lambda weights, scores: scores),
@@ -722,9 +728,10 @@ def in_half(rng, images: int, heads: int, tokens: int):
     return tuple(array.astype(np.float16) for array in (q, k, rng.integers(-8, 9, size=k.shape)))
 
 
-def without_a_key(rng, images: int, tokens: int) -> Array:
-    mask = draw_mask(rng, images, tokens, tokens)
-    mask[1, 2] = False
+def without_a_key(rng, *shape: int) -> Array:
+    """Draw a mask that leaves nothing to one query, or to one image where it is a mask of keys."""
+    mask = draw_mask(rng, *shape)
+    mask[{2: (1,), 3: (1, 2), 4: (1, 1, 2)}[len(shape)]] = False
     return mask
 
 
@@ -748,7 +755,7 @@ def attend_visible_cases(rng):
         Case("a mask of keys, as many images as heads", (*whole_qkv(rng, 3, 3, 3, 2), draw_mask(rng, 3, 3))),
         Case("a mask of pairs in each head", (*whole_qkv(rng, 3, 2, 4, 5), draw_mask(rng, 3, 2, 4, 4))),
         Case("gradients", (*whole_qkv(rng, 2, 1, 4, 3), "gradient")),
-        Case("a query that may look at nothing", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3)), "M20"),
+        Case("a query that may look at nothing", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"),
     ]
 
 
@@ -775,7 +782,13 @@ ATTEND = ExerciseInTorch(
             Case("gradients", (*qkv(rng, 3, 5, 6, 4), "gradient")),
             Case(
                 "a query that may look at nothing",
-                (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5)),
+                (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5, 5)),
+                "M20",
+            ),
+            Case("an image without a key", (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5)), "M20"),
+            Case(
+                "a query of one head that may look at nothing",
+                (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 3, 5, 5)),
                 "M20",
             ),
         ],
@@ -800,21 +813,24 @@ class OracleLayer(nn.Module):
         if mask is not None:  # PyTorch's says where not to look, for images and heads as one axis
             heads = with_axes(mask).expand(len(x), self.num_heads, x.shape[1], x.shape[1])
             mask = ~heads.reshape(-1, x.shape[1], x.shape[1])
-        output, weights = F.multi_head_attention_forward(
-            *[x.transpose(0, 1)] * 3,
-            x.shape[-1],
-            self.num_heads,
-            self.qkv.weight,
-            self.qkv.bias,
-            None,
-            None,
-            False,
-            self.share,
-            self.out.weight,
-            self.out.bias,
-            training=self.training,
-            attn_mask=mask,
-            average_attn_weights=False,
+        output, weights = (
+            F.multi_head_attention_forward(
+                *[x.transpose(0, 1)] * 3,
+                x.shape[-1],
+                self.num_heads,
+                self.qkv.weight,
+                self.qkv.bias,
+                None,
+                None,
+                False,
+                share,
+                self.out.weight,
+                self.out.bias,
+                training=self.training,
+                attn_mask=mask,
+                average_attn_weights=False,
+            )[which]
+            for which, share in enumerate((self.share, 0.0))  # PyTorch's weights are those after dropout
         )
         return (output.transpose(0, 1), weights) if return_weights else output.transpose(0, 1)
 
@@ -831,6 +847,7 @@ def layer_from(
     mix=lambda weights, q, k, v: weights @ v,
     softmax=lambda scores: scores.softmax(-1),
     shown=lambda weights, scores: weights,
+    returned=lambda layer, weights: weights,
     **attend_steps,
 ):
     class MultiHeadAttention(nn.Module):
@@ -849,7 +866,7 @@ def layer_from(
             q, k, v = (split(part, self.num_heads) for part in project(self, turn(x)))
             mixed, weights = attend(q, k, v, mask)
             output = turn(finish(self, merge(mixed), x))
-            return (output, weights) if return_weights else output
+            return (output, returned(self, weights)) if return_weights else output
 
     return MultiHeadAttention
 
@@ -874,6 +891,18 @@ def unpacked(letters: str, *shape: str):
         return torch.einsum(letters, parts).reshape(3, *x.shape)
 
     return project
+
+
+def project_by_packed_view(layer, x: Tensor):
+    """View the packed layer as (3, B, H, N, d) at once, which mixes all of these axes."""
+    sizes = (3, x.shape[0], layer.num_heads, x.shape[1], x.shape[2] // layer.num_heads)
+    return [oracle_merge(part) for part in layer.qkv(x).reshape(sizes)]
+
+
+def project_with_dropout(layer, x: Tensor):
+    """Drop features of the values."""
+    q, k, v = layer.qkv(x).chunk(3, dim=-1)
+    return q, k, F.dropout(v, layer.share, layer.training)
 
 
 def project_each_head_alone(layer, x: Tensor):
@@ -916,6 +945,8 @@ LAYER_MUTANTS = (
     Mutant("M13", project=lambda layer, x: (*layer.qkv(x).chunk(3, dim=-1)[:2], x)),
     Mutant("M21", split=split_without_transpose),
     Mutant("M21", split=split_without_transpose, merge=merge_without_transpose),
+    Mutant("M21", split=lambda x, h: x.unflatten(-1, (h, -1)), merge=lambda x: x.flatten(2)),
+    Mutant("M21", project=project_by_packed_view),
     Mutant("M22", merge=merge_without_transpose),
     Mutant("M22", merge=lambda x: x.mT.reshape(x.shape[0], x.shape[2], -1)),
     Mutant("M23", project=project_each_head_alone),
@@ -978,6 +1009,8 @@ LAYER_MUTANTS = (
         "M85",
         finish=lambda layer, merged, x: F.dropout(layer.out(merged), layer.share, layer.training),
     ),
+    Mutant("M85", drop=lambda layer, weights: weights, project=project_with_dropout),
+    Mutant("M86", returned=lambda layer, weights: F.dropout(weights, layer.share, layer.training)),
 )
 
 
@@ -1183,7 +1216,7 @@ class LayerByEinsum(nn.Module):
 
 
 class LayerWithOwnDropout(nn.Module):
-    """Dropout by hand, on the exponentials' quotient; weights returned with it, which nobody forbids."""
+    """Dropout by hand, on the exponentials' quotient."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -1193,9 +1226,10 @@ class LayerWithOwnDropout(nn.Module):
     def forward(self, x, mask=None, return_weights=False):
         q, k, v = map(lambda t: answers.split_heads(t, self.num_heads), self.qkv(x).chunk(3, -1))  # noqa: C417
         weights = attend_masking_exponentials(q, k, v, mask)[1]
+        kept = weights
         if self.training:
-            weights = weights * torch.bernoulli(torch.full_like(weights, self.keep)) / self.keep
-        output = self.out(answers.merge_heads(torch.einsum("bhij,bhjd->bhid", weights, v)))
+            kept = weights * torch.bernoulli(torch.full_like(weights, self.keep)) / self.keep
+        output = self.out(answers.merge_heads(torch.einsum("bhij,bhjd->bhid", kept, v)))
         return (output, weights) if return_weights else output
 
 
@@ -1258,6 +1292,7 @@ def layer_weight_cases(rng):
     return [
         layer_case(rng, "2 images, 3 heads, 5 tokens, head width 4", "weights", 2, 3, 5, 4),
         layer_case(rng, "4 images, 2 heads, 3 tokens, head width 5", "weights", 4, 2, 3, 5),
+        Case("dropout of a half", ("weights in training", sizes_of(3, 4, 0.5), 0, (4, 30, 12)), tells=("M86",)),
     ]
 
 
@@ -1288,7 +1323,7 @@ def layer_gradient_cases(rng):
     ]
 
 
-DROPOUT_MISTAKES = ("M29", "M30", "M85")
+DROPOUT_MISTAKES = ("M21", "M29", "M30", "M85")
 
 
 def layer_dropout_cases(rng):

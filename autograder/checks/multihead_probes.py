@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")
 IN_TORCH = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
+BLOCKS = (*[f"{name} for {part}" for name in IN_TORCH[:2] for part in "qkv"], *IN_TORCH[2:])
 
 
 def tensor(array):
@@ -37,11 +38,11 @@ def on_tensors(function):
         for array, (_, left) in zip(arguments, pairs):
             if isinstance(array, np.ndarray):
                 array[...] = left.detach().numpy()  # so that a change in place is seen
-        first = results[0] if isinstance(results, tuple) and results else results
-        if isinstance(first, Tensor) and not first.requires_grad:
+        several = results if isinstance(results, tuple) else (results,)
+        if any(isinstance(result, Tensor) and not result.requires_grad for result in several):
             raise RuntimeError("no gradient flows back through the result. Does it leave PyTorch, or is it detached?")
         sources = {f"argument {place}": source for place, (source, _) in enumerate(pairs, 1)}
-        return gradients_of(first, sources) if asked else results
+        return gradients_of(several[0], sources) if asked else results
 
     return run
 
@@ -56,11 +57,12 @@ def gradients_of(output, sources):
 
 
 def fill(module, seed):
-    """Give every parameter numbers that depend on its name, its shape and the seed alone."""
+    """Give every parameter numbers that depend on its name, its shape and the seed alone; return the module."""
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             numbers = np.random.RandomState([seed, *name.encode()]).normal(size=tuple(parameter.shape))
             parameter.copy_(tensor(1.5 * numbers / np.sqrt(parameter.shape[-1])))
+    return module
 
 
 def on_layer(layer_class):
@@ -71,11 +73,14 @@ def on_layer(layer_class):
         layer = layer_class(**sizes)
         there = dict(layer.named_parameters())
         if what == "parameters":
-            shapes = [(*there[name].shape, 0)[:2] if name in there else (0, 0) for name in PARAMETERS]
-            return {"shapes of qkv.weight, qkv.bias, out.weight, out.bias": np.array(shapes)}
+            return shapes_of(there)
         if what == "dropout":
-            return spread_by_dropout(layer, sizes["dropout"], x)
-        fill(layer, seed)
+            return spread_by_dropout(layer, x, sizes["num_heads"], sizes["dropout"])
+        if what == "weights in training":
+            dropped = layer.train(True)(torch.ones(*map(int, x)), return_weights=True)[1] == 0
+            share = dropped.to(torch.float32).mean()
+            return {"share of the returned weights that are 0, in training": quarters(share)}
+        fill(layer.train(False), seed)  # dropout is judged apart
         source, given = leaf(x)
         mask = None if mask is None else tensor(mask)
         if what == "weights":
@@ -89,10 +94,27 @@ def on_layer(layer_class):
     return run
 
 
-def spread_by_dropout(layer, share, shape):
+def quarters(number):
+    """Round what is random a little, so that it is the same for everybody."""
+    return np.round(4 * np.array([float(number)])) / 4
+
+
+def shapes_of(there):
+    """Return the shape of each parameter that should be there, (0, 0) if it is not; say so if others are in its place."""
+    others = [name for name in there if name not in PARAMETERS]
+    missing = [name for name in PARAMETERS if name not in there]
+    if others and missing:
+        raise AttributeError(f"no parameter is called {', '.join(missing)}; there is {', '.join(others)}")
+    return {
+        f"shape of {name}": np.array((*there[name].shape, 0)[:2] if name in there else (0, 0)) for name in PARAMETERS
+    }
+
+
+def spread_by_dropout(layer, shape, num_heads, share):
     """With queries, keys and values of 1, each output is the sum of a row of equal weights: their mean, and their spread.
 
-    Both are 1 in training, the spread in units of what dropout of this share gives, and both are rounded to quarters.
+    Both are 1 in training, the spread over the tokens in units of what dropout of this share gives; the features of a
+    head, which share its weights, do not spread. All are rounded to quarters.
     """
     x, width = torch.ones(*map(int, shape)), int(shape[-1])
     with torch.no_grad():
@@ -103,9 +125,11 @@ def spread_by_dropout(layer, share, shape):
         measured = {}
         for mode in ("training", "evaluation"):
             output = layer.train(mode == "training")(x)
-            spread = output.std() * (shape[1] * (1 - share) / share) ** 0.5
-            found = np.minimum([float(output.mean()), float(spread)], 4)
-            measured[f"mean and spread of the sums of the weights, in {mode}"] = np.round(4 * found) / 4
+            unit = (share / (1 - share) / shape[1]) ** 0.5
+            spreads = output.std(1).mean() / unit, output.unflatten(-1, (num_heads, -1)).std(-1).mean() / unit
+            found = np.minimum([float(output.mean()), *map(float, spreads)], 4)
+            for name, number in zip(("mean", "spread over the tokens", "spread over the features"), found):
+                measured[f"{name} of the sums of the weights, in {mode}"] = quarters(number)
     return measured
 
 
@@ -143,8 +167,10 @@ def on_converter(to_torch, layer_class=None):
             wanted, there = blocks_of(mha, PARAMETERS), blocks_of(layer, IN_TORCH)
             wanted += [block.T for block in wanted if block.ndim == 2]  # from 8 on: transposed
             equal = [[a.shape == b.shape and torch.equal(a, b) for a in wanted] for b in there]
-            places = [row.index(True) if True in row else -1 for row in equal]
-            return {"where the rows for q, k, v, their biases, out and its bias come from": np.array(places)}
+            numbers = torch.cat([block.flatten() for block in wanted])  # 12: ours too, in another order; -1: not ours
+            ours = [12 if len(block) and torch.isin(block, numbers).all() else -1 for block in there]
+            places = [row.index(True) if True in row else other for row, other in zip(equal, ours)]
+            return {f"where {name} comes from": np.array([place]) for name, place in zip(BLOCKS, places)}
         output, weights = layer(*[tensor(x)] * 3, average_attn_weights=False)
         return {"output": output} if what == "output" else {"weights": weights}
 
