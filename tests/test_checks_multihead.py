@@ -223,6 +223,29 @@ def test_result_without_a_gradient_gets_no_point(name: str, function: Callable) 
     assert all("no gradient flows back" in str(error) for error in found.values())
 
 
+def test_attend_that_detaches_its_weights_loses_one_point() -> None:
+    """Is it noticed that a layer could not learn through the weights, though the output is right?"""
+
+    def attend(q, k, v, mask=None):
+        output, weights = answers.attend(q, k, v, mask)
+        return output, weights.detach()
+
+    assert lost("attend", attend) == {"edges"}
+
+
+def test_attend_that_checks_masks_of_pairs_alone_loses_one_point() -> None:
+    """Is it noticed that an image without a key passes without an error?"""
+
+    def attend(q, k, v, mask=None):
+        if mask is not None and mask.ndim == 2:
+            mask = mask | ~mask.any(-1, keepdim=True)
+        return answers.attend(q, k, v, mask)
+
+    found = verdicts("attend", attend)
+    assert {stage for stage, error in found.items() if error} == {"edges"}
+    assert found["edges"].mistake == "M20"
+
+
 def test_attend_that_detaches_queries_loses_one_point() -> None:
     """Is it noticed that a gradient reaches the values and not the queries?"""
     found = verdicts("attend", lambda q, k, v, mask=None: answers.attend(q.detach(), k, v, mask))
@@ -267,6 +290,65 @@ def test_dropout_taken_for_the_share_that_stays_loses_the_point() -> None:
         answers.MultiHeadAttention.__init__(self, width, num_heads, 1 - dropout if dropout else 0.0)
 
     assert lost("MultiHeadAttention", layer_with(__init__=init)) == {"dropout"}
+
+
+def test_dropout_of_another_share_loses_that_point_alone() -> None:
+    """Does a layer that ignores its argument and drops a tenth pay for it once?"""
+
+    def init(self, width, num_heads, dropout=0.0):
+        answers.MultiHeadAttention.__init__(self, width, num_heads, 0.1)
+
+    assert lost("MultiHeadAttention", layer_with(__init__=init)) == {"dropout"}
+
+
+def test_dropout_of_the_values_is_named() -> None:
+    """Is dropout of the values told from that of the weights? Sums over many tokens have the same mean and spread."""
+
+    def forward(self, x, mask=None, return_weights=False):
+        q, k, v = (answers.split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
+        output, weights = answers.attend(q, k, self.dropout(v), mask)
+        output = self.out(answers.merge_heads(output))
+        return (output, weights) if return_weights else output
+
+    found = verdicts("MultiHeadAttention", layer_with(forward=forward))
+    assert {stage for stage, error in found.items() if error} == {"dropout"}
+    assert found["dropout"].mistake == "M85"
+
+
+def test_returned_weights_are_those_before_dropout() -> None:
+    """Does a layer lose the point for its weights that returns them after dropout, as PyTorch's does?"""
+
+    def forward(self, x, mask=None, return_weights=False):
+        q, k, v = (answers.split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
+        weights = self.dropout(answers.attend(q, k, v, mask)[1])
+        output = self.out(answers.merge_heads(weights @ v))
+        return (output, weights) if return_weights else output
+
+    found = verdicts("MultiHeadAttention", layer_with(forward=forward))
+    assert {stage for stage, error in found.items() if error} == {"weights"}
+    assert found["weights"].mistake == "M86"
+
+
+def test_parameters_of_other_names_are_told() -> None:
+    """Is a layer whose parts have other names told so, and not that it has no output projection?"""
+
+    class Layer(nn.Module):
+        def __init__(self, width, num_heads, dropout=0.0):
+            super().__init__()
+            self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    error = verdicts("MultiHeadAttention", Layer)["values"]
+    assert error.mistake is None
+    assert "no parameter is called out.weight, out.bias; there is proj.weight, proj.bias" in str(error)
+
+
+@pytest.mark.parametrize("name", ["split_heads", "merge_heads"])
+def test_squeezed_result_is_not_called_another_mistake(name: str) -> None:
+    """Is a lost axis of length 1 told as a shape? The numbers are those of a result without a swap."""
+    found = verdicts(name, lambda *arguments: getattr(answers, name)(*arguments).squeeze())
+    assert found["values"] is None
+    assert found["sizes"].mistake is None
+    assert "expected shape" in str(found["sizes"])
 
 
 def test_layer_with_more_than_the_two_linear_layers_is_judged_by_its_numbers() -> None:
