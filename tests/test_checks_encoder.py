@@ -161,6 +161,15 @@ FLAGS = {  # what a sound answer is measured as, worked out without the oracle
     "learns": 1,
 }
 
+NUMBERS = {  # what is compared as numbers, or depends on the size of the case
+    "output",
+    "output_at_first",
+    "gradient_of_x",
+    "gradients_of_the_parameters",
+    "numbers_that_are_learned",
+    "share_of_zeros",
+}
+
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_oracles_are_measured_as_sound(name: str) -> None:
@@ -169,6 +178,7 @@ def test_oracles_are_measured_as_sound(name: str) -> None:
         right = outcome(EXERCISES[name].probe(EXERCISES[name].oracle), case.arguments, ())
         assert "error" not in right, (stage, case.name, right)
         for what, array in right["arrays"].items():
+            assert what in FLAGS or what in NUMBERS, what
             assert np.all(array == FLAGS.get(what, array)), (stage, case.name, what, array)
 
 
@@ -395,6 +405,14 @@ def repair_by_another_class(block):
     return answers.EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 8)
 
 
+def repair_in_a_new_block(block):
+    """Copy the repaired weights into a new block, and return that."""
+    answers.repair(block)
+    new = BrokenBlock(block.attention.embed_dim, block.attention.num_heads, block.feed_forward[0].out_features)
+    new.load_state_dict(block.state_dict(), strict=False)
+    return new
+
+
 def repair_with_one_seed(block):
     """Seed before drawing: every block gets the same weights."""
     torch.manual_seed(0)
@@ -407,6 +425,7 @@ UNSEEN_WRONG = [
     ("Encoder", EncoderOfPyTorch, {"M101"}),
     ("repair", repair_with_a_hook, {"M114"}),
     ("repair", repair_with_one_seed, {"M122"}),
+    ("repair", repair_in_a_new_block, {"M121", "M28", "M120"}),
     ("repair", lambda block: block, {"M28", "M32", "M40", "M40+M120"}),
 ]
 
@@ -415,6 +434,22 @@ UNSEEN_WRONG = [
 def test_unseen_wrong_answer_is_named(name: str, function, mistakes: set[str]) -> None:
     """Does a wrong answer from outside lose points, and is it told why?"""
     assert {found for found in lost(name, function).values() if found} == mistakes
+
+
+def test_in_place_costs_one_point() -> None:
+    """Does a block that changes its input lose the point for that alone?"""
+
+    class EncoderBlock(answers.EncoderBlock):
+        def forward(self, x, mask=None):
+            x += self.dropout(self.attention(self.norm_attention(x), mask))
+            return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
+
+    assert lost("EncoderBlock", EncoderBlock) == {"learning": "M15"}
+
+
+def test_post_norm_keeps_the_point_for_dropout() -> None:
+    """Is dropout judged whatever the order of norm and sum is?"""
+    assert "dropout" not in lost("EncoderBlock", BlockOfUvA)
 
 
 def test_net_without_dropout_and_gelu_is_named() -> None:

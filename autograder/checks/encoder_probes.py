@@ -156,7 +156,7 @@ def run(module, x, training):
     """Run a module in one of its modes."""
     module.train(training)
     with torch.no_grad():
-        return call(module, x).double().numpy()
+        return call(module, x.clone()).double().numpy()  # an answer may change its input
 
 
 def equal(one, other):
@@ -378,10 +378,8 @@ def probe_repair(repair, make_block=None):
         states = {faults_left(block, num_heads, x) for block in blocks}
         state = states.pop() if len(states) == 1 else None
         if what == "block":
-            return {
-                "same_block": np.float64(all(sames)),
-                "norms": np.array(state[:2] if state else (-1.0, -1.0), float),
-            }
+            norms = (NONE, NONE) if not all(sames) else state[:2] if state else (-1, -1)
+            return {"same_block": np.float64(all(sames)), "norms_that_work": np.array(norms, dtype=float)}
         if what == "tokens":
             return {"looks_at_tokens": np.float64(state[2] if state else -1)}
         copies = [sound_copy(block, num_heads, *state) for block in blocks] if state else []

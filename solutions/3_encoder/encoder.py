@@ -11,7 +11,8 @@
 #
 # You build the block of which transformers are stacked, and then you are handed one that cannot learn. Each of the
 # classes has mistakes that keep every shape, and most of them train to the same accuracy; the tests below tell you which
-# one you made. The chapter [Encoder blocks](book/encoder.md) holds all that you need.
+# one you made. The chapters [Multi-head attention](book/multihead.md) and [Encoder blocks](book/encoder.md) hold all that
+# you need.
 #
 # | exercise | points | minutes | difficulty |
 # | --- | --- | --- | --- |
