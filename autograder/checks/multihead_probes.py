@@ -127,8 +127,8 @@ def spread_by_dropout(layer, shape, num_heads, share):
         for mode in ("training", "evaluation"):
             output = layer.train(mode == "training")(x)
             unit = (share / (1 - share) / shape[1]) ** 0.5
-            spreads = output.std(1).mean() / unit, output.unflatten(-1, (num_heads, -1)).std(-1).mean() / unit
-            found = np.minimum([float(output.mean()), *map(float, spreads)], 4)
+            variances = output.var(1).mean(), output.unflatten(-1, (num_heads, -1)).var(-1).mean()
+            found = np.minimum([float(output.mean()), *(float(variance.sqrt() / unit) for variance in variances)], 4)
             for name, number in zip(("mean", "spread over the tokens", "spread over the features"), found):
                 measured[f"{name} of the sums of the weights, in {mode}"] = quarters(number)
     return measured
