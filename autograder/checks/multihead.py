@@ -765,6 +765,12 @@ def attend_visible_cases(rng):
         Case("a mask of pairs in each head", (*whole_qkv(rng, 3, 2, 4, 5), draw_mask(rng, 3, 2, 4, 4))),
         Case("gradients", (*whole_qkv(rng, 2, 1, 4, 3), "gradient")),
         Case("a query that may look at nothing", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"),
+        Case("an image without a key", (*whole_qkv(rng, 2, 1, 2, 3), without_a_key(rng, 2, 2)), "M20"),
+        Case(
+            "a query of one head that may look at nothing",
+            (*whole_qkv(rng, 2, 2, 3, 2), without_a_key(rng, 2, 2, 3, 3)),
+            "M20",
+        ),
     ]
 
 
@@ -1359,6 +1365,7 @@ def layer_visible_cases(rng):
         case("a mask of pairs in each head", "output", 3, 2, 4, 2, draw_mask(rng, 3, 2, 4, 4)),
         case("gradients", "gradient", 2, 3, 4, 1),
         Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (8, 64, 6)), tells=DROPOUT_MISTAKES),
+        Case("dropout of a half", ("weights in training", sizes_of(3, 4, 0.5), 0, (4, 30, 12)), tells=("M86",)),
     ]
 
 
