@@ -569,6 +569,29 @@ def test_notebook_names_mistakes_and_lets_answers_pass(assignment: Assignment, n
         assert catalogue.MESSAGES[mistake.split("/")[0]] in str(caught.value)
 
 
+def test_page_quotes_real_messages(assignment: Assignment) -> None:
+    """Are the examples on the page of the exercise what the notebook says to these answers?"""
+
+    class Unbiased(answers.LayerNorm):
+        def forward(self, x):
+            variance = x.var(dim=-1, keepdim=True)
+            return self.scale * (x - x.mean(dim=-1, keepdim=True)) / torch.sqrt(variance + self.eps) + self.shift
+
+    def leave_one(block):
+        kept = block.attention.out_proj.weight.detach().clone()
+        answers.repair(block).attention.out_proj.weight.data.copy_(kept)
+        return block
+
+    cells = {cell.id: cell.source for cell in assignment.release.cells}
+    namespace: dict = {"__name__": "__main__", "BrokenBlock": BrokenBlock}
+    exec(cells["setup"], namespace)
+    page = (ROOT / "book" / "3_encoder_exercise.md").read_text(encoding="utf-8")
+    for name, wrong in (("LayerNorm", Unbiased), ("repair", leave_one)):
+        with pytest.raises(AssertionError) as caught:
+            exec(cells[f"test_{name}"], namespace | {name: wrong})
+        assert str(caught.value) in page
+
+
 def test_a_wrong_norm_costs_its_own_points_alone(assignment: Assignment) -> None:
     """Do block and encoder, in the sandbox, stand on PyTorch's norm where the student's is wrong?"""
     notebook = fill_in(assignment.release, assignment.instructor)
