@@ -108,8 +108,14 @@ LAYER_NORM_MUTANTS = (
     Mutant("M91", mean=lambda x: 0.0, variance=lambda x, centred: x.var(dim=-1, keepdim=True, unbiased=False)),
     Mutant("M92", divide=lambda centred, variance, eps: centred / (variance + eps)),
     Mutant("M92", divide=lambda centred, variance, eps: centred * torch.sqrt(variance + eps)),
+    Mutant("M92", divide=lambda centred, variance, eps: centred),
     Mutant("M93", mean=lambda x: x.detach().mean(dim=-1, keepdim=True)),
     Mutant("M93", variance=lambda x, centred: centred.detach().square().mean(dim=-1, keepdim=True)),
+    Mutant(
+        "M93",
+        mean=lambda x: x.detach().mean(dim=-1, keepdim=True),
+        variance=lambda x, centred: centred.detach().square().mean(dim=-1, keepdim=True),
+    ),
     Mutant("M93", change=lambda x: x.detach()),
     Mutant("M93", affine=lambda y, scale, shift: scale.data * y + shift.data),
     Mutant("M104", affine=lambda y, scale, shift: scale * (y + shift)),
@@ -129,6 +135,11 @@ LAYER_NORM_MUTANTS = (
     ),
     Mutant("M110", make_scale=lambda norm, size: nn.Parameter(torch.zeros(size))),
     Mutant("M110", make_shift=lambda norm, size: nn.Parameter(torch.ones(size))),
+    Mutant(
+        "M120",
+        make_scale=lambda norm, size: nn.Parameter(torch.ones(size), requires_grad=False),
+        make_shift=lambda norm, size: nn.Parameter(torch.zeros(size), requires_grad=False),
+    ),
     Mutant("M111", mean=lambda x: x.mean(dim=-1)),
     Mutant("M111", mean=lambda x: x.mean(dim=-1), variance=lambda x, centred: x.var(dim=-1, unbiased=False)),
     Mutant("M111", variance=lambda x, centred: x.var(dim=-1, unbiased=False)),
@@ -370,12 +381,14 @@ FEED_FORWARD_MUTANTS = (
     Mutant("M108", make=lambda width, hidden_width: (nn.Linear(width, width), nn.Linear(width, width))),
     Mutant("M113", finish=lambda y, x: x + y),
     Mutant("M29", drop=lambda x, share, training: F.dropout(x, share)),
+    Mutant("M29", drop=lambda x, share, training: F.dropout(x, share, not training)),
     Mutant("M30", drop=without_rescaling),
     Mutant("M30", drop=rescaled_in_evaluation),
     Mutant("M98", drop=lambda x, share, training: x),
     Mutant("M98", rate=lambda dropout: 0.0),
     Mutant("M99", rate=lambda dropout: 1 - dropout if dropout else 0.0),
     Mutant("M93", change=lambda x: x.detach()),
+    Mutant("M93", activate=lambda x: F.gelu(x).detach()),
     Mutant("M93", apply=lambda layer, x: F.linear(x, layer.weight.data, layer.bias.data)),
     Mutant("M15", change=clamp_in_place),
     Mutant("M40", initialise=initialise_normal),
@@ -515,6 +528,7 @@ FEED_FORWARD = ExerciseInTorch(
 def block_from(
     make_norms=lambda width: (answers.LayerNorm(width), answers.LayerNorm(width)),
     rates=lambda dropout: (dropout, dropout, dropout),  # of attention, feed-forward net and block
+    hidden=lambda width, hidden_width: hidden_width,
     initialise=lambda block: None,
     change=lambda x: x,
     mask_of=lambda mask: mask,
@@ -534,7 +548,7 @@ def block_from(
             super().__init__()
             self.rates = rates(dropout)
             self.attention = MultiHeadAttention(width, num_heads, self.rates[0])
-            self.feed_forward = answers.FeedForward(width, hidden_width, self.rates[1])
+            self.feed_forward = answers.FeedForward(width, hidden(width, hidden_width), self.rates[1])
             self.norm_attention, self.norm_feed_forward = make_norms(width)
             initialise(self)
 
@@ -584,8 +598,21 @@ def normed(x, y, added, norm):
     return x + norm(added)
 
 
+def rescaled_sum(x, y, added, norm):
+    return (x + added) / 2**0.5
+
+
+def halved_sum(x, y, added, norm):
+    return (x + added) / 2
+
+
 def as_it_is(norm, x):
     return x
+
+
+def residual_from_the_block_input(x, attention, feed_forward):
+    y = attention(x)
+    return x + (feed_forward(y) - y)
 
 
 BLOCK_MUTANTS = (
@@ -616,6 +643,7 @@ BLOCK_MUTANTS = (
     ),
     Mutant("M37", join_attention=lambda x, y, added, norm: y + added),
     Mutant("M37", join_feed_forward=lambda x, y, added, norm: y + added),
+    Mutant("M37", order=residual_from_the_block_input),
     Mutant("M38", make_norms=same_norm_twice),
     Mutant("M38", norm_again=lambda block: block.norm_attention),
     Mutant("M40", initialise=initialise_normal),
@@ -630,10 +658,15 @@ BLOCK_MUTANTS = (
     Mutant("M98", rates=lambda dropout: (0.0, 0.0, 0.0)),
     Mutant("M98", rates=lambda dropout: (dropout, 0.0, 0.0)),
     Mutant("M98", rates=lambda dropout: (0.0, dropout, 0.0)),
+    Mutant("M108", hidden=lambda width, hidden_width: 4 * width),
+    Mutant("M108", hidden=lambda width, hidden_width: width),
+    Mutant("M114", make_norms=norms_of(nn.RMSNorm)),
     Mutant("M115", finish=lambda x, block: block.norm_feed_forward(x)),
     Mutant("M115", finish=lambda x, block: F.layer_norm(x, x.shape[-1:])),
     Mutant("M116", finish=lambda x, block: x / 2**0.5),
     Mutant("M116", join_attention=lambda x, y, added, norm: (x + added) / 2),
+    Mutant("M116", join_attention=rescaled_sum, join_feed_forward=rescaled_sum),
+    Mutant("M116", join_attention=halved_sum, join_feed_forward=halved_sum),
 )
 
 
@@ -851,10 +884,11 @@ class TorchEncoder(nn.Module):
 def encoder_from(
     make_blocks=lambda depth, make: nn.ModuleList(make() for _ in range(depth)),
     rate=lambda dropout: dropout,
+    hidden=lambda width, hidden_width: hidden_width,
     initialise=lambda encoder: None,
     change=lambda x, encoder: x,
     chosen=lambda blocks: blocks,
-    mask_of=lambda mask, index: mask,
+    mask_of=lambda mask, index, depth: mask,
     between=lambda encoder, x: x,
     join=lambda x, y: y,
     make_norm=answers.LayerNorm,
@@ -865,7 +899,10 @@ def encoder_from(
             super().__init__()
             self.share = dropout
             self.blocks = make_blocks(
-                depth, lambda: answers.EncoderBlock(width, num_heads, hidden_width, rate(dropout))
+                depth,
+                lambda factor=1: answers.EncoderBlock(
+                    width, num_heads, hidden(width, hidden_width), factor * rate(dropout)
+                ),
             )
             self.norm = make_norm(width)
             initialise(self)
@@ -873,7 +910,7 @@ def encoder_from(
         def forward(self, x, mask=None):
             y = change(x, self)
             for index, block in enumerate(chosen(self.blocks)):
-                y = between(self, block(y, mask_of(mask, index)))
+                y = between(self, block(y, mask_of(mask, index, len(self.blocks))))
             return finish(self, join(x, y))
 
     return Encoder
@@ -881,33 +918,44 @@ def encoder_from(
 
 ENCODER_MUTANTS = (
     Mutant("M15", change=lambda x, encoder: x.mul_(1.01)),
-    Mutant("M16", mask_of=lambda mask, index: None if mask is None else ~mask),
+    Mutant("M16", mask_of=lambda mask, index, depth: None if mask is None else ~mask),
     Mutant("M38", make_blocks=lambda depth, make: nn.ModuleList([make()] * depth)),
     Mutant("M38", make_blocks=lambda depth, make: nn.ModuleList([make()]), chosen=lambda blocks: [blocks[0]] * 4),
     Mutant("M38", chosen=lambda blocks: [blocks[0]] * len(blocks)),
     Mutant("M40", initialise=initialise_normal),
-    Mutant("M71", mask_of=lambda mask, index: None),
+    Mutant("M71", mask_of=lambda mask, index, depth: None),
     Mutant("M90", finish=lambda encoder, x: x),
     Mutant("M90", make_norm=lambda width: nn.Identity()),
     Mutant("M93", between=lambda encoder, x: x.detach()),
     Mutant("M93", change=lambda x, encoder: x.detach()),
+    Mutant("M93", chosen=lambda blocks: [lambda x, mask, block=block: block(x.detach(), mask) for block in blocks]),
     Mutant("M94", make_blocks=lambda depth, make: [make() for _ in range(depth)]),
     Mutant("M94", make_blocks=lambda depth, make: tuple(make() for _ in range(depth))),
     Mutant("M95", change=lambda x, encoder: F.dropout(x, encoder.share, encoder.training)),
     Mutant("M95", between=lambda encoder, x: F.dropout(x, encoder.share, encoder.training)),
     Mutant("M98", rate=lambda dropout: 0.0),
+    Mutant("M98", make_blocks=lambda depth, make: nn.ModuleList(make(index == 0) for index in range(depth))),
+    Mutant("M98", make_blocks=lambda depth, make: nn.ModuleList(make(index > 0) for index in range(depth))),
+    Mutant("M98", make_blocks=lambda depth, make: nn.ModuleList(make(index == depth - 1) for index in range(depth))),
     Mutant("M101", make_blocks=lambda depth, make: nn.ModuleList(map(copy.deepcopy, [make()] * depth))),
     Mutant("M102", make_blocks=lambda depth, make: nn.ModuleList(make() for _ in range(depth - 1))),
     Mutant("M102", make_blocks=lambda depth, make: nn.ModuleList(make() for _ in range(depth + 1))),
     Mutant("M102", chosen=lambda blocks: blocks[:-1]),
     Mutant("M102", chosen=lambda blocks: blocks[1:]),
+    Mutant("M102", make_blocks=lambda depth, make: nn.ModuleList(make() for _ in range(2))),
+    Mutant("M102", make_blocks=lambda depth, make: nn.ModuleList(make() for _ in range(6))),
     Mutant("M102", chosen=lambda blocks: blocks[:1]),
+    Mutant("M102", chosen=lambda blocks: blocks[-1:]),
     Mutant("M103", between=lambda encoder, x: encoder.norm(x), finish=lambda encoder, x: x),
     Mutant("M103", between=lambda encoder, x: encoder.norm(x)),
-    Mutant("M109", mask_of=lambda mask, index: mask if index == 0 else None),
+    Mutant("M108", hidden=lambda width, hidden_width: 4 * width),
+    Mutant("M109", mask_of=lambda mask, index, depth: mask if index == 0 else None),
+    Mutant("M109", mask_of=lambda mask, index, depth: mask if index > 0 else None),
+    Mutant("M109", mask_of=lambda mask, index, depth: mask if index == depth - 1 else None),
     Mutant("M117", change=lambda x, encoder: encoder.norm(x), finish=lambda encoder, x: x),
     Mutant("M117", change=lambda x, encoder: encoder.norm(x)),
     Mutant("M118", join=lambda x, y: x + y),
+    Mutant("M118", chosen=lambda blocks: [lambda x, mask, block=block: x + block(x, mask) for block in blocks]),
     Mutant("M119", chosen=lambda blocks: list(blocks)[::-1]),
 )
 
