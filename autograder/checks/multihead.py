@@ -762,7 +762,7 @@ def attend_visible_cases(rng):
         Case("2 images, 3 heads, 5 tokens, width 4", whole_qkv(rng, 2, 3, 5, 4)),
         Case("a mask of pairs, as many images as heads", (*whole_qkv(rng, 2, 2, 3, 4), draw_mask(rng, 2, 3, 3))),
         Case("a mask of keys, as many images as heads", (*whole_qkv(rng, 3, 3, 3, 2), draw_mask(rng, 3, 3))),
-        Case("a mask of pairs in each head", (*whole_qkv(rng, 3, 2, 4, 5), draw_mask(rng, 3, 2, 4, 4))),
+        Case("a mask of pairs in each head", (*whole_qkv(rng, 3, 2, 3, 2), draw_mask(rng, 3, 2, 3, 3))),
         Case("gradients", (*whole_qkv(rng, 2, 1, 4, 3), "gradient")),
         Case("a query that may look at nothing", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"),
         Case("an image without a key", (*whole_qkv(rng, 2, 1, 2, 3), without_a_key(rng, 2, 2)), "M20"),
