@@ -220,7 +220,9 @@ def probe_feed_forward(cls):
             "training_differs": np.float64(not equal(expected, drawn_outputs)),
             "evaluation_is_plain": np.float64(plain_in_evaluation(module, without, many)),
             "mean_of_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
-            "share_of_zeros": np.float64(0 if zeros < 0.05 else 0.2 if zeros < 0.4 else 0.5 if zeros < 0.7 else 0.8),  # dropped once or twice
+            "share_of_zeros": np.float64(
+                0 if zeros < 0.05 else 0.2 if zeros < 0.4 else 0.5 if zeros < 0.7 else 0.8
+            ),  # dropped once or twice
         }
 
     return probe
