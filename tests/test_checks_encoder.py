@@ -150,6 +150,7 @@ FLAGS = {  # what a sound answer is measured as, worked out without the oracle
     "other_parameters": 0,
     "same_block": 1,
     "norms_that_work": 1,
+    "norms_only_normalise": 1,
     "looks_at_tokens": 1,
     "activations_stay": 1,
     "weights_fit_their_width": 1,

@@ -1156,6 +1156,14 @@ def norm_output(block):
     return block
 
 
+def zero_vectors(block):
+    """Set all biases to 0, and with them the scales of the norms."""
+    for parameter in block.parameters():
+        if parameter.ndim == 1:
+            nn.init.zeros_(parameter)
+    return block
+
+
 def stored(parameter):
     """The same numbers for every block."""
     numbers = np.random.default_rng(0).normal(size=tuple(parameter.shape)) * parameter.shape[1] ** -0.5
@@ -1178,6 +1186,7 @@ REPAIR_MUTANTS = (
     Mutant("M40", draw=redraw(nn.init.xavier_uniform_, lambda name: not is_of_attention(name))),
     Mutant("M40", draw=redraw(lambda parameter: parameter.mul_(0.7))),
     Mutant("M40", draw=reset_attention_in_part),
+    Mutant("M110", finish=zero_vectors),
     Mutant("M120", learn=lambda block: None),
     Mutant("M121", finish=another_block),
     Mutant("M122", draw=redraw(stored)),

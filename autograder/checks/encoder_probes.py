@@ -345,6 +345,17 @@ def sound_copy(block, num_heads, norm_attention=True, norm_feed_forward=True, ba
 FAULTS = [(a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)]  # the sound block first
 
 
+def only_normalise(block):
+    """Do the norms start near scale 1 and shift 0?"""
+    off = [
+        float((value.detach() - start).abs().max())
+        for part in ("norm_attention", "norm_feed_forward")
+        for name, start in (("scale", 1), ("shift", 0))
+        if (value := found(block, f"{part}.{name}")) is not None
+    ]
+    return max(off, default=0) < 0.9
+
+
 def faults_left(block, num_heads, x):
     """Find which of both norms and the batch axis are mended, by comparing with sound and faulty copies."""
     with torch.no_grad():
@@ -381,7 +392,11 @@ def probe_repair(repair, make_block=None):
         state = states.pop() if len(states) == 1 else None
         if what == "block":
             norms = (NONE, NONE) if not all(sames) else state[:2] if state else (-1, -1)
-            return {"same_block": np.float64(all(sames)), "norms_that_work": np.array(norms, dtype=float)}
+            return {
+                "same_block": np.float64(all(sames)),
+                "norms_that_work": np.array(norms, dtype=float),
+                "norms_only_normalise": np.float64(all(map(only_normalise, blocks))),
+            }
         if what == "tokens":
             return {"looks_at_tokens": np.float64(state[2] if state else -1)}
         copies = [sound_copy(block, num_heads, *state) for block in blocks] if state else []
@@ -403,7 +418,7 @@ def probe_repair(repair, make_block=None):
             ]
             return {
                 "activations_stay": measured["activations_stay"],
-                "weights_fit_their_width": np.float64(max(scales) < 3),
+                "weights_fit_their_width": np.float64(max(scales) < 3) - (max(scales) < 0.02),
                 "weights_of_its_own": np.float64(apart),
             }
         all_learn = np.float64(all(p.requires_grad for block in blocks for p in block.parameters()))
