@@ -660,3 +660,30 @@ def test_tanh_gelu_passes_and_others_do_not() -> None:
 
     assert lost("FeedForward", net(lambda x: F.gelu(x, approximate="tanh"))) == {}
     assert lost("FeedForward", net(lambda x: x * torch.sigmoid(1.702 * x))) == {"values": "M41"}
+
+
+def test_repair_to_tiny_weights_is_not_taken_for_large_ones() -> None:
+    """Does a block of weights near 0 lose the point for weights that fit their width, and is it told nothing wrong?"""
+
+    def repair(block):
+        answers.repair(block)
+        for parameter in block.parameters():
+            if parameter.ndim > 1:
+                nn.init.normal_(parameter, std=1e-4)
+        return block
+
+    assert lost("repair", repair) == {"activations": None}
+
+
+def test_repair_leaves_norms_that_normalise() -> None:
+    """Is it seen, whatever the seed, when all vectors are drawn anew, scales and shifts of the norms among them?"""
+
+    def repair(block):
+        answers.repair(block)
+        for parameter in block.parameters():
+            if parameter.ndim == 1:
+                nn.init.normal_(parameter)
+        return block
+
+    for seed in SEEDS:
+        assert lost("repair", repair, seed)["block"] == "M110"

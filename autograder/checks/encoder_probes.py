@@ -418,7 +418,7 @@ def probe_repair(repair, make_block=None):
             ]
             return {
                 "activations_stay": measured["activations_stay"],
-                "weights_fit_their_width": np.float64(max(scales) < 3) - (max(scales) < 0.02),
+                "weights_fit_their_width": np.float64(-1 if max(scales) < 0.02 else max(scales) < 3),  # -1: tiny
                 "weights_of_its_own": np.float64(apart),
             }
         all_learn = np.float64(all(p.requires_grad for block in blocks for p in block.parameters()))
