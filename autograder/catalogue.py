@@ -227,7 +227,7 @@ QUESTIONS = {
     "M115": "The stream itself is normalised at the end of the block. Is there a norm behind the last sum?",
     "M116": "The stream should be a plain sum. Is something divided after adding?",
     "M117": "The norm belongs behind the last block. Does it run before the first?",
-    "M118": "The residuals are inside the blocks. Do you add an input at the end, the encoder's or a block's, once more?",
+    "M118": "The residuals are inside the blocks. Do you add the encoder's input at the end, or that of each block, once more?",
     "M119": "The first block in the list should be the first that x goes through. In which order do they run?",
     "M120": "A parameter that does not ask for a gradient never moves. Which of them has requires_grad False?",
     "M121": "A new block came back. Do you change the one that was given, and return it?",
