@@ -1,8 +1,8 @@
 """Do the checks of exercise 3 tell every known mistake from every correct answer, and say which it is?"""
 
 import copy
-from functools import cache
 
+import conftest
 import nbformat
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from autograder.course import Assignment
 from autograder.execute import execute
 from autograder.grade import load_assignment
 from autograder.mend import mend
-from autograder.mutants import Matrix, kill_matrix
+from autograder.mutants import Matrix
 from solutions import encoder as answers
 from solutions.encoder import BrokenBlock, MultiHeadAttention
 
@@ -39,10 +39,9 @@ APPLY = {
 OWN = {name for name in catalogue.TITLES if int(name[1:]) >= 90}
 
 
-@cache
 def matrix_of(seed: int) -> Matrix:
     """Return the kill matrix, made once for each seed."""
-    return kill_matrix("3_encoder", "encoder", seed)
+    return conftest.matrix_of(seed, "3_encoder")
 
 
 def cases_of(name: str, seed: int) -> list[tuple[str, exercise.Case]]:
