@@ -188,10 +188,15 @@ def _absolute_links(text: str, root: Path) -> str:
     return re.sub(r"\]\((book/\w+)\.md\)", rf"]({base}/\1.html)", text)
 
 
-def build_assignments(root: Path = ROOT) -> tuple[dict[Path, str], dict[Path, str]]:
-    """Return the instructor notebooks and, made from them by nbgrader, the students', as texts by relative path."""
+def build_assignments(root: Path = ROOT, only: str | None = None) -> tuple[dict[Path, str], dict[Path, str]]:
+    """Return the instructor notebooks and, made from them by nbgrader, the students', as texts by relative path.
+
+    Args:
+        root: Of the repository.
+        only: The name of an assignment; all of them by default.
+    """
     instructor = {}
-    for source in sources(root):
+    for source in (source for source in sources(root) if only in (None, source.parent.name)):
         notebook = instructor_notebook(source, root)
         instructor[Path(source.parent.name) / f"{source.stem}.ipynb"] = nbformat.writes(notebook) + "\n"
     with tempfile.TemporaryDirectory() as folder:

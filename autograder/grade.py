@@ -51,12 +51,12 @@ def load_assignment(name: str, root: Path = ROOT) -> Assignment:
     Raises:
         ValueError: there is no such assignment.
     """
-    instructor, release = build_assignments(root)
-    for path, text in instructor.items():
-        if path.parent.name == name:
-            return Assignment(name, path.stem, nbformat.reads(text, 4), nbformat.reads(release[path], 4))
-    known = ", ".join(sorted(path.parent.name for path in instructor))
-    raise ValueError(f"there is no assignment {name!r}; there is: {known}")
+    known = sorted(source.parent.name for source in sources(root))
+    if name not in known:
+        raise ValueError(f"there is no assignment {name!r}; there is: {', '.join(known)}")
+    instructor, release = build_assignments(root, name)
+    ((path, text),) = instructor.items()
+    return Assignment(name, path.stem, nbformat.reads(text, 4), nbformat.reads(release[path], 4))
 
 
 def grade_one(data: bytes, instructor: str, release: str, seed: int, limits: Limits, sandboxed: bool) -> dict[str, Any]:
