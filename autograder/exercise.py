@@ -134,6 +134,16 @@ class Exercise:
             except AssertionError:
                 raise error from None
 
+    def failures(self, function: Function, seed: int, *own: Function) -> dict[str, AssertionError]:
+        """Judge a function by every hidden stage; return the error of each stage that fails. Arguments as `judge_stage`."""
+        failed = {}
+        for stage in self.stages:
+            try:
+                self.judge_stage(stage, function, seed, *own)
+            except AssertionError as error:
+                failed[stage] = error
+        return failed
+
     def _pair(self, case: dict[str, Any], got: dict[str, Any]) -> list[str] | None:
         """Return the two mistakes that together give what was got in a case, if any do; each shows there alone too."""
         if case["tells"] or "error" in got or any(np.isnan(array).all() for array in got["arrays"].values()):
@@ -201,6 +211,32 @@ def replaced(function: Function, correct: dict[str, Function]) -> Iterator[None]
         for name in correct:
             namespace.pop(name, None)
         namespace.update(before)
+
+
+def draw_mask(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Draw a mask that allows about half, and in each row at least one key and not all."""
+    mask = rng.random(shape) < 0.5
+    keep = rng.integers(shape[-1], size=shape[:-1])[..., None]
+    np.put_along_axis(mask, keep, True, axis=-1)
+    np.put_along_axis(mask, (keep + 1) % shape[-1], False, axis=-1)
+    return mask
+
+
+def checker(exercises: dict[str, Exercise]) -> Callable[..., None]:
+    """Return the `check` that hidden test cells import from a module of checks."""
+
+    def check(exercise: str, stage: str, function: Function, *own: Function) -> None:
+        """Judge a function or class by one stage, on the inputs of this grading run.
+
+        Args:
+            exercise: Its name.
+            stage: One of its stages.
+            function: What the student wrote.
+            own: The student's own of what the function is called with: its class, for `to_torch`.
+        """
+        exercises[exercise].judge_stage(stage, function, run_seed(), *own)
+
+    return check
 
 
 def checks_of(stem: str) -> ModuleType:

@@ -100,12 +100,8 @@ def kill_matrix(
 
 
 def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Verdict:
-    verdict = Verdict(exercise.name, name)
-    for stage in exercise.stages:
-        try:
-            exercise.judge_stage(stage, function, seed)
-        except AssertionError as error:
-            verdict.failed[stage] = error.mistake
+    failed = {stage: error.mistake for stage, error in exercise.failures(function, seed).items()}
+    verdict = Verdict(exercise.name, name, failed)
     try:
         judge(exercise.probe(function), exercise.names, exercise.visible_cases(), catalogue.MESSAGES)
         verdict.visible = ""

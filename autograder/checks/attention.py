@@ -9,7 +9,7 @@ import scipy.special
 import torch
 import torch.nn.functional as F
 
-from autograder.exercise import Case, Exercise, Mutant, run_seed
+from autograder.exercise import Case, Exercise, Mutant, checker, draw_mask
 from solutions import attention as answers
 
 Array = np.ndarray
@@ -580,15 +580,6 @@ def hidden_keys_first(queries: Array, keys: Array, values: Array, mask: Array):
     return queries, keys, values, mask
 
 
-def draw_mask(rng, *shape: int) -> Array:
-    """Draw a mask that allows about half, and in each row at least one key and not all."""
-    mask = rng.random(shape) < 0.5
-    keep = rng.integers(shape[-1], size=shape[:-1])[..., None]
-    np.put_along_axis(mask, keep, True, axis=-1)
-    np.put_along_axis(mask, (keep + 1) % shape[-1], False, axis=-1)
-    return mask
-
-
 def attention_weight_cases(rng):
     """As many queries as keys and values as wide as keys first: there a mistake keeps every shape, and can be named."""
     only = ("weights",)
@@ -1074,8 +1065,4 @@ ATTENTION_BACKWARD = Exercise(
 )
 
 EXERCISES = {exercise.name: exercise for exercise in (SOFTMAX, ATTENTION, SELF_ATTENTION, ATTENTION_BACKWARD)}
-
-
-def check(exercise: str, stage: str, function) -> None:
-    """Judge a function by one stage, on the inputs of this grading run. What a hidden test cell calls."""
-    EXERCISES[exercise].judge_stage(stage, function, run_seed())
+check = checker(EXERCISES)

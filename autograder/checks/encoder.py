@@ -14,25 +14,13 @@ from torch import nn
 
 from autograder.checks import encoder_layers as layers
 from autograder.checks import encoder_probes as probes
-from autograder.exercise import Case, Exercise, Mutant, run_seed
+from autograder.exercise import Case, ExerciseInTorch, Mutant, checker, draw_mask
 from solutions import encoder as answers
 from solutions.encoder import MultiHeadAttention
 
 torch.set_num_threads(
     1
 )  # tensors are small, and submissions are graded side by side: threads would wait for each other
-
-
-class ExerciseInTorch(Exercise):
-    """An exercise whose right and wrong results are computed in float64, so that they are the same on every machine."""
-
-    def prepare(self, cases):
-        """Return the cases as `judge` reads them."""
-        torch.set_default_dtype(torch.float64)
-        try:
-            return super().prepare(cases)
-        finally:
-            torch.set_default_dtype(torch.float32)
 
 
 # -------------------------------------------------------------------------------------------------------- LayerNorm
@@ -792,15 +780,6 @@ CORRECT_BLOCK = {
 }
 
 
-def draw_mask(rng, *shape):
-    """Draw a mask that allows about half, and in each row at least one and not all."""
-    mask = rng.random(shape) < 0.5
-    keep = rng.integers(shape[-1], size=shape[:-1])[..., None]
-    np.put_along_axis(mask, keep, True, axis=-1)
-    np.put_along_axis(mask, (keep + 1) % shape[-1], False, axis=-1)
-    return mask
-
-
 def block_value_cases(rng):
     return [
         Case("2 images, 5 tokens, 3 heads", ("output", spread(rng, 2, 5, 12), 3, 7, None, 0.0, 1)),
@@ -1308,8 +1287,4 @@ REPAIR = ExerciseInTorch(
 
 HELPERS = (probes,)  # in the set-up cell too
 EXERCISES = {exercise.name: exercise for exercise in (LAYER_NORM, FEED_FORWARD, ENCODER_BLOCK, ENCODER, REPAIR)}
-
-
-def check(exercise: str, stage: str, function) -> None:
-    """Judge a class or function by one stage, on the inputs of this grading run. What a hidden test cell calls."""
-    EXERCISES[exercise].judge_stage(stage, function, run_seed())
+check = checker(EXERCISES)

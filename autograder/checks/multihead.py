@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from autograder.checks import multihead_probes as probes
 from autograder.checks.multihead_probes import on_converter, on_layer, on_tensors
-from autograder.exercise import Case, Exercise, ExerciseInTorch, Mutant, run_seed
+from autograder.exercise import Case, Exercise, ExerciseInTorch, Mutant, checker, draw_mask
 from solutions import multihead as answers
 
 HELPERS = (probes,)  # stand in the notebook's set-up cell too
@@ -699,15 +699,6 @@ def qkv(rng, images: int, heads: int, tokens: int, width: int, sharp: float = 1.
 
 def whole_qkv(rng, images: int, heads: int, tokens: int, width: int):
     return tuple(whole(rng, images, heads, tokens, width) for _ in range(3))
-
-
-def draw_mask(rng, *shape: int) -> Array:
-    """Draw a mask that allows about half, and in each row at least one key and not all."""
-    mask = rng.random(shape) < 0.5
-    keep = rng.integers(shape[-1], size=shape[:-1])[..., None]
-    np.put_along_axis(mask, keep, True, axis=-1)
-    np.put_along_axis(mask, (keep + 1) % shape[-1], False, axis=-1)
-    return mask
 
 
 def far_apart(q: Array, k: Array, v: Array, by: float = 1000.0):
@@ -1599,15 +1590,4 @@ EXERCISES = {
         TO_TORCH,
     )
 }
-
-
-def check(exercise: str, stage: str, function, *own) -> None:
-    """Judge a function or class by one stage, on the inputs of this grading run. What a hidden test cell calls.
-
-    Args:
-        exercise: Its name.
-        stage: One of its stages.
-        function: What the student wrote.
-        own: The student's own of what the function is called with: its class, for `to_torch`.
-    """
-    EXERCISES[exercise].judge_stage(stage, function, run_seed(), *own)
+check = checker(EXERCISES)
