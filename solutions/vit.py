@@ -1,0 +1,267 @@
+"""A Vision Transformer in PyTorch: patches, their embedding, the model, an epoch of training, and where it looks."""
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def patchify(images: Tensor, patch_size: int) -> Tensor:
+    """Cut images into square patches, and lay the pixels of each in a row.
+
+    Patches are in reading order: left to right, then top to bottom. Inside a patch the pixels are ordered (C, P, P):
+    channel by channel, row by row.
+
+    Args:
+        images: (B, C, height, width).
+        patch_size: P, in pixels; divides height and width.
+
+    Returns:
+        The patches, (B, N, C·P·P), where N = (height / P) · (width / P).
+
+    Raises:
+        ValueError: P does not divide the height or the width.
+
+    Source: Dosovitskiy et al. 2021, section 3.1.
+    """
+    height, width = images.shape[-2:]
+    if height % patch_size or width % patch_size:
+        raise ValueError(f"patches of {patch_size}×{patch_size} do not tile images of {height}×{width}")
+    rows = images.unflatten(3, (-1, patch_size)).unflatten(2, (-1, patch_size))  # (B, C, rows, P, columns, P)
+    return rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)  # (B, N, C·P·P)
+
+
+class PatchEmbedding(nn.Module):
+    """Cut images into patches and project each to a token: a convolution whose stride is its kernel's size.
+
+    The same as `patchify` and one linear layer for all patches.
+
+    Args:
+        image_size: Height and width of an image, in pixels.
+        patch_size: P, in pixels; divides the image size.
+        channels: C, of an image.
+        width: D, of a token.
+
+    Attributes:
+        projection: nn.Conv2d from C to D channels.
+
+    Raises:
+        ValueError: P does not divide the image size; or, when called, the images have another size.
+
+    Source: Dosovitskiy et al. 2021, eq. 1.
+    """
+
+    def __init__(self, *, image_size: int, patch_size: int, channels: int, width: int) -> None:
+        super().__init__()
+        if image_size % patch_size:
+            raise ValueError(f"patches of {patch_size}×{patch_size} do not tile images of {image_size}×{image_size}")
+        self.image_size = image_size
+        self.projection = nn.Conv2d(channels, width, kernel_size=patch_size, stride=patch_size)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embed images.
+
+        Args:
+            images: (B, C, image size, image size). Left unchanged.
+
+        Returns:
+            The tokens, (B, N, D), in reading order of the patches.
+        """
+        if images.shape[-2:] != (self.image_size, self.image_size):
+            raise ValueError(f"expected images of {self.image_size}×{self.image_size}, got {tuple(images.shape)}")
+        return self.projection(images).flatten(2).transpose(1, 2)  # (B, D, rows, columns) -> (B, N, D)
+
+
+class Encoder(nn.Module):
+    """Stack pre-norm encoder blocks. Given: you wrote your own in exercise 3; this one is made of PyTorch's layers.
+
+    Args:
+        depth: Number of blocks.
+        width: D, of a token.
+        num_heads: H; divides D.
+        hidden_width: Of the feed-forward nets.
+        dropout: For every block.
+
+    Attributes:
+        blocks: nn.Sequential of nn.TransformerEncoderLayers; each has parameters of its own.
+        norm: nn.LayerNorm behind the last block.
+    """
+
+    def __init__(self, depth: int, width: int, num_heads: int, hidden_width: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        settings = dict(dropout=dropout, activation="gelu", batch_first=True, norm_first=True)
+        self.blocks = nn.Sequential(
+            *(nn.TransformerEncoderLayer(width, num_heads, hidden_width, **settings) for _ in range(depth))
+        )
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Send tokens, (B, N, D), through all blocks. Return the new ones, (B, N, D), normalised."""
+        return self.norm(self.blocks(x))
+
+
+class ViT(nn.Module):
+    """A Vision Transformer: say which class an image is of.
+
+    A class token is put in front of the patches' tokens, learned positions are added to all, an encoder lets them look
+    at each other, and a linear layer reads the class token.
+
+    Args:
+        image_size: Height and width of an image, in pixels.
+        patch_size: P, in pixels; divides the image size.
+        channels: C, of an image.
+        num_classes: Number of classes.
+        width: D, of a token.
+        depth: Number of encoder blocks.
+        num_heads: H; divides D.
+        hidden_width: Of the feed-forward nets.
+        dropout: Share of the numbers that is set to 0 in training: of the tokens once their positions are added, and
+            in the encoder.
+
+    Attributes:
+        patch_embedding: PatchEmbedding.
+        class_token: Parameter, (1, 1, D).
+        position_embedding: Parameter, (1, 1 + N, D); the first belongs to the class token.
+        encoder: Encoder.
+        head: nn.Linear from D to the number of classes.
+
+    Source: Dosovitskiy et al. 2021, eqs. 1 to 4.
+    """
+
+    def __init__(
+        self,
+        *,
+        image_size: int = 28,
+        patch_size: int = 7,
+        channels: int = 1,
+        num_classes: int = 10,
+        width: int = 64,
+        depth: int = 6,
+        num_heads: int = 8,
+        hidden_width: int = 128,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.patch_embedding = PatchEmbedding(
+            image_size=image_size, patch_size=patch_size, channels=channels, width=width
+        )
+        patches = (image_size // patch_size) ** 2
+        self.class_token = nn.Parameter(torch.zeros(1, 1, width))  # (1, 1, D)
+        self.position_embedding = nn.Parameter(0.02 * torch.randn(1, 1 + patches, width))  # (1, 1 + N, D)
+        self.dropout = nn.Dropout(dropout)
+        self.encoder = Encoder(depth, width, num_heads, hidden_width, dropout)
+        self.head = nn.Linear(width, num_classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Classify images.
+
+        Args:
+            images: (B, C, image size, image size). Left unchanged.
+
+        Returns:
+            The scores of the classes, before any softmax: (B, number of classes).
+        """
+        patches = self.patch_embedding(images)  # (B, N, D)
+        class_token = self.class_token.expand(len(images), -1, -1)  # (B, 1, D)
+        tokens = torch.cat([class_token, patches], dim=1) + self.position_embedding  # (B, 1 + N, D)
+        tokens = self.encoder(self.dropout(tokens))  # (B, 1 + N, D)
+        return self.head(tokens[:, 0])  # (B, number of classes)
+
+
+def train_epoch(
+    model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], optimizer: torch.optim.Optimizer
+) -> tuple[float, float]:
+    """Train on every batch once, by cross-entropy.
+
+    Args:
+        model: From images to scores of classes. It is left in training mode.
+        batches: Pairs of images, (B, C, height, width), and their classes, (B,); the last may be smaller.
+        optimizer: Of the model's parameters; takes one step a batch.
+
+    Returns:
+        The mean loss and the share of right answers, over all images, as they were when each batch was met.
+    """
+    model.train()
+    loss_sum, right, count = 0.0, 0, 0
+    for images, labels in batches:
+        scores = model(images)  # (B, number of classes)
+        loss = F.cross_entropy(scores, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        loss_sum += loss.detach() * len(labels)  # the mean of a small batch weighs less
+        right += (scores.argmax(dim=-1) == labels).sum()
+        count += len(labels)
+    return float(loss_sum) / count, float(right) / count
+
+
+def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[float, float]:
+    """Measure a model without changing it.
+
+    Args:
+        model: From images to scores of classes. Its parameters, their gradients and its mode are left as they were.
+        batches: Pairs of images, (B, C, height, width), and their classes, (B,); the last may be smaller.
+
+    Returns:
+        The mean loss and the share of right answers, over all images, without dropout.
+    """
+    training = model.training
+    model.eval()
+    loss_sum, right, count = 0.0, 0, 0
+    with torch.no_grad():
+        for images, labels in batches:
+            scores = model(images)  # (B, number of classes)
+            loss_sum += F.cross_entropy(scores, labels, reduction="sum")
+            right += (scores.argmax(dim=-1) == labels).sum()
+            count += len(labels)
+    model.train(training)
+    return float(loss_sum) / count, float(right) / count
+
+
+def attention_maps(model: ViT, images: Tensor) -> Tensor:
+    """Return the attention weights of every block and head. Given.
+
+    Args:
+        model: Its `encoder` is the one above.
+        images: (B, C, image size, image size).
+
+    Returns:
+        The weights, (depth, B, H, 1 + N, 1 + N); each row sums to 1.
+    """
+    entered, training = [], model.training
+    hooks = [
+        block.register_forward_pre_hook(lambda _, given: entered.append(given[0])) for block in model.encoder.blocks
+    ]
+    model.eval()
+    with torch.no_grad():
+        model(images)
+        maps = []
+        for block, tokens in zip(model.encoder.blocks, entered):
+            x = block.norm1(tokens)  # (B, 1 + N, D)
+            maps.append(block.self_attn(x, x, x, average_attn_weights=False)[1])  # (B, H, 1 + N, 1 + N)
+    for hook in hooks:
+        hook.remove()
+    model.train(training)
+    return torch.stack(maps)  # (depth, B, H, 1 + N, 1 + N)
+
+
+def attention_rollout(weights: Tensor) -> Tensor:
+    """Follow attention from the class token back through all blocks to the tokens that entered the first.
+
+    In each block the heads are averaged, and half of a token is what attention brought, half the residual stream that
+    passed it by.
+
+    Args:
+        weights: (depth, B, H, N, N), of the first block to the last; each row sums to 1. Token 0 is the class token.
+
+    Returns:
+        What each token of the input contributes to the class token, (B, N); each row sums to 1.
+
+    Source: Abnar and Zuidema 2020, section 3.
+    """
+    mixing = (weights.mean(dim=2) + torch.eye(weights.shape[-1]).to(weights)) / 2  # (depth, B, N, N)
+    rollout = mixing[0]  # (B, N, N)
+    for block in mixing[1:]:
+        rollout = block @ rollout  # (B, N, N): a later block mixes what the earlier ones have mixed
+    return rollout[:, 0]  # (B, N)
