@@ -208,6 +208,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return {
         "PATH": "/usr/bin:/bin",
         "HOME": str(folder),
+        "USER": "student",  # torchvision asks for a name, and the sandbox has no list of users
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
