@@ -1,13 +1,12 @@
 """What several test files share: the assignment, its answers filled in, and the graded sample class."""
 
 import os
-import sys
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 import nbformat
 import pytest
+import sample_class
 from nbformat import NotebookNode
 
 # Before anything imports a library that reads them: one thread for each process, as in the sandbox, and no window.
@@ -18,9 +17,6 @@ from autograder.boundary.sandbox import Limits
 from autograder.course import Assignment, Course, Result
 from autograder.grade import grade, load_assignment
 from autograder.mutants import Matrix, kill_matrix
-
-TESTS = Path(__file__).resolve().parent
-sys.path.insert(0, str(TESTS))  # for sample_class.py, which is a script too
 
 NAME = "1_attention"
 ALL = {"1_attention": "attention", "2_multihead": "multihead", "3_encoder": "encoder"}  # every assignment and its file
@@ -36,15 +32,6 @@ class GradedClass:
     assignment: Assignment
     results: dict[str, Result]
     progress: list[tuple[str, int, int]] = field(default_factory=list)
-
-
-def fill_in(release: NotebookNode, instructor: NotebookNode) -> NotebookNode:
-    """Return the released notebook as the perfect student hands it in."""
-    notebook = nbformat.from_dict(release)
-    for blank, full in zip(notebook.cells, instructor.cells, strict=True):
-        if blank.metadata.get("nbgrader", {}).get("solution"):
-            blank.source = full.source.split("=== BEGIN MARK SCHEME")[0].rstrip()  # that is ours
-    return notebook
 
 
 @cache
@@ -68,7 +55,7 @@ def any_assignment(request: pytest.FixtureRequest, assignment: Assignment) -> As
 @pytest.fixture
 def perfect(assignment: Assignment) -> NotebookNode:
     """A submission with every answer right; a fresh copy for each test."""
-    return fill_in(assignment.release, assignment.instructor)
+    return sample_class.fill_in(assignment.release, assignment.instructor)
 
 
 # A cell that prints, shows and raises what would run as a script in the page of feedback.
@@ -93,13 +80,9 @@ def attacker(perfect: NotebookNode) -> NotebookNode:
 @pytest.fixture(scope="session")
 def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> GradedClass:
     """The sample class, and one student who attacks the page of feedback, graded once for all tests."""
-    import sample_class
-
     root = tmp_path_factory.mktemp("class")
     sample_class.write_class(root)
-    place = root / "submitted" / "zoe" / NAME / "attention.ipynb"
-    place.parent.mkdir(parents=True)
-    nbformat.write(attacker(fill_in(assignment.release, assignment.instructor)), place)
+    sample_class.hand_in(root, "zoe", attacker(sample_class.fill_in(assignment.release, assignment.instructor)))
     course, calls = Course(root), []
     limits = Limits(cell_seconds=10.0, call_seconds=6.0)  # less than by default: one of them waits for ever
     results = grade(course, assignment, seed=SEED, workers=2, limits=limits, progress=lambda *call: calls.append(call))

@@ -24,8 +24,25 @@ def change(notebook: NotebookNode, name: str, old: str, new: str) -> None:
 
 
 def answer(notebook: NotebookNode, name: str) -> NotebookNode:
-    """Return the cell of an answer."""
+    """Return the cell of an answer, or of another grade id."""
     return next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == name)
+
+
+def fill_in(release: NotebookNode, instructor: NotebookNode) -> NotebookNode:
+    """Return the released notebook as the perfect student hands it in."""
+    notebook = nbformat.from_dict(release)
+    for blank, full in zip(notebook.cells, instructor.cells, strict=True):
+        if blank.metadata.get("nbgrader", {}).get("solution"):
+            blank.source = full.source.split("=== BEGIN MARK SCHEME")[0].rstrip()  # that is ours
+    return notebook
+
+
+def hand_in(course: Path, student: str, notebook: NotebookNode | str, assignment: str = ASSIGNMENT) -> Path:
+    """Write a notebook, or a text in its place, where students hand in. Not nbformat.write, which would mend what is torn."""
+    path = course / "submitted" / student / assignment / f"{assignment.partition('_')[2]}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(notebook if isinstance(notebook, str) else json.dumps(notebook), encoding="utf-8")
+    return path
 
 
 def rewrite(notebook: NotebookNode, name: str, body: str) -> None:
@@ -181,10 +198,7 @@ def make_submissions(instructor: NotebookNode, release: NotebookNode) -> dict[st
     """Return the file that each student hands in; None for one who hands in nothing."""
     files: dict[str, str | None] = {}
     for student, spoil in CLASS.items():
-        notebook = nbformat.from_dict(release)
-        for blank, full in zip(notebook.cells, instructor.cells):
-            if blank.metadata.get("nbgrader", {}).get("solution"):
-                blank.source = full.source.split("=== BEGIN MARK SCHEME")[0].rstrip()  # that is ours
+        notebook = fill_in(release, instructor)
         spoil(notebook)
         files[student] = json.dumps(notebook)  # not nbformat.writes, which would mend what is torn
     files["ben"] = nbformat.writes(release)

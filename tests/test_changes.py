@@ -1,15 +1,14 @@
 """An assignment that changes after submissions came in: what is graded again, and what stays as it was."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
 import pytest
-import sample_class
-from conftest import NAME, fill_in
+from conftest import NAME
 from nbformat import NotebookNode
+from sample_class import answer, fill_in, hand_in, not_scaled
 
 from autograder import grade as grading
 from autograder.course import Assignment, Course, Result
@@ -26,10 +25,8 @@ def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
     for student in ("ada", "hana"):
         notebook = fill_in(assignment.release, assignment.instructor)
         if student == "hana":
-            sample_class.not_scaled(notebook)
-        path = course.root / "submitted" / student / NAME / "attention.ipynb"
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(notebook), encoding="utf-8")
+            not_scaled(notebook)
+        hand_in(course.root, student, notebook)
     grade(course, assignment, seed=SEED, workers=2)
     with course.gradebook() as gradebook:
         for student in ("ada", "hana"):
@@ -38,11 +35,6 @@ def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
             gradebook.find_comment("why_scale", "attention", NAME, student).manual_comment = "Say why."
         gradebook.db.commit()
     return course
-
-
-def cell_of(notebook: NotebookNode, name: str) -> NotebookNode:
-    """Return the cell of a grade id."""
-    return next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == name)
 
 
 def changed(assignment: Assignment, change: Callable[[NotebookNode], None]) -> Assignment:
@@ -55,26 +47,26 @@ def changed(assignment: Assignment, change: Callable[[NotebookNode], None]) -> A
 
 def copy_of(notebook: NotebookNode, name: str, new: str, source: str) -> None:
     """Put a cell like another after it, with a name and a text of its own."""
-    cell = nbformat.from_dict(cell_of(notebook, name))
+    cell = nbformat.from_dict(answer(notebook, name))
     cell.id = cell.metadata.nbgrader.grade_id = new
     cell.source = source
-    notebook.cells.insert(notebook.cells.index(cell_of(notebook, name)) + 1, cell)
+    notebook.cells.insert(notebook.cells.index(answer(notebook, name)) + 1, cell)
 
 
 def add_check(notebook: NotebookNode) -> None:
     """Ask one thing more of softmax, in a hidden test of a point."""
-    hidden = cell_of(notebook, "softmax_values").source
+    hidden = answer(notebook, "softmax_values").source
     copy_of(notebook, "softmax_values", "softmax_sum", hidden and "assert abs(softmax(np.ones(4)).sum() - 1) < 1e-9")
 
 
 def add_exercise(notebook: NotebookNode) -> None:
     """Ask for one more function, which nobody has written, for two points."""
-    hidden = cell_of(notebook, "softmax_values").source
+    hidden = answer(notebook, "softmax_values").source
     copy_of(notebook, "softmax_values", "entropy", "def entropy(p):\n    ...")
-    cell_of(notebook, "entropy").metadata.nbgrader |= {"grade": False, "solution": True, "locked": False}
-    cell_of(notebook, "entropy").metadata.nbgrader.pop("points")
+    answer(notebook, "entropy").metadata.nbgrader |= {"grade": False, "solution": True, "locked": False}
+    answer(notebook, "entropy").metadata.nbgrader.pop("points")
     copy_of(notebook, "entropy", "entropy_values", hidden and "assert entropy(np.ones(1)) == 0")
-    cell_of(notebook, "entropy_values").metadata.nbgrader |= {
+    answer(notebook, "entropy_values").metadata.nbgrader |= {
         "grade": True,
         "solution": False,
         "locked": True,
@@ -84,17 +76,17 @@ def add_exercise(notebook: NotebookNode) -> None:
 
 def drop_check(notebook: NotebookNode) -> None:
     """Withdraw a hidden test."""
-    notebook.cells.remove(cell_of(notebook, "attention_output"))
+    notebook.cells.remove(answer(notebook, "attention_output"))
 
 
 def weigh_anew(notebook: NotebookNode) -> None:
     """Give three points for a test that gave one."""
-    cell_of(notebook, "softmax_values").metadata.nbgrader.points = 3
+    answer(notebook, "softmax_values").metadata.nbgrader.points = 3
 
 
 def solve_entropy(assignment: Assignment) -> None:
     """Write the answer to the new exercise."""
-    cell_of(assignment.instructor, "entropy").source = "def entropy(p):\n    return -np.sum(p * np.log(p))"
+    answer(assignment.instructor, "entropy").source = "def entropy(p):\n    return -np.sum(p * np.log(p))"
 
 
 # what changes; points that ada has, and of how many, without the written ones; what hana loses of them

@@ -2,14 +2,13 @@
 
 import copy
 
-import conftest
 import nbformat
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import fill_in
-from sample_class import change
+from conftest import matrix_of
+from sample_class import change, fill_in
 from torch import nn
 
 from autograder import catalogue, compare, exercise
@@ -22,10 +21,10 @@ from autograder.course import Assignment
 from autograder.execute import execute
 from autograder.grade import load_assignment
 from autograder.mend import mend
-from autograder.mutants import Matrix
 from solutions import encoder as answers
 from solutions.encoder import BrokenBlock, MultiHeadAttention
 
+NAME = "3_encoder"
 SEEDS = [0, 1]
 # M31 and M39, layers over the flattened sequence, cannot be made here: no constructor knows the length of a sequence.
 # M19 belongs to the attention, which is given.
@@ -39,11 +38,6 @@ APPLY = {
 OWN = {name for name in catalogue.TITLES if int(name[1:]) >= 90}
 
 
-def matrix_of(seed: int) -> Matrix:
-    """Return the kill matrix, made once for each seed."""
-    return conftest.matrix_of(seed, "3_encoder")
-
-
 def cases_of(name: str, seed: int) -> list[tuple[str, exercise.Case]]:
     """Return all cases of an exercise with the name of their stage."""
     stages = {**EXERCISES[name].stages, "visible": EXERCISES[name].visible}
@@ -52,13 +46,7 @@ def cases_of(name: str, seed: int) -> list[tuple[str, exercise.Case]]:
 
 def lost(name: str, function, seed: int = 0) -> dict[str, str | None]:
     """Return the stages in which a class or function loses its point, with the mistake that is named."""
-    found = {}
-    for stage in EXERCISES[name].stages:
-        try:
-            EXERCISES[name].judge_stage(stage, function, seed)
-        except AssertionError as error:
-            found[stage] = error.mistake
-    return found
+    return {stage: error.mistake for stage, error in EXERCISES[name].failures(function, seed).items()}
 
 
 # ------------------------------------------------------------------------------------------------- the kill matrix
@@ -67,7 +55,7 @@ def lost(name: str, function, seed: int = 0) -> dict[str, str | None]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_kill_matrix_is_whole(seed: int) -> None:
     """Is every mutant killed and named, and does every correct answer pass, whatever the inputs?"""
-    matrix = matrix_of(seed)
+    matrix = matrix_of(seed, NAME)
     wrong = [(v.exercise, v.name, v.failed) for v in matrix.mutants if not (v.killed and v.named)]
     alarms = [(v.exercise, v.name, v.failed, v.visible) for v in matrix.correct if v.killed or v.visible != ""]
     assert (wrong, alarms) == ([], [])
@@ -76,13 +64,13 @@ def test_kill_matrix_is_whole(seed: int) -> None:
 
 def test_visible_tests_name_every_mutant() -> None:
     """Is each mistake named while the student works, and not only after handing in?"""
-    unnamed = [(v.exercise, v.name, v.visible) for v in matrix_of(0).mutants if v.visible != v.name.split("/")[0]]
+    unnamed = [(v.exercise, v.name, v.visible) for v in matrix_of(0, NAME).mutants if v.visible != v.name.split("/")[0]]
     assert unnamed == []
 
 
 def test_every_stage_catches_something() -> None:
     """Does no hidden check pass whatever it gets?"""
-    failed = {(v.exercise, stage) for v in matrix_of(0).mutants for stage in v.failed}
+    failed = {(v.exercise, stage) for v in matrix_of(0, NAME).mutants for stage in v.failed}
     assert failed == {(e.name, stage) for e in EXERCISES.values() for stage in e.stages}
 
 
@@ -551,7 +539,7 @@ def test_mistake_made_by_hand_is_named(name: str, old: str, new: str, mistake: s
 @pytest.fixture(scope="module")
 def assignment() -> Assignment:
     """The third assignment, built from its sources."""
-    return load_assignment("3_encoder")
+    return load_assignment(NAME)
 
 
 @pytest.mark.parametrize("name", EXERCISES)

@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import nbformat
 import pytest
-from conftest import NAME, fill_in
+from conftest import NAME
+from sample_class import fill_in, hand_in
 
 from autograder.boundary.sandbox import PREFIX, remove_leftovers
 from autograder.build import ROOT
@@ -64,10 +64,8 @@ def course(assignment: Assignment) -> Course:
     with tempfile.TemporaryDirectory() as folder:
         course = Course(Path(folder) / "course")
         for student in ("ada", "rosa"):
-            path = course.root / "submitted" / student / NAME / "attention.ipynb"
-            path.parent.mkdir(parents=True)
-            text = nbformat.writes(fill_in(assignment.release, assignment.instructor)) if student == "ada" else "<html>"
-            path.write_text(text, encoding="utf-8")
+            right = fill_in(assignment.release, assignment.instructor)
+            hand_in(course.root, student, right if student == "ada" else "<html>")
         yield course
 
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+import sample_class
 
+from autograder.boundary.sandbox import lives
 from autograder.course import Course
 from autograder.grade import load_assignment
-
-sys.path.insert(0, str(Path(__file__).parent))
-import sample_class
 
 STUDENTS = ("ada", "goran", "ivan", "jana", "pia", "rosa")
 SEED = 7
@@ -27,9 +26,7 @@ def make_course(root: Path) -> Course:
     assignment = load_assignment(sample_class.ASSIGNMENT)
     files = sample_class.make_submissions(assignment.instructor, assignment.release)
     for student in STUDENTS:
-        place = root / "submitted" / student / sample_class.ASSIGNMENT
-        place.mkdir(parents=True)
-        (place / "attention.ipynb").write_text(files[student], encoding="utf-8")
+        sample_class.hand_in(root, student, files[student])
     return Course(root)
 
 
@@ -71,14 +68,6 @@ def test_grade_killed_at_many_moments_gives_the_same_marks(uninterrupted: Course
     assert start_grading(course).wait(timeout=300) == 0, (tmp_path / "course.log").read_text()[-2000:]
     assert marks(course) == marks(uninterrupted)
     assert len(marks(course)) == len(STUDENTS)
-
-
-def lives(process: psutil.Process) -> bool:
-    """Whether a process runs; one that ended and that nobody has asked about does not."""
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_grade_killed_alone_leaves_no_process(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ import nbformat
 import pytest
 import sample_class
 from bs4 import BeautifulSoup
-from conftest import EXERCISES, NAME, SEED, GradedClass, fill_in
+from conftest import EXERCISES, NAME, SEED, GradedClass
 from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
+from sample_class import fill_in, hand_in
 
 from autograder import catalogue
 from autograder.build import exercises_of
@@ -76,14 +77,6 @@ def lost(result: Result) -> set[str]:
 def named(result: Result) -> set[str]:
     """Return the mistakes that were named."""
     return {name for check in result.checks if check["mistake"] for name in check["mistake"].split("+")}
-
-
-def put(root: Path, student: str, notebook: NotebookNode | str) -> Path:
-    """Hand in a notebook."""
-    path = root / "submitted" / student / NAME / "attention.ipynb"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(notebook if isinstance(notebook, str) else json.dumps(notebook), encoding="utf-8")
-    return path
 
 
 def auto_scores(course: Course, student: str) -> dict[str, float | None]:
@@ -234,7 +227,7 @@ def test_grade_takes_what_is_new_or_changed(graded_class: GradedClass, tmp_path:
     course, calls = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), []
     right = (course.root / "submitted" / "ada" / NAME / "attention.ipynb").read_text(encoding="utf-8")
     for student in ("ben", "quinn"):
-        put(course.root, student, right)
+        hand_in(course.root, student, right)
     results = grade(course, graded_class.assignment, workers=2, progress=lambda *call: calls.append(call))
     assert calls == [("submissions", 1, 2), ("submissions", 2, 2)]
     for result in results:
@@ -249,7 +242,7 @@ def test_regrade_keeps_marks_given_by_hand(assignment: Assignment, perfect: Note
     """Do a person's mark and comment survive --regrade, which draws new inputs and gives the same points?"""
     course = Course(tmp_path)
     sample_class.not_scaled(perfect)
-    put(tmp_path, "hana", perfect)
+    hand_in(tmp_path, "hana", perfect)
     (first,) = grade(course, assignment, seed=1)
     with course.gradebook() as gradebook:
         mark = gradebook.find_grade("why_scale", "attention", NAME, "hana")
@@ -300,7 +293,7 @@ def test_grade_stops_when_the_installation_is_wrong(
     assignment: Assignment, perfect: NotebookNode, tmp_path: Path, spoil: Any, words: str
 ) -> None:
     """Does the grader stop before any mark, and say what is wrong, when answers fail, or an unsolved notebook passes?"""
-    put(tmp_path, "ada", perfect)
+    hand_in(tmp_path, "ada", perfect)
     spoiled = Assignment(
         NAME, "attention", nbformat.from_dict(assignment.instructor), nbformat.from_dict(assignment.release)
     )

@@ -11,10 +11,11 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
-from conftest import ALL, NAME, fill_in
+from conftest import ALL, NAME
 from conftest import EXERCISES as NAMES
 from nbclient import NotebookClient
 from nbformat import NotebookNode
+from sample_class import fill_in
 
 from autograder import catalogue
 from autograder.checks.attention import EXERCISES

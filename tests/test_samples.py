@@ -4,13 +4,11 @@ Each is made from the answers, handed in, mended, run in the sandbox and graded;
 """
 
 from collections.abc import Callable
-from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import fill_in
 from nbformat import NotebookNode
-from sample_class import change, perfect, rewrite
+from sample_class import change, fill_in, hand_in, perfect, rewrite
 
 from autograder.course import Course, Result
 from autograder.feedback import write_feedback
@@ -152,9 +150,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], R
             if student != "ben":
                 notebook = fill_in(assignment.release, assignment.instructor)
                 students[student][0](notebook)
-            path: Path = course.root / "submitted" / student / name / f"{assignment.notebook}.ipynb"
-            path.parent.mkdir(parents=True)
-            nbformat.write(notebook, path)
+            hand_in(course.root, student, notebook, name)
         graded = grade(course, assignment, seed=SEED, workers=2)
         pages = write_feedback(course, assignment, graded)
         assert len(pages) == len(graded)

@@ -96,13 +96,14 @@ class Sandbox:
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
             deadline = time.monotonic() + 10  # until they are gone they count against the next kernel's limit
-            while any(map(_lives, processes)) and time.monotonic() < deadline:
+            while any(map(lives, processes)) and time.monotonic() < deadline:
                 time.sleep(0.01)
         with contextlib.suppress(RecursionError):
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _lives(process: psutil.Process) -> bool:
+def lives(process: psutil.Process) -> bool:
+    """Whether a process runs; one that ended and that nobody has asked about does not."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
