@@ -38,10 +38,10 @@ TITLES = {
     "M33": "post-norm where pre-norm is asked for",
     "M34": "the norm runs over the wrong axis",
     "M35": "eps stands outside the root, or the variance is divided by D - 1",
-    "M36": "the norm has no scale and shift of its own for each feature",
+    "M36": "the norm has no scale and shift of its own for each component",
     "M37": "a residual is missing, or taken from the normalised input",
     "M38": "a part is used twice where there should be two",
-    "M40": "the initial weights are N(0, 1)",
+    "M40": "the initial parameters are N(0, 1)",
     "M41": "another activation than GELU",
     "M65": "the scale is missing in the backward pass",
     "M66": "the softmax Jacobian is taken as diagonal",
@@ -78,7 +78,7 @@ TITLES = {
     "M97": "the parts stand in another order",
     "M98": "dropout is not handed on",
     "M99": "dropout keeps the share that it should drop",
-    "M101": "all blocks start from the same weights",
+    "M101": "all blocks start from the same parameters",
     "M102": "another number of blocks than asked for",
     "M103": "the last norm runs behind every block",
     "M104": "shifted before it is scaled",
@@ -99,7 +99,12 @@ TITLES = {
     "M119": "the blocks run in another order",
     "M120": "some parameters are frozen",
     "M121": "another block is returned than was given",
-    "M122": "the weights are not random, or are the same in every block",
+    "M122": "the parameters are not random, or are the same in every block",
+    "M160": "the parameters start at 0, all alike, or tiny",
+    "M161": "the norms of the two parts are swapped",
+    "M162": "another number of heads than asked for",
+    "M163": "0 is multiplied by infinity",
+    "M164": "there are more parameters than those asked for",
 }
 
 QUESTIONS = {
@@ -151,15 +156,15 @@ QUESTIONS = {
     "Do you use PyTorch's dropout, or rescale?",
     "M32": "A part reads the stream as it is. Do attention and feed-forward net each read what their own norm gives?",
     "M33": "Pre-norm is x + part(norm(x)). Is your norm behind the part, or behind the sum?",
-    "M34": "Tokens or images mix in your norm. Do mean and variance run over the features of one token alone (the last axis)?",
+    "M34": "Tokens or images mix in your norm. Do mean and variance run over the components of one token alone (the last axis)?",
     "M35": "Your variance is off where eps is large or the width small. Is it √(variance + eps), and is the variance "
     "the mean of the squares (unbiased=False)?",
-    "M36": "Each feature has a scale and a shift that are learned. Are both an nn.Parameter of D numbers, and both used?",
+    "M36": "Each component has a scale and a shift that are learned. Are both an nn.Parameter of D numbers, and both used?",
     "M37": "What a part gives is added to what came in, before the norm. Is there x + … around both parts, with x itself?",
-    "M38": "There are fewer weights at work than there should be. Does every place have a module of its own? "
+    "M38": "There are fewer parameters at work than there should be. Does every place have a module of its own? "
     "[block] * depth is the same block, depth times.",
     "M40": "Your activations grow with √D in every layer. What is the standard deviation of a sum of D products, "
-    "and what must that of every weight matrix then be? Look at each of them.",
+    "and what must that of every matrix then be? Look at each of them.",
     "M41": "The activation is not GELU. Do you use F.gelu or nn.GELU, and no ReLU?",
     "M65": "Your gradients of queries and keys are √d too large. The forward pass divides by √d; where does the backward pass?",
     "M66": "Each weight depends on all the scores of its row. Where is the term -p pᵀ of the Jacobian diag(p) - p pᵀ?",
@@ -209,12 +214,12 @@ QUESTIONS = {
     "M98": "Somewhere dropout should act in training, and nothing happens. "
     "Is the number handed on to every part, and used?",
     "M99": "Most numbers are set to 0. The argument of F.dropout and nn.Dropout is what is dropped. What do you give it?",
-    "M101": "Your blocks are copies of one block and start equal. Is each one made anew, so that its weights are drawn anew?",
+    "M101": "Your blocks are copies of one block and start equal. Is each one made anew, so that its parameters are drawn anew?",
     "M102": "The number of blocks that you make, or that x goes through, is not depth. Which of them is missing or too many?",
     "M103": "Your norm is used more than once. Is it inside the loop over the blocks?",
     "M104": "The scale should not touch the shift. Is it scale * y + shift?",
     "M105": "Your eps is not the argument. Is it kept, and added to the variance under the root as it is?",
-    "M106": "Features near 1000 lose their variance to rounding. Is it the mean of (x - mean)², and not mean(x²) - mean(x)²?",
+    "M106": "Components near 1000 lose their variance to rounding. Is it the mean of (x - mean)², and not mean(x²) - mean(x)²?",
     "M107": "In float16 nothing above 65504 exists, and a sum of squares is soon above. Do you take the mean of the squares?",
     "M108": "The layer between has another width. Do expand and contract use hidden_width?",
     "M109": "Only some blocks see the mask. Is it handed to each of them?",
@@ -222,7 +227,7 @@ QUESTIONS = {
     "M111": "Each number loses the mean of another row. Does your mean keep its axis (keepdim=True)?",
     "M112": "The GELU should act once, on the result of expand. On what does yours act?",
     "M113": "The feed-forward net gives only what is to be added; its block adds it. Do you add x here too?",
-    "M114": "With its own weights, the block gives something else than a pre-norm encoder block would. "
+    "M114": "With its own parameters, the block gives something else than a pre-norm encoder block would. "
     "Are both norms LayerNorms in front of their parts, and is the output left alone?",
     "M115": "The stream itself is normalised at the end of the block. Is there a norm behind the last sum?",
     "M116": "The stream should be a plain sum. Is something divided after adding?",
@@ -231,8 +236,14 @@ QUESTIONS = {
     "M119": "The first block in the list should be the first that x goes through. In which order do they run?",
     "M120": "A parameter that does not ask for a gradient never moves. Which of them has requires_grad False?",
     "M121": "A new block came back. Do you change the one that was given, and return it?",
-    "M122": "Two blocks ended with equal weights, or one with all its weights alike. "
+    "M122": "Two blocks ended with equal parameters, or one with all the entries of a matrix alike. "
     "Are they drawn at random, anew for every block?",
+    "M160": "Hardly anything comes through the matrices of a part, or the same in every component. "
+    "What gradient would each entry get? Do you draw them at random, with a spread that fits the number of inputs?",
+    "M161": "Each part has the norm that bears its name. Which of the two does each part read through?",
+    "M162": "Your heads are narrower or wider than asked for. Is num_heads handed on to the attention, at its place?",
+    "M163": "What you may look at is NaN under a mask. What is 0 · ∞? Is anything multiplied by infinity?",
+    "M164": "The layer holds a parameter beside those of qkv and out. What is it for?",
 }
 
 MESSAGES = {name: f"{name} ({TITLES[name]}): {question}" for name, question in QUESTIONS.items()}

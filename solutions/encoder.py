@@ -41,7 +41,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """Give every token mean 0 and variance 1 over its features, then a learned scale and shift.
+    """Give every token mean 0 and variance 1 over its components, then a learned scale and shift.
 
     Args:
         width: D, of a token.
@@ -117,7 +117,8 @@ class EncoderBlock(nn.Module):
         width: D, of a token.
         num_heads: H; divides D.
         hidden_width: Of the feed-forward net.
-        dropout: For attention and feed-forward net; also the share of what each of them adds that is set to 0 in training.
+        dropout: Share that is set to 0 in training, in each of the two parts: of the attention weights and the hidden
+            activations, or of what the part adds, or of both.
 
     Attributes:
         norm_attention: LayerNorm in front of the attention.
@@ -161,7 +162,7 @@ class Encoder(nn.Module):
         dropout: For every block.
 
     Attributes:
-        blocks: nn.ModuleList of EncoderBlocks; each has weights of its own, drawn independently.
+        blocks: nn.ModuleList of EncoderBlocks; each has parameters of its own, drawn independently.
         norm: LayerNorm behind the last block.
     """
 
@@ -201,11 +202,16 @@ class BrokenBlock(nn.Module):
             nn.init.zeros_(parameter) if parameter.ndim == 1 else nn.init.normal_(parameter)
         self.attention.in_proj_weight.requires_grad_(False)
 
+    def attend(self, x: Tensor) -> Tensor:
+        """Let the tokens look, (B, N, D)."""
+        return self.attention(x, x, x, need_weights=False)[0]
+
     def forward(self, x: Tensor) -> Tensor:
-        """Return the new tokens, (B, N, D)."""
-        y = self.norm_attention(x)
-        x = x + self.attention(y, y, y, need_weights=False)[0]
-        return x + self.feed_forward(self.norm_feed_forward(x))
+        """Return the new tokens, (B, N, D): the sum of all terms, which are x and what each part makes of those before."""
+        terms = [x]
+        for norm, part in ((self.norm_attention, self.attend), (self.norm_feed_forward, self.feed_forward)):
+            terms.append(part(norm(sum(terms))))
+        return sum(terms)
 
 
 def repair(block: nn.Module) -> nn.Module:
@@ -213,13 +219,13 @@ def repair(block: nn.Module) -> nn.Module:
 
     Afterwards the block is a pre-norm encoder block: each part reads the normalised stream; attention looks at the
     tokens of one sequence and at no other sequence; every parameter learns; the stream and its gradients keep their
-    order of magnitude through a stack of such blocks. It starts from random weights, no two blocks from the same ones.
+    order of magnitude through a stack of such blocks. It starts from random parameters, no two blocks from the same ones.
 
     Args:
         block: A `BrokenBlock` of any width, number of heads and hidden width.
 
     Returns:
-        The same block, changed in place: its parts keep their names and sizes, its weights are drawn anew or rescaled.
+        The same block, changed in place: its parts keep their names and sizes, its matrices are drawn anew or rescaled.
     """
     width = block.attention.embed_dim
     block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)

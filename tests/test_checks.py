@@ -56,7 +56,7 @@ def verdicts(name: str, function: Callable, seed: int = SEEDS[0]) -> dict[str, A
 # ------------------------------------------------------------------------------------------------- the kill matrix
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:2])
 def test_kill_matrix_is_whole(seed: int) -> None:
     """Is every mutant killed and named, and does every correct answer pass, whatever the inputs?"""
     matrix = matrix_of(seed)

@@ -47,10 +47,9 @@ def lost(name: str, function: Callable, *own: Callable) -> set[str]:
 # ------------------------------------------------------------------------------------------------- the kill matrix
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_kill_matrix_is_whole(seed: int) -> None:
-    """Is every mutant killed and named, and does every correct answer pass, whatever the inputs?"""
-    matrix = matrix_of(seed, NAME)
+def test_kill_matrix_is_whole() -> None:
+    """Is every mutant killed and named, and does every correct answer pass? For other inputs: `autograder mutants`."""
+    matrix = matrix_of(SEEDS[0], NAME)
     survivors = [(v.exercise, v.name, v.failed) for v in matrix.mutants if not (v.killed and v.named)]
     accused = [(v.exercise, v.name, v.failed, v.visible) for v in matrix.correct if v.killed or v.visible != ""]
     assert (survivors, accused) == ([], [])
@@ -67,12 +66,12 @@ def test_kill_matrix_has_every_function_and_every_stage() -> None:
 
 
 def test_mutants_hold_every_mistake_that_applies() -> None:
-    """Is there a mutant for each of M6 to M30 that can be made, and for every new one from M72 to M89?
+    """Is there a mutant for each of M6 to M30 that can be made, and for every new one?
 
     M31 needs a constructor that knows the number of tokens.
     """
     made = {mutant.mistake for each in EXERCISES.values() for mutant in each.mutants}
-    assert {f"M{number}" for number in (*range(6, 31), 71, *range(72, 90))} <= made
+    assert {f"M{number}" for number in (*range(6, 31), 71, *range(72, 90), 163, 164)} <= made
     of_layer = {mutant.mistake for mutant in LAYER_MUTANTS}
     assert {f"M{number}" for number in (*range(6, 14), *range(16, 20), *range(21, 31))} - {"M20"} <= of_layer
 
@@ -137,6 +136,7 @@ BY_HAND = [
     ("attend", '"bhij,bhjd->bhid", weights, v', '"bhij,bhjd->bhid", weights, k', "M13"),
     ("attend", "masked_fill(~mask, -torch.inf)", "masked_fill(mask, -torch.inf)", "M16"),
     ("attend", "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, 1e-9)", "M18"),
+    ("attend", "scores.masked_fill(~mask, -torch.inf)", "scores + ~mask * -torch.inf", "M163"),
     ("attend", "mask = mask[:, None]  #", "pass  #", "M19"),
     ("attend", "if empty.any()", "if False", "M20"),
     ("attend", '"bhid,bhjd->bhij", q, k', '"bhid,bgjd->bhij", q, k', "M75"),
@@ -163,6 +163,12 @@ BY_HAND = [
     ),
     ("MultiHeadAttention", "self.dropout(weights)", "weights", "M85"),
     ("MultiHeadAttention", "3 * width)", "3 * width, bias=False)", "M83"),
+    (
+        "MultiHeadAttention",
+        "self.num_heads = num_heads",
+        "self.num_heads, self.bias = num_heads, nn.Parameter(torch.ones(1))",
+        "M164",
+    ),
     ("MultiHeadAttention", "(output, weights) if", "(output, weights.mean(dim=1)) if", "M86"),
     ("to_torch", "layer.in_proj_bias.copy_(mha.qkv.bias)", "pass", "M83"),
     ("to_torch", "layer.in_proj_weight.copy_(mha.qkv.weight)", "pass", "M87"),

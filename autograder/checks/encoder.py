@@ -244,7 +244,7 @@ def eighths(rng, *shape):
 def layer_norm_value_cases(rng):
     """Rows as wide as there are tokens first: there mistakes keep the shape, and can be named."""
     return [
-        Case("as many tokens as features", ("output", spread(rng, 5, 5), 0.1, 1)),
+        Case("as many tokens as components", ("output", spread(rng, 5, 5), 0.1, 1)),
         Case("a batch of tokens", ("output", spread(rng, 2, 5, 4), 0.5, 2)),
         Case("a batch of heads", ("output", spread(rng, 2, 3, 4, 6), 1e-5, 3)),
         Case("a single token", ("output", spread(rng, 3), 0.3, 4)),
@@ -255,7 +255,7 @@ def layer_norm_value_cases(rng):
 def layer_norm_learning_cases(rng):
     return [
         Case("scale and shift at first", ("fresh", spread(rng, 2, 5, 4), 0.1)),
-        Case("as many tokens as features", ("learning", spread(rng, 4, 4), 0.2, 6)),
+        Case("as many tokens as components", ("learning", spread(rng, 4, 4), 0.2, 6)),
         Case("a batch of tokens", ("learning", spread(rng, 3, 5, 7), 0.4, 7)),
     ]
 
@@ -265,10 +265,10 @@ def layer_norm_edge_cases(rng):
     tiny = 0.003 * rng.normal(size=(2, 5, 6))
     return [
         Case("a width of 2", ("output", spread(rng, 3, 2), 0.2, 8)),
-        Case("features that are all alike", ("output", constant, 1e-5, 9)),
+        Case("components that are all alike", ("output", constant, 1e-5, 9)),
         Case("a width of 1", ("output", spread(rng, 3, 1), 1e-3, 9)),
         Case("the eps that is not given", ("output", tiny, None, 10)),
-        Case("features near 1000", ("far", eighths(rng, 3, 8), 0.01)),
+        Case("components near 1000", ("far", eighths(rng, 3, 8), 0.01)),
         Case("float16", ("half", 32 * eighths(rng, 2, 3, 128), 1e-3)),
     ]
 
@@ -277,11 +277,11 @@ def layer_norm_visible_cases(rng):
     square = np.array([[1.0, 2.0, 6.0], [0.0, 1.0, 2.0], [5.0, 3.0, 1.0]])
     batch = np.array([[[1.0, 3.0], [0.0, 4.0], [2.0, 2.5]]])
     return [
-        Case("three tokens, three features, eps 0.1", ("output", square, 0.1, 1)),
+        Case("three tokens, three components, eps 0.1", ("output", square, 0.1, 1)),
         Case("a batch of one image, eps 0.5", ("output", batch, 0.5, 2)),
         Case("fresh", ("fresh", square[:2])),
         Case("gradients", ("learning", square, 0.1, 3)),
-        Case("features near 1000", ("far", np.array([[0.0, 0.5, 0.25, -0.75]]), 0.01)),
+        Case("components near 1000", ("far", np.array([[0.0, 0.5, 0.25, -0.75]]), 0.01)),
         Case("float16", ("half", np.tile([[96.0, -32.0, 64.0, 0.0]], (2, 32)), 1e-3)),
     ]
 
@@ -302,10 +302,29 @@ LAYER_NORM = ExerciseInTorch(
 
 
 def initialise_normal(part):
-    """M40: N(0, 1) weights."""
+    """M40: N(0, 1) matrices."""
     for parameter in part.parameters():
         if parameter.ndim > 1:
             nn.init.normal_(parameter)
+
+
+def initialise_alike(start):
+    """M160: every matrix starts the same way, by a function of each."""
+
+    def initialise(part):
+        for parameter in part.parameters():
+            if parameter.ndim > 1:
+                start(parameter.data)
+
+    return initialise
+
+
+def freeze(part):
+    return part.requires_grad_(False)
+
+
+ALIKE = (nn.init.zeros_, lambda matrix: matrix.fill_(0.1), lambda matrix: nn.init.normal_(matrix, std=1e-4))
+TOO_SMALL = tuple(Mutant("M160", initialise=initialise_alike(start)) for start in ALIKE)
 
 
 def feed_forward_from(
@@ -380,6 +399,8 @@ FEED_FORWARD_MUTANTS = (
     Mutant("M93", apply=lambda layer, x: F.linear(x, layer.weight.data, layer.bias.data)),
     Mutant("M15", change=clamp_in_place),
     Mutant("M40", initialise=initialise_normal),
+    Mutant("M120", initialise=freeze),
+    *TOO_SMALL,
 )
 
 
@@ -474,10 +495,10 @@ CORRECT_FEED_FORWARD = {
 def feed_forward_value_cases(rng):
     return [
         Case("a batch of tokens", ("output", rng.normal(size=(2, 5, 4)), 6, 0.0, 1)),
-        Case("more features than hidden ones", ("output", rng.normal(size=(3, 4, 7)), 5, 0.0, 2)),
+        Case("more components than hidden ones", ("output", rng.normal(size=(3, 4, 7)), 5, 0.0, 2)),
         Case("one image, one token", ("output", rng.normal(size=(1, 1, 3)), 8, 0.0, 3)),
         Case("a batch of tokens, what is learned", ("learning", rng.normal(size=(2, 5, 4)), 6, 0.0, 4)),
-        Case("fresh weights", ("fresh", rng.normal(size=(2, 3, 50)), 70)),
+        Case("fresh parameters", ("fresh", rng.normal(size=(2, 3, 50)), 70)),
     ]
 
 
@@ -493,7 +514,7 @@ def feed_forward_visible_cases(rng):
     return [
         Case("two tokens of width 3, hidden width 5", ("output", x, 5)),
         Case("gradients", ("learning", x, 5)),
-        Case("fresh weights", ("fresh", np.zeros((1, 1, 50)), 70)),
+        Case("fresh parameters", ("fresh", np.zeros((1, 1, 50)), 70)),
         Case("dropout of 0.2", ("dropout", x, 5, 0.2)),
     ]
 
@@ -516,11 +537,13 @@ FEED_FORWARD = ExerciseInTorch(
 def block_from(
     make_norms=lambda width: (answers.LayerNorm(width), answers.LayerNorm(width)),
     rates=lambda dropout: (dropout, dropout, dropout),  # of attention, feed-forward net and block
+    heads=lambda num_heads, width: num_heads,
     hidden=lambda width, hidden_width: hidden_width,
     initialise=lambda block: None,
     change=lambda x: x,
     mask_of=lambda mask: mask,
     norm=lambda norm, x: norm(x),
+    norm_first=lambda block: block.norm_attention,
     norm_again=lambda block: block.norm_feed_forward,
     read_by_attention=lambda x, y: y,
     read_by_feed_forward=lambda x, y: y,
@@ -535,17 +558,17 @@ def block_from(
         def __init__(self, width, num_heads, hidden_width, dropout=0.0):
             super().__init__()
             self.rates = rates(dropout)
-            self.attention = MultiHeadAttention(width, num_heads, self.rates[0])
+            self.attention = MultiHeadAttention(width, heads(num_heads, width), self.rates[0])
             self.feed_forward = answers.FeedForward(width, hidden(width, hidden_width), self.rates[1])
             self.norm_attention, self.norm_feed_forward = make_norms(width)
             initialise(self)
 
         def forward(self, x, mask=None):
             def attention(x):
-                y = norm(self.norm_attention, x)
+                y = norm(norm_first(self), x)
                 read = read_by_attention(x, y)
                 added = drop(attend(self.attention, read, mask_of(mask)), self.rates[2], self.training)
-                return join_attention(x, y, added, self.norm_attention)
+                return join_attention(x, y, added, norm_first(self))
 
             def feed_forward(x):
                 y = norm(norm_again(self), x)
@@ -603,6 +626,10 @@ def residual_from_the_block_input(x, attention, feed_forward):
     return x + (feed_forward(y) - y)
 
 
+# The number of heads where another number stands: one, as many as the width has components, or the head width.
+HEADS = (lambda num_heads, width: 1, lambda num_heads, width: width, lambda num_heads, width: width // num_heads)
+OTHER_HEADS = tuple(Mutant("M162", heads=heads) for heads in HEADS)
+
 BLOCK_MUTANTS = (
     Mutant("M15", join_attention=add_in_place),
     Mutant("M16", mask_of=lambda mask: None if mask is None else ~mask),
@@ -634,11 +661,18 @@ BLOCK_MUTANTS = (
     Mutant("M37", order=residual_from_the_block_input),
     Mutant("M38", make_norms=same_norm_twice),
     Mutant("M38", norm_again=lambda block: block.norm_attention),
+    Mutant("M38", norm_first=lambda block: block.norm_feed_forward),
     Mutant("M40", initialise=initialise_normal),
     Mutant("M71", mask_of=lambda mask: None),
     Mutant("M93", join_attention=lambda x, y, added, norm: x + added.detach()),
     Mutant("M93", join_feed_forward=lambda x, y, added, norm: x + added.detach()),
     Mutant("M93", join_attention=lambda x, y, added, norm: x.detach() + added),
+    Mutant("M93", join_feed_forward=lambda x, y, added, norm: x.detach() + added),
+    Mutant(
+        "M93",
+        join_attention=lambda x, y, added, norm: x.detach() + added,
+        join_feed_forward=lambda x, y, added, norm: x.detach() + added,
+    ),
     Mutant("M93", change=lambda x: x.detach()),
     Mutant("M95", finish=lambda x, block: F.dropout(x, block.rates[2], block.training)),
     Mutant("M97", order=lambda x, attention, feed_forward: attention(feed_forward(x))),
@@ -655,6 +689,15 @@ BLOCK_MUTANTS = (
     Mutant("M116", join_attention=lambda x, y, added, norm: (x + added) / 2),
     Mutant("M116", join_attention=rescaled_sum, join_feed_forward=rescaled_sum),
     Mutant("M116", join_attention=halved_sum, join_feed_forward=halved_sum),
+    Mutant("M120", make_norms=norms_of(lambda width: freeze(answers.LayerNorm(width)))),
+    Mutant("M120", initialise=freeze),
+    Mutant(
+        "M161",
+        norm_first=lambda block: block.norm_feed_forward,
+        norm_again=lambda block: block.norm_attention,
+    ),
+    *OTHER_HEADS,
+    *TOO_SMALL,
 )
 
 
@@ -699,7 +742,7 @@ class BlockOfResiduals(nn.Module):
 
 
 class BlockOfTimm(nn.Module):
-    """As timm's: the feed-forward net made first, weights truncated normal, dropout on both sums."""
+    """As timm's: the feed-forward net made first, matrices truncated normal, dropout on both sums."""
 
     def __init__(self, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()
@@ -757,7 +800,7 @@ class BlockWithFullMask(answers.EncoderBlock):
 
 
 class BlockOfXavier(BlockOfTorchNorms):
-    """Xavier's weights, the last ones of each branch zero."""
+    """Xavier's matrices, the last ones of each branch zero."""
 
     def __init__(self, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(width, num_heads, hidden_width, dropout)
@@ -791,7 +834,7 @@ def block_value_cases(rng):
 def block_learning_cases(rng):
     return [
         Case("what is learned", ("learning", spread(rng, 2, 5, 12), 3, 7, None, 0.0, 4)),
-        Case("fresh weights", ("fresh", spread(rng, 2, 3, 48), 4, 64)),
+        Case("fresh parameters", ("fresh", spread(rng, 2, 3, 48), 4, 64)),
     ]
 
 
@@ -819,7 +862,7 @@ def block_visible_cases(rng):
         Case("2 images, 5 tokens, 3 heads", ("output", x, 3, 7)),
         Case("a mask of tokens", ("output", x, 3, 7, mask)),
         Case("gradients", ("learning", x[:, :2], 3, 7)),
-        Case("fresh weights", ("fresh", np.zeros((1, 1, 48)), 4, 64)),
+        Case("fresh parameters", ("fresh", np.zeros((1, 1, 48)), 4, 64)),
         Case("dropout of 0.2", ("dropout", x, 3, 7, None, 0.2)),
     ]
 
@@ -846,7 +889,7 @@ ENCODER_BLOCK = ExerciseInTorch(
 
 
 class TorchEncoder(nn.Module):
-    """PyTorch's own stack; it copies one layer, so we put layers of their own weights in."""
+    """PyTorch's own stack; it copies one layer, so we put layers with parameters of their own in."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()
@@ -863,6 +906,7 @@ class TorchEncoder(nn.Module):
 def encoder_from(
     make_blocks=lambda depth, make: nn.ModuleList(make() for _ in range(depth)),
     rate=lambda dropout: dropout,
+    heads=lambda num_heads, width: num_heads,
     hidden=lambda width, hidden_width: hidden_width,
     initialise=lambda encoder: None,
     change=lambda x, encoder: x,
@@ -880,7 +924,7 @@ def encoder_from(
             self.blocks = make_blocks(
                 depth,
                 lambda factor=1: answers.EncoderBlock(
-                    width, num_heads, hidden(width, hidden_width), factor * rate(dropout)
+                    width, heads(num_heads, width), hidden(width, hidden_width), factor * rate(dropout)
                 ),
             )
             self.norm = make_norm(width)
@@ -936,6 +980,11 @@ ENCODER_MUTANTS = (
     Mutant("M118", join=lambda x, y: x + y),
     Mutant("M118", chosen=lambda blocks: [lambda x, mask, block=block: x + block(x, mask) for block in blocks]),
     Mutant("M119", chosen=lambda blocks: list(blocks)[::-1]),
+    Mutant("M36", make_norm=lambda width: nn.LayerNorm(width, elementwise_affine=False)),
+    Mutant("M120", make_norm=lambda width: freeze(answers.LayerNorm(width))),
+    Mutant("M120", initialise=freeze),
+    *OTHER_HEADS,
+    *TOO_SMALL,
 )
 
 
@@ -985,7 +1034,7 @@ class EncoderByAppend(nn.Module):
 
 
 class EncoderWithNormOfTorch(answers.Encoder):
-    """Weights as GPT-2 draws them, and blocks called recursively."""
+    """Parameters as GPT-2 draws them, and blocks called recursively."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(depth, width, num_heads, hidden_width, dropout)
@@ -1041,7 +1090,7 @@ def encoder_value_cases(rng):
 def encoder_learning_cases(rng):
     return [
         Case("what is learned", ("learning", spread(rng, 2, 5, 12), 4, 3, 7, None, 0.0, 4)),
-        Case("fresh weights", ("fresh", spread(rng, 2, 3, 48), 3, 4, 64)),
+        Case("fresh parameters", ("fresh", spread(rng, 2, 3, 48), 3, 4, 64)),
     ]
 
 
@@ -1060,7 +1109,7 @@ def encoder_visible_cases(rng):
         Case("depth 3, 2 images, 5 tokens", ("output", x, 3, 1, 7)),
         Case("a mask of tokens", ("output", x, 4, 3, 7, mask)),
         Case("gradients", ("learning", x[:, :2], 4, 3, 7)),
-        Case("fresh weights", ("fresh", np.zeros((1, 1, 48)), 3, 4, 64)),
+        Case("fresh parameters", ("fresh", np.zeros((1, 1, 48)), 3, 4, 64)),
         Case("dropout of 0.2", ("dropout", x, 4, 3, 7, None, 0.2)),
     ]
 
@@ -1090,7 +1139,7 @@ def weights_of(block):
 
 
 def redraw(initialise, chosen=lambda name: True):
-    """Draw the weights anew with a function of each."""
+    """Draw the matrices anew with a function of each."""
 
     def draw(block):
         for name, parameter in weights_of(block).items():
@@ -1160,6 +1209,7 @@ REPAIR_MUTANTS = (
     Mutant("M32", make_norms=lambda block, width: (nn.Identity(), nn.Identity())),
     Mutant("M32", make_norms=lambda block, width: (nn.LayerNorm(width), nn.Identity())),
     Mutant("M32", make_norms=lambda block, width: (nn.Identity(), nn.LayerNorm(width))),
+    Mutant("M38", make_norms=lambda block, width: (nn.LayerNorm(width),) * 2),
     Mutant("M40", draw=lambda block: None),
     Mutant("M40", draw=redraw(nn.init.xavier_uniform_, is_of_attention)),
     Mutant("M40", draw=redraw(nn.init.xavier_uniform_, lambda name: not is_of_attention(name))),
@@ -1171,6 +1221,7 @@ REPAIR_MUTANTS = (
     Mutant("M122", draw=redraw(stored)),
     Mutant("M122", draw=redraw(lambda parameter: nn.init.constant_(parameter, 1 / parameter.shape[1]))),
     Mutant("M122", draw=redraw(nn.init.zeros_)),
+    Mutant("M160", draw=redraw(lambda parameter: nn.init.normal_(parameter, std=1e-4))),
     Mutant("M114", finish=rescale_output),
     Mutant("M114", finish=norm_output),
     Mutant("M114", make_norms=lambda block, width: (BatchNorm(width), BatchNorm(width))),
@@ -1179,7 +1230,7 @@ REPAIR_MUTANTS = (
 
 
 def reset_parts(block):
-    """PyTorch's own initialisation; `_reset_parameters` forgets the weights behind the heads."""
+    """PyTorch's own initialisation; `_reset_parameters` forgets the matrix behind the heads."""
     block.attention._reset_parameters()
     block.attention.out_proj.reset_parameters()
     block.feed_forward[0].reset_parameters()

@@ -1,4 +1,4 @@
-"""Put a class of exercise 3 to the question: build it, load weights, run it forward and backward, return arrays.
+"""Put a class of exercise 3 to the question: build it, load parameters, run it forward and backward, return arrays.
 
 A probe measures what it is asked for and gives NaN for the rest. `autograder build` copies all below this docstring into
 the set-up cell of the notebook, and the hidden checks run it in the grader's process, where the student's modules are
@@ -125,6 +125,7 @@ def values(module, names, what, x, mask, seed):
         "numbers_that_are_learned": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
         "gradient_of_x": blank * gradient.numpy(),
         "gradients_of_the_parameters": blank * np.array([marks_of(None if p is None else p.grad) for p in parameters]),
+        "output": blank * output.detach().numpy(),  # a residual that is cut and one that is missing differ here alone
     }
 
 
@@ -192,11 +193,20 @@ def probe_layer_norm(cls):
     return probe
 
 
-def small(module, names):
-    """Do fresh weights keep what goes through them at its order of magnitude: std below 3/√inputs?"""
-    weights = [p for name, p in looked_up(module, names).items() if p is not None and name.endswith(".weight")]
-    sizes = [float(weight.detach().std()) * weight.shape[1] ** 0.5 for weight in weights]
-    return {"fresh_weights_are_small": np.float64(max(sizes, default=np.nan) < 3)}
+def fit(module, names):
+    """Do matrices keep what goes through them at its order of magnitude? Each part has two of them.
+
+    1: std below 3/√inputs. 0: not in all. -1: nearly nothing comes through both matrices of a part, or all of it is alike.
+    """
+    matrices = [found(module, name) for name in names if name.endswith("weight")]
+    scales = [np.nan if p is None else float(p.detach().std()) * p.shape[1] ** 0.5 for p in matrices]
+    largest = np.fmax(scales[::2], scales[1::2])  # one of the two may start at 0
+    return -1.0 if (largest < 0.02).any() else float((largest < 3).all())
+
+
+def fresh(module, names):
+    """Measure what a fresh module starts with."""
+    return {"parameters_fit_their_width": np.float64(fit(module, names))}
 
 
 def probe_feed_forward(cls):
@@ -209,7 +219,7 @@ def probe_feed_forward(cls):
         if what in ("output", "learning"):
             return values(module, FEED_FORWARD, what, x, None, seed)
         if what == "fresh":
-            return small(module, FEED_FORWARD)
+            return fresh(module, FEED_FORWARD)
         without, module = module, cls(width, hidden_width, dropout=dropout)
         for each in (without, module):
             constant_feed_forward(each, "", 1.0)
@@ -238,7 +248,7 @@ def probe_block(cls):
         if what in ("output", "learning"):
             return values(module, BLOCK, what, x, mask, seed)
         if what == "fresh":
-            return small(module, BLOCK)
+            return fresh(module, BLOCK)
         without, module = module, cls(*sizes, dropout=dropout)
         for each in (without, module):
             load(each, BLOCK, seed)
@@ -280,7 +290,7 @@ def probe_encoder(cls):
         if what == "fresh":
             first, *rest = [found(module, f"blocks.{index}.feed_forward.expand.weight") for index in range(depth)]
             apart = [first is not None and other is not None and not torch.equal(first, other) for other in rest]
-            return small(module, names) | {"blocks_start_apart": np.float64(min(apart))}
+            return fresh(module, names) | {"blocks_start_apart": np.float64(min(apart))}
         without, module = module, cls(*sizes, dropout=dropout)
         if any(any(load(each, names, seed)) for each in (without, module)):
             return {"training_differs": np.full(depth, NONE), "evaluation_is_plain": NONE, "stream_is_whole": NONE}
@@ -316,7 +326,7 @@ TORCH_PARTS += ["self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "li
 
 
 def sound_copy(block, num_heads, norm_attention=True, norm_feed_forward=True, batch_first=True):
-    """Return PyTorch's encoder layer with a block's weights, sound or with some of the faults left in it."""
+    """Return PyTorch's encoder layer with a block's parameters, sound or with some of the faults left in it."""
     parameters = {name: found(block, name) for name in PARTS}
     if None in parameters.values():
         raise AttributeError(f"the block has lost {next(n for n, p in parameters.items() if p is None)}")
@@ -354,6 +364,12 @@ def only_normalise(block):
         if (value := found(block, f"{part}.{name}")) is not None
     ]
     return max(off, default=0) < 0.9
+
+
+def shares_a_norm(block):
+    """Do both parts read what one and the same norm gives? Without scale and shift that makes no difference."""
+    one, other = (found(block, f"{part}.scale") for part in ("norm_attention", "norm_feed_forward"))
+    return one is not None and one is other
 
 
 def faults_left(block, num_heads, x):
@@ -396,6 +412,7 @@ def probe_repair(repair, make_block=None):
                 "same_block": np.float64(all(sames)),
                 "norms_that_work": np.array(norms, dtype=float),
                 "norms_only_normalise": np.float64(all(map(only_normalise, blocks))),
+                "norms_of_their_own": np.float64(not any(map(shares_a_norm, blocks))),
             }
         if what == "tokens":
             return {"looks_at_tokens": np.float64(state[2] if state else -1)}
@@ -411,15 +428,11 @@ def probe_repair(repair, make_block=None):
         if what == "activations":
             apart = all(float(first.std()) > 0 for first in firsts)
             apart = apart and not any(torch.equal(firsts[0], other) for other in firsts[1:])
-            scales = [
-                float(found(b, name).detach().std()) * found(b, name).shape[1] ** 0.5
-                for b in blocks
-                for name in PARTS[::2]
-            ]
+            fits = [fit(block, PARTS) for block in blocks]
             return {
                 "activations_stay": measured["activations_stay"],
-                "weights_fit_their_width": np.float64(-1 if max(scales) < 0.02 else max(scales) < 3),  # -1: tiny
-                "weights_of_its_own": np.float64(apart),
+                "parameters_fit_their_width": np.float64(0 if 0 in fits else min(fits)),
+                "parameters_of_its_own": np.float64(apart),
             }
         all_learn = np.float64(all(p.requires_grad for block in blocks for p in block.parameters()))
         return {"all_learn": all_learn} | {

@@ -516,6 +516,8 @@ MASK_MUTANTS = (
     Mutant("M79", axes=lambda mask: with_axes(mask).any(1, keepdim=True)),
     Mutant("M79", axes=lambda mask: with_axes(mask).any(0, keepdim=True)),
     Mutant("M71", hide=lambda scores, mask: scores),
+    Mutant("M163", hide=lambda scores, mask: scores + (~mask) * -torch.inf),
+    Mutant("M163", hide=lambda scores, mask: torch.where(mask, scores, -torch.inf) * torch.where(mask, 1, 0)),
 )
 ATTEND_MUTANTS = (
     *INNER_MUTANTS,
@@ -937,6 +939,12 @@ def without_scale(layer, weights: Tensor) -> Tensor:
     return weights * (torch.rand_like(weights) > layer.share) if layer.training else weights
 
 
+def with_one_more(layer: nn.Linear) -> nn.Linear:
+    """Give a layer a parameter that nothing uses."""
+    layer.temperature = nn.Parameter(torch.ones(1))
+    return layer
+
+
 SHOWN_MUTANTS = tuple(mutant for mutant in ATTEND_MUTANTS if mutant.mistake == "M86")
 LAYER_MUTANTS = (
     *INNER_MUTANTS,
@@ -1017,6 +1025,7 @@ LAYER_MUTANTS = (
     ),
     Mutant("M85", drop=lambda layer, weights: weights, project=project_with_dropout),
     Mutant("M86", returned=lambda layer, weights: F.dropout(weights, layer.share, layer.training)),
+    Mutant("M164", layers=lambda width, heads: (nn.Linear(width, 3 * width), with_one_more(nn.Linear(width, width)))),
 )
 
 

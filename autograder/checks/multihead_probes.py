@@ -106,9 +106,10 @@ def shapes_of(there):
     missing = [name for name in PARAMETERS if name not in there]
     if others and missing:
         raise AttributeError(f"no parameter is called {', '.join(missing)}; there is {', '.join(others)}")
-    return {
+    shapes = {
         f"shape of {name}": np.array((*there[name].shape, 0)[:2] if name in there else (0, 0)) for name in PARAMETERS
     }
+    return shapes | {"other parameters": np.array([len(others) > 0], dtype=float)}
 
 
 def spread_by_dropout(layer, shape, num_heads, share):

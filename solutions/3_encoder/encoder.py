@@ -27,7 +27,7 @@
 # cell after it compares what you wrote with results that were computed in advance, with PyTorch's own layers, and names the
 # likely mistake. The points are given after you hand in, by the same kind of test on other sizes and inputs.
 #
-# **Rules.** Keep the names and arguments, and the names of the parts under *Attributes*: the tests load weights into
+# **Rules.** Keep the names and arguments, and the names of the parts under *Attributes*: the tests load numbers into
 # them. You may use PyTorch's layers and functions, and give a class further methods. An `__init__` begins with
 # `super().__init__()`. Do not delete cells; you may add cells of your own. Nothing here needs a GPU. Before you hand in,
 # choose *Runtime → Restart session and run all* and look whether every test cell is content.
@@ -45,7 +45,7 @@
 # %% [markdown]
 # ## 1 Layer norm
 #
-# Every token is brought to mean 0 and variance 1 over its own features, and then each feature gets a learned scale and
+# Every token is brought to mean 0 and variance 1 over its own components, and then each component gets a learned scale and
 # shift: $y = \gamma\,(x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta$. No token sees another one. The variance is the mean of the
 # squares, over $D$ and not over $D - 1$.
 #
@@ -76,7 +76,7 @@ from autograder.checks.encoder import check; check("LayerNorm", "learning", Laye
 ### END HIDDEN TESTS
 
 # %% grade="LayerNorm_edges" points=1
-# 1 point, judged after you hand in: narrow tokens, tokens whose features are alike or near 1000, and float16.
+# 1 point, judged after you hand in: narrow tokens, tokens whose components are alike or near 1000, and float16.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.encoder import check; check("LayerNorm", "edges", LayerNorm)
 ### END HIDDEN TESTS
@@ -101,7 +101,7 @@ judge(probe_feed_forward(FeedForward), **TESTS["FeedForward"])
 print("FeedForward passes the visible tests.")
 
 # %% grade="FeedForward_values" points=1
-# 1 point, judged after you hand in: output, gradients, the number of learned numbers, and the size of the fresh weights.
+# 1 point, judged after you hand in: output, gradients, the number of learned numbers, and the size of the fresh parameters.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.encoder import check; check("FeedForward", "values", FeedForward)
 ### END HIDDEN TESTS
@@ -139,7 +139,7 @@ from autograder.checks.encoder import check; check("EncoderBlock", "values", Enc
 ### END HIDDEN TESTS
 
 # %% grade="EncoderBlock_learning" points=1
-# 1 point, judged after you hand in: gradients, the number of learned numbers, the size of the fresh weights, and that x is left alone.
+# 1 point, judged after you hand in: gradients, the number of learned numbers, the size of the fresh parameters, and that x is left alone.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.encoder import check; check("EncoderBlock", "learning", EncoderBlock)
 ### END HIDDEN TESTS
@@ -159,7 +159,7 @@ from autograder.checks.encoder import check; check("EncoderBlock", "dropout", En
 # %% [markdown]
 # ## 4 Encoder
 #
-# A stack of blocks, each with weights of its own, and a norm behind the last: the stream of a pre-norm stack is never
+# A stack of blocks, each with parameters of its own, and a norm behind the last: the stream of a pre-norm stack is never
 # normalised on its way.
 #
 # <details><summary>Hint</summary>
@@ -208,7 +208,7 @@ from autograder.checks.encoder import check; check("Encoder", "hand_on", Encoder
 
 # %%
 def measure(block, width):
-    """Print the size of activations, weights and gradients, and which images see image 0."""
+    """Print the size of activations, parameters and gradients, and which images see image 0."""
     x = torch.randn(4, 6, width, generator=torch.Generator().manual_seed(0))  # (B, N, D)
     y = block(x)  # (B, N, D)
     y.square().mean().backward()
@@ -226,12 +226,12 @@ torch.manual_seed(0)
 measure(BrokenBlock(width=48, num_heads=4, hidden_width=80), width=48)
 
 # %% [markdown]
-# Write `repair` so that it works for blocks of any size, in whatever state their random weights are. It changes the block
-# that it is given and returns it: no new model, no stored weights, nothing that is added to the output.
+# Write `repair` so that it works for blocks of any size, in whatever state their random parameters are. It changes the block
+# that it is given and returns it: no new model, no stored parameters, nothing that is added to the output.
 #
 # <details><summary>Hint</summary>
 #
-# A sum of $D$ products of independent numbers of variance 1 has variance $D$. What variance must the weights have so that the sum
+# A sum of $D$ products of independent numbers of variance 1 has variance $D$. What variance must the entries of a matrix have so that the sum
 # has variance 1? `nn.init` has functions for that; they all end in an underscore and change a tensor in place. Look at *every*
 # weight matrix afterwards. For the images, read what `nn.MultiheadAttention` says about the axes of its input. A part can be
 # replaced by assigning another module to its name.
@@ -257,7 +257,7 @@ from autograder.checks.encoder import check; check("repair", "tokens", repair)
 ### END HIDDEN TESTS
 
 # %% grade="repair_activations" points=1
-# 1 point, judged after you hand in: the stream keeps its order of magnitude through a stack, and the weights are random and fit their width.
+# 1 point, judged after you hand in: the stream keeps its order of magnitude through a stack, and the parameters are random and fit their width.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.encoder import check; check("repair", "activations", repair)
 ### END HIDDEN TESTS
@@ -294,7 +294,7 @@ from autograder.checks.encoder import check; check("repair", "loss", repair)
 # === END MARK SCHEME ===
 
 # %% [markdown]
-# **6.2 (1 point)** The broken block has weights of standard deviation 1. By which factor does one of its linear layers, of $D = 512$
+# **6.2 (1 point)** The broken block has matrices of standard deviation 1. By which factor does one of its linear layers, of $D = 512$
 # inputs, change the standard deviation of what goes through it? Why does a norm in front of each part keep the *input* of
 # the parts healthy, and yet not repair the block?
 
