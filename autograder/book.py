@@ -16,6 +16,16 @@ class BookError(RuntimeError):
     """The book was not built; what was wrong has been printed."""
 
 
+def chapter_environment(root: Path = ROOT) -> dict[str, str]:
+    """Return the environment that chapters run in: ours, told where recorded runs and weights lie.
+
+    A chapter runs in a temporary folder, as on Colab, and so cannot find `book/records` by itself.
+    """
+    environment = os.environ | {"ATTENTION_BOOK_RECORDS": str((root / "book" / "records").resolve())}
+    environment.pop("MPLBACKEND", None)  # with any other than the notebook's own, there are no figures
+    return environment
+
+
 def build_book(root: Path = ROOT) -> Path:
     """Build the book with warnings as errors; its chapters run only when their code changed.
 
@@ -35,11 +45,8 @@ def build_book(root: Path = ROOT) -> Path:
     if not stamp.exists():  # the last build failed or was ended: an unchanged page would not warn again
         shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
     stamp.unlink(missing_ok=True)
-    environment = {
-        name: value for name, value in os.environ.items() if name != "MPLBACKEND"
-    }  # else there are no figures
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(root), "-W", "-n", "--keep-going"]
-    if subprocess.run(command, cwd=root, env=environment, check=False).returncode != 0:
+    if subprocess.run(command, cwd=root, env=chapter_environment(root), check=False).returncode != 0:
         raise BookError("the book was not built; the warnings above say why")
     stamp.write_text(digest.hexdigest(), encoding="utf-8")
     return page

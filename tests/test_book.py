@@ -24,6 +24,7 @@ from bs4 import BeautifulSoup
 from conftest import ALL
 from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
+from autograder.book import chapter_environment
 from autograder.colab import build_chapters, read_book
 from autograder.exercise import exercises_of
 
@@ -112,8 +113,8 @@ def site() -> Iterator[str]:
     shutil.rmtree(HTML, ignore_errors=True)
     command = "from jupyter_book.cli.main import main; main()"
     arguments = ["build", str(ROOT), "--all", "-W", "-n", "--keep-going"]
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    environment.pop("MPLBACKEND", None)  # with any other than the notebook's own, the chapters have no figures
+    environment = chapter_environment(ROOT)
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(
         [sys.executable, "-c", command, *arguments], env=environment, capture_output=True, text=True, check=False
     )
