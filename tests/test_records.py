@@ -1,0 +1,146 @@
+"""Do chapters read recorded runs and weights from the right place, and nothing but what they were written for?"""
+
+import ast
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import jupytext
+import pytest
+import torch
+import yaml
+
+from autograder.book import chapter_environment
+from solutions.vit import ViT
+
+ROOT = Path(__file__).parents[1]
+REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]
+CONTENT = b"recorded"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+def code_of(chapter: Path) -> str:
+    """Return all code of a chapter."""
+    cells = jupytext.read(chapter).cells
+    return "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+
+
+CHAPTERS = {path.stem: path for path in sorted((ROOT / "book").glob("*.md")) if "def read_record(" in path.read_text()}
+
+
+def reader_of(chapter: Path) -> tuple[Callable[[str, str], bytes | None], dict]:
+    """Return a chapter's `read_record` and the names that it sees, `RECORDS` among them."""
+    kept = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef)
+    names = {"SITE", "RECORDS", "read_record"}
+    body = [
+        node
+        for node in ast.parse(code_of(chapter)).body
+        if isinstance(node, kept)
+        and (isinstance(node, ast.Import | ast.ImportFrom) or names & {getattr(node, "name", ""), *targets(node)})
+    ]
+    namespace: dict = {}
+    exec(compile(ast.Module(body, []), str(chapter), "exec"), namespace)
+    return namespace["read_record"], namespace
+
+
+def targets(node: ast.AST) -> set[str]:
+    """Return the names that an assignment sets."""
+    return {target.id for target in getattr(node, "targets", []) if isinstance(target, ast.Name)}
+
+
+def records_of(chapter: Path) -> list[tuple[str, str]]:
+    """Return name and SHA-256 of every record that a chapter reads."""
+    calls = [node for node in ast.walk(ast.parse(code_of(chapter))) if isinstance(node, ast.Call)]
+    mine = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "read_record"]
+    return [tuple(ast.literal_eval(argument) for argument in call.args) for call in mine]
+
+
+@pytest.fixture(params=CHAPTERS)
+def read(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """Return a chapter's `read_record`, with the folders `book` and `site` in the place of the repository's."""
+    read_record, names = reader_of(CHAPTERS[request.param])
+    for folder in ("book", "site"):
+        (tmp_path / folder).mkdir()
+    names["RECORDS"] = (tmp_path / "site").as_uri() + "/"
+    monkeypatch.setenv("ATTENTION_BOOK_RECORDS", str(tmp_path / "book"))
+    return read_record
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_chapter_reads_the_records_that_are_there(name: str) -> None:
+    """Is each record in book/records, and is it the one that the chapter was written for?"""
+    records = records_of(CHAPTERS[name])
+    assert records
+    for record, sha256 in records:
+        there = hashlib.sha256((ROOT / "book" / "records" / record).read_bytes()).hexdigest()
+        assert there == sha256, (
+            f"{record} is not the one that book/{name}.md was written for: read the chapter again, then name {there}"
+        )
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_chapter_asks_this_repository(name: str) -> None:
+    """Is the address that a notebook on Colab asks the one of _config.yml?"""
+    address = REPOSITORY["url"].replace("https://github.com/", "https://raw.githubusercontent.com/")
+    assert reader_of(CHAPTERS[name])[1]["RECORDS"] == f"{address}/{REPOSITORY['branch']}/book/records/"
+
+
+def test_chapters_read_records_alike() -> None:
+    """Is the function the same in every chapter that carries a copy?"""
+    functions = [
+        ast.unparse(node)
+        for path in CHAPTERS.values()
+        for node in ast.parse(code_of(path)).body
+        if isinstance(node, ast.FunctionDef) and node.name == "read_record"
+    ]
+    assert len(functions) == len(CHAPTERS) >= 1
+    assert len(set(functions)) == 1
+
+
+def test_book_names_its_records(tmp_path: Path) -> None:
+    """Does the build tell chapters, which run elsewhere, where the records lie?"""
+    folder = Path(chapter_environment(tmp_path)["ATTENTION_BOOK_RECORDS"])
+    assert folder.is_absolute()
+    assert folder == tmp_path.resolve() / "book" / "records"
+
+
+def test_read_record_prefers_the_folder(read: Callable, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Does the build of the book take its own file, without asking any address?"""
+    (tmp_path / "book" / "a.json").write_bytes(CONTENT)
+    assert read("a.json", SHA256) == CONTENT
+    assert capsys.readouterr().out == ""
+
+
+def test_read_record_asks_the_address(read: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does a notebook on Colab, where no folder is named, get the file from the repository?"""
+    monkeypatch.delenv("ATTENTION_BOOK_RECORDS")
+    (tmp_path / "site" / "a.json").write_bytes(CONTENT)
+    assert read("a.json", SHA256) == CONTENT
+
+
+@pytest.mark.parametrize("content", [None, b"another"])
+def test_read_record_goes_on_without(
+    read: Callable, tmp_path: Path, capsys: pytest.CaptureFixture, content: bytes | None
+) -> None:
+    """Is a file that is missing, or another one, refused with a message for each place, and nothing returned?"""
+    if content is not None:
+        for folder in ("book", "site"):
+            (tmp_path / folder / "a.json").write_bytes(content)
+    assert read("a.json", SHA256) is None
+    said = capsys.readouterr().out
+    assert said.count("a.json") >= 2
+    assert ("cannot be had" if content is None else "not the file") in said
+
+
+def test_read_record_passes_over_a_wrong_file(read: Callable, tmp_path: Path) -> None:
+    """Is a changed file in the folder passed over for the right one at the address?"""
+    (tmp_path / "book" / "a.json").write_bytes(b"another")
+    (tmp_path / "site" / "a.json").write_bytes(CONTENT)
+    assert read("a.json", SHA256) == CONTENT
+
+
+def test_recorded_weights_fit_the_reference() -> None:
+    """Do the recorded weights load into the reference model, as tensors alone?"""
+    state = torch.load(ROOT / "book" / "records" / "vit_mnist.pt", weights_only=True)
+    ViT().load_state_dict(state)
+    assert all(tensor.dtype == torch.float32 and tensor.isfinite().all() for tensor in state.values())
