@@ -43,6 +43,21 @@ TITLES = {
     "M38": "a part is used twice where there should be two",
     "M40": "the initial parameters are N(0, 1)",
     "M41": "another activation than GELU",
+    "M42": "the image is one token",
+    "M43": "a part of the image is cut off",
+    "M44": "patches by reshape alone",
+    "M45": "another order of the pixels inside a patch",
+    "M46": "no positions, or the same for all tokens",
+    "M47": "positions do not belong to the tokens, the class token first",
+    "M48": "positions are indexed by the image, not by the token",
+    "M49": "the class token does not stand first, or another token is read",
+    "M50": "class token or positions do not learn",
+    "M51": "a softmax stands in front of the cross-entropy",
+    "M52": "the mode is not set, or a graph is built in evaluation",
+    "M53": "gradients are never set to zero",
+    "M55": "the last batch stands for the epoch",
+    "M56": "batches of unequal size weigh the same",
+    "M63": "a sum is reported as the mean loss",
     "M65": "the scale is missing in the backward pass",
     "M66": "the softmax Jacobian is taken as diagonal",
     "M67": "the softmax Jacobian sums over the queries",
@@ -100,9 +115,41 @@ TITLES = {
     "M120": "some parameters are frozen",
     "M121": "another block is returned than was given",
     "M122": "the parameters are not random, or are the same in every block",
+    "M123": "sizes that the patches do not tile are not refused",
+    "M124": "the patches stand in another order",
+    "M125": "the axes of the tokens and of their numbers are not swapped",
+    "M126": "each channel makes patches of its own",
+    "M127": "axes that should be one are not joined",
+    "M128": "a patch takes every so many-th pixel",
+    "M129": "the patches overlap, or have a border",
+    "M130": "patches of several images are mixed up",
+    "M131": "one step too many: a norm, an activation, a factor, a sum",
+    "M132": "the tokens are pooled where the class token should be read",
+    "M133": "the class token is added to the patches, not put in front",
+    "M134": "dropout does not act on the tokens with their positions",
+    "M135": "another number of heads than asked for",
+    "M136": "zero_grad, backward and step stand in another order, or not once each",
+    "M137": "one step for the epoch, not for each batch",
+    "M138": "the step follows the sum of the losses, not their mean",
+    "M139": "another loss than cross-entropy",
+    "M140": "measured after the step",
+    "M141": "the accuracy is no share of the images",
+    "M142": "right answers are sought along the batch",
+    "M143": "some batches are left out",
+    "M144": "the model is left in another mode",
+    "M145": "an evaluation changes gradients or parameters",
+    "M146": "gradients stay switched off",
+    "M147": "the heads are not averaged",
+    "M148": "the residual stream is left out",
+    "M149": "the rows do not sum to 1",
+    "M150": "the blocks are multiplied in the wrong order",
+    "M151": "another row than that of the class token, or a column",
+    "M152": "the blocks are not multiplied",
+    "M153": "the class token's own share is left out or rescaled",
+    "M154": "the projection is no convolution",
+    "M155": "the head has another shape",
     "M160": "the parameters start at 0, all alike, or tiny",
     "M161": "the norms of the two parts are swapped",
-    "M162": "another number of heads than asked for",
     "M163": "0 is multiplied by infinity",
     "M164": "there are more parameters than those asked for",
 }
@@ -166,7 +213,34 @@ QUESTIONS = {
     "M40": "Your activations grow with √D in every layer. What is the standard deviation of a sum of D products, "
     "and what must that of every matrix then be? Look at each of them.",
     "M41": "The activation is not GELU. Do you use F.gelu or nn.GELU, and no ReLU?",
-    "M65": "Your gradients of queries and keys are √d too large. The forward pass divides by √d; where does the backward pass?",
+    "M42": "Your image is a single token, so attention has nothing to choose from. Are the patches of size P×P?",
+    "M43": "Some pixels reach no patch. Is something cropped, by a slice, a negative pad, or a window that does not "
+    "fit?",
+    "M44": "Your patches hold pixels from all over the rows. reshape cuts the memory, not the picture: is each side cut "
+    "into patches first, and do axes change places before any are joined?",
+    "M45": "The right pixels are in each patch, in another order. Is it channel by channel, and in a channel row by "
+    "row, as in the weight of a convolution?",
+    "M46": "Patches may change places, or tokens have all the same position, and your scores stay. Where does each "
+    "token get its own?",
+    "M47": "Some token has no position, or that of its neighbour. Are there 1 + N positions, the first for the class "
+    "token, and are they added when it stands in front?",
+    "M48": "All tokens of an image got the same position, and images got different ones. Along which axis does "
+    "position_embedding broadcast?",
+    "M49": "The head reads a token that is not the class token, or one with another's position. At which place do you "
+    "put it, and which place do you read?",
+    "M50": "No optimizer finds your class token, or your positions. Is each an nn.Parameter that is made in __init__, "
+    "and is it used itself, not its .data?",
+    "M51": "F.cross_entropy takes the logarithm of a softmax itself. Is there another softmax, sigmoid or logarithm, in "
+    "the model or in front of the loss?",
+    "M52": "Dropout and batch norm ask in which mode their model is, and evaluation needs no graph. Which mode do you "
+    "set, train() or eval(), and do you evaluate under no_grad?",
+    "M53": "Every step follows the gradients of all batches so far. Where are they set to zero?",
+    "M55": "What you return belongs to the last batch. Do you add up over all of them?",
+    "M56": "An image of a small last batch weighs more than others. Do you sum over images, and divide by their number?",
+    "M63": "Your loss grows with the number of batches, or of images, or it shrinks with it. Is it the sum over all "
+    "images, divided by their number, once?",
+    "M65": "Your gradients of queries and keys are √d too large. The forward pass divides by √d; where does the "
+    "backward pass?",
     "M66": "Each weight depends on all the scores of its row. Where is the term -p pᵀ of the Jacobian diag(p) - p pᵀ?",
     "M67": "The sum in the softmax Jacobian runs over the queries. "
     "Should it not run over the keys, as the softmax does, and keep its axis (keepdims=True)?",
@@ -186,8 +260,10 @@ QUESTIONS = {
     "M76": "The result does not depend on w. Where does it enter?",
     "M77": "The weights are right, but each row should mix the values of the keys. "
     "Does the letter that you sum over stand for the keys in the weights, and in the values?",
-    "M78": "A mask of shape (B, N) marks the keys that exist. Does it hide columns of the scores, the last axis, and not rows?",
-    "M79": "Every image, and every head where the mask has four axes, has its own mask. Do all of them reach the scores?",
+    "M78": "A mask of shape (B, N) marks the keys that exist. Does it hide columns of the scores, the last axis, and "
+    "not rows?",
+    "M79": "Every image, and every head where the mask has four axes, has its own mask. Do all of them reach the "
+    "scores?",
     "M80": "Your rows are nearly uniform. Is there a second softmax?",
     "M81": "Head 0 should hold the first d features, head 1 the next d. "
     "Is the width cut as (H, d), with the heads first, or as (d, H)?",
@@ -197,20 +273,25 @@ QUESTIONS = {
     "Does your layer end with out?",
     "M85": "In training, dropout should set weights to 0, after the softmax and before the values are mixed. "
     "Does it act there, and nowhere else?",
-    "M86": "The weights of every head were asked for, (B, H, N, N), as they come out of the softmax. What do you return?",
+    "M86": "The weights of every head were asked for, (B, H, N, N), as they come out of the softmax. What do you "
+    "return?",
     "M87": "Some parameters are still those that PyTorch drew. Are all four copied, weights and biases?",
     "M88": "What comes back is not an nn.MultiheadAttention. Do you make one, and return it itself?",
     "M89": "The weights are right, and the layer uses them in another way. "
     "Does it know the number of heads, and batch_first=True?",
     "M90": "The stream comes out as the last block leaves it. Where do you use norm?",
-    "M91": "The mean of your rows is not 0 before the shift. Do you subtract the mean, from x and not in the variance alone?",
+    "M91": "The mean of your rows is not 0 before the shift. Do you subtract the mean, from x and not in the variance "
+    "alone?",
     "M92": "Your rows do not have variance 1. Do you divide by the square root of the variance?",
-    "M93": "The output is right and part of the gradient is missing. Is there a .detach(), a .data or a no_grad on the way?",
-    "M94": "PyTorch sees no parameters in your blocks, so no optimizer would train them. Do they stand in an nn.ModuleList?",
+    "M93": "The output is right and part of the gradient is missing. Is there a .detach(), a .data or a no_grad on the "
+    "way?",
+    "M94": "PyTorch sees no parameters in your blocks, so no optimizer would train them. Do they stand in an "
+    "nn.ModuleList?",
     "M95": "With both parts at 0 the stream should pass unchanged, in training too. "
     "Does your dropout act on what a part adds, before it is added?",
     "M96": "Two linear layers without a GELU between them are one linear layer. Where is the activation?",
-    "M97": "First attention, then the feed-forward net, which reads the sum that attention left. Which x does each part read?",
+    "M97": "First attention, then the feed-forward net, which reads the sum that attention left. Which x does each part "
+    "read?",
     "M98": "Somewhere dropout should act in training, and nothing happens. "
     "Is the number handed on to every part, and used?",
     "M99": "Most numbers are set to 0. The argument of F.dropout and nn.Dropout is what is dropped. What do you give it?",
@@ -232,16 +313,62 @@ QUESTIONS = {
     "M115": "The stream itself is normalised at the end of the block. Is there a norm behind the last sum?",
     "M116": "The stream should be a plain sum. Is something divided after adding?",
     "M117": "The norm belongs behind the last block. Does it run before the first?",
-    "M118": "The residuals are inside the blocks. Do you add the encoder's input at the end, or that of each block, once more?",
+    "M118": "The residuals are inside the blocks. Do you add the encoder's input at the end, or that of each block, "
+    "once more?",
     "M119": "The first block in the list should be the first that x goes through. In which order do they run?",
     "M120": "A parameter that does not ask for a gradient never moves. Which of them has requires_grad False?",
     "M121": "A new block came back. Do you change the one that was given, and return it?",
     "M122": "Two blocks ended with equal parameters, or one with all the entries of a matrix alike. "
     "Are they drawn at random, anew for every block?",
+    "M123": "Nothing was said about an image that patches do not tile, or of another size. Where do you raise a "
+    "ValueError?",
+    "M124": "Your patches run down the columns. In reading order, which of the grid's two axes varies faster?",
+    "M125": "Each token should be a row of its own numbers. Do you swap the last two axes, and not reshape them?",
+    "M126": "A patch holds the pixels of all channels. Which axes do you join to N, and which to C·P·P?",
+    "M127": "The numbers are right and the shape has too many axes. Are rows and columns joined to N, and channels and "
+    "pixels to one axis?",
+    "M128": "Your patch is spread over the whole image. When a side is cut into (patches, P), which of the two comes "
+    "first?",
+    "M129": "There are too many patches. By how many pixels does your window move, and is there padding?",
+    "M130": "One row holds patches of different images. Is the batch the first axis wherever you stack, join or "
+    "reshape?",
+    "M131": "There is a step that the specification does not have. Is there a norm, an activation, a factor or a "
+    "residual beside the parts asked for? The encoder ends with a norm of its own.",
+    "M132": "Your scores come from all tokens. Which one was put in front for that?",
+    "M133": "There are N tokens where 1 + N should be. Is the class token a token of its own?",
+    "M134": "With dropout, a position is never set to 0. Does dropout act on the tokens once their positions are added?",
+    "M135": "Your heads are narrower or wider than asked for. Is num_heads handed on, at its place?",
+    "M136": "The parameters are not where one step a batch would take them. In which order do zero_grad, backward and "
+    "step run, and each how often?",
+    "M137": "Your model has moved once. Is the step inside the loop over the batches?",
+    "M138": "Your steps grow with the batch. Do you go backward from the mean over its images, and weigh only what you "
+    "report?",
+    "M139": "The loss is not the cross-entropy of the scores. Which function do you use, with which settings?",
+    "M140": "Your loss is lower than the model earned when it met the batch. Are loss and right answers those of the "
+    "scores before the step?",
+    "M141": "Accuracy is right answers divided by images, between 0 and 1. Is yours a count, or per cent?",
+    "M142": "One image's answer depends on the others in its batch. Does every softmax and arg-max run over the "
+    "classes?",
+    "M143": "Not all images are in what you return. Does a return or break stand inside the loop, or is a batch "
+    "skipped?",
+    "M144": "Somebody will use the model after you. In which mode was it, or should it be, when you return?",
+    "M145": "An evaluation only looks. Is there a backward, a zero_grad or a step?",
+    "M146": "After your evaluation no gradient flows any more. Does what you switch off come back on by itself, as "
+    "under with torch.no_grad()?",
+    "M147": "In each block the heads are averaged. Along which axis, and is it their mean?",
+    "M148": "Half of a token passed attention by. Where is the unit matrix, with ones on the diagonal alone?",
+    "M149": "Weights and unit matrix together have rows that sum to 2. Are the rows brought back to 1 in each block?",
+    "M150": "The first block mixes what entered, a later one what that has made. On which side of the product does the "
+    "later block stand?",
+    "M151": "What you return is not what the class token looks at. Which axis counts the tokens that look, and which "
+    "place has the class token?",
+    "M152": "Two blocks in a row are one matrix product. Do you multiply all of them, as matrices?",
+    "M153": "A row over all N tokens was asked for, which sums to 1. Is something dropped or rescaled at the end?",
+    "M154": "Its weight has another shape than that of an nn.Conv2d from C to D channels, P×P. What is your projection?",
+    "M155": "The head maps the D numbers of one token to the classes. What are its two sizes, and has it a bias?",
     "M160": "Hardly anything comes through the matrices of a part, or the same in every component. "
     "What gradient would each entry get? Do you draw them at random, with a spread that fits the number of inputs?",
     "M161": "Each part has the norm that bears its name. Which of the two does each part read through?",
-    "M162": "Your heads are narrower or wider than asked for. Is num_heads handed on to the attention, at its place?",
     "M163": "What you may look at is NaN under a mask. What is 0 · ∞? Is anything multiplied by infinity?",
     "M164": "The layer holds a parameter beside those of qkv and out. What is it for?",
 }

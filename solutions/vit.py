@@ -176,7 +176,8 @@ def train_epoch(
 
     Args:
         model: From images to scores of classes. It is left in training mode.
-        batches: Pairs of images, (B, C, height, width), and their classes, (B,); the last may be smaller.
+        batches: Pairs of images, (B, C, height, width), and their classes, (B,), on the model's device; the last may be
+            smaller. Any iterable, a generator too: it is gone through once.
         optimizer: Of the model's parameters; takes one step a batch.
 
     Returns:
@@ -200,8 +201,10 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> tupl
     """Measure a model without changing it.
 
     Args:
-        model: From images to scores of classes. Its parameters, their gradients and its mode are left as they were.
-        batches: Pairs of images, (B, C, height, width), and their classes, (B,); the last may be smaller.
+        model: From images to scores of classes. Its parameters, their gradients and its mode are left as they were,
+            and no graph is built.
+        batches: Pairs of images, (B, C, height, width), and their classes, (B,), on the model's device; the last may be
+            smaller. Any iterable, a generator too: it is gone through once.
 
     Returns:
         The mean loss and the share of right answers, over all images, without dropout.

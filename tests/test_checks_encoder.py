@@ -512,7 +512,7 @@ BY_HAND = [
         "M161",
     ),
     ("EncoderBlock", ADD_NET, ADD_NET.replace("x + ", "x.detach() + "), "M93"),
-    ("EncoderBlock", "MultiHeadAttention(width, num_heads, dropout)", "MultiHeadAttention(width, 1, dropout)", "M162"),
+    ("EncoderBlock", "MultiHeadAttention(width, num_heads, dropout)", "MultiHeadAttention(width, 1, dropout)", "M135"),
     ("EncoderBlock", ", mask))", "))", "M71"),
     ("EncoderBlock", ADD_ATTENTION, ADD_ATTENTION.replace("x = x + ", "x += "), "M15"),
     (
@@ -527,7 +527,7 @@ BY_HAND = [
     ("Encoder", "return self.norm(x)", "return x", "M90"),
     ("Encoder", LAST_NORM, "self.norm = nn.LayerNorm(width, elementwise_affine=False)", "M36"),
     ("Encoder", LAST_NORM, LAST_NORM + ".requires_grad_(False)", "M120"),
-    ("Encoder", BLOCKS, "EncoderBlock(width, 1, hidden_width, dropout)", "M162"),
+    ("Encoder", BLOCKS, "EncoderBlock(width, 1, hidden_width, dropout)", "M135"),
     ("Encoder", "x = block(x, mask)", "x = block(x)", "M71"),
     ("Encoder", LIST, LIST.replace(", dropout)", ")"), "M98"),
     ("repair", NORMS, "pass", "M32"),

@@ -628,7 +628,7 @@ def residual_from_the_block_input(x, attention, feed_forward):
 
 # The number of heads where another number stands: one, as many as the width has components, or the head width.
 HEADS = (lambda num_heads, width: 1, lambda num_heads, width: width, lambda num_heads, width: width // num_heads)
-OTHER_HEADS = tuple(Mutant("M162", heads=heads) for heads in HEADS)
+OTHER_HEADS = tuple(Mutant("M135", heads=heads) for heads in HEADS)
 
 BLOCK_MUTANTS = (
     Mutant("M15", join_attention=add_in_place),

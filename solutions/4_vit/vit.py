@@ -1,0 +1,363 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercise 4: a Vision Transformer on MNIST
+#
+# You cut images into patches, build a model that reads them, train it, and look at where it looks. Nearly every mistake on
+# the way keeps all shapes and trains well above 90 %; the tests below tell you which one you made. The chapters
+# [Images as tokens](book/patches.md), [Training](book/training.md) and [Looking inside](book/looking_inside.md) hold all that you need.
+#
+# | exercise | points | minutes | difficulty |
+# | --- | --- | --- | --- |
+# | 1 `patchify` | 3 | 25 | medium |
+# | 2 `PatchEmbedding` | 3 | 15 | easy |
+# | 3 `ViT` | 6 | 35 | medium |
+# | 4 `train_epoch`, `evaluate` | 4 | 30 | medium |
+# | 5 train it, and hand in `vit.pt` | 6 | 25 | easy |
+# | 6 `attention_rollout` | 3 | 20 | medium |
+# | 7 a figure of your own, written questions | 4 | 30 | hard |
+#
+# **How to work.** Run the cells from top to bottom. Write your code in place of `raise NotImplementedError()`. The test
+# cell after it compares what you wrote with results that were computed in advance, by PyTorch's and torchvision's own
+# functions and models, and names the likely mistake. The points are given after you hand in, by the same kind of test on other sizes and inputs.
+#
+# **Rules.** Keep the names and arguments, and the names of the parts under *Attributes*: the tests load weights into
+# them. You may use PyTorch's layers and functions, and give a class further methods. An `__init__` begins with
+# `super().__init__()`. Do not delete cells; you may add cells of your own. Before you hand in,
+# choose *Runtime → Restart session and run all* and look whether every test cell is content.
+
+# %% setup="vit"
+
+# %% [markdown]
+# ## 0 What is there
+#
+# A GPU makes the training of section 5 shorter, and is needed for nothing else. On Colab: *Runtime → Change runtime type → T4
+# GPU*, and then run the cells again from the top. The cell says what you have, and how long the training takes with it.
+
+# %%
+if torch.cuda.is_available():
+    print(f"There is a GPU, {torch.cuda.get_device_name()}. Section 5 trains on all of MNIST, on a T4 in less than 3 minutes.")
+else:
+    print("There is no GPU. Everything runs; section 5 trains a small version, in less than 3 minutes.")
+    print("It falls short of 98 %, so give yourself a GPU before you hand in.")
+
+# %% [markdown]
+# **Given: the encoder.** You wrote encoder blocks in exercise 3. These are PyTorch's own, pre-norm and with GELU, with a norm
+# behind the last.
+
+# %% given="Encoder"
+
+# %% [markdown]
+# ## 1 Patches
+#
+# A transformer reads a row of tokens, and an image is a grid of pixels. Cut it into squares of $P \times P$ pixels that tile it, in
+# reading order, and write the pixels of each square in one row: first all of channel 0, row by row, then channel 1.
+#
+# <details><summary>Hint</summary>
+#
+# Number the pixels of a 4×4 image from 0 to 15: the first patch of size 2 holds 0, 1, 4, 5. `reshape` and `view` never move a number in
+# memory, they only say anew where the axes end. So split the height into (rows, P) and the width into (columns, P), which
+# makes six axes; bring them into the order (image, row, column, channel, P, P); and only then join what belongs together.
+#
+# </details>
+
+# %% exercise="patchify"
+
+# %% visible="patchify"
+judge(on_tensors(patchify), **TESTS["patchify"])
+print("patchify passes the visible tests.")
+
+# %% grade="patchify_values" points=1
+# 1 point, judged after you hand in: images of one channel.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("patchify", "values", patchify)
+### END HIDDEN TESTS
+
+# %% grade="patchify_channels" points=1
+# 1 point, judged after you hand in: images of several channels, and patches of a single pixel.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("patchify", "channels", patchify)
+### END HIDDEN TESTS
+
+# %% grade="patchify_edges" points=1
+# 1 point, judged after you hand in: images that are no squares, and a ValueError where patches do not tile the image.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("patchify", "edges", patchify)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 2 Patch embedding
+#
+# Each patch becomes a token of width $D$ by one linear layer, the same for all patches. A convolution whose stride is as large as its
+# kernel does both at once, cutting and projecting, and does it fast.
+#
+# <details><summary>Hint</summary>
+#
+# `nn.Conv2d` gives (B, D, rows, columns): a grid with the features in front. Tokens are (B, N, D). Which axes have to be joined, and which two
+# have to change places?
+#
+# </details>
+
+# %% exercise="PatchEmbedding"
+
+# %% visible="PatchEmbedding"
+judge(probe_patch_embedding(PatchEmbedding), **TESTS["PatchEmbedding"])
+print("PatchEmbedding passes the visible tests.")
+
+# %% grade="PatchEmbedding_values" points=1
+# 1 point, judged after you hand in: the tokens, for several sizes and channels.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("PatchEmbedding", "values", PatchEmbedding)
+### END HIDDEN TESTS
+
+# %% grade="PatchEmbedding_learning" points=1
+# 1 point, judged after you hand in: gradients, the shapes of weight and bias, and that the images are left alone.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("PatchEmbedding", "learning", PatchEmbedding)
+### END HIDDEN TESTS
+
+# %% grade="PatchEmbedding_edges" points=1
+# 1 point, judged after you hand in: a ValueError for sizes that do not fit each other, and for images of another size.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("PatchEmbedding", "edges", PatchEmbedding)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 3 The model
+#
+# In front of the patches stands one more token, the **class token**, which is the same for all images and is learned. To every token a
+# position is added, which is learned too. The encoder lets the tokens look at each other, and a linear layer reads the
+# class scores off the class token. You may use your `PatchEmbedding`; if it has a mistake, you do not pay for it twice.
+#
+# <details><summary>Hint</summary>
+#
+# How many tokens are there, and how many positions? `expand` repeats an axis of size 1 without a copy; `torch.cat` joins along an axis
+# that exists. A tensor learns when it is an `nn.Parameter`. The scores are what cross-entropy expects: it takes the softmax itself.
+#
+# </details>
+
+# %% exercise="ViT"
+
+# %% visible="ViT"
+judge(probe_vit(ViT), **TESTS["ViT"])
+print("ViT passes the visible tests.")
+
+# %% grade="ViT_parts" points=1
+# 1 point, judged after you hand in: the shapes of all parts, with and without arguments.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("ViT", "parts", ViT)
+### END HIDDEN TESTS
+
+# %% grade="ViT_reading" points=1
+# 1 point, judged after you hand in: the head reads the class token.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("ViT", "reading", ViT)
+### END HIDDEN TESTS
+
+# %% grade="ViT_positions" points=1
+# 1 point, judged after you hand in: every token has a position of its own, and no image sees another.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("ViT", "positions", ViT)
+### END HIDDEN TESTS
+
+# %% grade="ViT_values" points=1
+# 1 point, judged after you hand in: the scores, equal to those of torchvision's VisionTransformer with the same parameters.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("ViT", "values", ViT)
+### END HIDDEN TESTS
+
+# %% grade="ViT_learning" points=1
+# 1 point, judged after you hand in: gradients, the number of learned numbers, and that the images are left alone.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("ViT", "learning", ViT)
+### END HIDDEN TESTS
+
+# %% grade="ViT_dropout" points=1
+# 1 point, judged after you hand in: dropout acts on the tokens with their positions and in the encoder, and in training alone.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("ViT", "dropout", ViT)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 4 An epoch, and an evaluation
+#
+# Two functions that you will use for years. They know nothing of ViTs: any model, any optimizer. What they return are means over *images*: the last
+# batch is often smaller, and must not weigh more for that. The batches may come from a list or from a generator, which has no length and
+# can be read once.
+#
+# <details><summary>Hint</summary>
+#
+# Three calls for each batch, in an order that matters: PyTorch *adds* to the gradients that are there. `F.cross_entropy` gives the mean
+# over a batch: with how many images must it be weighted? An evaluation should leave no trace: which mode was the model in, and
+# who puts it back? `with torch.no_grad():` builds no graph.
+#
+# </details>
+
+# %% exercise="train_epoch"
+
+# %% visible="train_epoch"
+judge(probe_train_epoch(train_epoch), **TESTS["train_epoch"])
+print("train_epoch passes the visible tests.")
+
+# %% grade="train_epoch_steps" points=1
+# 1 point, judged after you hand in: where the steps lead, the mode of the model, and whether a small net learns 64 images.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("train_epoch", "steps", train_epoch)
+### END HIDDEN TESTS
+
+# %% grade="train_epoch_means" points=1
+# 1 point, judged after you hand in: loss and accuracy, with a smaller last batch, and with batches from a generator.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("train_epoch", "means", train_epoch)
+### END HIDDEN TESTS
+
+# %% exercise="evaluate"
+
+# %% visible="evaluate"
+judge(probe_evaluate(evaluate), **TESTS["evaluate"])
+print("evaluate passes the visible tests.")
+
+# %% grade="evaluate_means" points=1
+# 1 point, judged after you hand in: loss and accuracy, with a smaller last batch, and with batches from a generator.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("evaluate", "means", evaluate)
+### END HIDDEN TESTS
+
+# %% grade="evaluate_unchanged" points=1
+# 1 point, judged after you hand in: parameters, buffers, gradients and mode are as they were, and no graph is built.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("evaluate", "unchanged", evaluate)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# TRAINING SECTION
+
+# %%
+def model_or_none():
+    """Make a ViT that has learned nothing, if ViT is written."""
+    try:
+        return ViT()
+    except NotImplementedError:
+        return None
+
+
+model, VALIDATION = model_or_none(), (torch.rand(8, 1, 28, 28), torch.arange(8))
+
+# %% [markdown]
+# ## 6 Where it looks
+#
+# Each block mixes the tokens by its attention. What reaches the class token at the end has gone through all of them, so one has to follow it through
+# all of them. **Rollout** does: it averages the heads, counts for half of each token what attention brought and for half the
+# stream that passed it by, and multiplies the blocks.
+#
+# **Given: the maps.** This function returns the weights of every block and head.
+
+# %% given="attention_maps"
+
+# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# Row $i$ of a matrix says what token $i$ is mixed from. Block 2 mixes what block 1 has made: on which side of the product does its matrix stand?
+# Weights and unit matrix each have rows that sum to 1. Which sum must their mixture have?
+#
+# </details>
+
+# %% exercise="attention_rollout"
+
+# %% visible="attention_rollout"
+judge(on_tensors(attention_rollout), **TESTS["attention_rollout"])
+print("attention_rollout passes the visible tests.")
+
+# %% grade="attention_rollout_one_block" points=1
+# 1 point, judged after you hand in: a single block.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("attention_rollout", "one_block", attention_rollout)
+### END HIDDEN TESTS
+
+# %% grade="attention_rollout_values" points=1
+# 1 point, judged after you hand in: several blocks.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("attention_rollout", "values", attention_rollout)
+### END HIDDEN TESTS
+
+# %% grade="attention_rollout_edges" points=1
+# 1 point, judged after you hand in: as many images as heads and blocks, two tokens, weights near 0 and 1.
+### BEGIN HIDDEN TESTS
+from autograder.checks.vit import check; check("attention_rollout", "edges", attention_rollout)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 7 A figure of your own
+#
+# The cell below draws a few digits and, under each, the rollout over its patches. It is a beginning. Make a figure in its place that asks
+# something: do the heads of one block differ? Does the map move when the image does? Where does the model look when it is wrong? How far apart are
+# the tokens that look at each other, block by block? Label the axes, and say what the colours mean.
+
+# %%
+import matplotlib.pyplot as plt
+
+
+def draw_rollout(model, images):
+    """Draw images, (B, 1, 28, 28), and under each what its patches contribute to the class token."""
+    rollout = attention_rollout(attention_maps(model, images))[:, 1:]  # (B, N)
+    side = round(rollout.shape[1] ** 0.5)
+    _, axes = plt.subplots(2, len(images), figsize=(1.5 * len(images), 3.2), squeeze=False, layout="constrained")
+    for image, row, (above, below) in zip(images, rollout, axes.T):
+        above.imshow(image[0].cpu(), cmap="gray")
+        shown = below.imshow(row.unflatten(0, (side, side)).cpu(), vmin=0, vmax=float(rollout.max()), cmap="viridis")
+        above.axis("off")
+        below.set(xticks=[], yticks=[])
+    axes[1, 0].set_ylabel("patches")
+    plt.colorbar(shown, ax=axes, label="rollout of the class token")
+    plt.show()
+
+
+try:
+    if model is not None:
+        draw_rollout(model, VALIDATION[0][:6])
+except NotImplementedError:
+    print("There is nothing to draw as long as attention_rollout is not written.")
+
+# %% [markdown]
+# Write in the cell below each question. Four to eight sentences each; a person reads them, and looks at your figure in the
+# file that you hand in.
+#
+# **7.1 (2 points)** Which question does your figure ask, and of which images, blocks and heads? What does it show? Name at
+# least two things that can be seen in it, with a number each.
+
+# %% [markdown] written="figure" points=2
+# My figure asks whether the heads of a block look at the same places. It shows, for one 7, the row of the class token in the eight
+# heads of the first block and of the last, on one colour scale. In block 1 the heads agree: each patch gets between 0.03 and
+# 0.12, whether there is ink in it or not. In block 6 two heads put more than half of their weight on the two patches of the upper stroke, and the
+# other six stay below 0.2 everywhere. So averaging over heads, as rollout does, hides the two heads that specialise.
+#
+# === BEGIN MARK SCHEME ===
+# The figure stands in the file that was handed in; in grading the cells run with a model that has hardly learned anything. One point: a figure of one's own, not the given one, that asks a question, with labels and a scale. One point: two things that can be seen in it, each with a number. The numbers depend on the model.
+# === END MARK SCHEME ===
+
+# %% [markdown]
+# **7.2 (2 points)** What does your figure *not* tell about why the model answers as it does? Name one other thing that you would
+# measure, or change in the model, to find out, and say what each outcome would mean.
+
+# %% [markdown] written="reading" points=2
+# It tells how strongly a token is mixed in, not what is mixed in: a patch with a large weight may have a value vector near zero,
+# or one that the output projection removes, and then it does not matter. It also leaves the feed-forward nets out. To find out I would
+# set the patches with the largest weights to the mean of the background, one after the other, and watch the score of the
+# right class; and do the same with as many random patches. If the score falls more than for random ones, the map
+# points at what the answer rests on; if not, the map moves without the answer, and is no explanation.
+#
+# === BEGIN MARK SCHEME ===
+# One point: weights are not effects (values, output projection, feed-forward nets, averaging over heads, or the residual stream). One point: an intervention with a comparison, and what each outcome would mean.
+# === END MARK SCHEME ===
+
+# %% [markdown]
+# ## Hand in
+#
+# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and hand in two files: this notebook and
+# `vit.pt`.
