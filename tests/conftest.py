@@ -19,7 +19,8 @@ from autograder.grade import grade, load_assignment
 from autograder.mutants import Matrix, kill_matrix
 
 NAME = "1_attention"
-ALL = {"1_attention": "attention", "2_multihead": "multihead", "3_encoder": "encoder"}  # every assignment and its file
+# Every assignment and its file.
+ALL = {"1_attention": "attention", "2_multihead": "multihead", "3_encoder": "encoder", "4_vit": "vit"}
 EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")
 SEED = 11  # of the hidden checks' inputs, wherever a class is graded
 

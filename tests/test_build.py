@@ -27,7 +27,8 @@ NOTEBOOKS = [Path(name) / f"{stem}.ipynb" for name, stem in ALL.items()]
 # What the notebooks import, the points by test and by hand, the exercises in the table at the top, the bytes of results.
 IMPORTS = {NAME: {"json", "numpy", "matplotlib"}, "2_multihead": {"json", "numpy", "torch"}}
 IMPORTS["3_encoder"] = IMPORTS["2_multihead"]
-POINTS = {NAME: (15, 5), "2_multihead": (18, 2), "3_encoder": (17, 3)}
+IMPORTS["4_vit"] = {"json", "numpy", "torch", "matplotlib", "collections"}
+POINTS = {NAME: (15, 5), "2_multihead": (18, 2), "3_encoder": (17, 3), "4_vit": (19, 4)}
 PARTS = {
     NAME: {f"{number} `{name}`": (name,) for number, name in enumerate(EXERCISES, 1)},
     "2_multihead": {
@@ -47,8 +48,15 @@ PARTS = {
         f"{number} `{name}`": (name,)
         for number, name in enumerate(("LayerNorm", "FeedForward", "EncoderBlock", "Encoder", "repair"), 1)
     },
+    "4_vit": {
+        "1 `patchify`": ("patchify",),
+        "2 `PatchEmbedding`": ("PatchEmbedding",),
+        "3 `ViT`": ("ViT",),
+        "4 `train_epoch`, `evaluate`": ("train_epoch", "evaluate"),
+        "6 `attention_rollout`": ("attention_rollout",),
+    },
 }
-TABLE_BYTES = {NAME: 14_000, "2_multihead": 55_000, "3_encoder": 45_000}
+TABLE_BYTES = {NAME: 14_000, "2_multihead": 55_000, "3_encoder": 45_000, "4_vit": 60_000}
 ANSWERS = (ROOT / "solutions" / "attention.py").read_text(encoding="utf-8")
 
 

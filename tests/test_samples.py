@@ -113,6 +113,59 @@ def batch_axis_left(notebook: NotebookNode) -> None:
     cell.source = "\n".join(line for line in cell.source.split("\n") if "batch_first = True" not in line)
 
 
+def reshape_alone(notebook: NotebookNode) -> None:
+    """Cut patches by a reshape alone, M44."""
+    change(
+        notebook,
+        "patchify",
+        "rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)",
+        "images.reshape(len(images), -1, images.shape[1] * patch_size**2)",
+    )
+
+
+def class_token_last(notebook: NotebookNode) -> None:
+    """Put the class token behind the patches, and read the first token, M49."""
+    change(notebook, "ViT", "torch.cat([class_token, patches], dim=1)", "torch.cat([patches, class_token], dim=1)")
+
+
+def never_zeroed(notebook: NotebookNode) -> None:
+    """Let gradients grow from batch to batch, M53, and report the loss of the last, M55."""
+    change(notebook, "train_epoch", "        optimizer.zero_grad()\n", "")
+    change(notebook, "train_epoch", "float(loss_sum) / count,", "float(loss.detach()),")
+
+
+def without_eval(notebook: NotebookNode) -> None:
+    """Evaluate in training mode, M52."""
+    change(notebook, "evaluate", "    model.eval()\n", "")
+
+
+def blocks_reversed(notebook: NotebookNode) -> None:
+    """Multiply the blocks from the wrong side, M150."""
+    change(notebook, "attention_rollout", "block @ rollout", "rollout @ block")
+
+
+def columns_first(notebook: NotebookNode) -> None:
+    """Let patches run down the columns, M124; the ViT that uses them does not pay for it again."""
+    change(notebook, "PatchEmbedding", ".flatten(2).transpose(1, 2)", ".transpose(2, 3).flatten(2).transpose(1, 2)")
+
+
+def by_unfold(notebook: NotebookNode) -> None:
+    """Cut by F.unfold, embed by patchify and a product, evaluate in inference mode: right, and unlike the answer."""
+    change(
+        notebook,
+        "patchify",
+        "rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)",
+        "F.unfold(images, patch_size, stride=patch_size).transpose(1, 2)",
+    )
+    change(
+        notebook,
+        "PatchEmbedding",
+        "self.projection(images).flatten(2).transpose(1, 2)",
+        "patchify(images, self.projection.stride[0]) @ self.projection.weight.flatten(1).T + self.projection.bias",
+    )
+    change(notebook, "evaluate", "torch.no_grad()", "torch.inference_mode()")
+
+
 # Assignment, student: what is done to the answers, the state, the points that are lost, the mistakes that are named.
 Sample = tuple[Callable[[NotebookNode], None], str, float, set[str]]
 SAMPLES: dict[str, dict[str, Sample]] = {
@@ -134,6 +187,16 @@ SAMPLES: dict[str, dict[str, Sample]] = {
         "jana": (relu, "graded", 1, {"M41"}),
         "kofi": (another_model, "graded", 5, set()),
         "lena": (batch_axis_left, "graded", 1, {"M28"}),
+    },
+    "4_vit": {
+        "ada": (perfect, "graded", 0, set()),
+        "goran": (class_token_last, "graded", 4, {"M49"}),
+        "hana": (reshape_alone, "graded", 3, {"M44"}),
+        "ivan": (never_zeroed, "graded", 2, {"M53", "M55"}),
+        "jana": (without_eval, "graded", 2, {"M52"}),
+        "kofi": (blocks_reversed, "graded", 2, {"M150"}),
+        "lena": (columns_first, "graded", 2, {"M124"}),
+        "noor": (by_unfold, "graded", 0, set()),
     },
 }
 EVERYBODY = [(assignment, student) for assignment, students in SAMPLES.items() for student in [*students, "ben"]]

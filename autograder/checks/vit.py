@@ -1068,8 +1068,8 @@ def vit_visible_cases(rng):
     images = np.round(draw_images(rng, 2, sizes), 2)
     return [
         Case("the parts", ("parts", images[:1], sizes)),
-        Case("the token that is read", ("reading", images, sizes)),
         Case("positions", ("positions", images, sizes)),
+        Case("the token that is read", ("reading", images, sizes)),
         Case("2 images, patches of 2×2, 3 channels", ("output", images, sizes)),
         Case("gradients", ("learning", images, sizes)),
         Case("dropout of 0.3", ("dropout", images, sizes, 0, 0.3)),
