@@ -119,15 +119,15 @@ class Exercise:
             AssertionError: the function is wrong; its attribute `mistake` holds the name of the known mistake,
                 of two at once ("M3+M4"), or None.
         """
-        cases = _prepared(self, stage, seed)
+        cases, changed = _prepared(self, stage, seed), False
         try:
-            with replaced(function, self.uses):
+            with replaced(function, self.uses) as changed:
                 judge(self.probe(function), self.names, cases, catalogue.MESSAGES, show=False)
         except AssertionError as error:
             if error.mistake is None and (pair := self._pair(error.case, error.got)):
                 error.mistake = "+".join(pair)
                 error.args = ("\n".join([str(error), *(catalogue.MESSAGES[name] for name in pair)]),)
-            if not self.uses and not own:
+            if not changed and not own:
                 raise
             try:
                 judge(self.probe(function, *own), self.names, cases, catalogue.MESSAGES, show=False)
@@ -192,21 +192,25 @@ def _prepared(exercise: Exercise, stage: str, seed: int) -> list[dict[str, Any]]
 
 
 @contextmanager
-def replaced(function: Function, correct: dict[str, Function]) -> Iterator[None]:
-    """Let the module or notebook in which the function stands use other functions of these names for a while."""
+def replaced(function: Function, correct: dict[str, Function]) -> Iterator[bool]:
+    """Let the module or notebook in which the function stands use other functions of these names for a while.
+
+    Yields:
+        Whether there is something to use: an answer in a module uses what it imports.
+    """
     if hasattr(function, "replaced"):  # a proxy of a function in the student's kernel
         with function.replaced(correct):
-            yield
+            yield bool(correct)
         return
     written = [function, *(vars(function).values() if isinstance(function, type) else ())]  # of a class, its methods
     namespace = next((part.__globals__ for part in written if hasattr(part, "__globals__")), {})
-    if namespace.get("__name__") != "__main__":  # not in a notebook: an answer in a module uses what it imports
-        yield
+    if namespace.get("__name__") != "__main__":  # not in a notebook
+        yield False
         return
     before = {name: namespace[name] for name in correct if name in namespace}
     namespace.update(correct)
     try:
-        yield
+        yield bool(correct)
     finally:
         for name in correct:
             namespace.pop(name, None)

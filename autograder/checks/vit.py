@@ -736,6 +736,12 @@ def one_position(model, patches):
     return put_in_front(model.class_token, patches) + model.position_embedding[:, :1]
 
 
+def scaled_tokens(model, patches):
+    """As in front of the positions of the first transformers."""
+    tokens = put_in_front(model.class_token, patches)
+    return tokens * tokens.shape[-1] ** 0.5 + model.position_embedding
+
+
 def at_the_end(model, patches):
     class_token = model.class_token.expand(len(patches), -1, -1)
     return torch.cat([patches, class_token], dim=1) + model.position_embedding
@@ -825,6 +831,7 @@ VIT_MUTANTS = (
     Mutant("M131", extra=nn.LayerNorm),
     Mutant("M131", embed=lambda model, images: model.patch_embedding(images) * model.class_token.shape[-1] ** 0.5),
     Mutant("M131", embed=lambda model, images: F.relu(model.patch_embedding(images))),
+    Mutant("M131", together=scaled_tokens),
     Mutant("M131", encode=lambda model, tokens: tokens + model.encoder(tokens)),
     Mutant("M132", read=lambda tokens: tokens.mean(dim=1)),
     Mutant("M132", read=lambda tokens: tokens[:, 1:].mean(dim=1)),

@@ -223,7 +223,8 @@ def positions_of(module, shapes, images, seed):
     backward(called(module, images.clone()))
     of_positions, of_class_token = (gradient_of(module, n) for n in ("position_embedding", "class_token"))
     sizes = of_positions.norm(dim=-1).numpy()
-    own = [equal(gradient, of_class_token.sum(0)) for gradient in (of_positions[0], of_positions.sum(0))]
+    sums = [F.normalize(gradient, dim=0) for gradient in (of_class_token.sum(0), of_positions[0], of_positions.sum(0))]
+    own = [equal(sums[0], direction) for direction in sums[1:]]  # a factor is judged elsewhere
     own = own if of_class_token.any() else (1.0, 0.0)  # what does not learn is judged elsewhere
     changed = images.clone()
     changed[0] = changed[0].flip(-1) + 1
@@ -255,9 +256,10 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
     """Measure where dropout acts: on the tokens with their positions, and in the encoder; in training alone."""
     without, module = cls(**sizes), cls(**sizes, dropout=dropout)
     images = float_tensor(images).repeat(8, 1, 1, 1)
-    load(module, shapes, seed)
+    whole = load(module, shapes, seed)[:-1].all()  # else there may be random numbers that we cannot copy
     without.load_state_dict(module.state_dict(), strict=False)
-    plain, evaluated = run(without, images), [run(module, images) for _ in range(2)]
+    evaluated = [run(module, images) for _ in range(2)]
+    plain = run(without, images) if whole else evaluated[1]
     fill(module, (*EMBEDDED, "position_embedding"))  # the tokens are 0, whatever is dropped of them
     encoder_drops = 1 - equal(run(module, images), run(module, images, True))
     return {
