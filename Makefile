@@ -10,6 +10,8 @@ help:
 	@echo "make exercises   generate exercises/ and the chapters' notebooks from their sources"
 	@echo "make book        build the book"
 	@echo "make grade       grade course/submitted/ and write feedback and report"
+	@echo "make train       train the Vision Transformer on MNIST: book/records/ again"
+	@echo "make bench-training  the plain recipe and ours side by side, change by change, and the estimate for a T4"
 	@echo "make formgrader  open nbgrader's formgrader on course/, to mark the written answers"
 
 setup: .venv/.installed
@@ -41,7 +43,15 @@ grade: setup
 	  $(BIN)/autograder grade "$$assignment" --course $(COURSE) && $(BIN)/autograder feedback "$$assignment" --course $(COURSE) \
 	  && $(BIN)/autograder report "$$assignment" --course $(COURSE) || exit 1; done
 
+train: setup
+	$(BIN)/python -m solutions.benchmark train
+
+bench-training: setup
+	$(BIN)/python -m solutions.benchmark compare
+	$(BIN)/python -m solutions.benchmark ablate
+	$(BIN)/python -m solutions.benchmark estimate
+
 formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup demo test exercises book grade formgrader
+.PHONY: help setup demo test exercises book grade train bench-training formgrader

@@ -1,12 +1,15 @@
 """Are the answers right? They are compared with PyTorch, with finite differences and with numbers worked out by hand."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torchvision.models import VisionTransformer
 
-from solutions import encoder, multihead
+from solutions import encoder, multihead, vit
 from solutions.attention import attention, attention_backward, self_attention, softmax
 
 # float64 keeps 16 digits; dozens of sums and products of numbers of order 1 cost two or three of them.
@@ -469,3 +472,185 @@ def test_repair_changes_the_block_in_place(in_float64: None) -> None:
     assert repaired is block
     assert sizes.items() <= {name: parameter.shape for name, parameter in block.named_parameters()}.items()
     torch.testing.assert_close(block(other)[1:], block(x)[1:], rtol=1e-12, atol=1e-12)
+
+
+# ---- the Vision Transformer
+
+SIZES = dict(image_size=12, patch_size=4, width=24, num_heads=3, hidden_width=20, depth=2, num_classes=7, channels=2)
+
+
+def drawn_vit(seed: int, **sizes: int | float) -> vit.ViT:
+    """Draw a model in which no parameter is 0 or 1, so that none of them can be left out."""
+    torch.manual_seed(seed)
+    model = vit.ViT(**sizes)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def torchvision_twin(model: vit.ViT, **sizes: int) -> VisionTransformer:
+    """Return torchvision's model with the parameters of ours."""
+    twin = VisionTransformer(
+        image_size=sizes["image_size"],
+        patch_size=sizes["patch_size"],
+        num_layers=sizes["depth"],
+        num_heads=sizes["num_heads"],
+        hidden_dim=sizes["width"],
+        mlp_dim=sizes["hidden_width"],
+        num_classes=sizes["num_classes"],
+        norm_layer=partial(nn.LayerNorm, eps=1e-5),
+    )
+    twin.conv_proj = nn.Conv2d(sizes["channels"], sizes["width"], sizes["patch_size"], sizes["patch_size"])
+    with torch.no_grad():
+        twin.class_token.copy_(model.class_token)
+        twin.encoder.pos_embedding.copy_(model.position_embedding)
+    pairs = [
+        (twin.conv_proj, model.patch_embedding.projection),
+        (twin.encoder.ln, model.encoder.norm),
+        (twin.heads.head, model.head),
+    ]
+    for theirs, ours in zip(twin.encoder.layers, model.encoder.blocks):
+        pairs += [(theirs.ln_1, ours.norm1), (theirs.self_attention, ours.self_attn), (theirs.ln_2, ours.norm2)]
+        pairs += [(theirs.mlp[0], ours.linear1), (theirs.mlp[3], ours.linear2)]
+    for theirs, ours in pairs:
+        theirs.load_state_dict(ours.state_dict())
+    return twin
+
+
+REFERENCE = dict(
+    image_size=28, patch_size=7, width=64, num_heads=8, hidden_width=128, depth=6, num_classes=10, channels=1
+)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("sizes", [SIZES, REFERENCE])
+def test_vit_equals_torchvision(sizes: dict, training: bool) -> None:
+    """Are scores and gradients torchvision's, parameter for parameter, in training and in evaluation mode?"""
+    model = drawn_vit(0, **sizes)
+    twin = torchvision_twin(model, **sizes)
+    assert sum(map(torch.numel, model.parameters())) == sum(map(torch.numel, twin.parameters()))
+    images = torch.randn(5, sizes["channels"], sizes["image_size"], sizes["image_size"])
+    scores = []
+    for each in (model, twin):
+        each.train(training)
+        scores.append(each(images))
+        scores[-1].square().sum().backward()
+    # float32, several blocks deep, sums in another order
+    torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-5)
+    for ours, theirs in (
+        (model.class_token, twin.class_token),
+        (model.position_embedding, twin.encoder.pos_embedding),
+        (model.patch_embedding.projection.weight, twin.conv_proj.weight),
+    ):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-3)
+    with torch.no_grad():  # PyTorch's layers take another path in evaluation
+        torch.testing.assert_close(model(images), twin(images), rtol=1e-4, atol=1e-5)
+
+
+def test_vit_defaults_are_the_reference() -> None:
+    """Is ViT() the model of the book?"""
+    named = {name: value.shape for name, value in vit.ViT().named_parameters()}
+    assert named == {name: value.shape for name, value in vit.ViT(**REFERENCE).named_parameters()}
+
+
+def test_patchify_by_loops() -> None:
+    """Are patches in reading order, and their pixels channel by channel and row by row?"""
+    images = torch.arange(2 * 3 * 4 * 6.0).view(2, 3, 4, 6)
+    expected = [
+        [
+            [float(image[c, 2 * row + i, 2 * column + j]) for c in range(3) for i in range(2) for j in range(2)]
+            for row in range(2)
+            for column in range(3)
+        ]
+        for image in images
+    ]
+    assert vit.patchify(images, 2).tolist() == expected
+
+
+@pytest.mark.parametrize("size", [(28, 27), (27, 28)])
+def test_patchify_refuses_what_does_not_tile(size: tuple[int, int]) -> None:
+    """Are images refused that patches do not tile, with both numbers?"""
+    with pytest.raises(ValueError, match=f"7×7 do not tile images of {size[0]}×{size[1]}"):
+        vit.patchify(torch.zeros(1, 1, *size), 7)
+
+
+def test_patch_embedding_equals_patchify_and_linear() -> None:
+    """Is the convolution one linear layer over the patches' pixels, for two channels too?"""
+    torch.manual_seed(1)
+    embedding = vit.PatchEmbedding(image_size=12, patch_size=4, channels=2, width=5)
+    images = torch.randn(3, 2, 12, 12)
+    projection = embedding.projection
+    expected = F.linear(vit.patchify(images, 4), projection.weight.flatten(1), projection.bias)
+    torch.testing.assert_close(embedding(images), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match=r"expected images of 12×12, got \(3, 2, 12, 8\)"):
+        embedding(images[..., :8])
+
+
+def drawn_batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Draw three batches; the last is smaller."""
+    torch.manual_seed(2)
+    return [(torch.randn(size, 2, 12, 12), torch.randint(0, 7, (size,))) for size in (5, 5, 2)]
+
+
+def test_train_epoch_equals_a_plain_loop() -> None:
+    """Does an epoch move the parameters as a plain loop does, and are its means over images?"""
+    ours, theirs = drawn_vit(3, **SIZES), drawn_vit(3, **SIZES)
+    batches, losses, right = drawn_batches(), [], []
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    ours.eval()
+    result = vit.train_epoch(ours, batches, torch.optim.SGD(ours.parameters(), lr=0.1))
+    for images, labels in batches:
+        scores = theirs(images)
+        losses += [-scores[i].log_softmax(0)[label] for i, label in enumerate(labels)]
+        right += [int(scores[i].argmax()) == int(label) for i, label in enumerate(labels)]
+        gradients = torch.autograd.grad(torch.stack(losses[-len(labels) :]).mean(), list(theirs.parameters()))
+        for parameter, gradient in zip(theirs.parameters(), gradients):
+            parameter.grad = gradient
+        optimizer.step()
+    for mine, other in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(result, (float(torch.stack(losses).mean().detach()), np.mean(right)), rtol=1e-4)
+    assert ours.training
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluate_changes_nothing(training: bool) -> None:
+    """Are means over images, without dropout, and are parameters, gradients and mode left as they were?"""
+    model, batches = drawn_vit(4, **SIZES, dropout=0.5).train(training), drawn_batches()
+    model(batches[0][0]).sum().backward()
+    before = [(parameter.detach().clone(), parameter.grad.clone()) for parameter in model.parameters()]
+    result = vit.evaluate(model, batches)
+    assert all(module.training == training for module in model.modules())
+    for parameter, (value, gradient) in zip(model.parameters(), before):
+        assert torch.equal(parameter, value) and torch.equal(parameter.grad, gradient)
+    images, labels = (torch.cat(parts) for parts in zip(*batches))
+    scores = model.eval()(images)
+    losses = [-float(scores[i].log_softmax(0)[label].detach()) for i, label in enumerate(labels)]
+    np.testing.assert_allclose(
+        result, (np.mean(losses), float((scores.argmax(1) == labels).double().mean())), rtol=1e-5
+    )
+
+
+def test_attention_maps_and_rollout() -> None:
+    """Are the maps those of each block's own attention, and the rollout their product by plain loops?"""
+    model = drawn_vit(5, **SIZES)
+    images = torch.randn(2, 2, 12, 12)
+    maps = vit.attention_maps(model, images)  # (depth, B, H, 1 + N, 1 + N)
+    assert maps.shape == (2, 2, 3, 10, 10)
+    np.testing.assert_allclose(maps.sum(-1), 1, rtol=1e-5)
+    x = torch.cat([model.class_token.expand(2, -1, -1), model.patch_embedding(images)], 1) + model.position_embedding
+    for block, seen in zip(model.encoder.blocks, maps):
+        qkv = F.linear(block.norm1(x), block.self_attn.in_proj_weight, block.self_attn.in_proj_bias)
+        q, k, _ = qkv.view(2, 10, 3, 3, 8).unbind(2)
+        expected = (torch.einsum("bihd,bjhd->bhij", q, k) / 8**0.5).softmax(-1)
+        torch.testing.assert_close(seen, expected, rtol=1e-4, atol=1e-5)
+        x = block(x)
+    expected = np.zeros((2, 10))
+    for image in range(2):
+        rollout = np.eye(10)
+        for layer in maps[:, image].double().numpy():
+            mixing = np.array([[layer[:, i, j].mean() / 2 + (i == j) / 2 for j in range(10)] for i in range(10)])
+            rollout = np.array([[mixing[i] @ rollout[:, j] for j in range(10)] for i in range(10)])
+        expected[image] = rollout[0]
+    np.testing.assert_allclose(vit.attention_rollout(maps), expected, rtol=1e-4)

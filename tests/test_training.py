@@ -1,0 +1,408 @@
+"""Does the training script keep what it promises? On made-up images and on digits; no MNIST, no GPU."""
+
+import inspect
+import json
+import math
+import sys
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from solutions import training
+from solutions.training import Muon, Settings, Split, augment, orthogonalise, rate_at, scores_of, train
+from solutions.vit import ViT, evaluate
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # float32, six blocks deep, sums in another order
+SHORT = Settings(epochs=3, batch_size=16, dropped_share=0.5, dropped_until=0.5)
+
+
+def draw_split(count: int, seed: int = 0) -> Split:
+    """Draw images and classes that have nothing to do with each other."""
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randn(count, 1, 28, 28, generator=generator)
+    return Split(images, torch.randint(0, 10, (count,), generator=generator))
+
+
+TRAINING, VALIDATION = draw_split(41), draw_split(13, seed=1)  # the last batch has 9 images
+run = partial(train, training=TRAINING, validation=VALIDATION)
+
+
+def without_clocks(curve: list) -> list[dict]:
+    """Return a curve without what never repeats."""
+    return [asdict(epoch) | {"seconds": 0, "cpu_seconds": 0} for epoch in curve]
+
+
+def last(runs) -> tuple[dict, list]:
+    """Return the parameters at the end of a run, and its curve without the times, which never repeat."""
+    *_, (model, curve) = runs
+    return model.state_dict(), without_clocks(curve)
+
+
+def random_model() -> ViT:
+    """Draw a model in which no parameter is 0 or 1, so that none of them can be left out."""
+    torch.manual_seed(2)
+    model = ViT()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+# ---- the model's work
+
+
+def test_scores_equal_the_models() -> None:
+    """Does the work without waste give the model's scores, and the same gradient for every parameter?"""
+    model, split, gradients = random_model(), draw_split(5), []
+    for scores in (model(split.images), scores_of(model, split.images)):
+        gradients.append(torch.autograd.grad(F.cross_entropy(scores, split.labels), list(model.parameters())))
+    torch.testing.assert_close(scores_of(model, split.images), model(split.images), **CLOSE)
+    for (name, _), ours, theirs in zip(model.named_parameters(), *gradients):
+        torch.testing.assert_close(ours, theirs, **CLOSE, msg=lambda message, name=name: f"{name}: {message}")
+
+
+def test_scores_of_some_patches() -> None:
+    """Does a patch that is left out count for nothing, and does each kept one keep its position?"""
+    model, images, kept = random_model(), draw_split(5).images, torch.tensor([14, 3, 8])
+    tokens = model.patch_embedding(images)[:, kept] + model.position_embedding[:, 1 + kept]
+    first = (model.class_token + model.position_embedding[:, :1]).expand(5, -1, -1)
+    expected = model.head(model.encoder(torch.cat([first, tokens], dim=1))[:, 0])
+    torch.testing.assert_close(scores_of(model, images, kept), expected, **CLOSE)
+
+
+# ---- optimizer and schedule
+
+
+def test_muon_equals_torch() -> None:
+    """Does Muon move a tall, a wide and a square matrix as torch.optim.Muon does, over several steps?"""
+    torch.manual_seed(3)
+    shapes = [(12, 5), (5, 12), (7, 7)]
+    ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
+    theirs = [nn.Parameter(matrix.detach().clone()) for matrix in ours]
+    settings = dict(lr=0.1, weight_decay=0.2, momentum=0.9)
+    optimizers = Muon([dict(params=[matrix]) for matrix in ours], **settings), torch.optim.Muon(theirs, **settings)
+    for _ in range(4):
+        for mine, other in zip(ours, theirs):
+            mine.grad = torch.randn_like(mine)
+            other.grad = mine.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    for mine, other in zip(ours, theirs):
+        # PyTorch's works in bfloat16, which keeps 2 to 3 digits of four steps of size 0.1
+        torch.testing.assert_close(mine, other, rtol=0, atol=0.02)
+
+
+def test_muon_takes_parts_apart() -> None:
+    """Are three matrices that are stacked moved as three, and several of a shape as if each were alone?"""
+    torch.manual_seed(4)
+    stacked = [nn.Parameter(torch.randn(3 * 6, 4)) for _ in range(2)]
+    alone = [nn.Parameter(part.detach().clone()) for matrix in stacked for part in matrix.split(6)]
+    for matrix in stacked:
+        matrix.grad = torch.randn_like(matrix)
+    for part, gradient in zip(alone, torch.cat([matrix.grad for matrix in stacked]).split(6)):
+        part.grad = gradient.clone()
+    Muon([dict(params=stacked, parts=3)], lr=0.1).step()
+    Muon([dict(params=[matrix]) for matrix in alone], lr=0.1).step()
+    torch.testing.assert_close(torch.cat(list(stacked)), torch.cat(alone))
+
+
+def test_orthogonalise_levels_singular_values() -> None:
+    """Do singular values from 0.03 to 3 end between 0.5 and 1.5, and stay the singular vectors what they were?"""
+    torch.manual_seed(5)
+    left, _ = torch.linalg.qr(torch.randn(7, 4))
+    right, _ = torch.linalg.qr(torch.randn(4, 4))
+    matrix = left @ torch.tensor([3.0, 1.0, 0.2, 0.03]).diag() @ right.T
+    inner = left.T @ orthogonalise(matrix) @ right  # (4, 4), diagonal
+    assert ((inner.diag() > 0.5) & (inner.diag() < 1.5)).all()
+    torch.testing.assert_close(inner, inner.diag().diag(), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
+def test_every_parameter_has_one_optimizer(optimizer: str) -> None:
+    """Is each parameter moved by one optimizer, and are matrices, and no norms or biases, pulled towards 0?"""
+    model = ViT()
+    optimizers = training.make_optimizers(model, Settings(optimizer=optimizer))
+    groups = [group for each in optimizers for group in each.param_groups]
+    moved = [parameter for group in groups for parameter in group["params"]]
+    assert len(moved) == len(set(moved)) == len(list(model.parameters()))
+    decayed = {parameter for group in groups if group["weight_decay"] for parameter in group["params"]}
+    assert {parameter.ndim for parameter in decayed} == {2, 4}
+
+
+def test_rate_rises_then_falls_to_zero() -> None:
+    """Does the rate rise along a line to its peak, and fall to 0 along a cosine?"""
+    settings, steps = Settings(warmup=0.2), 50
+    rates = [rate_at(step, steps, settings) for step in range(steps)]
+    np.testing.assert_allclose(rates[:10], np.arange(1, 11) / 10)
+    np.testing.assert_allclose(rates[9:], (1 + np.cos(np.pi * np.arange(41) / 40)) / 2, atol=1e-12)
+    assert [rate_at(step, 5, Settings(warmup=0.0, decay=False)) for step in range(5)] == [1.0] * 5
+
+
+def test_rate_reaches_the_optimizers() -> None:
+    """Are both optimizers given the schedule's rate at every step?"""
+    settings, seen = replace(SHORT, muon_rate=0.02, adamw_rate=0.003), {"Muon": [], "AdamW": []}
+    hook = register_optimizer_step_pre_hook(
+        lambda optimizer, *_: seen[type(optimizer).__name__].append({g["lr"] for g in optimizer.param_groups})
+    )
+    list(run(settings))
+    hook.remove()
+    for name, peak in (("Muon", 0.02), ("AdamW", 0.003)):
+        np.testing.assert_allclose(
+            [list(rates) for rates in seen[name]], [[peak * rate_at(i, 9, settings)] for i in range(9)]
+        )
+
+
+def test_gradient_is_clipped() -> None:
+    """Is the whole gradient no longer than the settings allow whenever a step is taken, and is it so at times?"""
+
+    def norms(clip: float) -> list[float]:
+        seen = []
+        hook = register_optimizer_step_pre_hook(
+            lambda optimizer, *_: seen.append(
+                math.hypot(*(float(p.grad.norm()) for g in optimizer.param_groups for p in g["params"]))
+            )
+        )
+        list(run(replace(SHORT, optimizer="adamw", clip=clip)))
+        hook.remove()
+        return seen
+
+    assert max(norms(1e9)) > 0.5
+    np.testing.assert_allclose(norms(0.25), 0.25, rtol=1e-4)
+
+
+# ---- augmentation
+
+
+def test_augment_moves_and_never_mirrors() -> None:
+    """Is each image moved by at most the shift, to a place of its own, and never mirrored?"""
+    images = torch.full((64, 1, 28, 28), -1.0)
+    images[:, :, 10:18, 12] = 1.0  # an L, which no turn by 20 degrees makes a mirrored L
+    images[:, :, 17, 12:18] = 1.0
+    before = images.clone()
+    moved = augment(images, shift=3.0, rotation=0.0, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(images, before)
+    centres = [
+        torch.stack(
+            [
+                ((batch + 1) * torch.arange(28.0).view(shape)).sum((1, 2, 3)) / (batch + 1).sum((1, 2, 3))
+                for shape in ((28, 1), (1, 28))
+            ]
+        )
+        for batch in (images, moved)
+    ]
+    offsets = centres[1] - centres[0]  # (2, 64), in pixels
+    assert offsets.abs().max() < 3.0 + 1e-3
+    assert (offsets.amax(1) > 2.0).all() and (offsets.amin(1) < -2.0).all() and len(set(offsets[0].tolist())) == 64
+    turned = augment(images, shift=0.0, rotation=20.0, generator=torch.Generator().manual_seed(0))
+    same = (turned * images).sum((1, 2, 3))
+    for mirrored in (images.flip(-1), images.flip(-2)):
+        assert (same > (turned * mirrored.roll((1, 1), (-1, -2))).sum((1, 2, 3))).all()
+
+
+def test_augment_turns_by_the_angle() -> None:
+    """Is a far pixel turned by at most the angle, and by nearly the angle in some image?"""
+    images = torch.full((200, 1, 29, 29), -1.0)  # its middle is a pixel
+    images[:, :, 14, 23:27] = 1.0
+    turned = augment(images, shift=0.0, rotation=15.0, generator=torch.Generator().manual_seed(0)) + 1  # (B, 1, 29, 29)
+    across = torch.arange(29.0) - 14
+    x = (turned * across).sum((1, 2, 3)) / turned.sum((1, 2, 3))
+    y = (turned * across.view(29, 1)).sum((1, 2, 3)) / turned.sum((1, 2, 3))
+    degrees = torch.atan2(y, x).rad2deg()
+    assert degrees.abs().max() < 15.5 and degrees.max() > 13 and degrees.min() < -13
+
+
+# ---- runs
+
+
+def test_resumed_run_equals_uninterrupted(tmp_path: Path) -> None:
+    """Does a run that is stopped after each epoch end with the same parameters and the same curve, to the last bit?"""
+    parameters, curve = last(run(SHORT))
+    for epochs in (1, 2, 3):
+        runs = run(SHORT, checkpoint=tmp_path / "run.ckpt")
+        *_, (model, so_far) = (next(runs) for _ in range(1 if epochs == 1 else 2))
+        assert len(so_far) == epochs
+        runs.close()  # the session is lost
+    assert without_clocks(so_far) == curve
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, parameters[name]), name
+    assert len(list(run(SHORT, checkpoint=tmp_path / "run.ckpt"))) == 1  # nothing is left to do
+    assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt"]
+
+
+def test_resume_refuses_another_run(tmp_path: Path) -> None:
+    """Is a checkpoint of other settings refused, with both named?"""
+    next(run(SHORT, checkpoint=tmp_path / "run.ckpt"))
+    with pytest.raises(ValueError, match=r"run\.ckpt is of a run with .*clip=1\.0.* not with .*clip=2\.0"):
+        next(run(replace(SHORT, clip=2.0), checkpoint=tmp_path / "run.ckpt"))
+
+
+def test_seed_decides_the_run() -> None:
+    """Do two runs of a seed agree to the last bit, whatever ran before, and runs of two seeds not?"""
+    parameters, curve = last(run(SHORT))
+    torch.rand(5)
+    again, curve_again = last(run(SHORT))
+    other, _ = last(run(replace(SHORT, seed=1)))
+    assert curve == curve_again
+    for name, value in parameters.items():
+        assert torch.equal(value, again[name]), name
+    assert not torch.equal(parameters["patch_embedding.projection.weight"], other["patch_embedding.projection.weight"])
+
+
+def test_epoch_means_are_over_images() -> None:
+    """Are loss and accuracy means over all images, each met once, with a last batch of another size?"""
+    still = replace(SHORT, epochs=1, muon_rate=1e-30, adamw_rate=1e-30, shift=0.0, rotation=0.0, dropped_until=0.0)
+    ((model, (epoch,)),) = run(still)
+    expected = evaluate(model, [(TRAINING.images, TRAINING.labels)])
+    np.testing.assert_allclose((epoch.loss, epoch.accuracy), expected, rtol=1e-5)
+    expected = evaluate(model, [(VALIDATION.images, VALIDATION.labels)])
+    np.testing.assert_allclose((epoch.validation_loss, epoch.validation_accuracy), expected, rtol=1e-5)
+    np.testing.assert_allclose(training.accuracy(model, VALIDATION, batch_size=5), expected, rtol=1e-5)
+
+
+def test_patches_are_dropped_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are half of the patches left out in the first half of the steps, others at each step, and none afterwards?"""
+    seen, original = [], training.scores_of
+    monkeypatch.setattr(
+        training, "scores_of", lambda model, images, kept=None: seen.append(kept) or original(model, images, kept)
+    )
+    list(run(replace(SHORT, epochs=2)))  # 2 epochs of 3 steps and an evaluation
+    counts = [16 if kept is None else len(set(kept.tolist())) for kept in seen]
+    assert counts == [8, 8, 8, 16, 16, 16, 16, 16]
+    assert len({tuple(kept.tolist()) for kept in seen[:3]}) == 3
+
+
+def test_an_overfit_works() -> None:
+    """Does a model learn 41 images by heart, images that have nothing to do with their classes?"""
+    settings = Settings(epochs=40, batch_size=41, shift=0.0, rotation=0.0)
+    *_, (_, curve) = run(settings)
+    assert curve[-1].accuracy == 1.0
+
+
+@pytest.mark.parametrize(
+    "capability, expected",
+    [((6, 1), torch.float16), ((7, 5), torch.float16), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)],
+)
+def test_precision_follows_the_hardware(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple, expected: torch.dtype
+) -> None:
+    """Is float16 chosen up to a T4, bfloat16 from an A100 on, float32 on a CPU?"""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert training.choose_precision(torch.device("cuda")) is expected
+    assert training.choose_precision(torch.device("cpu")) is torch.float32
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+def test_mixed_precision_learns(monkeypatch: pytest.MonkeyPatch, precision: torch.dtype) -> None:
+    """Does a run with products of 16 bits, with the scaler where it is float16, end near the run of 32?"""
+    settings = replace(SHORT, muon_rate=1e-3, adamw_rate=1e-3)
+    _, curve = last(run(settings))
+    monkeypatch.setattr(training, "choose_precision", lambda device: precision)
+    _, rounded = last(run(settings))
+    # 16 bits keep two to three digits
+    np.testing.assert_allclose([e["loss"] for e in rounded], [e["loss"] for e in curve], rtol=0.02)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("compile", [False, True])
+def test_run_on_a_gpu(compile: bool) -> None:
+    """Does a run on a GPU end near that on a CPU?"""
+    settings = replace(SHORT, epochs=1, muon_rate=1e-4, adamw_rate=1e-4, shift=0.0, rotation=0.0, dropped_until=0.0)
+    (_, (epoch,)), (_, (expected,)) = *run(settings, device="cuda", compile=compile), *run(settings)
+    np.testing.assert_allclose(epoch.validation_loss, expected.validation_loss, rtol=0.05)
+
+
+# ---- settings, data and the command
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"epochs": 0}, "epochs must be greater than 0, got 0"),
+        ({"clip": math.nan}, "clip must be greater than 0, got nan"),
+        ({"warmup": 1.0}, r"warmup must be at least 0 and less than 1, got 1\.0"),
+        ({"shift": -2.0}, r"shift must not be negative, got -2\.0"),
+        ({"optimizer": "sgd"}, "optimizer must be muon or adamw, got sgd"),
+    ],
+)
+def test_settings_out_of_range(changes: dict, message: str) -> None:
+    """Is a setting out of its range refused, with its name, its range and what came?"""
+    with pytest.raises(ValueError, match=message):
+        Settings(**changes)
+
+
+def test_change_settings() -> None:
+    """Are changes from the command line read as the kind that a setting is, and bad ones refused by name?"""
+    changed = training.change_settings(Settings(), ["clip=2", "decay=false", "optimizer=adamw", "batch_size=64"])
+    assert changed == Settings(clip=2.0, decay=False, optimizer="adamw", batch_size=64)
+    for change, message in (
+        ("clop=2", "no setting is called 'clop'"),
+        ("seed=1.5", "seed must be of type int, got '1.5'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            training.change_settings(Settings(), [change])
+
+
+def test_digits_are_split_apart() -> None:
+    """Are the stand-in's images of MNIST's form, in three parts that share none?"""
+    parts = training.load_digits()
+    assert [len(part) for part in parts] == [1300, 150, 347]
+    assert all(part.images.shape[1:] == (1, 28, 28) and part.labels.dtype == torch.int64 for part in parts)
+    pixels = torch.cat([part.images for part in parts]) * 0.3081 + 0.1307
+    assert pixels.min() > -1e-6 and 0.95 < pixels.max() < 1 + 1e-6
+    assert len({image.numpy().tobytes() for part in parts for image in part.images}) > 1780  # a few digits occur twice
+
+
+class Untouchable:
+    """A test set that must not be looked at."""
+
+    def __getattr__(self, name: str):
+        raise AssertionError(f"the test set was touched: {name}")
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
+    """Run the command, which leaves by SystemExit."""
+    monkeypatch.setattr(sys, "argv", ["training", "--device", "cpu", "--digits", *map(str, arguments)])
+    with pytest.raises(SystemExit) as left:
+        training.main()
+    assert not left.value.code
+
+
+def test_command_writes_weights_and_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Can the weights be loaded without running code, and does the record hold what was run and what came of it?"""
+    parts = training.load_digits()
+    monkeypatch.setattr(training, "load_digits", lambda: (draw_split(40), draw_split(10), parts[2]))
+    weights, record = tmp_path / "vit.pt", tmp_path / "runs" / "run.json"
+    call(monkeypatch, "--epochs", 2, "--set", "clip=3", "--weights", weights, "--record", record, "--test")
+    model = ViT()
+    model.load_state_dict(torch.load(weights, weights_only=True))
+    (written,) = json.loads(record.read_text())
+    assert written["settings"] == asdict(Settings(epochs=2, clip=3.0))
+    assert [epoch["number"] for epoch in written["curve"]] == [1, 2]
+    expected = evaluate(model, [(parts[2].images, parts[2].labels)])
+    np.testing.assert_allclose((written["test_loss"], written["test_accuracy"]), expected, rtol=1e-5)
+    assert (
+        written["data"] == "digits"
+        and written["precision"] == "float32"
+        and written["machine"]["torch"] == torch.__version__
+    )
+
+
+def test_command_keeps_off_the_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is the test set never touched where nobody asks for it, and unknown to a run in any case?"""
+    monkeypatch.setattr(training, "load_digits", lambda: (draw_split(40), draw_split(10), Untouchable()))
+    call(monkeypatch, "--epochs", 1, "--weights", tmp_path / "vit.pt", "--record", tmp_path / "run.json")
+    (written,) = json.loads((tmp_path / "run.json").read_text())
+    assert written["test_accuracy"] is None
+    assert not any("test" in name for name in inspect.signature(train).parameters)
+    with pytest.raises(AssertionError, match="the test set was touched"):
+        monkeypatch.setattr(
+            sys, "argv", ["training", "--digits", "--epochs", "1", "--weights", str(tmp_path / "v"), "--test"]
+        )
+        training.main()
