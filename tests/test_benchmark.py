@@ -145,4 +145,5 @@ def test_train_makes_weights_and_records(small: None, tmp_path: Path) -> None:
     confusion = np.zeros((10, 10), dtype=int)
     np.add.at(confusion, (test.labels.numpy(), guesses.numpy()), 1)
     assert mistakes["confusion"] == confusion.tolist()
+    assert (records / "wrong_digits.png").read_bytes().startswith(b"\x89PNG")
     assert runs[mistakes["seed"]]["test_accuracy"] == confusion.trace() / 23
