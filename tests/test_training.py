@@ -132,6 +132,9 @@ def test_every_parameter_has_one_optimizer(optimizer: str) -> None:
     groups = [group for each in optimizers for group in each.param_groups]
     moved = [parameter for group in groups for parameter in group["params"]]
     assert len(moved) == len(set(moved)) == len(list(model.parameters()))
+    thirds = [parameter for group in groups if group.get("parts") == 3 for parameter in group["params"]]
+    packed = [value for name, value in model.named_parameters() if "in_proj_weight" in name]
+    assert set(thirds) == (set(packed) if optimizer == "muon" else set())  # queries, keys and values are three
     decayed = {parameter for group in groups if group["weight_decay"] for parameter in group["params"]}
     assert {parameter.ndim for parameter in decayed} == {2, 4}
 
