@@ -9,7 +9,7 @@ import re
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,12 +35,13 @@ class Member:
     when: datetime | None  # it was last changed, or packed
 
 
-def members(path: Path, stack: ExitStack) -> Iterator[Member]:
-    """List the files of an archive, of a folder, or the one notebook that the path is.
+def members(path: Path, stack: ExitStack, single: Collection[str] = (".ipynb",)) -> Iterator[Member]:
+    """List the files of an archive, of a folder, or the one file that the path is.
 
     Args:
         path: Where it is.
         stack: Closes the archive when its members have been read.
+        single: The endings of what is handed in by itself; a file of weights looks like an archive inside.
 
     Raises:
         Unreadable: it is none of them, or too large.
@@ -49,7 +50,7 @@ def members(path: Path, stack: ExitStack) -> Iterator[Member]:
         raise Unreadable("it is a link; name what it points to")
     if path.is_dir():
         yield from _of_folder(path)
-    elif path.suffix.lower() == ".ipynb" and path.exists():
+    elif path.suffix.lower() in single and path.exists():
         yield _plain(path, path.name)
     elif path.is_file():
         yield from _of_zip(path, stack)

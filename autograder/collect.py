@@ -21,9 +21,9 @@ from typing import Any
 from nbgrader.utils import parse_utc
 
 from autograder.archives import Member, members
-from autograder.course import REFUSED, Assignment, Course, write_atomically
+from autograder.course import MAX_FILE, REFUSED, Assignment, Course, read_plain_file, write_atomically
 from autograder.mend import Unreadable
-from autograder.names import Sender, is_notebook, read_name, shown
+from autograder.names import Sender, is_notebook, kind_of, read_name, shown
 from autograder.roster import Person, Roster, Worksheet, check_id
 
 COPY = re.compile(r"^copy of |( ?\(\d+\)|-\d+)+$", re.I)
@@ -48,23 +48,24 @@ class Ledger:
         self.place = course.root / "unmatched" / assignment
         kept = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
         self.collected: dict[str, dict[str, Any]] = kept.get("collected", {})  # by student
-        self.refused: dict[str, str] = kept.get("refused", {})  # the reason, by student
+        self.files: dict[str, dict[str, Any]] = kept.get("files", {})  # beside the notebook: by student and name
+        self.refused: dict[str, str] = kept.get("refused", {})  # the reason, by student or STUDENT/FILE
         unmatched: list[dict[str, str]] = kept.get("unmatched", [])  # but those that a person has taken away
         self.unmatched = [e for e in unmatched if not e["kept"] or (self.place / e["kept"]).exists()]
 
-    def put_aside(self, member: Member, sender: Sender, source: str, why: str) -> Line:
-        """Keep a notebook that is nobody's below unmatched/, and the reason."""
+    def put_aside(self, member: Member, sender: Sender, source: str, why: str, wanted: bool) -> Line:
+        """Keep a file that was asked for, and is nobody's, below unmatched/, and the reason."""
         data = b""
-        if is_notebook(member.path):
+        if wanted:
             try:
                 data = member.read()
             except Unreadable as error:
                 why = f"{why}; {error}"
         else:
-            why = f"{why}; and it is not a notebook"
+            why = f"{why}; and it is not what was asked for"
         self.settle(member, sender, source)
         # the same text may be handed in by two people, and files of the same name by many
-        kept = f"{hashlib.sha256(member.path.encode() + data).hexdigest()[:16]}.ipynb" if data else ""
+        kept = f"{hashlib.sha256(member.path.encode() + data).hexdigest()[:16]}{kind_of(member.path)}" if data else ""
         if kept:
             write_atomically(self.place / kept, data)
         self.unmatched.append({"file": member.path, "source": source, "why": why, "kept": kept})
@@ -80,6 +81,7 @@ class Ledger:
     def save(self) -> None:
         """Write it, and the reasons beside the unmatched files."""
         fields = {"collected": self.collected, "refused": self.refused, "unmatched": self.unmatched}
+        fields |= {"files": self.files} if self.files else {}
         write_atomically(self.path, json.dumps(fields, indent=1, sort_keys=True) + "\n")
         reasons = [f"{e['kept'] or 'not kept':22}  {shown(e['file'])}: {e['why']}\n" for e in self.unmatched]
         if reasons or self.place.exists():
@@ -106,7 +108,7 @@ def collect(
         for path in paths:
             with ExitStack() as stack:
                 try:
-                    found = list(members(path, stack))
+                    found = list(members(path, stack, [".ipynb", *map(kind_of, assignment.files)]))
                 except (Unreadable, OSError) as error:
                     desk.lines.append(Line("refused", "", str(path), str(error)))
                 else:
@@ -133,31 +135,41 @@ class _Desk:
         files: dict[str, list[tuple[Sender, Member]]] = {}
         for member in found:
             sender = read_name(member.path, self.assignment.name)
-            if sender is None or not (sender.system or is_notebook(member.path)):
+            wanted = is_notebook(member.path) or bool(self._beside(member))
+            if sender is None or not (sender.system or wanted):
                 continue
             person, why = _whose(sender, self.roster)
             if person:
                 files.setdefault(person.id, []).append((sender, member))
             else:
-                self.lines.append(self.ledger.put_aside(member, sender, source, why))
+                self.lines.append(self.ledger.put_aside(member, sender, source, why, wanted))
         times = {
             PurePosixPath(member.path).parent: member for member in found if member.path.endswith("/timestamp.txt")
         }
         for done, (student, handed_in) in enumerate(sorted(files.items()), 1):
-            sender, member = max(handed_in, key=self._rank)
-            beside = times.get(PurePosixPath(member.path).parent)
-            if beside and not sender.system:
-                member.when = _time(beside) or member.when
-            try:
-                self.lines.append(self._take(student, sender, member, source))
-            except (Unreadable, OSError) as error:
-                self._refuse(student, member, str(error))
-            for other, left in handed_in:
-                if left is not member and is_notebook(left.path):
-                    same = self._fit(other) == self._fit(sender)
-                    outcome = "older attempt" if same else "left alone"
-                    self.lines.append(Line(outcome, student, left.path, f"{member.path} counts"))
+            of_name: dict[str, list[tuple[Sender, Member]]] = {}  # "" for the notebook
+            for file in handed_in:
+                of_name.setdefault(self._beside(file[1]), []).append(file)
+            for name, attempts in sorted(of_name.items()):
+                sender, member = max(attempts, key=self._rank)
+                beside = times.get(PurePosixPath(member.path).parent)
+                if beside and not sender.system:
+                    member.when = _time(beside) or member.when
+                try:
+                    take = self._take_file if name else self._take
+                    self.lines.append(take(student, sender, member, source))
+                except (Unreadable, OSError) as error:
+                    self._refuse(student, member, str(error), name)
+                for other, left in attempts:
+                    if left is not member and (name or is_notebook(left.path)):
+                        same = self._fit(other) == self._fit(sender)
+                        outcome = "older attempt" if same else "left alone"
+                        self.lines.append(Line(outcome, student, left.path, f"{member.path} counts"))
             progress("files collected", done, len(files))
+
+    def _beside(self, member: Member) -> str:
+        """Return as which of the files beside the notebook a file can be meant, by its ending; nothing if as none."""
+        return next((name for name in self.assignment.files if kind_of(name) == kind_of(member.path)), "")
 
     def _rank(self, file: tuple[Sender, Member]) -> tuple:
         sender, member = file
@@ -165,9 +177,12 @@ class _Desk:
         return self._fit(sender), sender.attempt, sender.attachment, when, member.path
 
     def _fit(self, sender: Sender) -> int:
-        """Return how much a file's name looks like that of the notebook that was given out."""
-        notebook, stem = self.assignment.notebook.casefold(), COPY.sub("", PurePosixPath(sender.file).stem).casefold()
-        return 3 if stem == notebook else 2 if notebook in stem else int(is_notebook(sender.file))
+        """Return how much a file's name looks like that which it should have."""
+        names = {kind_of(name): PurePosixPath(name).stem for name in self.assignment.files}
+        wanted = names.get(kind_of(sender.file), self.assignment.notebook).casefold()
+        stem = COPY.sub("", PurePosixPath(sender.file).stem).casefold()
+        known = kind_of(sender.file) in names or is_notebook(sender.file)
+        return 3 if stem == wanted else 2 if wanted in stem else int(known)
 
     def _take(self, student: str, sender: Sender, member: Member, source: str) -> Line:
         """Put a file into submitted/, unless it is there or a later one is."""
@@ -175,23 +190,10 @@ class _Desk:
             archive = member.path.lower().endswith(ARCHIVES)
             raise Unreadable("an archive in the archive is not opened" if archive else "it is not a notebook")
         data = member.read()
-        digest = hashlib.sha256(data).hexdigest()
         self.ledger.settle(member, sender, source)
         folder = self._folder(student)
         submitted = self.roster.submitted.get(student) if sender.system == "moodle" else None
-        record = {
-            "file": member.path,
-            "source": source,
-            "system": sender.system,
-            "number": sender.number,
-            "attempt": sender.attempt,
-            "attachment": sender.attachment,
-            "late": sender.late,
-            "submitted": _iso(submitted if sender.system else member.when),
-            "packed": _iso(member.when),
-            "sha256": digest,
-            "back": sender.back,
-        }
+        record = _record(sender, member, source, data, submitted)
         before = self.ledger.collected.get(student, {})
         try:
             there = self.course.read_submission(student, self.assignment)
@@ -212,9 +214,36 @@ class _Desk:
         self.ledger.collected[student] = record
         return Line(outcome, student, member.path, "late" if sender.late else "")
 
-    def _keep_earlier(self, folder: Path, student: str) -> None:
-        """Move what lies in a folder of submitted/ to earlier/STUDENT/ASSIGNMENT/NUMBER/."""
-        names = [name for name in sorted(os.listdir(folder)) if name.endswith(".ipynb") or name == "timestamp.txt"]
+    def _take_file(self, student: str, sender: Sender, member: Member, source: str) -> Line:
+        """Put a file beside the notebook, unless it is there or a later one is."""
+        name, data = self._beside(member), member.read()
+        if len(data) > MAX_FILE:
+            size, most = len(data) / 2**20, MAX_FILE / 2**20
+            raise Unreadable(f"{shown(sender.file)} has {size:.1f} MiB; at most {most:.0f} are taken of a {name}")
+        self.ledger.settle(member, sender, source)
+        folder = self._folder(student)
+        record = _record(sender, member, source, data)
+        before = self.ledger.files.get(student, {}).get(name, {})
+        try:
+            there = read_plain_file(folder / name, MAX_FILE) if os.path.lexists(folder / name) else None
+        except Unreadable:
+            there = b""
+        outcome = "unchanged" if there == data else "collected"
+        if there is not None and outcome == "collected" and _is_older(record, before):
+            return Line("older attempt", student, member.path, f"{before['file']} was collected before, and is later")
+        if outcome == "collected":
+            if there is not None:
+                self._keep_earlier(folder, student, [name])
+            write_atomically(folder / name, data)
+        (folder / f"{name}.{REFUSED}").unlink(missing_ok=True)
+        self.ledger.refused.pop(f"{student}/{name}", None)
+        self.ledger.files.setdefault(student, {})[name] = record
+        return Line(outcome, student, member.path, "late" if sender.late else "")
+
+    def _keep_earlier(self, folder: Path, student: str, names: list[str] | None = None) -> None:
+        """Move what lies in a folder of submitted/, by default the notebook, to earlier/STUDENT/ASSIGNMENT/NUMBER/."""
+        if names is None:
+            names = [name for name in sorted(os.listdir(folder)) if name.endswith(".ipynb") or name == "timestamp.txt"]
         if not names:
             return
         above = self.course.root / "earlier" / student / self.assignment.name
@@ -232,13 +261,18 @@ class _Desk:
                     pass
             os.replace(folder / name, place / name)
 
-    def _refuse(self, student: str, member: Member, why: str) -> None:
-        """Leave the reason where the submission would lie, so that its state is "unreadable" and not "missing"."""
+    def _refuse(self, student: str, member: Member, why: str, name: str = "") -> None:
+        """Leave the reason where the submission would lie, so that its state is "unreadable" and not "missing".
+
+        Of a file beside the notebook (its name) likewise, so that the student is told.
+        """
         self.lines.append(Line("refused", student, member.path, why))
-        self.ledger.refused[student] = f"{shown(member.path)}: {why}"
+        self.ledger.refused[f"{student}/{name}" if name else student] = f"{shown(member.path)}: {why}"
         try:
             folder = self._folder(student)
-            if not any(name.endswith(".ipynb") for name in os.listdir(folder)):
+            if name and not os.path.lexists(folder / name):
+                write_atomically(folder / f"{name}.{REFUSED}", f"{name} could not be taken: {why}\n")
+            elif not name and not any(other.endswith(".ipynb") for other in os.listdir(folder)):
                 write_atomically(folder / REFUSED, f"what was handed in could not be taken: {why}\n")
         except OSError as error:
             self.lines[-1].why += f"; {error}"
@@ -276,6 +310,25 @@ def _whose(sender: Sender, roster: Roster) -> tuple[Person | None, str]:
     if len(fits) > 1:
         return None, f"its name fits {', '.join(sorted(person.id for person in fits))}"
     return (fits[0], "") if fits else (None, why)
+
+
+def _record(
+    sender: Sender, member: Member, source: str, data: bytes, submitted: datetime | None = None
+) -> dict[str, Any]:
+    """Return what the ledger keeps of a file that was collected."""
+    return {
+        "file": member.path,
+        "source": source,
+        "system": sender.system,
+        "number": sender.number,
+        "attempt": sender.attempt,
+        "attachment": sender.attachment,
+        "late": sender.late,
+        "submitted": _iso(submitted if sender.system else member.when),
+        "packed": _iso(member.when),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "back": sender.back,
+    }
 
 
 def _is_older(record: dict[str, Any], before: dict[str, Any]) -> bool:

@@ -20,8 +20,10 @@ from sqlalchemy.exc import SAWarning
 from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.mend import Unreadable
+from autograder.names import kind_of
 
 MAX_BYTES = 50 * 2**20  # of a submitted notebook
+MAX_FILE = 4 * 2**20  # bytes of a file beside the notebook
 REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
 
 COURSE_ID = "attention"
@@ -47,6 +49,7 @@ class Result:
     seed: int | None = None
     key: str = ""  # of the file, the assignment and the grader
     recorded: bool = False  # in the gradebook
+    files: dict[str, str] = field(default_factory=dict)  # what came of each file that is asked for beside the notebook
 
     @property
     def has_marks(self) -> bool:
@@ -62,6 +65,11 @@ class Assignment:
     notebook: str  # the stem of the file
     instructor: NotebookNode
     release: NotebookNode
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files that are to be handed in beside the notebook: those of the cells that judge them."""
+        return list(dict.fromkeys(cell.metadata["file"] for cell in self.graded_cells() if "file" in cell.metadata))
 
     def graded_cells(self) -> list[NotebookNode]:
         """Return the cells with points: the test cells and the written questions."""
@@ -170,6 +178,37 @@ class Course:
         if name != wanted:
             receipt.append(f"The file was called {name!r}; it was taken as {wanted}.")
         return read_plain_file(folder / name), receipt
+
+    def read_files(self, student: str, assignment: Assignment) -> tuple[dict[str, bytes | str], list[str]]:
+        """Read the files beside a submitted notebook.
+
+        Returns:
+            By the name that was asked for the bytes or, as a text, why they cannot be taken; and a receipt of what was
+            found under another name. A file that was not handed in is not there.
+        """
+        folder = self.root / "submitted" / student / assignment.name
+        entries = sorted(entry.name for entry in os.scandir(folder))
+        found: dict[str, bytes | str] = {}
+        receipt = []
+        for wanted in assignment.files:
+            fits = [entry for entry in entries if kind_of(entry) == kind_of(wanted)]
+            if not fits and f"{wanted}.{REFUSED}" in entries:
+                fits = [f"{wanted}.{REFUSED}"]
+            if not fits:
+                continue
+            name = wanted if wanted in fits else max(fits, key=lambda entry: os.lstat(folder / entry).st_mtime)
+            try:
+                data = read_plain_file(folder / name, MAX_FILE)
+            except Unreadable as error:
+                found[wanted] = str(error)
+                continue
+            if name.endswith(REFUSED):
+                found[wanted] = data[:1000].decode("utf-8", "replace").strip()
+                continue
+            found[wanted] = data
+            if name != wanted:
+                receipt.append(f"The file was called {name!r}; it was taken as {wanted}.")
+        return found, receipt
 
     def result_path(self, student: str, assignment: str) -> Path:
         """Return where a result is kept."""
@@ -298,8 +337,8 @@ def _unfit(name: str) -> str:
     return "a student's name has no / and does not begin with a dot; rename it" if name[0] == "." or "/" in name else ""
 
 
-def read_plain_file(path: Path) -> bytes:
-    """Read a file that a stranger named: no link, device or pipe, and not endless."""
+def read_plain_file(path: Path, most: int = MAX_BYTES) -> bytes:
+    """Read a file that a stranger named: no link, device or pipe, and of so many bytes at most."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -309,11 +348,9 @@ def read_plain_file(path: Path) -> bytes:
         os.close(descriptor)
         raise Unreadable(f"{path.name} is not a plain file")
     with open(descriptor, "rb") as file:
-        if info.st_size > MAX_BYTES:
-            raise Unreadable(
-                f"{path.name} has {info.st_size / 2**20:.0f} MiB; at most {MAX_BYTES / 2**20:.0f} are read"
-            )
-        return file.read(MAX_BYTES)
+        if info.st_size > most:
+            raise Unreadable(f"{path.name} has {info.st_size / 2**20:.1f} MiB; at most {most / 2**20:.0f} are read")
+        return file.read(most)
 
 
 def write_atomically(path: Path, text: str | bytes) -> None:

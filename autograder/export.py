@@ -100,9 +100,11 @@ class _Desk:
         self._add_who_has_no_result()
         self._add_names_and_penalties()
         for student in self.rows:
-            submitted = course.root / "submitted" / student / assignment.name / f"{assignment.notebook}.ipynb"
+            folder = course.root / "submitted" / student / assignment.name
+            submitted = [folder / name for name in (f"{assignment.notebook}.ipynb", *assignment.files)]
             result = course.result_path(student, assignment.name)
-            if result.exists() and submitted.exists() and submitted.lstat().st_mtime > result.stat().st_mtime:
+            times = [path.lstat().st_mtime for path in submitted if path.exists()]
+            if result.exists() and max(times, default=0) > result.stat().st_mtime:
                 self.warnings.append(f"{shown(student)} handed in again since the grading; run autograder grade")
         self.warnings += [f"unmatched: {shown(e['file'])}: {e['why']}" for e in self.ledger.unmatched]
         self.warnings += [f"refused: {shown(student)}: {why}" for student, why in self.ledger.refused.items()]

@@ -7,12 +7,13 @@ lib/content_zipper.rb (Canvas, https://github.com/instructure/canvas-lms).
 import re
 import unicodedata
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<plugin>[a-z]+)(?:_(?P<file>.*))?", re.S)
 CANVAS = re.compile(
     r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d+)_(?P<file>.+)", re.S
 )
-ATTEMPT = re.compile(r"-(\d+)(?=\.ipynb$)", re.I)  # Canvas's mark of a file that was handed in again
+ATTEMPT = re.compile(r"-(\d+)(?=\.\w+$)")  # Canvas's mark of a file that was handed in again
 NOBODYS = {"__MACOSX", ".ipynb_checkpoints"}  # folders that computers make
 
 
@@ -70,6 +71,11 @@ def read_name(path: str, assignment: str) -> Sender | None:
 def is_notebook(path: str) -> bool:
     """Whether a file is a notebook, by its name."""
     return path.lower().endswith(".ipynb")
+
+
+def kind_of(path: str) -> str:
+    """Return by which ending a file is known: ".pt" of "Copy of vit (1).PT"."""
+    return PurePosixPath(path).suffix.lower()
 
 
 def shown(name: str) -> str:
