@@ -315,8 +315,9 @@ def submit_check(
     for entry in receipt:
         out.print(f"  - {escape(entry)}", highlight=False)
     for name, text in said:
+        well = "is there, and can be used" if "." in name else "passes the visible tests"
         out.print(
-            f"[{'red' if text else 'green'}]{escape(name)}[/]: {escape(text) or 'passes the visible tests'}",
+            f"[{'red' if text else 'green'}]{escape(name)}[/]: {escape(text) or well}",
             highlight=False,
         )
     if any(text for _, text in said):

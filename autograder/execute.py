@@ -19,6 +19,7 @@ from nbgrader.utils import is_grade, is_locked, is_solution
 from autograder.boundary.kernel import BadReply, Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
+from autograder.checks import checkpoint
 
 T = TypeVar("T")
 PACKAGE = Path(__file__).resolve().parent
@@ -50,6 +51,7 @@ class Execution:
     state: str  # "graded", "crashed" or "timed out"
     why: str = ""
     checks: list[CheckResult] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)  # what came of each file beside the notebook
 
     def to_dict(self) -> dict[str, Any]:
         """Return the execution as plain values."""
@@ -177,14 +179,23 @@ class _Student:
             self.kernel.close()
 
 
-def execute(notebook: NotebookNode, seed: int, limits: Limits = Limits(), sandboxed: bool = True) -> Execution:
-    """Execute a mended notebook and judge it.
+def execute(
+    notebook: NotebookNode,
+    seed: int,
+    limits: Limits = Limits(),
+    sandboxed: bool = True,
+    files: dict[str, bytes | str] | None = None,
+    held_out: checkpoint.HeldOut | None = None,
+) -> Execution:
+    """Execute a mended notebook and judge it, and the files that were handed in beside it.
 
     Args:
         notebook: Student's code in the cells that are theirs; in the locked cells the instructor's, hidden tests included.
         seed: From which the hidden checks draw their inputs.
         limits: What the student's code may use.
         sandboxed: False only where the instructor asked for it.
+        files: By the name that was asked for the bytes, or why they could not be taken.
+        held_out: The images that a file of weights is shown; by default those of this machine.
 
     Returns:
         The notebook with outputs, the state, and what each test cell gave.
@@ -195,28 +206,35 @@ def execute(notebook: NotebookNode, seed: int, limits: Limits = Limits(), sandbo
     """
     os.environ["AUTOGRADER_SEED"] = str(seed)
     notebook = nbformat.from_dict(notebook)
+    # before any code of the student's runs
+    verdicts = {
+        name: checkpoint.judge(name, (files or {}).get(name), held_out or checkpoint.held_out(), limits, sandboxed)
+        for name in dict.fromkeys(cell.metadata["file"] for cell in notebook.cells if "file" in cell.metadata)
+    }
     student = _Student(limits, sandboxed)
     namespace: dict[str, Any] = {"__name__": "tests"}
     checks: list[CheckResult] = []
     try:
-        for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
-            cell.execution_count = count
-            if not is_locked(cell) or cell.metadata.get("given"):  # code that answers and tests of classes build on
-                cell.outputs = student.run(cell.source, own=_is_own(cell))
-            elif cell.metadata.nbgrader.grade_id == "setup":
-                student.run(cell.source, own=False)
-                cell.outputs = _run_test(cell, namespace, student)[0]
-            else:
-                cell.outputs, error = _run_test(cell, namespace, student)
-                if is_grade(cell) and not is_solution(cell):
-                    checks.append(_check_result(cell, error))
+        with checkpoint.judging(verdicts):
+            for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
+                cell.execution_count = count
+                if not is_locked(cell) or cell.metadata.get("given"):  # code that answers and tests of classes build on
+                    cell.outputs = student.run(cell.source, own=_is_own(cell))
+                elif cell.metadata.nbgrader.grade_id == "setup":
+                    student.run(cell.source, own=False)
+                    cell.outputs = _run_test(cell, namespace, student)[0]
+                else:
+                    cell.outputs, error = _run_test(cell, namespace, student)
+                    if is_grade(cell) and not is_solution(cell):
+                        checks.append(_check_result(cell, error))
     finally:
         student.close()
     _shorten(notebook, limits)
     state = "graded"
     if student.lost:
         state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
-    return Execution(notebook, state, "; ".join(dict.fromkeys(str(lost) for lost in student.lost)), checks)
+    why = "; ".join(dict.fromkeys(str(lost) for lost in student.lost))
+    return Execution(notebook, state, why, checks, {name: str(verdict) for name, verdict in verdicts.items()})
 
 
 def _run_test(

@@ -50,6 +50,7 @@ def summary(result: Result, scores: dict[str, tuple[float, bool]], assignment: A
         )
         shown = "–" if waits and not check else f"{score:g}"
         lines.append(f"| {name.replace('_', ' ')} | {shown} | {cell.metadata.nbgrader.points:g} | {seen} |")
+    lines += ["", *(f"**{name}:** {_plain(said)}" for name, said in result.files.items())]
     made = dict.fromkeys(name for check in result.checks for name in (check["mistake"] or "").split("+") if name)
     if made:
         lines += ["", "**What to look at:**", ""]

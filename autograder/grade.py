@@ -21,6 +21,7 @@ import psutil
 
 from autograder.boundary.sandbox import Limits, SandboxError, check_sandbox, remove_leftovers
 from autograder.build import ROOT, build_assignments, sources
+from autograder.checks import checkpoint
 from autograder.course import Assignment, Course, Result, write_atomically
 from autograder.execute import GraderError, execute
 from autograder.mend import Unreadable, mend
@@ -59,14 +60,23 @@ def load_assignment(name: str, root: Path = ROOT) -> Assignment:
     return Assignment(name, path.stem, nbformat.reads(text, 4), nbformat.reads(release[path], 4))
 
 
-def grade_one(data: bytes, instructor: str, release: str, seed: int, limits: Limits, sandboxed: bool) -> dict[str, Any]:
+def grade_one(
+    data: bytes,
+    instructor: str,
+    release: str,
+    seed: int,
+    limits: Limits,
+    sandboxed: bool,
+    files: dict[str, bytes | str] | None = None,
+    held_out: checkpoint.HeldOut | None = None,
+) -> dict[str, Any]:
     """Mend and execute one submission. A function of its arguments alone, so that it may run anywhere.
 
     Returns:
         The fields of a Result, and the executed notebook as text.
     """
     with _bounded_memory():
-        return _grade_one(data, instructor, release, seed, limits, sandboxed)
+        return _grade_one(data, instructor, release, seed, limits, sandboxed, files, held_out)
 
 
 @contextmanager
@@ -83,14 +93,21 @@ def _bounded_memory() -> Iterator[None]:
 
 
 def _grade_one(
-    data: bytes, instructor: str, release: str, seed: int, limits: Limits, sandboxed: bool
+    data: bytes,
+    instructor: str,
+    release: str,
+    seed: int,
+    limits: Limits,
+    sandboxed: bool,
+    files: dict[str, bytes | str] | None,
+    held_out: checkpoint.HeldOut | None,
 ) -> dict[str, Any]:
     try:
         mended = mend(data, nbformat.reads(instructor, 4), nbformat.reads(release, 4))
     except Unreadable as error:
         return {"state": "unreadable", "why": str(error)}
     try:
-        done = execute(mended.notebook, seed, limits, sandboxed)
+        done = execute(mended.notebook, seed, limits, sandboxed, files, held_out)
     except (GraderError, SandboxError) as error:
         return {
             "state": "not graded",
@@ -107,6 +124,7 @@ def _grade_one(
         "checks": checks,
         "seed": seed,
         "notebook": notebook,
+        "files": done.files,
     }
 
 
@@ -145,10 +163,11 @@ def grade(
     course.prepare(assignment)
     seed = _seed_of_run(course, assignment, seed, regrade)
     texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
-    grader_key = _grader_key(assignment, sandboxed)
+    held_out = checkpoint.held_out() if assignment.files else None
+    grader_key = _grader_key(assignment, sandboxed, held_out)
     remove_leftovers()
     results: list[Result] = []
-    waiting: dict[str, tuple[bytes, list[str], str]] = {}
+    waiting: dict[str, tuple[bytes, dict[str, bytes | str], list[str], str]] = {}
     for name, why in course.unfit_names().items():
         results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
         course.save_result(results[-1])
@@ -161,21 +180,23 @@ def grade(
         if found is None:
             results.append(Result(student, assignment.name, "missing", "No notebook was handed in."))
             continue
-        key = hashlib.sha256(grader_key.encode() + found[0]).hexdigest()
+        files, renamed = course.read_files(student, assignment)
+        key = _key(grader_key, found[0], files)
         kept = course.load_result(student, assignment.name)
         if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
             results.append(kept)
         else:
-            waiting[student] = (*found, key)
+            waiting[student] = (found[0], files, found[1] + renamed, key)
     for result in results:
         if not result.recorded:
             course.record(result, assignment)
     if waiting:
         workers = workers or os.cpu_count() or 1
-        _prove_installation(course, assignment, texts, seed, limits, sandboxed, grader_key, workers, progress)
-        jobs = {student: (data, *texts, seed, limits, sandboxed) for student, (data, _, _) in waiting.items()}
+        options = (*texts, seed, limits, sandboxed)
+        _prove_installation(course, assignment, options, held_out, grader_key, workers, progress)
+        jobs = {student: (data, *options, files, held_out) for student, (data, files, _, _) in waiting.items()}
         for done, (student, fields) in enumerate(_run_all(jobs, workers), 1):
-            _, receipt, key = waiting[student]
+            _, _, receipt, key = waiting[student]
             notebook = fields.pop("notebook", None)
             fields["receipt"] = receipt + fields.get("receipt", [])
             if receipt and fields["state"] == "graded":
@@ -200,14 +221,30 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
     return seed
 
 
-def _grader_key(assignment: Assignment, sandboxed: bool) -> str:
-    """Return what a mark depends on besides the submission: assignment, its checks, grader, libraries."""
+def _key(grader_key: str, notebook: bytes, files: dict[str, bytes | str]) -> str:
+    """Return what a mark depends on: the grader and all that was handed in."""
+    digest = hashlib.sha256(grader_key.encode() + notebook)
+    for name, content in sorted(files.items()):
+        digest.update(f"\0{name} {type(content).__name__} {hashlib.sha256(_encoded(content)).hexdigest()}".encode())
+    return digest.hexdigest()
+
+
+def _encoded(content: bytes | str) -> bytes:
+    return content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+
+
+def _grader_key(assignment: Assignment, sandboxed: bool, held_out: checkpoint.HeldOut | None) -> str:
+    """Return what a mark depends on besides the submission: assignment, its checks, grader, libraries, images."""
     digest = hashlib.sha256(f"{nbformat.writes(assignment.instructor)} {sandboxed}".encode())
     package = Path(__file__).parent
     own = package / "checks" / f"{assignment.notebook}.py"
     text = own.read_text(encoding="utf-8")
     others = {path.stem for path in sources()} - {assignment.notebook}
     foreign = {p for stem in others if f"checks.{stem}" not in text for p in own.parent.glob(f"{stem}*.py")} - {own}
+    if held_out is None:
+        foreign |= set(own.parent.glob("checkpoint*.py"))
+    else:
+        digest.update(f"{held_out.name} {checkpoint.expected()}".encode())
     for path in sorted(set(package.rglob("*.py")) - foreign):
         if path.name not in NOT_IN_A_MARK:
             digest.update(path.read_bytes())
@@ -219,23 +256,25 @@ def _grader_key(assignment: Assignment, sandboxed: bool) -> str:
 def _prove_installation(
     course: Course,
     assignment: Assignment,
-    texts: tuple[str, str],
-    seed: int,
-    limits: Limits,
-    sandboxed: bool,
+    options: tuple[str, str, int, Limits, bool],
+    held_out: checkpoint.HeldOut | None,
     key: str,
     workers: int,
     progress: Progress,
 ) -> None:
     """See that the answers get every point and the unsolved notebook none; remember it for this key and seed."""
+    *texts, seed, _, _ = options
     path = course.root / "results" / assignment.name / ".proof.json"
     proof = json.dumps({"key": key, "seed": seed}) + "\n"
     if path.exists() and path.read_text(encoding="utf-8") == proof:
         return
     progress("proof", 0, 2)
+    if assignment.files and not checkpoint.RECORD.exists():
+        raise InstallationError(f'{checkpoint.RECORD} is missing, by which the checks are proved. Run "make train".')
+    files = {name: checkpoint.RECORD.read_bytes() for name in assignment.files}
     jobs = {
-        name: (text.encode(), *texts, seed, limits, sandboxed)
-        for name, text in zip(("answers", "unsolved notebook"), texts)
+        "answers": (texts[0].encode(), *options, files, held_out),
+        "unsolved notebook": (texts[1].encode(), *options, {}, held_out),
     }
     wrong = []
     for done, (name, fields) in enumerate(_run_all(jobs, workers), 1):

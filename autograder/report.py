@@ -79,7 +79,7 @@ def questions_of(assignment: Assignment) -> list[Question]:
         info = cell.metadata.nbgrader
         # attention_backward_keys belongs to attention_backward, not to attention
         fitting = [] if info.solution else [name for name in exercises if info.grade_id.startswith(f"{name}_")]
-        name = max(fitting, key=len, default=info.grade_id)
+        name = max(fitting, key=len, default=cell.metadata.get("file", info.grade_id))
         question = questions.setdefault(name, Question(name, info.solution))
         question.of += float(info.points)
         question.cells.append(info.grade_id)
@@ -128,6 +128,7 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
         plots=_plots(questions, [row for row in rows if row.marks]),
         mistakes=mistakes,
         unnamed=_who(questions, rows, "unnamed"),
+        files={name: [row for row in rows if name in row.result.files] for name in assignment.files},
         seeds=sorted({row.result.seed for row in rows if row.result.seed is not None}),
     )
     _write(folder / "index.html", page)

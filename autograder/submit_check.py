@@ -6,9 +6,10 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder.boundary.sandbox import Limits
-from autograder.course import MAX_BYTES
+from autograder.checks import checkpoint
+from autograder.course import MAX_BYTES, MAX_FILE, read_plain_file
 from autograder.execute import execute
-from autograder.mend import mend
+from autograder.mend import Unreadable, mend
 
 
 def matching_release(data: bytes, exercises: Path) -> tuple[str, NotebookNode]:
@@ -39,7 +40,8 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> tuple[str, lis
         sandboxed: Whether to run it in the grader's sandbox; a student's own file needs none.
 
     Returns:
-        The assignment, what would be mended, and for each visible test its name and what it said ("" where it passes).
+        The assignment, what would be mended, and for each visible test, and each file that is handed in beside the
+        notebook, its name and what there is to say ("" where all is well).
 
     Raises:
         Unreadable: no notebook can be made of the file.
@@ -62,4 +64,14 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> tuple[str, lis
                     said.append(
                         (f"the cell {name or cell.source.splitlines()[0][:40]}", f"{output.ename}: {output.evalue}")
                     )
-    return assignment, mended.receipt, said
+    asked = dict.fromkeys(cell.metadata["file"] for cell in release.cells if "file" in cell.metadata)
+    return assignment, mended.receipt, said + [(name, _look_at(path.with_name(name), sandboxed)) for name in asked]
+
+
+def _look_at(path: Path, sandboxed: bool) -> str:
+    """Say what is wrong with a file that is handed in beside the notebook; nothing if it can be used."""
+    try:
+        content = read_plain_file(path, MAX_FILE) if path.exists() else None
+    except Unreadable as error:
+        content = str(error)
+    return checkpoint.read(path.name, content, Limits(), sandboxed)[1]

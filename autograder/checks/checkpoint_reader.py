@@ -1,0 +1,53 @@
+"""Reads a file of weights. Its text is run in a sandbox of its own, so that whatever the file does is done there.
+
+Stands alone, and says in plain values what the file holds.
+"""
+
+import base64
+import io
+import zipfile
+
+MAX_UNPACKED = 64 * 2**20  # bytes; a ViT has 0.8 MB
+MAX_ENTRIES = 1000  # a ViT has 80
+MAX_NUMBERS = 2**20  # that are sent; a ViT has 204,000
+
+
+def read_weights(text: str) -> dict:
+    """Read a file as `torch.save` writes it, tensors and containers only.
+
+    Args:
+        text: The bytes of the file, in base64.
+
+    Returns:
+        {"error": type, "text": its message} if it cannot be read; {"unpacked": bytes} if it is packed too tight;
+        {"type": name} if it is no dictionary; {"count": entries} if there are too many; else {"entries": [(name,
+        what it is), …]}: of a tensor its shape, type and, where they may cross, its numbers as float32.
+    """
+    import torch
+
+    file = io.BytesIO(base64.b64decode(text))
+    try:
+        if zipfile.is_zipfile(file):
+            unpacked = sum(info.file_size for info in zipfile.ZipFile(file).infolist())
+            if unpacked > MAX_UNPACKED:
+                return {"unpacked": unpacked}
+        file.seek(0)
+        value = torch.load(file, map_location="cpu", weights_only=True)
+    except BaseException as error:
+        return {"error": type(error).__name__, "text": str(error)[:2000]}
+    if not isinstance(value, dict):
+        return {"type": type(value).__name__}
+    if len(value) > MAX_ENTRIES:
+        return {"count": len(value)}
+    entries, room = [], MAX_NUMBERS
+    for name, item in value.items():
+        about = {"type": type(item).__name__}
+        if isinstance(item, torch.Tensor):
+            about |= {"shape": list(item.shape), "dtype": str(item.dtype).removeprefix("torch.")}
+            if item.is_floating_point() and item.layout == torch.strided and item.numel() <= room:
+                room -= item.numel()
+                about["numbers"] = item.detach().to("cpu", torch.float32)
+        elif isinstance(item, dict):
+            about["names"] = [str(key)[:100] for key in list(item)[:3]]
+        entries.append((str(name)[:200], about))
+    return {"entries": entries}
