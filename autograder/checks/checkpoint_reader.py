@@ -7,6 +7,8 @@ import base64
 import io
 import zipfile
 
+import torch
+
 MAX_UNPACKED = 64 * 2**20  # bytes; a ViT has 0.8 MB
 MAX_ENTRIES = 1000  # a ViT has 80
 MAX_NUMBERS = 2**20  # that are sent; a ViT has 204,000
@@ -23,8 +25,6 @@ def read_weights(text: str) -> dict:
         {"type": name} if it is no dictionary; {"count": entries} if there are too many; else {"entries": [(name,
         what it is), …]}: of a tensor its shape, type and, where they may cross, its numbers as float32.
     """
-    import torch
-
     file = io.BytesIO(base64.b64decode(text))
     try:
         if zipfile.is_zipfile(file):
@@ -43,7 +43,8 @@ def read_weights(text: str) -> dict:
     for name, item in value.items():
         about = {"type": type(item).__name__}
         if isinstance(item, torch.Tensor):
-            about |= {"shape": list(item.shape), "dtype": str(item.dtype).removeprefix("torch.")}
+            layout = "" if item.layout == torch.strided else "sparse "
+            about |= {"shape": list(item.shape), "dtype": layout + str(item.dtype).removeprefix("torch.")}
             if item.is_floating_point() and item.layout == torch.strided and item.numel() <= room:
                 room -= item.numel()
                 about["numbers"] = item.detach().to("cpu", torch.float32)
