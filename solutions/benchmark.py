@@ -397,18 +397,19 @@ def write_mistakes(records: Path, model: ViT, test: Split, seed: int) -> None:
     draw_mistakes(records / "wrong_digits.png", mistakes["wrong"], test)
 
 
-def draw_mistakes(path: Path, wrong: list[dict], test: Split, rows: int = 6, columns: int = 10) -> None:
-    """Draw the test images that a model gets wrong, the surest mistakes first: a figure for the chapter."""
+def draw_mistakes(path: Path, wrong: list[dict], test: Split, columns: int = 10) -> None:
+    """Draw the test images that a model gets wrong, the 60 surest mistakes at most: a figure for the chapter."""
     from matplotlib.figure import Figure
 
+    rows = max(1, min(6, math.ceil(len(wrong) / columns)))
     figure = Figure(figsize=(columns, 1.25 * rows), layout="constrained")
     surest = sorted(wrong, key=lambda image: -max(image["probabilities"]))
-    axes = figure.subplots(rows, columns).flat
+    axes = list(figure.subplots(rows, columns).flat)
     for axis in axes:
         axis.axis("off")
     for axis, image in zip(axes, surest):
         sure = max(image["probabilities"])
-        axis.imshow(test.images[image["index"], 0], cmap="gray_r", interpolation="nearest")
+        axis.imshow(test.images[image["index"], 0].numpy(), cmap="gray_r", interpolation="nearest")
         axis.set_title(f"{image['label']} → {image['probabilities'].index(sure)}  {sure:.2f}", fontsize=10)
     figure.savefig(path, dpi=100, metadata={"Software": None})
 
