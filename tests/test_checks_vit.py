@@ -222,7 +222,7 @@ def test_train_epoch_learns_64_images_by_heart(small) -> None:
     """Does the answer overfit a ViT on 64 images, in batches of unequal size?"""
     model, images, labels = small
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(40):
+    for _ in range(100):
         answers.train_epoch(model, zip(images.split(15), labels.split(15)), optimizer)
     loss, accuracy = answers.evaluate(model, [(images, labels)])
     assert accuracy > 0.98
@@ -378,7 +378,7 @@ UNSEEN_WRONG = [
     ("patchify", patchify_of_mae, {"M45"}),
     ("patchify", patchify_by_two_windows, {"M44"}),
     ("ViT", ViTThatPools, {"M132"}),
-    ("train_epoch", train_as_many_do, {"M52", "M52+M56"}),
+    ("train_epoch", train_as_many_do, {"M52"}),
     ("attention_rollout", rollout_of_jacobgil, {"M147"}),
 ]
 

@@ -1026,7 +1026,7 @@ def sizes_of_vit(image_size, patch_size, channels, num_classes, width, depth, nu
     )
 
 
-SMALL, OTHER = sizes_of_vit(6, 2, 3, 5, 12, 2, 4, 7), sizes_of_vit(12, 4, 1, 7, 10, 3, 5, 6)
+SMALL, OTHER = sizes_of_vit(6, 2, 3, 5, 12, 2, 4, 7), sizes_of_vit(12, 4, 1, 7, 15, 3, 5, 6)
 DEFAULTS = sizes_of_vit(28, 7, 1, 10, 64, 6, 8, 128)
 
 
@@ -1063,7 +1063,7 @@ def vit_part_cases(rng):
 
 
 def vit_value_cases(rng):
-    third = sizes_of_vit(8, 4, 2, 3, 9, 1, 3, 11)
+    third = sizes_of_vit(8, 4, 2, 4, 9, 1, 3, 11)
     return [
         *vit_cases("output")(rng),
         Case("one image, one block", ("output", draw_images(rng, 1, third), third, 5)),
