@@ -1071,7 +1071,7 @@ def vit_value_cases(rng):
 
 
 def vit_visible_cases(rng):
-    sizes = sizes_of_vit(4, 2, 3, 5, 6, 2, 3, 7)
+    sizes = sizes_of_vit(4, 2, 3, 4, 6, 2, 2, 7)
     images = np.round(draw_images(rng, 2, sizes), 2)
     return [
         Case("the parts", ("parts", images[:1], sizes)),
