@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -16,9 +17,11 @@ import numpy as np
 import pytest
 from conftest import ALL, EXERCISES, NAME, matrix_of
 from nbgrader.utils import is_grade, is_locked, is_solution
+from typer.testing import CliRunner
 
 from autograder import build, compare
 from autograder.build import ROOT, build_assignments, exercise_cell, stale_files
+from autograder.cli import app
 from autograder.course import Assignment
 from autograder.exercise import Exercise
 
@@ -27,8 +30,9 @@ NOTEBOOKS = [Path(name) / f"{stem}.ipynb" for name, stem in ALL.items()]
 # What the notebooks import, the points by test and by hand, the exercises in the table at the top, the bytes of results.
 IMPORTS = {NAME: {"json", "numpy", "matplotlib"}, "2_multihead": {"json", "numpy", "torch"}}
 IMPORTS["3_encoder"] = IMPORTS["2_multihead"]
-IMPORTS["4_vit"] = {"json", "numpy", "torch", "matplotlib", "collections"}
-POINTS = {NAME: (15, 5), "2_multihead": (18, 2), "3_encoder": (17, 3), "4_vit": (19, 4)}
+IMPORTS["4_vit"] = {"json", "numpy", "torch", "matplotlib", "collections", "torchvision", "sklearn"}
+IMPORTS["4_vit"] |= {"math", "os", "pathlib", "sys", "time"}
+POINTS = {NAME: (15, 5), "2_multihead": (18, 2), "3_encoder": (17, 3), "4_vit": (25, 4)}
 PARTS = {
     NAME: {f"{number} `{name}`": (name,) for number, name in enumerate(EXERCISES, 1)},
     "2_multihead": {
@@ -119,13 +123,14 @@ def test_build_twice_is_identical() -> None:
     program = (
         "import hashlib, json; from autograder.build import build_assignments\n"
         "print(json.dumps([{str(path): hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()}"
-        " for files in build_assignments()]), end='')"
+        " for files in build_assignments(only='1_attention')]), end='')"
     )
     environment = os.environ | {"PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd="/", env=environment, check=True
     )
-    here = [{str(p): hashlib.sha256(t.encode()).hexdigest() for p, t in files.items()} for files in build_assignments()]
+    built = build_assignments(only="1_attention")
+    here = [{str(p): hashlib.sha256(t.encode()).hexdigest() for p, t in files.items()} for files in built]
     assert json.loads(run.stdout.splitlines()[-1]) == here
 
 
@@ -241,14 +246,16 @@ def exercises_of(assignment: Assignment) -> dict[str, Exercise]:
 
 
 def test_points_add_up(any_assignment: Assignment) -> None:
-    """Is there a cell with points for each hidden check, and are they 20 with those by hand?"""
+    """Is there a cell with points for each hidden check, and are they as many as we say, with those by hand?"""
     graded = [c for c in any_assignment.release.cells if is_grade(c)]
-    by_test = [c for c in graded if not is_solution(c)]
+    of_files = [c for c in graded if c.id.startswith("checkpoint_")]
+    by_test = [c for c in graded if not is_solution(c) and c not in of_files]
     stages = [f"{name}_{stage}" for name, e in exercises_of(any_assignment).items() for stage in e.stages]
     assert [cell.id for cell in by_test] == stages
     points = [sum(c.metadata.nbgrader.points for c in graded if is_solution(c) is kind) for kind in (False, True)]
     assert tuple(points) == POINTS[any_assignment.name]
     assert {cell.metadata.nbgrader.points for cell in by_test} <= {0.5, 1}
+    assert [c.metadata.nbgrader.points for c in of_files] == ([1, 1, 1, 1, 2] if any_assignment.name == "4_vit" else [])
 
 
 def test_points_in_the_text_agree(any_assignment: Assignment) -> None:
@@ -263,7 +270,7 @@ def test_points_in_the_text_agree(any_assignment: Assignment) -> None:
     assert f"written questions | {POINTS[any_assignment.name][1]} |" in top
     for cell in cells:
         if is_grade(cell) and not is_solution(cell):
-            words = {1: "1 point", 0.5: "Half a point"}
+            words = {2: "2 points", 1: "1 point", 0.5: "Half a point"}
             assert cell.source.startswith(f"# {words[cell.metadata.nbgrader.points]}, judged after you hand in: ")
 
 
@@ -361,13 +368,6 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def check_in(root: Path) -> subprocess.CompletedProcess[str]:
-    """Run `autograder build --check` in a copy of the tree, with the grader of that copy."""
-    environment = os.environ | {"PYTHONPATH": str(root), "COLUMNS": "300"}
-    command = [sys.executable, "-m", "autograder", "build", "--check"]
-    return subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment, check=False)
-
-
 def test_stale_files_notices_changed_sources(tree: Path) -> None:
     """Are the notebooks stale when the text of a chapter, or the docstring of an answer, which specifies it, changed?"""
     answers, chapter = tree / "solutions" / "attention.py", tree / "book" / "softmax.md"
@@ -376,15 +376,16 @@ def test_stale_files_notices_changed_sources(tree: Path) -> None:
     assert stale_files(tree) == [Path("exercises") / NOTEBOOK, Path("book") / "softmax.ipynb"]
 
 
-def test_build_check_names_the_file_and_the_mend(tree: Path) -> None:
+def test_build_check_names_the_file_and_the_mend(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the command name each stale file and what to do, exit with 1, and change nothing?"""
     edited, missing = tree / "exercises" / NOTEBOOK, tree / "book" / "softmax.ipynb"
     edited.write_text(edited.read_text(encoding="utf-8").replace("You build", "You will build"), encoding="utf-8")
     before = edited.read_bytes()
     missing.unlink()
-    stale = check_in(tree)
-    assert stale.returncode == 1
-    assert stale.stderr.strip().splitlines() == [
+    monkeypatch.setattr(build, "stale_files", partial(stale_files, tree))
+    said = CliRunner().invoke(app, ["build", "--check"])
+    assert said.exit_code == 1
+    assert said.stderr.strip().splitlines() == [
         f'{path} is stale: its source changed, or it was edited by hand. Run "make exercises".'
         for path in (f"exercises/{NOTEBOOK}", "book/softmax.ipynb")
     ]

@@ -3,6 +3,7 @@
 Each is made from the answers, handed in, mended, run in the sandbox and graded; those of 1_attention are in test_grade.py.
 """
 
+import shutil
 from collections.abc import Callable
 
 import nbformat
@@ -10,6 +11,7 @@ import pytest
 from nbformat import NotebookNode
 from sample_class import change, fill_in, hand_in, perfect, rewrite
 
+from autograder.checks.checkpoint import RECORD
 from autograder.course import Course, Result
 from autograder.feedback import write_feedback
 from autograder.grade import grade, load_assignment
@@ -213,7 +215,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], R
             if student != "ben":
                 notebook = fill_in(assignment.release, assignment.instructor)
                 students[student][0](notebook)
-            hand_in(course.root, student, notebook, name)
+            path = hand_in(course.root, student, notebook, name)
+            if name == "4_vit" and student != "ben":
+                shutil.copy(RECORD, path.with_name("vit.pt"))
         graded = grade(course, assignment, seed=SEED, workers=2)
         pages = write_feedback(course, assignment, graded)
         assert len(pages) == len(graded)
