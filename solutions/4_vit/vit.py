@@ -11,7 +11,7 @@
 #
 # You cut images into patches, build a model that reads them, train it, and look at where it looks. Nearly every mistake on
 # the way keeps all shapes and trains well above 90 %; the tests below tell you which one you made. The chapters
-# [Images as tokens](book/patches.md), [Training](book/training.md) and [Looking inside](book/looking_inside.md) hold all that you need.
+# [Patches](book/patches.md), [Training](book/training.md) and [Looking inside](book/looking_inside.md) hold all that you need.
 #
 # | exercise | points | minutes | difficulty |
 # | --- | --- | --- | --- |
