@@ -236,9 +236,8 @@ def refuse_calls() -> None:
         raise OSError(ctypes.get_errno(), f"no seccomp filter of {len(buffer)} bytes can be set")
 
 
-def main() -> None:
+def serve_kernel(connection_file: str, ready: str, limits: dict[str, int]) -> None:
     """Set the limits, bind the kernel's sockets, say so by a file, and serve."""
-    connection_file, ready, limits = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
     for name, limit in limits.items():
         resource.setrlimit(getattr(resource, name), (limit, limit))
     if limits:
@@ -261,4 +260,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve_kernel(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))

@@ -152,7 +152,7 @@ class Kernel:
 
     def _look_after(self, deadline: float, seconds: float) -> None:
         lost = None
-        if self.sandbox.process.poll() is not None:
+        if not self.sandbox.is_alive():
             lost = KernelLost(
                 "crashed", "The kernel died: the code ended its own process, or used more memory than it may."
             )

@@ -5,18 +5,20 @@ a user namespace in which none of the user's files can be seen. Either way it ha
 files, no capabilities, and limits on memory, processes, file sizes and CPU time.
 """
 
+import atexit
 import contextlib
 import json
 import os
 import secrets
 import shutil
-import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import matplotlib
 import psutil
@@ -48,6 +50,7 @@ class Limits:
     total_output_bytes: int = 3_000_000  # of a whole submission: what its cells print, and the text of its own cells
     total_seconds: float = 300.0  # for a whole submission, a third of it for its own cells: the answers take 3
     kernels: int = 30  # fresh ones for one submission; each that is lost costs the cell or test that lost it
+    warm: bool = True  # fork kernels from a parent that has imported PyTorch, where this machine can; same isolation
 
     def resource_limits(self) -> dict[str, int]:
         """Return the limits that the operating system enforces, by the names of Python's `resource` module."""
@@ -63,9 +66,9 @@ class Limits:
 
 @dataclass
 class Sandbox:
-    """A running kernel: its process, and the folder in which it and the grader meet."""
+    """A running kernel: the process above all of its own, and the folder in which it and the grader meet."""
 
-    process: subprocess.Popen
+    process: psutil.Process
     folder: Path
     connection: dict[str, object]  # what a Jupyter client needs
 
@@ -73,7 +76,7 @@ class Sandbox:
         """Return the bytes that all processes of the sandbox have in memory together."""
         total = 0
         try:
-            for process in psutil.Process(self.process.pid).children(recursive=True):
+            for process in self.process.children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     total += process.memory_info().rss
         except psutil.NoSuchProcess:
@@ -86,24 +89,29 @@ class Sandbox:
             return all(entry.name in WIRE and not entry.is_dir(follow_symlinks=False) for entry in entries)
         return False
 
+    def is_alive(self) -> bool:
+        """Whether the sandbox still runs."""
+        return lives(self.process)
+
     def close(self) -> None:
-        """End every process of the sandbox and remove its folder. bwrap takes its process namespace along."""
-        if self.process.poll() is None:
-            processes: list[psutil.Process] = []
+        """End every process of the sandbox and remove its folder. The first takes its process namespace along."""
+        processes = [self.process]
+        with contextlib.suppress(psutil.NoSuchProcess):
+            processes += self.process.children(recursive=True)
+        for process in processes[:2]:
             with contextlib.suppress(psutil.NoSuchProcess):
-                processes = psutil.Process(self.process.pid).children(recursive=True)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+                process.kill()
+        deadline = time.monotonic() + 10  # until they are gone they count against the next kernel's limit
+        while any(map(lives, processes)) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        if isinstance(self.process, subprocess.Popen):
             self.process.wait()
-            deadline = time.monotonic() + 10  # until they are gone they count against the next kernel's limit
-            while any(map(lives, processes)) and time.monotonic() < deadline:
-                time.sleep(0.01)
         with contextlib.suppress(RecursionError):
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def lives(process: psutil.Process) -> bool:
-    """Whether a process runs; one that ended and that nobody has asked about does not."""
+    """Whether a process runs, and is not only waiting to be reaped."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -116,7 +124,8 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
     Raises:
         SandboxError: the kernel did not come up in time; the message holds what it printed.
     """
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    parent = _warm_parent(limits) if sandboxed and limits.warm else None
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent and parent.folder))
     wire = folder / "wire"  # the only place of the host that the sandbox may write to
     wire.mkdir(mode=0o700)
     connection: dict[str, object] = {
@@ -129,46 +138,110 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
     }
     inner = "/wire" if sandboxed else str(wire)
     (wire / "connection.json").write_text(json.dumps(connection | {"ip": f"{inner}/socket"}))
-    limit = limits.resource_limits() if sandboxed else {}
-    program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
-    arguments = [
-        sys.executable,
-        "-X",
-        "frozen_modules=off",
-        program,
-        f"{inner}/connection.json",
-        f"{inner}/ready",
-        json.dumps(limit),
-    ]
-    if sandboxed:
-        user = _own_user()
-        if user is not None:
-            for path in (wire, wire / "connection.json"):
-                os.chown(path, user, user)
-        arguments = [*_bubblewrap(user, wire, limits), *arguments]
+    user = _own_user() if sandboxed else None
+    if user is not None:
+        for path in (wire, wire / "connection.json"):
+            os.chown(path, user, user)
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env=_environment(folder),
-        )
+        if parent is not None:
+            process = parent.fork(folder, user, limits, log)
+        else:
+            arguments = [f"{inner}/connection.json", f"{inner}/ready"]
+            if sandboxed:
+                command = [*_bubblewrap(user, limits, wire=wire), *_python("/grader/inside.py"), *arguments]
+                command.append(json.dumps(limits.resource_limits()))
+            else:
+                command = [*_python(str(HERE / "inside.py")), *arguments, "{}"]
+            process = psutil.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=_environment(folder),
+            )
     sandbox = Sandbox(process, folder, connection | {"ip": f"{wire}/socket"})
     deadline = time.monotonic() + seconds
     while not (wire / "ready").exists():
-        if process.poll() is not None or time.monotonic() > deadline:
+        if not sandbox.is_alive() or time.monotonic() > deadline:
             printed = (folder / "log").read_text(errors="replace")[-2000:]
             sandbox.close()
             raise SandboxError(f"The kernel did not start within {seconds:.0f} s. It printed:\n{printed}")
-        time.sleep(0.02)
+        time.sleep(0.005)
+    if parent is not None:
+        sandbox.process = process.children()[0]  # the first of its namespace: with it all others die
     if sandboxed and os.getuid() == 0:
         os.chown(wire, 0, 0)
         wire.chmod(
             0o755
         )  # from here on the sandbox writes nothing to the host's disk but its log, of at most file_bytes
     return sandbox
+
+
+class WarmParent:
+    """A process that forks kernels, in a sandbox of its own; see `warm.py`. It ends with the grader's process."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self.folder.chmod(0o711)
+        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [*_bubblewrap(None, limits, wires=self.folder), *_python("/grader/warm.py"), str(theirs.fileno())]
+        self.log = (self.folder / "log").open("wb")
+        self.process = psutil.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+            env=_environment(self.folder),
+        )
+        theirs.close()
+        self.channel.settimeout(60)
+        self._receive()
+
+    def _receive(self) -> dict[str, int]:
+        try:
+            if text := self.channel.recv(2**16):
+                return json.loads(text)
+        except OSError:
+            pass
+        printed = (self.folder / "log").read_text(errors="replace")[-2000:]
+        self.close()
+        raise SandboxError(f"The warm parent of kernels did not answer. It printed:\n{printed}")
+
+    def fork(self, folder: Path, user: int | None, limits: Limits, log: BinaryIO) -> psutil.Process:
+        """Have a kernel forked; return the process that waits for the first of its namespace."""
+        request = {"name": folder.name, "user": user, "limits": limits.resource_limits()}
+        socket.send_fds(self.channel, [json.dumps(request).encode()], [log.fileno()])
+        number = self._receive()["process"]
+        for process in self.process.children(recursive=True):  # their numbers are others on this side
+            with contextlib.suppress(psutil.NoSuchProcess, OSError):
+                status = Path(f"/proc/{process.pid}/status").read_text()
+                if status.split("NSpid:")[1].split("\n")[0].split()[-1] == str(number):
+                    return process
+        raise SandboxError("The kernel ended as it was forked.")
+
+    def close(self) -> None:
+        """End the process, and with it all kernels that it forked."""
+        self.channel.close()
+        Sandbox(self.process, self.folder, {}).close()
+
+
+def _warm_parent(limits: Limits) -> WarmParent:
+    """Return this process's warm parent, started at the first call; a new one if it ended."""
+    global _parent
+    if _parent is None or _parent[0] != os.getpid() or not lives(_parent[1].process):
+        _parent = (os.getpid(), WarmParent(limits))
+        atexit.register(_parent[1].close)
+    return _parent[1]
+
+
+_parent: tuple[int, WarmParent] | None = None
+
+
+def _python(program: str) -> list[str]:
+    return [sys.executable, "-X", "frozen_modules=off", program]
 
 
 def remove_leftovers() -> None:
@@ -188,7 +261,7 @@ def check_sandbox() -> None:
             'Install it with "sudo apt-get install bubblewrap". To grade without it, at your own risk: --no-sandbox.'
         )
     with tempfile.TemporaryDirectory() as folder:
-        command = [*_bubblewrap(_own_user(), Path(folder), Limits()), "true"]
+        command = [*_bubblewrap(_own_user(), Limits(), wire=Path(folder)), "true"]
         trial = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if trial.returncode != 0:
         raise SandboxError(
@@ -217,8 +290,15 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _bubblewrap(user: int | None, wire: Path, limits: Limits) -> list[str]:
-    """Return the command up to, and without, what is to run in the sandbox."""
+def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wires: Path | None = None) -> list[str]:
+    """Return the command up to, and without, what is to run in the sandbox: a kernel, or a parent of kernels.
+
+    Args:
+        user: Whom the kernel is to become; None if it stays who it is.
+        limits: On its temporary files.
+        wire: Where a kernel and the grader meet.
+        wires: Where a warm parent's kernels and the grader meet, each in a folder of its own.
+    """
     command = ["bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
     command += ["--die-with-parent", "--new-session", "--hostname", "sandbox"]
     command += ["--ro-bind", "/usr", "/usr"]
@@ -238,17 +318,24 @@ def _bubblewrap(user: int | None, wire: Path, limits: Limits) -> list[str]:
     for folder in dict.fromkeys(Path(prefix) for prefix in (sys.base_prefix, sys.prefix)):
         if not folder.is_relative_to("/usr") or folder.is_relative_to(REPOSITORY):
             command += _visible(folder)
-    for file in (HERE / "inside.py", HERE / "wire.py", *Path(matplotlib.get_cachedir()).glob("fontlist-*.json")):
+    for file in (
+        *(HERE / name for name in ("inside.py", "warm.py", "wire.py")),
+        *Path(matplotlib.get_cachedir()).glob("fontlist-*.json"),
+    ):
         command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
     for folder in (HERE.parent, REPOSITORY / "solutions"):  # in Python's own folder, unless installed as editable
         if any(folder.is_relative_to(prefix) for prefix in ("/usr", sys.base_prefix, sys.prefix)):
             command += ["--tmpfs", str(folder)]
-    command += ["--bind", str(wire), "/wire"]
+    command += ["--bind", str(wire), "/wire"] if wire else ["--dir", "/wire", "--bind", str(wires), "/wires"]
     command += ["--remount-ro", "/", "--remount-ro", "/dev"]
     home = "/tmp/home"
     command += ["--perms", "0777", "--dir", home, "--setenv", "HOME", home, "--chdir", home]
-    if user is None:
+    if os.getuid() != 0:
         return [*command, "--unshare-user", "--cap-drop", "ALL", "--"]
+    if user is None:
+        for name in ("SETUID", "SETGID", "SETPCAP", "SYS_ADMIN"):
+            command += ["--cap-add", f"CAP_{name}"]
+        return [*command, "--"]
     for name in ("SETUID", "SETGID", "SETPCAP"):
         command += ["--cap-add", f"CAP_{name}"]
     drop = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", "--no-new-privs"]
