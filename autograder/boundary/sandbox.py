@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -25,6 +26,7 @@ import psutil
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
+PAGE = os.sysconf("SC_PAGE_SIZE")
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder begins so, and with the number of the grader's process, which counts in these namespaces.
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
@@ -74,14 +76,7 @@ class Sandbox:
 
     def memory(self) -> int:
         """Return the bytes that all processes of the sandbox have in memory together."""
-        total = 0
-        try:
-            for process in self.process.children(recursive=True):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    total += process.memory_info().rss
-        except psutil.NoSuchProcess:
-            pass
-        return total
+        return sum(_resident(process) for process in _below(self.process.pid))
 
     def is_intact(self) -> bool:
         """Whether wire/ holds what it should and no more: run by an ordinary user, the sandbox could fill the disk there."""
@@ -108,6 +103,23 @@ class Sandbox:
             self.process.wait()
         with contextlib.suppress(RecursionError):
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _below(number: int) -> Iterator[int]:
+    """Return the processes below one; the system's list of each thread's children spares a look at all processes."""
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{number}/task"):
+            for child in Path(f"/proc/{number}/task/{task}/children").read_text().split():
+                yield int(child)
+                yield from _below(int(child))
+
+
+def _resident(number: int) -> int:
+    """Return the bytes that a process has in memory; 0 if it ended."""
+    try:
+        return int(Path(f"/proc/{number}/statm").read_text().split()[1]) * PAGE
+    except OSError:
+        return 0
 
 
 def lives(process: psutil.Process) -> bool:
