@@ -131,12 +131,18 @@ def grade(
     no_sandbox: Annotated[
         bool, typer.Option("--no-sandbox", help="Run students' code without protection. At your own risk.")
     ] = False,
+    fresh_kernels: Annotated[
+        bool, typer.Option("--fresh-kernels", help="Start each kernel anew, as slow as it is, and fork none.")
+    ] = False,
 ) -> None:
     """Grade what lies in COURSE/submitted/STUDENT/ASSIGNMENT/, and show one table of marks.
 
     Only what is new or changed is graded. Marks go to nbgrader's gradebook, COURSE/gradebook.db.
     """
-    loaded, results = _grade(assignment, course, seed=seed, regrade=regrade, workers=workers, sandboxed=not no_sandbox)
+    from autograder.boundary.sandbox import Limits
+
+    options = dict(seed=seed, regrade=regrade, workers=workers, sandboxed=not no_sandbox)
+    loaded, results = _grade(assignment, course, limits=Limits(warm=not fresh_kernels), **options)
     _show_marks(Course(course), loaded, results)
     if any(result.state == "not graded" for result in results):
         raise _stop("Some submissions were not graded because the grader failed; they have no mark. See the table.")

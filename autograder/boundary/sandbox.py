@@ -8,6 +8,7 @@ files, no capabilities, and limits on memory, processes, file sizes and CPU time
 import atexit
 import contextlib
 import json
+import logging
 import os
 import secrets
 import shutil
@@ -99,7 +100,7 @@ class Sandbox:
         deadline = time.monotonic() + 10  # until they are gone they count against the next kernel's limit
         while any(map(lives, processes)) and time.monotonic() < deadline:
             time.sleep(0.002)
-        if isinstance(self.process, subprocess.Popen):
+        if isinstance(self.process, psutil.Popen):
             self.process.wait()
         with contextlib.suppress(RecursionError):
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -133,10 +134,26 @@ def lives(process: psutil.Process) -> bool:
 def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) -> Sandbox:
     """Start a kernel and wait until its sockets are bound, before any student's code runs.
 
+    It is forked from a warm parent. Where the first cannot be, as on a machine that refuses a sandbox within a sandbox,
+    this process says so once, and starts this and all later ones afresh.
+
     Raises:
         SandboxError: the kernel did not come up in time; the message holds what it printed.
     """
-    parent = _warm_parent(limits) if sandboxed and limits.warm else None
+    global _refused
+    if not (sandboxed and limits.warm) or _refused:
+        return _start(limits, sandboxed, seconds, None)
+    try:
+        return _start(limits, sandboxed, seconds, _warm_parent(limits))
+    except SandboxError as error:
+        if _parent is not None and _parent.proven:
+            raise
+        _refused = True
+        logging.getLogger(__name__).warning("Kernels are started one by one, about 2 s for each: %s", error)
+        return _start(limits, sandboxed, seconds, None)
+
+
+def _start(limits: Limits, sandboxed: bool, seconds: float, parent: "WarmParent | None") -> Sandbox:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent and parent.folder))
     wire = folder / "wire"  # the only place of the host that the sandbox may write to
     wire.mkdir(mode=0o700)
@@ -182,6 +199,7 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
         time.sleep(0.005)
     if parent is not None:
         sandbox.process = process.children()[0]  # the first of its namespace: with it all others die
+        parent.proven = True
     if sandboxed and os.getuid() == 0:
         os.chown(wire, 0, 0)
         wire.chmod(
@@ -199,6 +217,7 @@ class WarmParent:
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [*_bubblewrap(None, limits, wires=self.folder), *_python("/grader/warm.py"), str(theirs.fileno())]
         self.log = (self.folder / "log").open("wb")
+        self.owner, self.proven = os.getpid(), False  # proven: it has forked a kernel that answered
         self.process = psutil.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -210,7 +229,9 @@ class WarmParent:
         )
         theirs.close()
         self.channel.settimeout(60)
-        self._receive()
+        if self._receive()["threads"] != 1:  # a fork takes one thread along, and the locks of all
+            self.close()
+            raise SandboxError("The warm parent of kernels has several threads.")
 
     def _receive(self) -> dict[str, int]:
         try:
@@ -237,19 +258,21 @@ class WarmParent:
     def close(self) -> None:
         """End the process, and with it all kernels that it forked."""
         self.channel.close()
+        self.log.close()
         Sandbox(self.process, self.folder, {}).close()
 
 
 def _warm_parent(limits: Limits) -> WarmParent:
     """Return this process's warm parent, started at the first call; a new one if it ended."""
     global _parent
-    if _parent is None or _parent[0] != os.getpid() or not lives(_parent[1].process):
-        _parent = (os.getpid(), WarmParent(limits))
-        atexit.register(_parent[1].close)
-    return _parent[1]
+    if _parent is None or _parent.owner != os.getpid() or not lives(_parent.process):
+        _parent = WarmParent(limits)
+        atexit.register(_parent.close)
+    return _parent
 
 
-_parent: tuple[int, WarmParent] | None = None
+_parent: WarmParent | None = None
+_refused = False  # whether a warm parent cannot be had on this machine
 
 
 def _python(program: str) -> list[str]:

@@ -107,11 +107,6 @@ def main() -> None:
     os.environ["MPLBACKEND"] = (
         "module://matplotlib_inline.backend_inline"  # as ipykernel sets it, too late for an import
     )
-    import ipykernel.ipkernel
-    import ipykernel.kernelapp
-    import matplotlib.pyplot
-    import numpy
-    import torch
     import torchvision  # noqa: F401
 
     channel = socket.socket(fileno=int(sys.argv[1]))
