@@ -28,6 +28,7 @@ import psutil
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 PAGE = os.sysconf("SC_PAGE_SIZE")
+LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # a Linux kernel may be built without
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder begins so, and with the number of the grader's process, which counts in these namespaces.
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
@@ -53,7 +54,7 @@ class Limits:
     total_output_bytes: int = 3_000_000  # of a whole submission: what its cells print, and the text of its own cells
     total_seconds: float = 300.0  # for a whole submission, a third of it for its own cells: the answers take 3
     kernels: int = 30  # fresh ones for one submission; each that is lost costs the cell or test that lost it
-    warm: bool = True  # fork kernels from a parent that has imported PyTorch, where this machine can; same isolation
+    warm: bool = False  # fork kernels from a parent that has imported PyTorch, where this machine can; same isolation
 
     def resource_limits(self) -> dict[str, int]:
         """Return the limits that the operating system enforces, by the names of Python's `resource` module."""
@@ -108,6 +109,10 @@ class Sandbox:
 
 def _below(number: int) -> Iterator[int]:
     """Return the processes below one; the system's list of each thread's children spares a look at all processes."""
+    if not LISTS_CHILDREN:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            yield from (process.pid for process in psutil.Process(number).children(recursive=True))
+        return
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{number}/task"):
             for child in Path(f"/proc/{number}/task/{task}/children").read_text().split():
