@@ -460,7 +460,7 @@ def test_sandbox_has_an_environment_of_its_own(kernel: Kernel) -> None:
     """Is no variable of the grader's there, its seed least of all, in no process that a cell can see?"""
     names = told(kernel, "import os\nprint(json.dumps(sorted(os.environ)))")
     assert "AUTOGRADER_SEED" in os.environ
-    assert [name for name in names if "AUTOGRADER" in name or "PYTEST" in name] == ["AUTOGRADER"]  # is 1, and no secret
+    assert not [name for name in names if "AUTOGRADER" in name or "PYTEST" in name]
     found = told(
         kernel,
         """

@@ -50,7 +50,7 @@ def run_alone(notebook: NotebookNode, folder: Path) -> NotebookNode:
     (folder / "work").mkdir()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "AUTOGRADER"))}
     environment |= {"PYTHONPATH": str(folder / "blocker"), "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    environment |= {"AUTOGRADER": "1"}  # it trains for a few steps alone, as in grading
+    environment |= {"GRADING": "1"}  # it trains for a few steps alone, as in grading
     notebook = nbformat.from_dict(notebook)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(PROBE, id="probe"))
     resources = {"metadata": {"path": str(folder / "work")}}
