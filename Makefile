@@ -29,8 +29,7 @@ demo: setup
 test: .venv/.browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/autograder build --check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 exercises: setup
 	$(BIN)/autograder build

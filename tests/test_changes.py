@@ -134,7 +134,7 @@ def test_nothing_is_graded_again_without_a_change(course: Course, assignment: As
 def key(assignment: Assignment, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the key of results if the package lay in a folder."""
     monkeypatch.setattr(grading, "__file__", str(folder / "grade.py"))
-    return grading._grader_key(assignment, True)
+    return grading._grader_key(assignment, True, None)
 
 
 def test_key_changes_with_its_own_checks_alone(
