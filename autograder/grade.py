@@ -60,6 +60,20 @@ def load_assignment(name: str, root: Path = ROOT) -> Assignment:
     return Assignment(name, path.stem, nbformat.reads(text, 4), nbformat.reads(release[path], 4))
 
 
+@contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Let what a submission makes this process do fail with a MemoryError before it takes all the memory of the machine."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = psutil.Process().memory_info().data + MAX_MEMORY
+    if hard == resource.RLIM_INFINITY or most < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+@_bounded_memory()
 def grade_one(
     data: bytes,
     instructor: str,
@@ -75,33 +89,6 @@ def grade_one(
     Returns:
         The fields of a Result, and the executed notebook as text.
     """
-    with _bounded_memory():
-        return _grade_one(data, instructor, release, seed, limits, sandboxed, files, held_out)
-
-
-@contextmanager
-def _bounded_memory() -> Iterator[None]:
-    """Let what a submission makes this process do fail with a MemoryError before it takes all the memory of the machine."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = psutil.Process().memory_info().data + MAX_MEMORY
-    if hard == resource.RLIM_INFINITY or most < hard:
-        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-def _grade_one(
-    data: bytes,
-    instructor: str,
-    release: str,
-    seed: int,
-    limits: Limits,
-    sandboxed: bool,
-    files: dict[str, bytes | str] | None,
-    held_out: checkpoint.HeldOut | None,
-) -> dict[str, Any]:
     try:
         mended = mend(data, nbformat.reads(instructor, 4), nbformat.reads(release, 4))
     except Unreadable as error:

@@ -189,11 +189,7 @@ UNREADABLE, MISSING = ("unreadable",), ("missing",)
 SERVE = """
 import inside, wire
 def answer_with(value_of):
-    def serve(text):
-        request = wire.loads(text)
-        reply = value_of(request).replace("ID", request["id"])
-        get_ipython().display_pub.publish({inside.MIME: reply})
-    inside.serve = serve
+    inside._reply_to = lambda request: value_of(request).replace("ID", request["id"])
 """
 
 ODD_REPLIES = r"""
@@ -581,7 +577,7 @@ for path in ("/results/1_attention/edits-the-results.json", "/source/1_attention
     Attack(
         "agent-silent",
         "Replaces the agent by one that never answers.",
-        own_cell(SERVE + "inside.serve = lambda text: None"),
+        own_cell(SERVE + "inside.serve = lambda: None"),
         15,
         CRASHED,
     ),
@@ -602,13 +598,13 @@ wire._pack_array = lambda array: pack(np.full_like(np.asarray(array, dtype=float
             SERVE
             + """
 import itertools
-honest = inside.serve
-def serve(text):
-    if wire.loads(text)["target"] != "softmax":
-        return honest(text)
+honest = inside._reply_to
+def reply_to(request):
+    if request["target"] != "softmax":
+        return honest(request)
     for number in itertools.count():
-        get_ipython().display_pub.publish({inside.MIME: '{"dict": [["id", "%d"]]}' % number})
-inside.serve = serve
+        inside.CHANNEL[0].sendall(wire.frame('{"dict": [["id", "%d"]]}' % number))
+inside._reply_to = reply_to
 """
         ),
         15,
@@ -618,7 +614,7 @@ inside.serve = serve
         "replies-for-later",
         "A thread answers requests that are still to come, with guessed ids.",
         for_nothing("""
-import threading, time, inside
+import threading, time, inside, wire
 kernel = get_ipython().kernel
 start, _, number = kernel.get_parent()["header"]["msg_id"].rpartition("_")
 def forge():
@@ -626,12 +622,56 @@ def forge():
         parent = {"header": {"msg_id": f"{start}_{int(number) + step}", "session": "x", "msg_type": "execute_request"}}
         kernel.session.send(kernel.iopub_socket, "status", {"execution_state": "idle"}, parent=parent)
         reply = '{"dict": [["id", "%032x"], ["value", 0.5]]}' % step
-        kernel.session.send(kernel.iopub_socket, "display_data", {"data": {inside.MIME: reply}, "metadata": {}}, parent=parent)
+        inside.CHANNEL[0].sendall(wire.frame(reply))
         time.sleep(0.005)
 threading.Thread(target=forge, daemon=True).start()
 """),
         0,
         ("graded", "crashed"),
+    ),
+    Attack(
+        "channel-closed",
+        "Closes the socket over which functions are called.",
+        own_cell("import inside\ninside.CHANNEL[0].close()"),
+        15,
+        CRASHED,
+    ),
+    Attack(
+        "channel-huge",
+        "Announces a message of 2⁶² bytes over that socket.",
+        own_cell("import inside\ninside.CHANNEL[0].sendall((2**62).to_bytes(8, 'big'))"),
+        15,
+        CRASHED,
+    ),
+    Attack(
+        "channel-flood",
+        "A thread fills that socket with empty messages.",
+        own_cell(
+            """
+import inside, threading
+def flood():
+    while True:
+        inside.CHANNEL[0].sendall(bytes(8000))
+threading.Thread(target=flood, daemon=True).start()
+"""
+        ),
+        15,
+        ("crashed", "timed out"),
+    ),
+    Attack(
+        "channel-thief",
+        "A second process reads what comes over that socket, before the agent does.",
+        own_cell(
+            """
+import inside, os
+if os.fork() == 0:
+    while inside.CHANNEL[0].recv(100):
+        pass
+    os._exit(0)
+"""
+        ),
+        15,
+        ("crashed", "timed out"),
     ),
     Attack(
         "nan-answers",
@@ -664,18 +704,18 @@ threading.Thread(target=forge, daemon=True).start()
             "self_attention",
             """
 import inside, wire
+for text in ("", "{}", "[" * 5000, "null", "5", "\\ud800", wire.dumps({}), wire.dumps([1, 2])):  # none is a question
+    inside.CHANNEL[0].sendall(wire.frame(text))
 for question in (
-    "", "{}", "[" * 5000, "null", None, 5, "\\ud800", wire.dumps({}), wire.dumps([1, 2]),
-    *(wire.dumps({"name": name, "arguments": ["print(1)"], "keywords": {}}) for name in ("eval", "__import__", "", "check")),
-    wire.dumps({"name": "attention", "arguments": 5, "keywords": []}),
-    wire.dumps({"name": "attention", "arguments": [wire.Handle(0, "x")] * 3, "keywords": {"mask": {}}}),
-    wire.dumps({"name": ["attention"], "arguments": [], "keywords": {"self": None}}),
-    wire.dumps({"name": "attention", "arguments": [np.zeros((2, 3))] * 3, "keywords": {"mask": np.zeros((9, 9))}}),
+    *({"question": name, "arguments": ["print(1)"], "keywords": {}} for name in ("eval", "__import__", "", "check", None)),
+    {"question": "attention"},
+    {"question": "attention", "arguments": 5, "keywords": []},
+    {"question": "attention", "arguments": [wire.Handle(0, "x")] * 3, "keywords": {"mask": {}}},
+    {"question": ["attention"], "arguments": [], "keywords": {"self": None}},
+    {"question": "attention", "arguments": [np.zeros((2, 3))] * 3, "keywords": {"mask": np.zeros((9, 9))}},
 ):
-    try:
-        get_ipython().kernel.raw_input(question)
-    except Exception:
-        pass
+    inside.CHANNEL[0].sendall(wire.frame(wire.dumps(question)))
+    assert "error" in wire.loads(inside._receive())
 """,
         ),
     ),
@@ -823,14 +863,15 @@ import sys
 seen, kernel = [], get_ipython().kernel
 get_ipython().events.register("pre_run_cell", lambda info: seen.append(info.raw_cell))
 get_ipython().input_transformers_cleanup.append(lambda lines: seen.extend(lines) or lines)
-handler, ask = kernel.shell_handlers["execute_request"], kernel.raw_input
+import inside
+handler, receive = kernel.shell_handlers["execute_request"], inside._receive
 def handle(stream, ident, parent):
     seen.append(str(parent))
     return handler(stream, ident, parent)
-def raw_input(prompt=""):
-    seen.append(ask(prompt))
+def note():
+    seen.append(receive())
     return seen[-1]
-kernel.shell_handlers["execute_request"], kernel.raw_input = handle, raw_input
+kernel.shell_handlers["execute_request"], inside._receive = handle, note
 sys.addaudithook(lambda event, args: seen.append(str(args)) if event in ("exec", "compile", "open") and len(seen) < 9999 else None)
 """,
             later=SEEN + "\nprint(In)\nprint([key for key in globals()])",
@@ -1218,7 +1259,7 @@ for top in ("/tmp", "/dev/shm", "/wire", "/dev", "/", "/var/tmp", COURSE):
     except OSError as error:
         print(top, error)
 logs = [n for n in os.listdir("/proc/self/fd") if os.path.islink(f"/proc/self/fd/{n}") and "/log" in os.readlink(f"/proc/self/fd/{n}")]
-for path in ["/wire/connection.json", "/wire/ready", *(f"/proc/self/fd/{number}" for number in logs)]:
+for path in ["/wire/connection.json", *(f"/proc/self/fd/{number}" for number in logs)]:
     try:
         with open(path, "ab") as file:
             for _ in range(40):

@@ -14,8 +14,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("MNIST_ROOT", os.devnull)  # no test downloads: where MNIST is not at hand its stand-in is taken
 
+import numpy as np
+
 from autograder.boundary.sandbox import Limits
 from autograder.course import Assignment, Course, Result
+from autograder.exercise import Case, Exercise
 from autograder.grade import grade, load_assignment
 from autograder.mutants import Matrix, kill_matrix
 
@@ -40,6 +43,20 @@ class GradedClass:
 def matrix_of(seed: int, name: str = NAME) -> Matrix:
     """Return the kill matrix of an assignment, made once for each seed."""
     return kill_matrix(name, ALL[name], seed)
+
+
+def assert_whole(matrix: Matrix) -> None:
+    """Say which mutant is not killed and named, and which correct answer does not pass."""
+    wrong = [(v.exercise, v.name, v.failed) for v in matrix.mutants if not (v.killed and v.named)]
+    alarms = [(v.exercise, v.name, v.failed, v.visible) for v in matrix.correct if v.killed or v.visible != ""]
+    assert (wrong, alarms) == ([], [])
+    assert matrix.whole
+
+
+def cases_of(each: Exercise, seed: int) -> list[tuple[str, Case]]:
+    """Return all cases of an exercise with the name of their stage."""
+    stages = {**each.stages, "visible": each.visible}
+    return [(stage, case) for stage, make in stages.items() for case in make(np.random.default_rng(seed))]
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import matrix_of
+from conftest import assert_whole, cases_of, matrix_of
 from sample_class import change, fill_in
 from torch import nn
 
@@ -38,12 +38,6 @@ APPLY = {
 OWN = {f"M{number}" for number in (*range(90, 123), *range(160, 163))} & set(catalogue.TITLES)
 
 
-def cases_of(name: str, seed: int) -> list[tuple[str, exercise.Case]]:
-    """Return all cases of an exercise with the name of their stage."""
-    stages = {**EXERCISES[name].stages, "visible": EXERCISES[name].visible}
-    return [(stage, case) for stage, make in stages.items() for case in make(np.random.default_rng(seed))]
-
-
 def lost(name: str, function, seed: int = 0) -> dict[str, str | None]:
     """Return the stages in which a class or function loses its point, with the mistake that is named."""
     return {stage: error.mistake for stage, error in EXERCISES[name].failures(function, seed).items()}
@@ -54,11 +48,7 @@ def lost(name: str, function, seed: int = 0) -> dict[str, str | None]:
 
 def test_kill_matrix_is_whole() -> None:
     """Is every mutant killed and named, and does every correct answer pass? For other inputs: `autograder mutants`."""
-    matrix = matrix_of(0, NAME)
-    wrong = [(v.exercise, v.name, v.failed) for v in matrix.mutants if not (v.killed and v.named)]
-    alarms = [(v.exercise, v.name, v.failed, v.visible) for v in matrix.correct if v.killed or v.visible != ""]
-    assert (wrong, alarms) == ([], [])
-    assert matrix.whole
+    assert_whole(matrix_of(0, NAME))
 
 
 def test_visible_tests_name_every_mutant() -> None:
@@ -105,7 +95,7 @@ def test_own_mutants_pass_every_shape_test() -> None:
     keep = set()
     for name in ("LayerNorm", "FeedForward", "EncoderBlock", "Encoder"):
         each = EXERCISES[name]
-        arguments = next(case.arguments for _, case in cases_of(name, 0) if case.arguments[0] == "output")
+        arguments = next(case.arguments for _, case in cases_of(each, 0) if case.arguments[0] == "output")
         right = outcome(each.probe(each.oracle), arguments, ())["arrays"]["output"]
         for mistake, wrong in each.mistakes().items():
             got = outcome(each.probe(wrong), arguments, ())
@@ -161,7 +151,7 @@ NUMBERS = {  # what is compared as numbers, or depends on the size of the case
 @pytest.mark.parametrize("name", EXERCISES)
 def test_oracles_are_measured_as_sound(name: str) -> None:
     """Does no oracle raise, and is each property of PyTorch's own layer what we say it is?"""
-    for stage, case in cases_of(name, 3):
+    for stage, case in cases_of(EXERCISES[name], 3):
         right = outcome(EXERCISES[name].probe(EXERCISES[name].oracle), case.arguments, ())
         assert "error" not in right, (stage, case.name, right)
         for what, array in right["arrays"].items():
@@ -181,7 +171,7 @@ def test_oracles_are_independent_of_the_answers() -> None:
 def test_sizes_differ() -> None:
     """Do images, tokens, heads, width, hidden width and depth all differ wherever an output is compared?"""
     for name in ("EncoderBlock", "Encoder"):
-        for _, case in cases_of(name, 0):
+        for _, case in cases_of(EXERCISES[name], 0):
             what, x, *sizes = case.arguments
             if what != "output" or "as many" in case.name or "single" in case.name or "one image" in case.name:
                 continue

@@ -4,11 +4,11 @@ import contextlib
 import io
 import math
 
-import conftest
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from conftest import assert_whole, cases_of, matrix_of
 from torch import nn
 
 from autograder import catalogue, compare, exercise
@@ -36,13 +36,7 @@ OWN = {name for name in catalogue.TITLES if 123 <= int(name[1:]) <= 155}
 @pytest.fixture(scope="module")
 def matrix() -> Matrix:
     """The kill matrix, made once."""
-    return conftest.matrix_of(0, "4_vit")
-
-
-def cases_of(name: str, seed: int) -> list[tuple[str, exercise.Case]]:
-    """Return all cases of an exercise with the name of their stage."""
-    stages = {**EXERCISES[name].stages, "visible": EXERCISES[name].visible}
-    return [(stage, case) for stage, make in stages.items() for case in make(np.random.default_rng(seed))]
+    return matrix_of(0, "4_vit")
 
 
 def lost(name: str, function, seed: int = 3) -> dict[str, str | None]:
@@ -55,10 +49,7 @@ def lost(name: str, function, seed: int = 3) -> dict[str, str | None]:
 
 def test_kill_matrix_is_whole(matrix: Matrix) -> None:
     """Is every mutant killed and named, and does every correct answer pass?"""
-    wrong = [(v.exercise, v.name, v.failed) for v in matrix.mutants if not (v.killed and v.named)]
-    alarms = [(v.exercise, v.name, v.failed, v.visible) for v in matrix.correct if v.killed or v.visible != ""]
-    assert (wrong, alarms) == ([], [])
-    assert matrix.whole
+    assert_whole(matrix)
 
 
 @pytest.mark.parametrize("name", sorted(set(EXERCISES) - {"ViT"}))
@@ -144,7 +135,7 @@ FLAGS = {  # what a sound answer is measured as, worked out without the oracle
 @pytest.mark.parametrize("name", EXERCISES)
 def test_oracles_are_measured_as_sound(name: str) -> None:
     """Does no oracle raise but where an error is due, and is each property what we say it is?"""
-    for stage, case in cases_of(name, 5):
+    for stage, case in cases_of(EXERCISES[name], 5):
         right = outcome(EXERCISES[name].probe(EXERCISES[name].oracle), case.arguments, ())
         assert ("error" in right) == (case.otherwise == "M123"), (stage, case.name, right)
         for what, array in right.get("arrays", {}).items():
@@ -162,7 +153,7 @@ def test_oracles_are_independent_of_the_answers() -> None:
 
 def test_sizes_differ() -> None:
     """Do images, channels, sides, patches, classes, width, depth, heads and hidden width of a ViT differ from each other?"""
-    for _, case in cases_of("ViT", 0):
+    for _, case in cases_of(EXERCISES["ViT"], 0):
         what, _, sizes = case.arguments[:3]
         if what == "output":
             width, tokens = sizes["width"], (sizes["image_size"] // sizes["patch_size"]) ** 2 + 1
@@ -199,7 +190,7 @@ def test_clipping_at_one_does_not_show() -> None:
     def train_epoch(model, batches, optimizer):
         return answers.train_epoch(model, batches, Watched(model.parameters(), **optimizer.defaults))
 
-    for _, case in cases_of("train_epoch", 3):
+    for _, case in cases_of(EXERCISES["train_epoch"], 3):
         if case.arguments[0] != "overfit":
             EXERCISES["train_epoch"].probe(train_epoch)(*case.arguments)
     assert 0.1 < longest < 1
@@ -508,7 +499,7 @@ def test_a_class_with_other_names_is_told_so() -> None:
 @pytest.mark.parametrize(("result", "told"), [(0.5, "float"), ((1.0,), "tuple"), ((torch.ones(3), 1.0), "shapes")])
 def test_a_result_that_is_no_pair_of_numbers_is_told_so(result, told: str) -> None:
     """Does an error say what came back, and what was expected?"""
-    case = next(case for _, case in cases_of("evaluate", 0) if case.arguments[0] == "means")
+    case = next(case for _, case in cases_of(EXERCISES["evaluate"], 0) if case.arguments[0] == "means")
     got = outcome(probes.probe_evaluate(lambda model, batches: result), case.arguments, ())
     assert got["error"] == "TypeError"
     assert told in got["text"]

@@ -1,5 +1,7 @@
 """What runs inside the sandbox: limits, then a Jupyter kernel with an agent that answers the grader's requests.
 
+Cells come as Jupyter messages; calls of functions, hundreds in a submission, over a socket that costs a tenth of that.
+
 The student's code may change any of this, as it runs in the same process. The grader does not rely on it: what comes out
 is at worst what the student's function could have returned.
 """
@@ -10,13 +12,13 @@ import json
 import os
 import resource
 import shutil
+import socket
 import struct
 import sys
+import threading
 from pathlib import Path
 
 import wire
-
-MIME = "application/x-autograder"
 
 # System calls that no exercise needs and no limit reaches: memory that belongs to no process (memfd, System V, a file
 # system in a namespace of one's own), and doors to the Linux kernel. Their numbers on x86-64 and on arm64.
@@ -33,33 +35,46 @@ NEW_NAMESPACES = 0x7E020000  # flags of clone
 MODULES: list = []  # that the student's functions returned; their numbers cross
 FILES: dict = {}  # the names in the files of classes that stand in for the student's
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
+CHANNEL: list = []  # the socket to the grader
+ONE_QUESTION = threading.Lock()  # at a time: a function may have threads
 
 
-def serve(request: str) -> None:
-    """Carry out one request of the grader and publish the reply."""
+def serve() -> None:
+    """Carry out requests of the grader until an empty one comes."""
+    while text := _receive():
+        CHANNEL[0].sendall(wire.frame(_reply_to(wire.loads(text))))
+
+
+def _receive() -> str:
+    """Wait for what the grader sends; nothing where it is gone."""
+    (channel,) = CHANNEL
+    head = channel.recv(wire.HEAD, socket.MSG_WAITALL)
+    return channel.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL).decode()
+
+
+def _reply_to(request: dict) -> str:
+    """Carry out one request."""
     from IPython import get_ipython
 
     shell = get_ipython()
-    request = wire.loads(request)
     reply = {"id": request["id"]}
     before = {name: shell.user_ns.get(name) for name in request["replaced"]}
     try:
         classes = {name: _made_from(text)[name] for name, text in request["classes"].items()}
-        shell.user_ns.update({name: classes.get(name) or _ask_grader(shell, name) for name in before})
+        shell.user_ns.update({name: classes.get(name) or _ask_grader(name) for name in before})
         reply |= {"call": _call, "describe": _describe, "backward": _backward}[request["do"]](request, shell.user_ns)
-        text = wire.dumps(reply, _number_of)
+        return wire.dumps(reply, _number_of)
     except BaseException as error:
         names = [kind.__name__ for kind in type.mro(type(error))]
         try:
             said = {"text": str(error)[:2000], "line": _line_of(error)}
         except BaseException:  # an error that raises errors
             said = {}
-        text = wire.dumps({"id": request["id"], "error": names} | said)
+        return wire.dumps({"id": request["id"], "error": names} | said)
     finally:
         shell.user_ns.update({name: own for name, own in before.items() if own is not None})
         for name in (name for name, own in before.items() if own is None):
             shell.user_ns.pop(name, None)
-    shell.display_pub.publish({MIME: text})
 
 
 def _call(request: dict, namespace: dict) -> dict:
@@ -170,14 +185,16 @@ def _made_from(text: str) -> dict:
     return FILES[text]
 
 
-def _ask_grader(shell, name: str):
+def _ask_grader(name: str):
     """Return a stand-in for an earlier exercise whose correct answer stays with the grader: values go there and back.
 
     So do gradients: the way back through the stand-in is a question too.
     """
 
     def ask(**question):
-        answer = wire.loads(shell.kernel.raw_input(wire.dumps({"name": name} | question)))
+        with ONE_QUESTION:
+            CHANNEL[0].sendall(wire.frame(wire.dumps({"question": name} | question)))
+            answer = wire.loads(_receive())
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer["value"]
@@ -208,7 +225,7 @@ def _line_of(error: BaseException) -> str:
     trace, found = error.__traceback__, ""
     while trace is not None:
         code = trace.tb_frame.f_code
-        if "ipykernel" in code.co_filename or code.co_filename.startswith("<ipython-input"):
+        if "/ipykernel_" in code.co_filename or code.co_filename.startswith("<ipython-input"):
             found = f"in {code.co_name}, line {trace.tb_lineno}"
         trace = trace.tb_next
     return found
@@ -236,8 +253,14 @@ def refuse_calls() -> None:
         raise OSError(ctypes.get_errno(), f"no seccomp filter of {len(buffer)} bytes can be set")
 
 
-def serve_kernel(connection_file: str, ready: str, limits: dict[str, int]) -> None:
-    """Set the limits, bind the kernel's sockets, say so by a file, and serve."""
+def serve_kernel(connection_file: str, channel: int, limits: dict[str, int]) -> None:
+    """Set the limits, bind the kernel's sockets, say so over the channel, and serve.
+
+    Args:
+        connection_file: Where Jupyter's sockets are described.
+        channel: The descriptor of the socket over which the grader calls functions.
+        limits: By the names of the module `resource`.
+    """
     for name, limit in limits.items():
         resource.setrlimit(getattr(resource, name), (limit, limit))
     if limits:
@@ -248,16 +271,19 @@ def serve_kernel(connection_file: str, ready: str, limits: dict[str, int]) -> No
         shutil.copy(font_list, home / ".cache/matplotlib")
     os.chdir(home)
 
+    sys.modules["debugpy"] = None  # the debugger: nobody debugs here, and it would be most of a kernel's start
     from ipykernel.kernelapp import IPKernelApp
 
     app = IPKernelApp.instance()
     app.initialize(["-f", connection_file, "--HistoryManager.enabled=False", "--no-secure", "--quiet"])
-    import inside  # noqa: F401  as a module of its own: IPython makes the notebook __main__
+    import inside  # as a module of its own: IPython makes the notebook __main__
 
+    os.set_inheritable(channel, False)
+    inside.CHANNEL.append(socket.socket(fileno=channel))
     app.shell.ask_exit = lambda: None  # exit() and quit() in a cell, by which the kernel would end during the next one
-    Path(ready).touch()
+    inside.CHANNEL[0].sendall(b"!")
     app.start()
 
 
 if __name__ == "__main__":
-    serve_kernel(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
+    serve_kernel(sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]))

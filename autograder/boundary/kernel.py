@@ -21,13 +21,18 @@ from nbformat import NotebookNode
 from autograder.boundary import wire
 from autograder.boundary.sandbox import Limits, SandboxError, start_kernel
 
-MIME = "application/x-autograder"
 MAX_FRAME = 2 * wire.MAX_TEXT  # bytes of one message; a longer one ends the connection
+PIECE = 2**18  # bytes that are read from the channel at once
 MAX_QUESTION = 2**20  # characters of a question to the correct version of an earlier exercise
 MAX_PRODUCT = 2**22  # numbers that the arrays of a question may make together: exercises have a few thousand
 MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it listens to one kernel
 PICTURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8"}  # no HTML, SVG or script of a student's reaches a page
 PATIENCE = 0.1  # seconds between two looks at clock, memory and life of the kernel
+QUICK = 0.02  # seconds; a call that takes less leaves nothing behind that needs a look
+
+
+DEAF = "The code closed its connection to the grader, or sent over it what is no message."
+DIED = "The kernel died: the code ended its own process, or used more memory than it may."
 
 
 class KernelLost(BaseException):
@@ -59,16 +64,16 @@ class Kernel:
         self.process = psutil.Process()
         self.size = self.process.memory_info().rss
         self.poller = zmq.Poller()
+        self.channel, self.received = self.sandbox.channel, bytearray()
+        self.poller.register(self.channel, zmq.POLLIN)
+        self.serving = ""  # the id of the request by which the agent answers calls
         self.shell = self._connect(zmq.DEALER, connection["shell_port"])
-        self.stdin = self._connect(zmq.DEALER, connection["stdin_port"])
         self.iopub = self._connect(zmq.SUB, connection["iopub_port"])
         self.iopub.subscribe(b"")
         self._wait_until_ready()
 
     def _connect(self, kind: int, port: object) -> zmq.Socket:
         socket = self.context.socket(kind)
-        if kind == zmq.DEALER:
-            socket.identity = self.session.bsession  # input requests come back to the identity that asked
         socket.connect(f"ipc://{self.sandbox.connection['ip']}-{port}")
         self.poller.register(socket, zmq.POLLIN)
         return socket
@@ -76,7 +81,7 @@ class Kernel:
     def _wait_until_ready(self) -> None:
         """A subscription takes a moment to arrive: ask until an answer is heard on iopub as well."""
         for _ in range(100):
-            message_id = self._send(self.shell, "kernel_info_request", {})
+            message_id = self._send("kernel_info_request", {})
             deadline = time.monotonic() + 0.5
             while time.monotonic() < deadline:
                 for socket, (kind, parent, _) in self._receive():
@@ -85,18 +90,28 @@ class Kernel:
         self.close()
         raise SandboxError("The kernel started, but did not answer.")
 
-    def _send(self, socket: zmq.Socket, kind: str, content: dict[str, Any]) -> str:
+    def _send(self, kind: str, content: dict[str, Any]) -> str:
         """Send a message and return its id; a kernel that takes none is lost."""
         try:
-            return self.session.send(socket, kind, content)["header"]["msg_id"]
+            return self.session.send(self.shell, kind, content)["header"]["msg_id"]
         except zmq.ZMQError:
-            self.close()
-            raise KernelLost("crashed", "The kernel took no more messages: the code closed its connection.") from None
+            raise self._lost() from None
+
+    def _lost(self) -> KernelLost:
+        """Close a kernel that does not speak or listen any more; return why."""
+        deadline = time.monotonic() + 1.0
+        while self.sandbox.is_alive() and time.monotonic() < deadline:  # one that dies closes its connections first
+            time.sleep(0.005)
+        why = DEAF if self.sandbox.is_alive() else DIED
+        self.close()
+        return KernelLost("crashed", why)
 
     def _receive(self) -> list[tuple[zmq.Socket, tuple[str, str, dict[str, Any]]]]:
         """Return what has come: (socket, (type, id of the request, content)). A malformed message is dropped."""
         messages = []
         for socket, _ in self.poller.poll(PATIENCE * 1000):
+            if not isinstance(socket, zmq.Socket):  # the channel
+                continue
             try:
                 _, message = self.session.recv(socket, zmq.NOBLOCK)
                 kind, parent, content = (
@@ -110,37 +125,22 @@ class Kernel:
                 continue
         return messages
 
-    def execute(
-        self,
-        code: str,
-        seconds: float,
-        on_output: Callable[[str, dict[str, Any]], None],
-        on_question: Callable[[str], str] | None = None,
-    ) -> None:
-        """Run code until the kernel says that it is done.
+    def _request(self, code: str, silent: bool) -> str:
+        """Ask the kernel to run code; return the id of the request."""
+        content = {"code": code, "silent": silent, "store_history": not silent}
+        content |= {"user_expressions": {}, "allow_stdin": False, "stop_on_error": False}
+        return self._send("execute_request", content)
 
-        Args:
-            code: What to run.
-            seconds: After how long to give up.
-            on_output: Called with type and content of every output.
-            on_question: Called with the prompt of every input request; returns the answer.
-
-        Raises:
-            KernelLost: the kernel died, hung, or used more memory than it may. It is closed.
-        """
-        content = {"code": code, "silent": on_question is not None, "store_history": on_question is None}
-        content |= {"user_expressions": {}, "allow_stdin": on_question is not None, "stop_on_error": False}
-        request = self._send(self.shell, "execute_request", content)
-        deadline, replied, idle, next_look = time.monotonic() + seconds, False, False, 0.0
+    def _wait_for(self, request: str, seconds: float, on_output: Callable[[str, dict[str, Any]], None]) -> None:
+        """Wait until the kernel says that it is done with a request; `on_output` is called with each output."""
+        begun, replied, idle = time.monotonic(), False, False
+        deadline, next_look = begun + seconds, begun + PATIENCE
         while not (replied and idle):
             for socket, (kind, parent, content) in self._receive():
                 if parent != request:
                     continue
                 if socket is self.shell:
                     replied = replied or kind == "execute_reply"
-                elif socket is self.stdin and kind == "input_request" and on_question is not None:
-                    answer = on_question(content.get("prompt"))
-                    self._send(self.stdin, "input_reply", {"value": answer})
                 elif kind == "status":
                     idle = idle or content.get("execution_state") == "idle"
                 elif socket is self.iopub:
@@ -153,9 +153,7 @@ class Kernel:
     def _look_after(self, deadline: float, seconds: float) -> None:
         lost = None
         if not self.sandbox.is_alive():
-            lost = KernelLost(
-                "crashed", "The kernel died: the code ended its own process, or used more memory than it may."
-            )
+            lost = KernelLost("crashed", DIED)
         elif time.monotonic() > deadline:
             lost = KernelLost("timed out", f"Not done after {seconds:.0f} s. Is there a loop that does not end?")
         elif self.sandbox.memory() > self.limits.memory_bytes:
@@ -170,10 +168,15 @@ class Kernel:
         """Run a student's cell, for at most so many seconds; return its outputs, bounded in number and bytes.
 
         Raises:
-            KernelLost: as `execute`.
+            KernelLost: the kernel died, hung, or used more memory than it may. It is closed.
         """
+        if self.serving:
+            self._send_over_channel("")
+            self._wait_for(self.serving, self.limits.call_seconds, lambda kind, content: None)
+            self.serving = ""
         outputs = _Outputs(self.limits)
-        self.execute(source, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds), outputs.add)
+        seconds = min(self.limits.cell_seconds, seconds or self.limits.cell_seconds)
+        self._wait_for(self._request(source, silent=False), seconds, outputs.add)
         return outputs.kept
 
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]], seconds: float) -> dict[str, Any]:
@@ -186,26 +189,60 @@ class Kernel:
             seconds: After how long to give up.
 
         Raises:
-            KernelLost: as `execute`.
+            KernelLost: as `run_cell`.
             BadReply: no reply that can be read came.
         """
         classes = {name: _text_of(item) for name, item in correct.items() if isinstance(item, type)}
         request = request | {"id": secrets.token_hex(16), "replaced": sorted(correct), "classes": classes}
-        replies: list[Any] = []
+        if not self.serving:
+            self.serving = self._request("__import__('inside').serve()", silent=True)
+        self._send_over_channel(wire.dumps(request))
+        begun = time.monotonic()
+        deadline, next_look = begun + seconds, begun + PATIENCE
+        while True:
+            for socket, (kind, parent, _) in self._receive():  # what a function prints is dropped
+                if socket is self.shell and parent == self.serving and kind == "execute_reply":
+                    self.serving = ""  # the agent ended, and not because we asked it to
+            text = self._receive_over_channel()
+            with contextlib.suppress(ValueError):
+                message = wire.loads(text)
+                if isinstance(message, dict) and "question" in message:
+                    self._send_over_channel(_answer(message, text, correct))
+                elif isinstance(message, dict) and message.get("id") == request["id"]:
+                    if time.monotonic() > begun + QUICK:
+                        self._look_after(math.inf, seconds)  # so that nobody else pays for what it leaves behind
+                    return message
+            if not self.serving and text is None:
+                self.close()
+                raise BadReply("the call gave no readable reply")
+            if time.monotonic() > next_look:
+                self._look_after(deadline, seconds)
+                next_look = time.monotonic() + PATIENCE
 
-        def on_output(kind: str, content: dict[str, Any]) -> None:
-            data = content.get("data")
-            if kind == "display_data" and isinstance(data, dict) and isinstance(data.get(MIME), str) and not replies:
-                with contextlib.suppress(ValueError):
-                    reply = wire.loads(data[MIME])
-                    if isinstance(reply, dict) and reply.get("id") == request["id"]:
-                        replies.append(reply)
+    def _send_over_channel(self, text: str) -> None:
+        try:
+            self.channel.settimeout(self.limits.call_seconds)
+            self.channel.sendall(wire.frame(text))
+            self.channel.setblocking(False)
+        except OSError:
+            raise self._lost() from None
 
-        code = f"__import__('inside').serve({wire.dumps(request)!r})"
-        self.execute(code, seconds, on_output, lambda prompt: _answer(prompt, correct))
-        if not replies:
-            raise BadReply("the call gave no readable reply")
-        return replies[0]
+    def _receive_over_channel(self) -> str | None:
+        """Return the next text that has come whole, if one has."""
+        for _ in range(2):
+            end = wire.HEAD + int.from_bytes(self.received[: wire.HEAD], "big")
+            if end > MAX_FRAME:
+                raise self._lost()
+            if end <= len(self.received):
+                text = self.received[wire.HEAD : end].decode("utf-8", "replace")
+                del self.received[:end]
+                return text
+            with contextlib.suppress(BlockingIOError):
+                piece = self.channel.recv(PIECE)
+                if not piece:
+                    raise self._lost()
+                self.received += piece
+        return None
 
     @property
     def closed(self) -> bool:
@@ -224,16 +261,15 @@ def _text_of(stand_in: type) -> str:
     return inspect.getsource(inspect.getmodule(stand_in))
 
 
-def _answer(prompt: object, correct: dict[str, Callable[..., Any]]) -> str:
+def _answer(question: dict[str, Any], text: str, correct: dict[str, Callable[..., Any]]) -> str:
     """Answer a question of the student's function to the correct version of an earlier exercise."""
     try:
-        if not isinstance(prompt, str) or len(prompt) > MAX_QUESTION:
+        if len(text) > MAX_QUESTION:
             raise ValueError(f"a question has at most {MAX_QUESTION:,} characters")
-        question = wire.loads(prompt)
         arguments, keywords = question["arguments"], question["keywords"]
         if _product([*arguments, *keywords.values()]) > MAX_PRODUCT:
             raise ValueError(f"the arrays of a question may make at most {MAX_PRODUCT:,} numbers together")
-        function = correct[question["name"]]
+        function = correct[question["question"]]
         if "gradients" in question:
             return wire.dumps({"value": _gradients(function, arguments, keywords, question["gradients"])})
         return wire.dumps({"value": function(*arguments, **keywords)})

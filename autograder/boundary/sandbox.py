@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -32,7 +32,7 @@ LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # a L
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder begins so, and with the number of the grader's process, which counts in these namespaces.
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
-WIRE = {"connection.json", "ready", *(f"socket-{port}" for port in range(1, 6))}  # all that the folder wire/ may hold
+WIRE = {"connection.json", *(f"socket-{port}" for port in range(1, 6))}  # all that the folder wire/ may hold
 
 
 class SandboxError(RuntimeError):
@@ -75,6 +75,7 @@ class Sandbox:
     process: psutil.Process
     folder: Path
     connection: dict[str, object]  # what a Jupyter client needs
+    channel: socket.socket  # over which functions are called
 
     def memory(self) -> int:
         """Return the bytes that all processes of the sandbox have in memory together."""
@@ -93,8 +94,9 @@ class Sandbox:
     def close(self) -> None:
         """End every process of the sandbox and remove its folder. The first takes its process namespace along."""
         processes = [self.process]
-        with contextlib.suppress(psutil.NoSuchProcess):
-            processes += self.process.children(recursive=True)
+        for number in _below(self.process.pid):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                processes.append(psutil.Process(number))
         for process in processes[:2]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -103,6 +105,7 @@ class Sandbox:
             time.sleep(0.002)
         if isinstance(self.process, psutil.Popen):
             self.process.wait()
+        self.channel.close()
         with contextlib.suppress(RecursionError):
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -139,8 +142,8 @@ def lives(process: psutil.Process) -> bool:
 def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) -> Sandbox:
     """Start a kernel and wait until its sockets are bound, before any student's code runs.
 
-    It is forked from a warm parent. Where the first cannot be, as on a machine that refuses a sandbox within a sandbox,
-    this process says so once, and starts this and all later ones afresh.
+    If the limits say so, it is forked from a warm parent. Where the first cannot be, as on a machine that refuses a
+    sandbox within a sandbox, this process says so once, and starts this and all later ones afresh.
 
     Raises:
         SandboxError: the kernel did not come up in time; the message holds what it printed.
@@ -176,34 +179,28 @@ def _start(limits: Limits, sandboxed: bool, seconds: float, parent: "WarmParent 
     if user is not None:
         for path in (wire, wire / "connection.json"):
             os.chown(path, user, user)
-    with (folder / "log").open("wb") as log:
+    channel, theirs = socket.socketpair()
+    with (folder / "log").open("wb") as log, theirs:
         if parent is not None:
-            process = parent.fork(folder, user, limits, log)
+            process = parent.fork(folder, user, limits, log, theirs)
         else:
-            arguments = [f"{inner}/connection.json", f"{inner}/ready"]
-            if sandboxed:
-                command = [*_bubblewrap(user, limits, wire=wire), *_python("/grader/inside.py"), *arguments]
-                command.append(json.dumps(limits.resource_limits()))
-            else:
-                command = [*_python(str(HERE / "inside.py")), *arguments, "{}"]
-            process = psutil.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env=_environment(folder),
-            )
-    sandbox = Sandbox(process, folder, connection | {"ip": f"{wire}/socket"})
-    deadline = time.monotonic() + seconds
-    while not (wire / "ready").exists():
-        if not sandbox.is_alive() or time.monotonic() > deadline:
-            printed = (folder / "log").read_text(errors="replace")[-2000:]
-            sandbox.close()
-            raise SandboxError(f"The kernel did not start within {seconds:.0f} s. It printed:\n{printed}")
-        time.sleep(0.005)
+            walls = _bubblewrap(user, limits, wire=wire) if sandboxed else []
+            program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
+            bounds = json.dumps(limits.resource_limits() if sandboxed else {})
+            command = [*walls, *_python(program), f"{inner}/connection.json", str(theirs.fileno()), bounds]
+            process = _launch(command, folder, log, pass_fds=[theirs.fileno()])
+    sandbox = Sandbox(process, folder, connection | {"ip": f"{wire}/socket"}, channel)
+    channel.settimeout(seconds)
+    ready = b""
+    with contextlib.suppress(TimeoutError):
+        ready = channel.recv(1)
+    if not ready:
+        printed = (folder / "log").read_text(errors="replace")[-2000:]
+        sandbox.close()
+        raise SandboxError(f"The kernel did not start within {seconds:.0f} s. It printed:\n{printed}")
     if parent is not None:
-        sandbox.process = process.children()[0]  # the first of its namespace: with it all others die
+        first = next(_below(process.pid))  # of its namespace: with it all others die
+        sandbox.process = psutil.Process(first)
         parent.proven = True
     if sandboxed and os.getuid() == 0:
         os.chown(wire, 0, 0)
@@ -223,15 +220,7 @@ class WarmParent:
         command = [*_bubblewrap(None, limits, wires=self.folder), *_python("/grader/warm.py"), str(theirs.fileno())]
         self.log = (self.folder / "log").open("wb")
         self.owner, self.proven = os.getpid(), False  # proven: it has forked a kernel that answered
-        self.process = psutil.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=self.log,
-            stderr=self.log,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-            env=_environment(self.folder),
-        )
+        self.process = _launch(command, self.folder, self.log, pass_fds=[theirs.fileno()])
         theirs.close()
         self.channel.settimeout(60)
         if self._receive()["threads"] != 1:  # a fork takes one thread along, and the locks of all
@@ -248,23 +237,24 @@ class WarmParent:
         self.close()
         raise SandboxError(f"The warm parent of kernels did not answer. It printed:\n{printed}")
 
-    def fork(self, folder: Path, user: int | None, limits: Limits, log: BinaryIO) -> psutil.Process:
+    def fork(
+        self, folder: Path, user: int | None, limits: Limits, log: BinaryIO, channel: socket.socket
+    ) -> psutil.Process:
         """Have a kernel forked; return the process that waits for the first of its namespace."""
         request = {"name": folder.name, "user": user, "limits": limits.resource_limits()}
-        socket.send_fds(self.channel, [json.dumps(request).encode()], [log.fileno()])
+        socket.send_fds(self.channel, [json.dumps(request).encode()], [log.fileno(), channel.fileno()])
         number = self._receive()["process"]
-        for process in self.process.children(recursive=True):  # their numbers are others on this side
+        for process in _below(self.process.pid):  # their numbers are others on this side
             with contextlib.suppress(psutil.NoSuchProcess, OSError):
-                status = Path(f"/proc/{process.pid}/status").read_text()
+                status = Path(f"/proc/{process}/status").read_text()
                 if status.split("NSpid:")[1].split("\n")[0].split()[-1] == str(number):
-                    return process
+                    return psutil.Process(process)
         raise SandboxError("The kernel ended as it was forked.")
 
     def close(self) -> None:
         """End the process, and with it all kernels that it forked."""
-        self.channel.close()
         self.log.close()
-        Sandbox(self.process, self.folder, {}).close()
+        Sandbox(self.process, self.folder, {}, self.channel).close()
 
 
 def _warm_parent(limits: Limits) -> WarmParent:
@@ -278,6 +268,19 @@ def _warm_parent(limits: Limits) -> WarmParent:
 
 _parent: WarmParent | None = None
 _refused = False  # whether a warm parent cannot be had on this machine
+
+
+def _launch(command: list[str], folder: Path, log: BinaryIO, pass_fds: Sequence[int] = ()) -> psutil.Popen:
+    """Start a process that inherits nothing of ours but the files named, and prints to the log."""
+    return psutil.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        pass_fds=pass_fds,
+        start_new_session=True,
+        env=_environment(folder),
+    )
 
 
 def _python(program: str) -> list[str]:

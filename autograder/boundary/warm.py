@@ -90,16 +90,17 @@ def drop_privileges(user: int | None) -> None:
     call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
 
 
-def run_kernel(request: dict, log: int) -> None:
+def run_kernel(request: dict, log: int, channel: int) -> None:
     """In a forked process: become the sandboxed kernel, and serve until it is killed."""
     os.dup2(log, 1)
     os.dup2(log, 2)
-    os.closerange(3, 1024)
+    os.closerange(3, channel)
+    os.closerange(channel + 1, 1024)
     enter_sandbox(request)
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
-    inside.serve_kernel("/wire/connection.json", "/wire/ready", request["limits"])
+    inside.serve_kernel("/wire/connection.json", channel, request["limits"])
 
 
 def main() -> None:
@@ -107,6 +108,9 @@ def main() -> None:
     os.environ["MPLBACKEND"] = (
         "module://matplotlib_inline.backend_inline"  # as ipykernel sets it, too late for an import
     )
+    import ipykernel.kernelapp  # noqa: F401
+    import matplotlib.pyplot  # noqa: F401
+    import matplotlib_inline.backend_inline  # noqa: F401
     import torchvision  # noqa: F401
 
     channel = socket.socket(fileno=int(sys.argv[1]))
@@ -116,21 +120,22 @@ def main() -> None:
     channel.send(json.dumps({"threads": threads}).encode())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the kernels
     while True:
-        message, files, _, _ = socket.recv_fds(channel, 2**16, 1)
+        message, files, _, _ = socket.recv_fds(channel, 2**16, 2)
         if not message:
             return
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             try:
-                run_kernel(json.loads(message), files[0])
+                run_kernel(json.loads(message), *files)
             except BaseException:
                 import traceback
 
                 traceback.print_exc()
             finally:
                 os._exit(1)
-        os.close(files[0])
+        for file in files:
+            os.close(file)
         channel.send(json.dumps({"process": child}).encode())
 
 

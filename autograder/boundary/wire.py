@@ -16,6 +16,7 @@ import numpy as np
 MAX_TEXT = 32 * 2**20  # characters of one message; a test's arrays have a few thousand numbers
 MAX_NUMBERS = 2**21  # of one array
 MAX_DEPTH = 20
+HEAD = 8  # bytes before a text on the channel: how many follow
 DTYPES = {np.dtype(code).str for code in ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D")}
 
 
@@ -31,6 +32,12 @@ class Handle:
 
     def __init__(self, number: int, path: str = "") -> None:
         self.number, self.path = number, path
+
+
+def frame(text: str) -> bytes:
+    """Return a text as it goes over the channel; an empty one ends the service."""
+    data = text.encode()
+    return len(data).to_bytes(HEAD, "big") + data
 
 
 def dumps(value: object, number_of: Callable[[object], int] | None = None) -> str:

@@ -70,7 +70,7 @@ def on_layer(layer_class):
     """Make a function of a class: build a layer, fill its parameters, and return what is asked for."""
 
     def run(what, sizes, seed, x, mask=None):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
         layer = layer_class(**sizes)
         there = dict(layer.named_parameters())
         if what == "parameters":
@@ -156,7 +156,7 @@ def on_converter(to_torch, layer_class=None):
     layer_class = layer_class or getattr(to_torch, "sibling", lambda name: Parts)("Parts")
 
     def run(what, sizes, seed, x):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
         mha = layer_class(**sizes)
         fill(mha, seed)
         layer = to_torch(mha)
