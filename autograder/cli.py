@@ -131,8 +131,9 @@ def grade(
     no_sandbox: Annotated[
         bool, typer.Option("--no-sandbox", help="Run students' code without protection. At your own risk.")
     ] = False,
-    fork_kernels: Annotated[
-        bool, typer.Option("--fork-kernels", help="Fork kernels from one that has PyTorch loaded: faster, and new.")
+    fresh_kernels: Annotated[
+        bool,
+        typer.Option("--fresh-kernels", help="Start each kernel afresh, not forked from one with PyTorch: slower."),
     ] = False,
 ) -> None:
     """Grade what lies in COURSE/submitted/STUDENT/ASSIGNMENT/, and show one table of marks.
@@ -142,7 +143,7 @@ def grade(
     from autograder.boundary.sandbox import Limits
 
     options = dict(seed=seed, regrade=regrade, workers=workers, sandboxed=not no_sandbox)
-    loaded, results = _grade(assignment, course, limits=Limits(warm=fork_kernels), **options)
+    loaded, results = _grade(assignment, course, limits=Limits(forked=not fresh_kernels), **options)
     _show_marks(Course(course), loaded, results)
     if any(result.state == "not graded" for result in results):
         raise _stop("Some submissions were not graded because the grader failed; they have no mark. See the table.")

@@ -300,17 +300,17 @@ def secrets() -> Iterator[list[Path]]:
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["forked", "fresh"])
-def warm(request: pytest.FixtureRequest) -> bool:
+def forked(request: pytest.FixtureRequest) -> bool:
     """Whether kernels are forked from a warm parent, or started afresh: what holds for one holds for the other."""
     return request.param
 
 
 @pytest.fixture(scope="module")
-def kernel(warm: bool) -> Iterator[Kernel]:
+def kernel(forked: bool) -> Iterator[Kernel]:
     """A kernel in the sandbox, shared by the tests that leave it alive."""
     before = os.environ.get("AUTOGRADER_SEED")
     os.environ["AUTOGRADER_SEED"] = "314159"
-    kernel = Kernel(Limits(warm=warm))
+    kernel = Kernel(Limits(forked=forked))
     yield kernel
     kernel.close()
     if before is None:
@@ -320,12 +320,12 @@ def kernel(warm: bool) -> Iterator[Kernel]:
 
 
 @pytest.fixture
-def start(warm: bool) -> Iterator[Callable[..., Kernel]]:
+def start(forked: bool) -> Iterator[Callable[..., Kernel]]:
     """Return a function that starts a kernel with limits of its own; all are closed after the test."""
     kernels = []
 
     def start_kernel(**limits: Any) -> Kernel:
-        kernels.append(Kernel(Limits(warm=warm, **limits)))
+        kernels.append(Kernel(Limits(forked=forked, **limits)))
         return kernels[-1]
 
     yield start_kernel

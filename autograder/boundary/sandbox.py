@@ -54,7 +54,7 @@ class Limits:
     total_output_bytes: int = 3_000_000  # of a whole submission: what its cells print, and the text of its own cells
     total_seconds: float = 300.0  # for a whole submission, a third of it for its own cells: the answers take 3
     kernels: int = 30  # fresh ones for one submission; each that is lost costs the cell or test that lost it
-    warm: bool = False  # fork kernels from a parent that has imported PyTorch, where this machine can; same isolation
+    forked: bool = True  # kernels from a parent that has imported PyTorch, where this machine can; or start each afresh
 
     def resource_limits(self) -> dict[str, int]:
         """Return the limits that the operating system enforces, by the names of Python's `resource` module."""
@@ -149,7 +149,7 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
         SandboxError: the kernel did not come up in time; the message holds what it printed.
     """
     global _refused
-    if not (sandboxed and limits.warm) or _refused:
+    if not (sandboxed and limits.forked) or _refused:
         return _start(limits, sandboxed, seconds, None)
     try:
         return _start(limits, sandboxed, seconds, _warm_parent(limits))
