@@ -12,6 +12,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,13 @@ NOT_IN_A_MARK = (
     "names.py",
     "roster.py",
     "export.py",
+    "cluster.py",
 )
+PACKAGES = ("numpy", "torch", "scipy", "ipykernel")  # on which a mark depends
 MAX_MEMORY = 3 * 2**30  # bytes by which grading one submission may let the grader's process grow; the answers need none
 Progress = Callable[[str, int, int], None]  # what was done, how many, of how many
+Jobs = dict[str, tuple[Any, ...]]  # by name the arguments of grade_one
+RunAll = Callable[[Jobs], Iterable[tuple[str, dict[str, Any]]]]  # gives name and fields of each job, once
 
 
 class InstallationError(RuntimeError):
@@ -135,6 +140,7 @@ def grade(
     seed: int | None = None,
     regrade: bool = False,
     workers: int | None = None,
+    cluster: str | None = None,
     limits: Limits = Limits(),
     sandboxed: bool = True,
     progress: Progress = lambda what, done, total: None,
@@ -147,6 +153,7 @@ def grade(
         seed: From which hidden checks draw their inputs; by default that of the run that this one continues, or a new one.
         regrade: Grade again what has a result already.
         workers: How many submissions at once; by default one for each processor.
+        cluster: The address of a Dask scheduler, on whose workers submissions are graded instead of here.
         limits: What a submission may use.
         sandboxed: False only where the instructor asked for it.
         progress: Called as the work goes on.
@@ -156,9 +163,10 @@ def grade(
 
     Raises:
         SandboxError: bubblewrap is not there or does not work.
-        InstallationError: the answers do not get all points, or the unsolved notebook gets some.
+        InstallationError: the answers do not get all points, or the unsolved notebook gets some; or the
+            cluster cannot grade.
     """
-    if sandboxed:
+    if sandboxed and not cluster:
         check_sandbox()
     course.prepare(assignment)
     seed = _seed_of_run(course, assignment, seed, regrade)
@@ -191,11 +199,11 @@ def grade(
         if not result.recorded:
             course.record(result, assignment)
     if waiting:
-        workers = workers or os.cpu_count() or 1
+        run_all = _runner(workers, cluster, limits, sandboxed)
         options = (*texts, seed, limits, sandboxed)
-        _prove_installation(course, assignment, options, held_out, grader_key, workers, progress)
+        _prove_installation(course, assignment, options, held_out, grader_key, run_all, progress)
         jobs = {student: (data, *options, files, held_out) for student, (data, files, _, _) in waiting.items()}
-        for done, (student, fields) in enumerate(_run_all(jobs, workers), 1):
+        for done, (student, fields) in enumerate(run_all(jobs), 1):
             _, _, receipt, key = waiting[student]
             notebook = fields.pop("notebook", None)
             fields["receipt"] = receipt + fields.get("receipt", [])
@@ -248,7 +256,7 @@ def _grader_key(assignment: Assignment, sandboxed: bool, held_out: checkpoint.He
     for path in sorted(set(package.rglob("*.py")) - foreign):
         if path.name not in NOT_IN_A_MARK:
             digest.update(path.read_bytes())
-    for package in ("numpy", "torch", "scipy", "ipykernel"):
+    for package in PACKAGES:
         digest.update(f"{package} {version(package)}".encode())
     return digest.hexdigest()
 
@@ -259,7 +267,7 @@ def _prove_installation(
     options: tuple[str, str, int, Limits, bool],
     held_out: checkpoint.HeldOut | None,
     key: str,
-    workers: int,
+    run_all: RunAll,
     progress: Progress,
 ) -> None:
     """See that the answers get every point and the unsolved notebook none; remember it for this key and seed."""
@@ -277,7 +285,7 @@ def _prove_installation(
         "unsolved notebook": (texts[1].encode(), *options, {}, held_out),
     }
     wrong = []
-    for done, (name, fields) in enumerate(_run_all(jobs, workers), 1):
+    for done, (name, fields) in enumerate(run_all(jobs), 1):
         progress("proof", done, 2)
         checks = fields.get("checks", [])
         bad = [check for check in checks if check["passed"] != (name == "answers")]
@@ -292,7 +300,16 @@ def _prove_installation(
     write_atomically(path, proof)
 
 
-def _run_all(jobs: dict[str, tuple[Any, ...]], workers: int) -> Iterable[tuple[str, dict[str, Any]]]:
+def _runner(workers: int | None, cluster: str | None, limits: Limits, sandboxed: bool) -> RunAll:
+    """Return what runs jobs: the processes of this machine, or a cluster."""
+    if not cluster:
+        return partial(_run_all, workers=workers or os.cpu_count() or 1)
+    from autograder.cluster import Cluster  # which imports this module
+
+    return Cluster(cluster, limits, sandboxed).run
+
+
+def _run_all(jobs: Jobs, workers: int) -> Iterable[tuple[str, dict[str, Any]]]:
     """Run the jobs in processes; a process that is killed costs a second try alone, and never another's result."""
     left, alone = dict(jobs), False
     while left:
