@@ -6,6 +6,7 @@ its versions and its sandbox. It has one submission at a time, so that a lost or
 
 import hashlib
 import logging
+import pickle
 import platform
 import secrets
 import time
@@ -75,7 +76,7 @@ class _Worker:
     address: str
     future: "Future | None" = None  # what it is at
     name: str | None = None  # the submission that it is at; None while it is asked
-    deadline: float = 0.0
+    begun: float = 0.0
     fit: bool = False  # it was asked, and may grade
     refused: str = ""  # why it gets nothing
     overdue: bool = False
@@ -174,7 +175,8 @@ class _Run:
                 else:
                     self.refuse(worker, f"it has {threads} threads, and grades one submission at a time: --nthreads 1")
         for worker in self.workers.values():
-            if worker.future is not None and not worker.overdue and time.monotonic() > worker.deadline:
+            seconds = ASK_SECONDS if worker.name is None else self.cluster.seconds
+            if worker.future is not None and not worker.overdue and time.monotonic() > worker.begun + seconds:
                 worker.overdue = True  # it stays at it; the first result counts
                 self.lose(worker, "hangs")
         if any(not (worker.refused or worker.overdue) for worker in self.workers.values()):
@@ -190,19 +192,26 @@ class _Run:
 
     def ask(self, worker: _Worker) -> None:
         worker.fit, worker.name = False, None
-        self.start(worker, ASK_SECONDS, ask, self.key, self.shared, self.cluster.sandboxed)
+        self.start(worker, ask, self.key, self.shared, self.cluster.sandboxed)
 
     def give_work(self, worker: _Worker) -> None:
         while self.waiting:
             name = self.waiting.popleft()
             if name in self.undone:
                 worker.name = name
-                self.start(worker, self.cluster.seconds, work, self.key, self.own[name])
+                self.start(worker, work, self.key, self.own[name])
                 return
 
-    def start(self, worker: _Worker, seconds: float, function: Any, *arguments: Any) -> None:
-        worker.future = self.client.submit(function, *arguments, workers=[worker.address], pure=False)
-        worker.deadline = time.monotonic() + seconds
+    def start(self, worker: _Worker, function: Any, *arguments: Any) -> None:
+        def call(pickled: bytes) -> Any:  # crosses by value: the scheduler, which unpickles it, needs nothing of ours
+            import pickle
+
+            function, arguments = pickle.loads(pickled)
+            return function(*arguments)
+
+        pickled = pickle.dumps((function, arguments))
+        worker.future = self.client.submit(call, pickled, workers=[worker.address], pure=False)
+        worker.begun = time.monotonic()
         self.at[worker.future] = worker
         self.finished.add(worker.future)
 
