@@ -164,7 +164,7 @@ def test_scheduler_that_is_not_there_is_an_error(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     for address in (f"tcp://127.0.0.1:{port}", "carrier-pigeon://127.0.0.1:1", "tls://127.0.0.1:1"):
-        with pytest.raises(ClusterError, match=f"No Dask scheduler answers at {address}: .*dask scheduler"):
+        with pytest.raises(ClusterError, match=rf"No Dask scheduler answers at {address}: .+\n.*dask scheduler"):
             grade(course, assignment, seed=SEED, cluster=address)
     assert course.load_results(NAME) == []
 
@@ -218,7 +218,8 @@ def test_hanging_worker(
 
     said: list[str] = []
     monkeypatch.setattr(Cluster, "say", say_once)
-    monkeypatch.setattr(Cluster, "seconds", property(lambda self: seconds["at"], lambda self, value: None))
+    setting = property(lambda self: seconds["at"], lambda self, value: None)
+    monkeypatch.setattr(Cluster, "seconds", setting, raising=False)
     grading = background.submit(grade, course, assignment, seed=SEED, cluster=farm.address)
     wait_for(lambda: first.begun and other.begun)
     first.kill(signal.SIGSTOP)
@@ -235,9 +236,15 @@ def test_hanging_worker(
 
 
 def test_scheduler_restarted_between_two_runs(
-    farm: Farm, course: Course, local: Course, assignment: Assignment, recorded: Counter[str]
+    farm: Farm,
+    course: Course,
+    local: Course,
+    assignment: Assignment,
+    recorded: Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Is a lost scheduler an error that says so, and does the same command go on with a new one, at the same address?"""
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 5.0)  # not longer, as nobody will answer
     farm.start()
 
     def lose_it(what: str, done: int, total: int) -> None:
