@@ -1,14 +1,17 @@
 """Does a class get the same marks on a cluster, each once, whatever becomes of its workers?"""
 
 import logging
+import os
 import shutil
 import signal
 import socket
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import dask
 import pytest
 import sample_class
 from conftest import NAME, SEED
@@ -259,6 +262,61 @@ def test_scheduler_restarted_between_two_runs(
     grade(course, assignment, cluster=farm.address)
     assert outcome(course, assignment) == outcome(local, assignment)
     assert recorded == dict.fromkeys(STUDENTS, 1)
+
+
+# ----------------------------------------------------------------------------------------------- another machine
+
+
+@pytest.fixture
+def namespaces() -> Iterator[list[str]]:
+    """Two network namespaces with the addresses 198.18.73.2 and .3; 198.18.73.1 is here."""
+    bridge = f"ag{os.getpid() % 100_000}"
+    names = [f"{bridge}-{number}" for number in (2, 3)]
+    lines = [f"link add {bridge} type bridge", f"addr add 198.18.73.1/24 dev {bridge}", f"link set {bridge} up"]
+    for number, name in zip((2, 3), names):
+        lines += [f"netns add {name}", f"link add {name}a type veth peer name {name}b"]
+        lines += [f"link set {name}a master {bridge} up", f"link set {name}b netns {name}"]
+        lines += [f"-n {name} addr add 198.18.73.{number}/24 dev {name}b", f"-n {name} link set {name}b up"]
+        lines += [f"-n {name} link set lo up"]
+    try:
+        for line in lines:
+            try:
+                done = subprocess.run(["ip", *line.split()], capture_output=True, text=True, check=False)
+            except FileNotFoundError:
+                pytest.skip("iproute2 is not installed, which makes network namespaces")
+            if done.returncode != 0:
+                pytest.skip(f'this machine makes no network namespaces: "ip {line}" said {done.stderr.strip()}')
+        yield names
+    finally:
+        for line in (*(f"netns del {name}" for name in names), f"link del {bridge}"):
+            if shutil.which("ip"):
+                subprocess.run(["ip", *line.split()], capture_output=True, check=False)
+
+
+def test_workers_on_other_machines_with_tls(
+    make_farm: Callable[..., Farm],
+    namespaces: list[str],
+    course: Course,
+    local: Course,
+    assignment: Assignment,
+    tmp_path: Path,
+) -> None:
+    """Are the marks those at home if workers have their own network and no course, and every byte is encrypted?"""
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-days", "2"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    options = ("--tls-ca-file", certificate, "--tls-cert", certificate, "--tls-key", key)
+    farm = make_farm(host="198.18.73.1", protocol="tls", options=options)
+    workers = [
+        farm.start("--host", f"198.18.73.{number}", manner=Manner("in_namespace", (name, course.root)))
+        for number, name in zip((2, 3), namespaces)
+    ]
+    assert farm.address.startswith("tls://198.18.73.1:")
+    client = {"cert": certificate, "key": key}
+    with dask.config.set({"distributed.comm.tls": {"ca-file": certificate, "client": client}}):
+        grade(course, assignment, seed=SEED, cluster=farm.address)
+    assert outcome(course, assignment) == outcome(local, assignment)
+    assert sum(worker.begun for worker in workers) == len(STUDENTS)
 
 
 # ------------------------------------------------------------------------------------- who gets what, without work
