@@ -47,8 +47,8 @@ def versions() -> dict[str, str]:
     return found | {str(path.relative_to(package.parent)): digest for path, digest in digests.items()}
 
 
-def ask(run: str, shared: dict[int, Any], sandboxed: bool) -> tuple[dict[str, str], str]:
-    """On a worker: take what the submissions of a run share; return the versions, and what is wrong with the sandbox."""
+def ask(run: str, shared: dict[int, Any], sandboxed: bool, wanted: dict[str, str]) -> str:
+    """On a worker: take what the submissions of a run share, and say why none may be graded here; nothing if they may."""
     while len(KEPT) > 3:  # several people may grade on one cluster
         del KEPT[next(iter(KEPT))]
     KEPT[run] = shared
@@ -57,8 +57,8 @@ def ask(run: str, shared: dict[int, Any], sandboxed: bool) -> tuple[dict[str, st
         if sandboxed:
             check_sandbox()
     except SandboxError as error:
-        return versions(), str(error)
-    return versions(), ""
+        return "; ".join(filter(None, (_difference(wanted, versions()), str(error))))
+    return _difference(wanted, versions())
 
 
 def work(run: str, own: dict[int, Any]) -> dict[str, Any] | None:
@@ -177,8 +177,8 @@ class _Run:
         for worker in self.workers.values():
             seconds = ASK_SECONDS if worker.name is None else self.cluster.seconds
             if worker.future is not None and not worker.overdue and time.monotonic() > worker.begun + seconds:
-                worker.overdue = True  # it stays at it; the first result counts
                 self.lose(worker, "hangs")
+                worker.overdue = True  # it stays at it; the first result counts
         if any(not (worker.refused or worker.overdue) for worker in self.workers.values()):
             self.last_fit = time.monotonic()
         elif time.monotonic() > self.last_fit + WAIT_SECONDS:
@@ -192,7 +192,7 @@ class _Run:
 
     def ask(self, worker: _Worker) -> None:
         worker.fit, worker.name = False, None
-        self.start(worker, ask, self.key, self.shared, self.cluster.sandboxed)
+        self.start(worker, ask, self.key, self.shared, self.cluster.sandboxed, self.cluster.versions)
 
     def give_work(self, worker: _Worker) -> None:
         while self.waiting:
@@ -217,21 +217,17 @@ class _Run:
 
     def take(self, worker: _Worker, future: "Future", result: Any) -> None:
         """Take what a worker answered."""
-        from distributed import KilledWorker
-
-        error = None if future.status == "finished" else result[1] if future.status == "error" else result
-        worker.future, name, overdue, worker.overdue = None, worker.name, worker.overdue, False
-        if isinstance(error, KilledWorker) or future.status in ("cancelled", "lost"):
-            worker.overdue = overdue
+        name, worker.future = worker.name, None
+        if future.status not in ("finished", "error"):  # cancelled, as when the scheduler was away for a moment
             self.lose(worker, "was lost")
-        elif name is None and error is not None:
-            self.refuse(worker, f"{error!r}. Is this version of the repository installed there?")
-        elif name is None:
-            theirs, problem = result
-            reason = "; ".join(filter(None, (_difference(self.cluster.versions, theirs), problem)))
-            worker.fit = not reason
+            return
+        worker.overdue = False
+        error = result[1] if future.status == "error" else None
+        if name is None:
+            reason = f"{error!r}. Is this version of the repository installed there?" if error else result
             if reason:
                 self.refuse(worker, reason)
+            worker.fit = not reason
         elif error is not None:
             self.finish(name, {"state": "not graded", "why": f"The grader failed, not the submission: {error!r}"})
         elif result is None:
@@ -248,7 +244,7 @@ class _Run:
         """Give what a worker was at to another, for the last time."""
         name = worker.name
         self.cluster.say(f"The worker {worker.address} {how}" + (f" while it graded {name}." if name else "."))
-        if name not in self.undone:
+        if name not in self.undone or worker.overdue:  # then another has it
             return
         self.losses[name] += 1
         if self.losses[name] < LOST_TWICE:

@@ -337,6 +337,26 @@ def test_submission_that_loses_two_workers_is_not_graded(farm: Farm) -> None:
     ]
 
 
+def test_hanging_workers_that_are_killed_are_lost_once(
+    farm: Farm, tmp_path: Path, background: ThreadPoolExecutor
+) -> None:
+    """Does a submission whose worker hangs, and is then killed, count one lost worker and not two?"""
+    hanging = farm.start(manner=Manner("waits_for_argument"))
+    ours = Cluster(farm.address, Limits(), True)
+    grading = background.submit(lambda: list(ours.run(jobs_of(tmp_path, "a"))))
+    wait_for(lambda: hanging.begun)
+    said: list[str] = []
+    ours.say, ours.seconds = said.append, 0.0
+    wait_for(lambda: said)
+    ours.seconds = 1e9
+    late = farm.start(manner=Manner("waits_for_argument"))
+    wait_for(lambda: late.begun)
+    hanging.kill(signal.SIGKILL)
+    wait_for(lambda: [text for text in said if "was lost" in text])
+    (tmp_path / "a").touch()
+    assert grading.result(timeout=60) == [("a", {"state": "graded", "process": late.pid})]
+
+
 def test_first_of_two_results_counts(farm: Farm, tmp_path: Path, background: ThreadPoolExecutor) -> None:
     """If a worker that was given up answers after all, and the other as well, does the submission count once?"""
     hanging = [farm.start(manner=Manner("waits_for_argument")) for _ in range(2)]
