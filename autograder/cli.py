@@ -159,6 +159,9 @@ def grade(
         int | None,
         typer.Option(min=1, help="How many submissions at once; by default one for each processor, as memory allows."),
     ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="The address of a Dask scheduler, tcp://HOST:8786, whose workers grade.")
+    ] = None,
     no_sandbox: Annotated[
         bool, typer.Option("--no-sandbox", help="Run students' code without protection. At your own risk.")
     ] = False,
@@ -174,7 +177,7 @@ def grade(
     """
     from autograder.boundary.sandbox import Limits
 
-    options = dict(seed=seed, regrade=regrade, workers=jobs, sandboxed=not no_sandbox)
+    options = dict(seed=seed, regrade=regrade, workers=jobs, cluster=cluster, sandboxed=not no_sandbox)
     loaded, results = _grade(assignment, course, limits=Limits(forked=not fresh_kernels), **options)
     _show_marks(Course(course), loaded, results)
     if any(result.state == "not graded" for result in results):

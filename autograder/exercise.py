@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from autograder import catalogue
+from autograder.boundary import wire
 from autograder.compare import difference, fingerprint, judge, outcome
 
 Function = Callable[..., Any]
@@ -187,8 +188,34 @@ def _only(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _prepared(exercise: Exercise, stage: str, seed: int) -> list[dict[str, Any]]:
+    if (exercise, stage, seed) in _kept:
+        return _kept[exercise, stage, seed]
     rng = np.random.default_rng([seed, zlib.crc32(f"{exercise.name}/{stage}".encode())])
     return exercise.prepare(exercise.stages[stage](rng))
+
+
+def cases_of_stage(stem: str, exercise: str, stage: str, seed: int) -> list[dict[str, Any]]:
+    """Return the cases of a hidden stage as `judge` reads them."""
+    return _prepared(exercises_of(stem)[exercise], stage, seed)
+
+
+def dump_cases(stem: str, seed: int, cases: list[tuple[str, str, list[dict[str, Any]]]]) -> str:
+    """Return cases by exercise and stage as a text, for other processes and machines."""
+    return wire.dumps([stem, seed, cases])
+
+
+def keep_cases(text: str) -> None:
+    """Take the cases of a text that `dump_cases` made, instead of making them again."""
+    if text in _texts:
+        return
+    _texts.add(text)
+    stem, seed, cases = wire.loads(text)
+    for exercise, stage, prepared in cases:
+        _kept[exercises_of(stem)[exercise], stage, seed] = prepared
+
+
+_texts: set[str] = set()
+_kept: dict[tuple[Exercise, str, int], list[dict[str, Any]]] = {}
 
 
 @contextmanager

@@ -2,16 +2,13 @@
 
 import hashlib
 import json
-import multiprocessing
-import os
 import resource
 import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +22,9 @@ from autograder.build import ROOT, build_assignments, sources
 from autograder.checks import checkpoint
 from autograder.course import Assignment, Course, Result, write_atomically
 from autograder.execute import GraderError, execute
+from autograder.exercise import cases_of_stage, dump_cases, exercises_of, keep_cases
 from autograder.mend import Unreadable, mend
+from autograder.workers import Jobs, Workers
 
 # files of this package that a mark does not depend on
 NOT_IN_A_MARK = (
@@ -39,10 +38,13 @@ NOT_IN_A_MARK = (
     "names.py",
     "roster.py",
     "export.py",
+    "cluster.py",
+    "workers.py",
 )
+PACKAGES = ("numpy", "torch", "scipy", "ipykernel")  # on which a mark depends
 MAX_MEMORY = 3 * 2**30  # bytes by which grading one submission may let the grader's process grow; the answers need none
-JOB_MEMORY = 1536 * 2**20  # bytes to count on for each submission that is graded at the same time
 Progress = Callable[..., None]  # what was done, how many, of how many; of a submission also the state in which it ended
+RunAll = Callable[[Jobs], Iterable[tuple[str, dict[str, Any]]]]  # gives name and fields of each job of grade_one, once
 
 
 class InstallationError(RuntimeError):
@@ -84,10 +86,22 @@ def grade_one(
     seed: int,
     limits: Limits,
     sandboxed: bool,
-    files: dict[str, bytes | str] | None = None,
+    cases: str | None = None,
     held_out: checkpoint.HeldOut | None = None,
+    files: dict[str, bytes | str] | None = None,
 ) -> dict[str, Any]:
     """Mend and execute one submission. A function of its arguments alone, so that it may run anywhere.
+
+    Args:
+        data: The file that was handed in.
+        instructor: The notebook with hidden tests.
+        release: The notebook that students got.
+        seed: From which hidden checks draw their inputs.
+        limits: What the submission may use.
+        sandboxed: False only where the instructor asked for it.
+        cases: What the hidden checks draw from the seed, as `exercise.dump_cases` writes it; by default made here.
+        held_out: The images that a file of weights is shown.
+        files: By the name that was asked for the bytes, or why they could not be taken.
 
     Returns:
         The fields of a Result, and the executed notebook as text.
@@ -96,6 +110,8 @@ def grade_one(
         mended = mend(data, nbformat.reads(instructor, 4), nbformat.reads(release, 4))
     except Unreadable as error:
         return {"state": "unreadable", "why": str(error)}
+    if cases is not None:
+        keep_cases(cases)
     try:
         done = execute(mended.notebook, seed, limits, sandboxed, files, held_out)
     except (GraderError, SandboxError) as error:
@@ -125,6 +141,7 @@ def grade(
     seed: int | None = None,
     regrade: bool = False,
     workers: int | None = None,
+    cluster: str | None = None,
     limits: Limits = Limits(),
     sandboxed: bool = True,
     progress: Progress = lambda *_: None,
@@ -137,6 +154,7 @@ def grade(
         seed: From which hidden checks draw their inputs; by default that of the run that this one continues, or a new one.
         regrade: Grade again what has a result already.
         workers: How many submissions at once; by default as `default_jobs` says.
+        cluster: The address of a Dask scheduler, on whose workers submissions are graded instead of here.
         limits: What a submission may use.
         sandboxed: False only where the instructor asked for it.
         progress: Called as the work goes on.
@@ -146,9 +164,10 @@ def grade(
 
     Raises:
         SandboxError: bubblewrap is not there or does not work.
-        InstallationError: the answers do not get all points, or the unsolved notebook gets some.
+        InstallationError: the answers do not get all points, or the unsolved notebook gets some; or the
+            cluster cannot grade.
     """
-    if sandboxed:
+    if sandboxed and not cluster:
         check_sandbox()
     course.prepare(assignment)
     seed = _seed_of_run(course, assignment, seed, regrade)
@@ -181,23 +200,25 @@ def grade(
         if not result.recorded:
             course.record(result, assignment)
     if waiting:
-        workers = workers or default_jobs()
-        options = (*texts, seed, limits, sandboxed)
-        _prove_installation(course, assignment, options, held_out, grader_key, workers, progress)
-        jobs = {student: (data, *options, files, held_out) for student, (data, files, _, _) in waiting.items()}
-        progress("submissions", 0, len(jobs))
-        for done, (student, fields) in enumerate(_run_all(jobs, workers), 1):
-            _, _, receipt, key = waiting[student]
-            notebook = fields.pop("notebook", None)
-            fields["receipt"] = receipt + fields.get("receipt", [])
-            if receipt and fields["state"] == "graded":
-                fields["state"] = "graded after mending"
-            result = Result(student, assignment.name, key=key, **fields)
-            with _undisturbed():
-                if notebook:
-                    write_atomically(course.autograded_path(student, assignment), notebook)
-                course.save_result(result)
-                course.record(result, assignment)
+        with Workers(workers) as here:
+            run_all = _runner(here, cluster, limits, sandboxed)
+            cases = _prepared_cases(course, assignment, seed, grader_key, here, progress)
+            options = (*texts, seed, limits, sandboxed, cases, held_out)
+            _prove_installation(course, assignment, options, grader_key, run_all, progress)
+            jobs = {student: (data, *options, files) for student, (data, files, _, _) in waiting.items()}
+            progress("submissions", 0, len(jobs))
+            for done, (student, fields) in enumerate(run_all(jobs), 1):
+                _, _, receipt, key = waiting[student]
+                notebook = fields.pop("notebook", None)
+                fields["receipt"] = receipt + fields.get("receipt", [])
+                if receipt and fields["state"] == "graded":
+                    fields["state"] = "graded after mending"
+                result = Result(student, assignment.name, key=key, **fields)
+                with _undisturbed():
+                    if notebook:
+                        write_atomically(course.autograded_path(student, assignment), notebook)
+                    course.save_result(result)
+                    course.record(result, assignment)
                 results.append(result)
                 progress("submissions", done, len(jobs), result.state)
     return sorted(results, key=lambda result: result.student)
@@ -217,37 +238,6 @@ def _undisturbed() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if pressed:
         raise KeyboardInterrupt
-
-
-def default_jobs() -> int:
-    """Return how many submissions to grade at once: one for each processor that we may use, as far as memory reaches."""
-    return max(1, min(len(os.sched_getaffinity(0)), free_memory() // JOB_MEMORY))
-
-
-def free_memory(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Return the bytes that can still be had: of the machine, and of the limit of a container or of a job on a cluster.
-
-    Args:
-        groups: The list of the control groups that this process is in, of both versions.
-        root: Where they are mounted.
-    """
-    free = [psutil.virtual_memory().available]
-    for line in groups.read_text().splitlines() if groups.exists() else []:
-        _, kind, path = line.split(":", 2)
-        if kind not in ("", "memory"):
-            continue
-        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if kind else ("memory.max", "memory.current")
-        place = root / kind / path.strip("/")
-        for folder in (place, *place.parents):  # each limits those below it; a container does not see all
-            if folder.is_relative_to(root):
-                with suppress(OSError, ValueError):  # none there, or "max"
-                    limit, used = (int((folder / name).read_text()) for name in names)
-                    kept = dict(entry.split() for entry in (folder / "memory.stat").read_text().splitlines())
-                    used -= int(
-                        kept.get("total_inactive_file", kept.get("inactive_file", 0))
-                    )  # of files: can be dropped
-                    free.append(max(0, limit - used))
-    return min(free)
 
 
 def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regrade: bool) -> int:
@@ -287,7 +277,7 @@ def _grader_key(assignment: Assignment, sandboxed: bool, held_out: checkpoint.He
     for path in sorted(set(package.rglob("*.py")) - foreign):
         if path.name not in NOT_IN_A_MARK:
             digest.update(path.read_bytes())
-    for package in ("numpy", "torch", "scipy", "ipykernel"):
+    for package in PACKAGES:
         digest.update(f"{package} {version(package)}".encode())
     return digest.hexdigest()
 
@@ -295,14 +285,13 @@ def _grader_key(assignment: Assignment, sandboxed: bool, held_out: checkpoint.He
 def _prove_installation(
     course: Course,
     assignment: Assignment,
-    options: tuple[str, str, int, Limits, bool],
-    held_out: checkpoint.HeldOut | None,
+    options: tuple[str, str, int, Limits, bool, str, checkpoint.HeldOut | None],
     key: str,
-    workers: int,
+    run_all: RunAll,
     progress: Progress,
 ) -> None:
     """See that the answers get every point and the unsolved notebook none; remember it for this key and seed."""
-    *texts, seed, _, _ = options
+    instructor, release, seed, *_ = options
     path = course.root / "results" / assignment.name / ".proof.json"
     proof = json.dumps({"key": key, "seed": seed}) + "\n"
     if path.exists() and path.read_text(encoding="utf-8") == proof:
@@ -312,11 +301,11 @@ def _prove_installation(
         raise InstallationError(f'{checkpoint.RECORD} is missing, by which the checks are proved. Run "make train".')
     files = {name: checkpoint.RECORD.read_bytes() for name in assignment.files}
     jobs = {
-        "answers": (texts[0].encode(), *options, files, held_out),
-        "unsolved notebook": (texts[1].encode(), *options, {}, held_out),
+        "answers": (instructor.encode(), *options, files),
+        "unsolved notebook": (release.encode(), *options, {}),
     }
     wrong = []
-    for done, (name, fields) in enumerate(_run_all(jobs, workers), 1):
+    for done, (name, fields) in enumerate(run_all(jobs), 1):
         progress("proof", done, 2)
         checks = fields.get("checks", [])
         bad = [check for check in checks if check["passed"] != (name == "answers")]
@@ -331,50 +320,45 @@ def _prove_installation(
     write_atomically(path, proof)
 
 
-def _run_all(jobs: dict[str, tuple[Any, ...]], workers: int) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Run the jobs in processes; a process that is killed costs a second try alone, and never another's result."""
-    left, alone = dict(jobs), False
-    while left:
-        with _pool(1 if alone else min(workers, len(left))) as pool:
-            batch = dict(list(left.items())[:1]) if alone else left
-            futures = {pool.submit(grade_one, *arguments): name for name, arguments in batch.items()}
-            for future in as_completed(futures):
-                name = futures[future]
-                try:
-                    fields = future.result()
-                except BrokenProcessPool:
-                    if not alone:
-                        continue
-                    fields = {"state": "not graded", "why": "The grader's process was killed twice on this submission."}
-                except Exception as error:
-                    fields = {"state": "not graded", "why": f"The grader failed, not the submission: {error!r}"}
-                del left[name]
-                yield name, fields
-        alone = True
+def _prepared_cases(
+    course: Course, assignment: Assignment, seed: int, key: str, workers: Workers, progress: Progress
+) -> str:
+    """Return the cases of the hidden checks, made once for each seed and version of the checks, and kept in results/."""
+    path = course.root / "results" / assignment.name / ".cases.json"
+    head = json.dumps({"key": key, "seed": seed}) + "\n"
+    if path.exists() and (text := path.read_text(encoding="utf-8")).startswith(head):
+        return text.removeprefix(head)
+    exercises = exercises_of(assignment.notebook)
+    jobs = {
+        f"{name}/{stage}": (assignment.notebook, name, stage, seed)
+        for name in exercises
+        for stage in exercises[name].stages
+    }
+    found = []
+    progress("cases", 0, len(jobs))
+    for done, (name, cases) in enumerate(workers.run(cases_of_stage, jobs), 1):
+        if isinstance(cases, Exception):
+            raise InstallationError(f"The cases of {name} could not be made: {cases!r}")
+        found.append([*jobs[name][1:3], cases])
+        progress("cases", done, len(jobs))
+    text = dump_cases(assignment.notebook, seed, sorted(found, key=lambda item: item[:2]))
+    write_atomically(path, head + text)
+    return text
 
 
-def _begin_worker() -> None:
-    """Leave Ctrl-C to the grader, and end when it is killed: a worker would wait for ever, and its sandbox with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _runner(here: Workers, cluster: str | None, limits: Limits, sandboxed: bool) -> RunAll:
+    """Return what runs jobs: the processes of this machine, or a cluster."""
+    if cluster:
+        from autograder.cluster import Cluster  # which imports this module
 
-    def wait() -> None:
-        multiprocessing.parent_process().join()
-        os._exit(1)
+        return Cluster(cluster, limits, sandboxed).run
 
-    threading.Thread(target=wait, daemon=True).start()
+    def run_all(jobs: Jobs) -> Iterator[tuple[str, dict[str, Any]]]:
+        for name, fields in here.run(grade_one, jobs):
+            if isinstance(fields, BrokenProcessPool):
+                fields = {"state": "not graded", "why": "The grader's process was killed twice on this submission."}
+            elif isinstance(fields, Exception):
+                fields = {"state": "not graded", "why": f"The grader failed, not the submission: {fields!r}"}
+            yield name, fields
 
-
-@contextmanager
-def _pool(workers: int) -> Iterator[Executor]:
-    context = multiprocessing.get_context("forkserver")  # forks of one process that has imported PyTorch and the checks
-    context.set_forkserver_preload(["autograder.grade", *(f"autograder.checks.{path.stem}" for path in sources())])
-    others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker)
-    try:
-        yield pool
-    except BaseException:  # Ctrl-C: what was begun is dropped, and begun again by the next run
-        for process in set(multiprocessing.active_children()) - others:
-            process.kill()  # its sandbox ends with it
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+    return run_all

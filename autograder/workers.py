@@ -1,0 +1,125 @@
+"""Processes that grade on this machine: as many as it bears, and none of them takes another's work along when it dies."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from autograder.build import sources
+
+JOB_MEMORY = 1536 * 2**20  # bytes to count on for each submission that is graded at the same time
+Jobs = dict[str, tuple[Any, ...]]  # by name the arguments of a function
+
+
+class Workers:
+    """Processes, made when they are needed, that call functions until the `with` block ends."""
+
+    def __init__(self, count: int | None = None) -> None:
+        self.count = count or default_jobs()
+        self.pool: ProcessPoolExecutor | None = None
+        self.others = set(multiprocessing.active_children())
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, kind: type | None, *error: object) -> None:
+        if kind is not None:  # Ctrl-C: what was begun is dropped, and begun again by the next run
+            for process in set(multiprocessing.active_children()) - self.others:
+                process.kill()  # its sandbox ends with it
+        self._end_pool()
+
+    def run(self, function: Callable[..., Any], jobs: Jobs) -> Iterator[tuple[str, Any]]:
+        """Call the function for each job, and give name and result as they come, or the exception in its place.
+
+        When a process is killed, each job that may have been its own is tried once more, alone. A job that kills its
+        process then too has a BrokenProcessPool as its result.
+        """
+        waiting, suspects, at = deque(jobs), deque[str](), dict[Future, str]()
+        while waiting or suspects or at:
+            if suspects:
+                at[self._submit(function, jobs[suspects[0]])] = suspects[0]
+            while (
+                waiting and not suspects and len(at) <= self.count
+            ):  # one more than there are processes, to lose no time
+                name = waiting.popleft()
+                at[self._submit(function, jobs[name])] = name
+            done, _ = wait(at, return_when=FIRST_COMPLETED)
+            broken = any(isinstance(future.exception(), BrokenProcessPool) for future in done)
+            if broken:
+                self._end_pool()
+                wait(at)
+            alone = suspects.popleft() if suspects else None
+            for future in list(at if broken else done):
+                name, error = at.pop(future), future.exception()
+                if isinstance(error, BrokenProcessPool) and name != alone:
+                    suspects.append(name)
+                else:
+                    yield name, error or future.result()
+
+    def _submit(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future:
+        if self.pool is None:
+            context = multiprocessing.get_context("forkserver")  # forks of one process with PyTorch and the checks
+            context.set_forkserver_preload(["autograder.grade", *(f"autograder.checks.{p.stem}" for p in sources())])
+            self.pool = ProcessPoolExecutor(self.count, mp_context=context, initializer=_begin_worker)
+        try:
+            return self.pool.submit(function, *arguments)
+        except BrokenProcessPool as error:  # it broke a moment ago
+            future: Future = Future()
+            future.set_exception(error)
+            return future
+
+    def _end_pool(self) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
+            self.pool = None
+
+
+def _begin_worker() -> None:
+    """Leave Ctrl-C to the grader, and end when it is killed: a worker would wait for ever, and its sandbox with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end_with_parent() -> None:
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def default_jobs() -> int:
+    """Return how many submissions to grade at once: one for each processor that we may use, as far as memory reaches."""
+    return max(1, min(len(os.sched_getaffinity(0)), free_memory() // JOB_MEMORY))
+
+
+def free_memory(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the bytes that can still be had: of the machine, and of the limit of a container or of a job on a cluster.
+
+    Args:
+        groups: The list of the control groups that this process is in, of both versions.
+        root: Where they are mounted.
+    """
+    free = [psutil.virtual_memory().available]
+    for line in groups.read_text().splitlines() if groups.exists() else []:
+        _, kind, path = line.split(":", 2)
+        if kind not in ("", "memory"):
+            continue
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if kind else ("memory.max", "memory.current")
+        place = root / kind / path.strip("/")
+        for folder in (place, *place.parents):  # each limits those below it; a container does not see all
+            if folder.is_relative_to(root):
+                with suppress(OSError, ValueError):  # none there, or "max"
+                    limit, used = (int((folder / name).read_text()) for name in names)
+                    kept = dict(entry.split() for entry in (folder / "memory.stat").read_text().splitlines())
+                    used -= int(
+                        kept.get("total_inactive_file", kept.get("inactive_file", 0))
+                    )  # of files: can be dropped
+                    free.append(max(0, limit - used))
+    return min(free)
