@@ -42,7 +42,8 @@
 
 # %%
 if torch.cuda.is_available():
-    print(f"There is a GPU, {torch.cuda.get_device_name()}. Section 5 trains on all of MNIST, on a T4 in less than 3 minutes.")
+    print(f"There is a GPU, {torch.cuda.get_device_name()}. Section 5 trains on all of MNIST.")
+    print("On a T4 that takes less than 3 minutes, by our estimate.")
 else:
     print("There is no GPU. Everything runs; section 5 trains a small version, in less than 3 minutes.")
     print("It falls short of 98 %, so give yourself a GPU before you hand in.")
@@ -99,7 +100,7 @@ from autograder.checks.vit import check; check("patchify", "edges", patchify)
 #
 # <details><summary>Hint</summary>
 #
-# `nn.Conv2d` gives (B, D, rows, columns): a grid with the features in front. Tokens are (B, N, D). Which axes have to be joined, and which two
+# `nn.Conv2d` gives (B, D, rows, columns): a grid with the components in front. Tokens are (B, N, D). Which axes have to be joined, and which two
 # have to change places?
 #
 # </details>
@@ -133,7 +134,7 @@ from autograder.checks.vit import check; check("PatchEmbedding", "edges", PatchE
 #
 # In front of the patches stands one more token, the **class token**, which is the same for all images and is learned. To every token a
 # position is added, which is learned too. The encoder lets the tokens look at each other, and a linear layer reads the
-# class scores off the class token. You may use your `PatchEmbedding`; if it has a mistake, you do not pay for it twice.
+# class scores, the logits, off the class token. You may use your `PatchEmbedding`; if it has a mistake, you do not pay for it twice.
 #
 # <details><summary>Hint</summary>
 #
@@ -189,7 +190,7 @@ from autograder.checks.vit import check; check("ViT", "dropout", ViT)
 #
 # Two functions that you will use for years. They know nothing of ViTs: any model, any optimizer. What they return are means over *images*: the last
 # batch is often smaller, and must not weigh more for that. The batches may come from a list or from a generator, which has no length and
-# can be read once.
+# can be read once. `train_epoch` reports on each batch as the model met it, with the scores from before its step.
 #
 # <details><summary>Hint</summary>
 #
@@ -239,7 +240,7 @@ from autograder.checks.vit import check; check("evaluate", "unchanged", evaluate
 # ## 5 Train it
 #
 # Train your ViT on MNIST, and hand in what it has learned: **a file `vit.pt` beside this notebook**. The grader loads
-# it into a `ViT()` of its own, and shows that MNIST's 10,000 test images, which are not in this notebook. What the file
+# it into a `ViT()` of its own, and shows it MNIST's 10,000 test images, which are not in this notebook. What the file
 # can do counts, and not what this notebook says of it. Code in it is not run.
 #
 # | what is asked for | points |
@@ -255,7 +256,7 @@ from autograder.checks.vit import check; check("evaluate", "unchanged", evaluate
 # estimate. Without a GPU they run a small version by themselves, in less than 3 minutes too. It shows that all works.
 #
 # The last 5,000 training images are the **validation images**: by them you compare your choices. Who compares by the test
-# images has none left for the end, for the best of many results on them says more than the model can do.
+# images has none left for the end, for the best of many results on them promises more than the model can do.
 
 # %%
 import math
@@ -294,6 +295,8 @@ def load_images():
 
 # %%
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if DEVICE == "cpu":
+    torch.set_num_threads(1)  # the arrays are small: more threads would wait for each other
 NAME, images, labels, count = load_images()
 images, labels = ((images - 0.1307) / 0.3081).to(DEVICE), labels.to(DEVICE)  # mean and std of MNIST's training images
 TRAINING = images[:count], labels[:count]
@@ -314,12 +317,12 @@ def batches(images, labels, size, shuffle=False):
 
 # %%
 CHOICES = dict(epochs=15, learning_rate=2e-3, batch_size=256, weight_decay=0.05, seed=0)
-SMALL = DEVICE == "cpu" or NAME != "MNIST"  # False: all of it on a CPU too, which takes half an hour or so
+SMALL = DEVICE == "cpu" or NAME != "MNIST"  # False: all of it on a CPU too, which takes a quarter of an hour or more
 
 # %% [markdown]
 # **The training.** The learning rate rises over the first tenth of the steps, and falls back to 0 along a cosine. After
 # each epoch all that is needed to go on is kept in a file. When Colab has ended the session, open the notebook again, run
-# the cells up to here, and run these: they go on behind the last epoch that was finished. For that the file must outlive
+# the cells up to here, and run these: they go on after the last epoch that was finished. For that the file must outlive
 # the session, so **connect your Drive first**: the folder symbol at the left, then *Mount Drive*.
 
 # %%
@@ -401,6 +404,7 @@ if SMALL:
     choices |= dict(images=min(20_000, count), epochs=60_000 // min(20_000, count), batch_size=128)
 if GRADED:
     choices |= dict(images=512, epochs=1)
+    print("One short epoch shows that all runs. What counts is the vit.pt that was handed in.")
 model, history = train(choices) if is_written() else (None, [])
 if model is None:
     print("ViT, train_epoch or evaluate is not written yet, so nothing is trained. All else can go on.")
