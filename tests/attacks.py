@@ -656,7 +656,7 @@ threading.Thread(target=flood, daemon=True).start()
 """
         ),
         15,
-        ("crashed", "timed out"),
+        ("graded", "crashed", "timed out"),
     ),
     Attack(
         "channel-thief",
@@ -704,7 +704,7 @@ if os.fork() == 0:
             "self_attention",
             """
 import inside, wire
-for text in ("", "{}", "[" * 5000, "null", "5", "\\ud800", wire.dumps({}), wire.dumps([1, 2])):  # none is a question
+for text in ("", "{}", "[" * 5000, "null", "5", wire.dumps("\\ud800"), wire.dumps({}), wire.dumps([1, 2])):  # none is a question
     inside.CHANNEL[0].sendall(wire.frame(text))
 for question in (
     *({"question": name, "arguments": ["print(1)"], "keywords": {}} for name in ("eval", "__import__", "", "check", None)),
@@ -1294,7 +1294,9 @@ os.chdir("/tmp/home")
         own_cell("print('line\\n' * 2_000_000)\nfor i in range(2000):\n    print('line', i, flush=True)"),
     ),
     Attack("long-line", "Prints one line of 60 MB.", own_cell("print('x' * 60_000_000)")),
-    Attack("longer-line", "Prints one line of 200 MB.", own_cell("print('x' * 200_000_000)"), 15, TIMED_OUT),
+    Attack(
+        "longer-line", "Prints one line of 200 MB.", own_cell("print('x' * 200_000_000)"), 15, ("graded", "timed out")
+    ),
     Attack(
         "stderr-flood",
         "Writes thousands of warnings and half a million lines to stderr.",

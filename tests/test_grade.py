@@ -170,10 +170,15 @@ def test_submissions_are_untouched(graded_class: GradedClass) -> None:
 
 
 def test_progress_is_told(graded_class: GradedClass) -> None:
-    """Is every step told: two to prove the installation, then one for each submission that can be run?"""
-    assert graded_class.progress[:3] == [("proof", 0, 2), ("proof", 1, 2), ("proof", 2, 2)]
+    """Is every step told: each stage of the checks, two of the proof, and each submission with its state?"""
+    cases = [("cases", done, 15) for done in range(16)]
+    assert graded_class.progress[:16] == cases
+    assert graded_class.progress[16:19] == [("proof", 0, 2), ("proof", 1, 2), ("proof", 2, 2)]
     total = len(EXPECTED) - 1  # a file has to be looked into to see that it is no notebook
-    assert graded_class.progress[3:] == [("submissions", done, total) for done in range(1, total + 1)]
+    told = graded_class.progress[19:]
+    assert [call[:3] for call in told] == [("submissions", done, total) for done in range(total + 1)]
+    states = [state for state, _, _ in EXPECTED.values() if state != "missing"]
+    assert sorted(call[3] for call in told[1:]) == sorted(states)
 
 
 def test_results_are_kept_on_disk(graded_class: GradedClass) -> None:
