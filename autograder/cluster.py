@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 CONNECT_SECONDS = 15.0  # until the scheduler answers
-ASK_SECONDS = 120.0  # until a worker has imported PyTorch and said what it has: 4 s on an idle machine
+ASK_SECONDS = (
+    300.0  # until a worker has imported PyTorch and said what it has: 4 s on an idle machine, long on a slow disk
+)
 WAIT_SECONDS = 60.0  # without any worker that can grade: a nanny starts a killed one again within 10 s
 LOOK_SECONDS = 1.0  # between two looks at who has joined, is lost or hangs
 LOST_TWICE = 2  # a submission on which that many workers were lost is left
@@ -87,7 +89,7 @@ class Cluster:
 
     def __init__(self, address: str, limits: Limits, sandboxed: bool) -> None:
         self.address, self.sandboxed = address, sandboxed
-        self.seconds = 2 * limits.total_seconds + ASK_SECONDS  # after which a submission is given to another worker
+        self.seconds = 2 * limits.total_seconds + 120  # after which a submission is given to another worker
         self.versions = versions()
         self.said: set[str] = set()
 
@@ -243,7 +245,9 @@ class _Run:
     def lose(self, worker: _Worker, how: str) -> None:
         """Give what a worker was at to another, for the last time."""
         name = worker.name
-        self.cluster.say(f"The worker {worker.address} {how}" + (f" while it graded {name}." if name else "."))
+        self.cluster.say(
+            f"The worker {worker.address} {how}" + (f" while it graded {name}." if name else " when it was asked.")
+        )
         if name not in self.undone or worker.overdue:  # then another has it
             return
         self.losses[name] += 1
