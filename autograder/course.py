@@ -18,7 +18,17 @@ from nbgrader.utils import compute_checksum, is_grade, is_locked, is_solution, p
 from sqlalchemy import URL, select
 from traitlets.config import Config, PyFileConfigLoader
 
-from autograder.gradebook import COURSE_ID, Recorder, add_indexes, add_students, marks, opened, read_url, student_ids
+from autograder.gradebook import (
+    COURSE_ID,
+    GradebookError,
+    Recorder,
+    add_indexes,
+    add_students,
+    marks,
+    opened,
+    read_url,
+    student_ids,
+)
 from autograder.mend import Unreadable
 from autograder.names import kind_of
 
@@ -262,10 +272,16 @@ class Course:
         self.save_result(result)
 
     def _config(self) -> Config:
-        """Read nbgrader_config.py, where an instructor names a plugin for late penalties; it may lie beside it."""
+        """Read nbgrader_config.py, where an instructor names database and plugin for late penalties; it may lie beside it."""
         if str(self.root) not in sys.path:
             sys.path.append(str(self.root))
-        return PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
+        if not (self.root / "nbgrader_config.py").exists():
+            return Config()
+        try:
+            return PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
+        except Exception as error:  # it is a program; its lines are not shown, for a password may stand in one
+            said = f"{type(error).__name__}: {error}"
+            raise GradebookError(f"{self.root / 'nbgrader_config.py'} cannot be run ({said}); correct it") from None
 
     def _timestamp(self, student: str, assignment: str) -> str | None:
         """Return when the submission came, as nbgrader's timestamp.txt says; a text that is no time is passed over."""

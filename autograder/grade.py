@@ -157,6 +157,7 @@ def grade(
     Raises:
         SandboxError: bubblewrap is not there or does not work.
         InstallationError: the answers do not get all points, or the unsolved notebook gets some.
+        GradebookError: the gradebook cannot be opened or written to; what is graded is kept, and recorded the next time.
     """
     if sandboxed:
         check_sandbox()
@@ -187,27 +188,29 @@ def grade(
             results.append(kept)
         else:
             waiting[student] = (found[0], files, found[1] + renamed, key)
-    for result in results:
-        if not result.recorded:
-            course.record(result, assignment)
+    with course.gradebook():
+        for result in results:
+            if not result.recorded:
+                course.record(result, assignment)
     if waiting:
         workers = workers or os.cpu_count() or 1
         options = (*texts, seed, limits, sandboxed)
         _prove_installation(course, assignment, options, held_out, grader_key, workers, progress)
         jobs = {student: (data, *options, files, held_out) for student, (data, files, _, _) in waiting.items()}
-        for done, (student, fields) in enumerate(_run_all(jobs, workers), 1):
-            _, _, receipt, key = waiting[student]
-            notebook = fields.pop("notebook", None)
-            fields["receipt"] = receipt + fields.get("receipt", [])
-            if receipt and fields["state"] == "graded":
-                fields["state"] = "graded after mending"
-            result = Result(student, assignment.name, key=key, **fields)
-            if notebook:
-                write_atomically(course.autograded_path(student, assignment), notebook)
-            course.save_result(result)
-            course.record(result, assignment)
-            results.append(result)
-            progress("submissions", done, len(jobs))
+        with course.gradebook():
+            for done, (student, fields) in enumerate(_run_all(jobs, workers), 1):
+                _, _, receipt, key = waiting[student]
+                notebook = fields.pop("notebook", None)
+                fields["receipt"] = receipt + fields.get("receipt", [])
+                if receipt and fields["state"] == "graded":
+                    fields["state"] = "graded after mending"
+                result = Result(student, assignment.name, key=key, **fields)
+                if notebook:
+                    write_atomically(course.autograded_path(student, assignment), notebook)
+                course.save_result(result)
+                course.record(result, assignment)
+                results.append(result)
+                progress("submissions", done, len(jobs))
     return sorted(results, key=lambda result: result.student)
 
 
