@@ -432,4 +432,9 @@ def _show_matrix(matrix) -> None:
 
 def main() -> None:
     """Run the command."""
-    app()
+    from autograder.gradebook import GradebookError
+
+    try:
+        app()
+    except GradebookError as error:
+        raise SystemExit(_stop(error).exit_code) from None

@@ -5,20 +5,30 @@ import json
 import os
 import stat
 import sys
-import tempfile
-import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.api import Comment, Grade, Gradebook, MissingEntry
-from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
+from nbgrader.api import Comment, Grade, Gradebook, MissingEntry, SubmittedNotebook
 from nbgrader.utils import compute_checksum, is_grade, is_locked, is_solution, parse_utc
-from sqlalchemy.exc import SAWarning
+from sqlalchemy import URL, select
 from traitlets.config import Config, PyFileConfigLoader
 
+from autograder.gradebook import (
+    COURSE_ID,
+    GradebookError,
+    Recorder,
+    add_indexes,
+    add_students,
+    marks,
+    opened,
+    read_url,
+    student_ids,
+)
 from autograder.mend import Unreadable
 from autograder.names import kind_of
 
@@ -26,7 +36,6 @@ MAX_BYTES = 50 * 2**20  # of a submitted notebook
 MAX_FILE = 4 * 2**20  # bytes of a file beside the notebook
 REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
 
-COURSE_ID = "attention"
 CONFIG = """from pathlib import Path
 
 c = get_config()
@@ -91,11 +100,12 @@ class Course:
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
+        self._recorder: Recorder | None = None  # while the gradebook is open
 
     @property
-    def db_url(self) -> str:
-        """The address of nbgrader's gradebook."""
-        return f"sqlite:///{self.root / 'gradebook.db'}"
+    def db_url(self) -> URL:
+        """The address of nbgrader's gradebook: that in nbgrader_config.py, by default gradebook.db in the folder."""
+        return read_url(self._config().CourseDirectory.get("db_url", "sqlite:///gradebook.db"), self.root)
 
     def prepare(self, assignment: Assignment) -> None:
         """Make the folder, nbgrader's configuration and the gradebook's record of the assignment, where they are missing."""
@@ -108,21 +118,26 @@ class Course:
                 self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n"
             )
         with self.gradebook() as gradebook:
+            add_indexes(gradebook)
             _register(gradebook, assignment)
-            for student in self.roster():
-                names = {key: student[key] for key in ("first_name", "last_name", "email") if student.get(key)}
-                gradebook.update_or_create_student(student["id"], **names)
+            add_students(gradebook, self.roster())
 
-    def gradebook(self) -> Gradebook:
-        """Open the gradebook; make it first, whole or not at all, where there is none."""
-        path = self.root / "gradebook.db"
-        if not path.exists():
-            # nbgrader calls `alembic` from PATH when it makes a gradebook: that of this environment must be found
-            os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-            with tempfile.TemporaryDirectory(dir=self.root, prefix=".gradebook-") as folder:
-                Gradebook(f"sqlite:///{folder}/gradebook.db", COURSE_ID).close()
-                os.replace(Path(folder) / "gradebook.db", path)
-        return Gradebook(self.db_url, COURSE_ID)
+    @contextmanager
+    def gradebook(self) -> Iterator[Gradebook]:
+        """Open the gradebook; make it first, whole or not at all, where there is none. Within, it is not opened again.
+
+        Raises:
+            GradebookError: it cannot be opened or written to. The message says what to do, and never shows a password.
+        """
+        if self._recorder is not None:
+            yield self._recorder.gradebook
+            return
+        with opened(self.db_url) as gradebook:
+            self._recorder = Recorder(gradebook, self._config())
+            try:
+                yield gradebook
+            finally:
+                self._recorder = None
 
     def roster(self) -> list[dict[str, str]]:
         """Read roster.csv, if there is one: a column `id`; first_name, last_name, email, moodle_id, canvas_id if known."""
@@ -151,7 +166,7 @@ class Course:
 
     def _names(self) -> set[str]:
         with self.gradebook() as gradebook:
-            names = {student.id for student in gradebook.students}
+            names = student_ids(gradebook)
         submitted = self.root / "submitted"
         if submitted.is_dir():
             names |= {entry.name for entry in os.scandir(submitted) if entry.is_symlink() or entry.is_dir()}
@@ -237,29 +252,36 @@ class Course:
         return self.root / "autograded" / student / assignment.name / f"{assignment.notebook}.ipynb"
 
     def record(self, result: Result, assignment: Assignment) -> None:
-        """Write the marks of a result to the gradebook. Marks that were given by hand stay."""
-        with self.gradebook() as gradebook:
-            gradebook.update_or_create_student(result.student)
+        """Write the marks of a result to the gradebook. Marks that were given by hand stay.
+
+        The result is kept before, by `save_result`; it says that it is recorded only when the gradebook has it, so that a
+        grader that is killed in between records it when it is run again. To record many, open the `gradebook` around them.
+
+        Raises:
+            GradebookError: the gradebook cannot be written to.
+        """
+        with self.gradebook():
             if result.has_marks:
+                text = self.autograded_path(result.student, assignment).read_text(encoding="utf-8")
+                notebook = nbformat.v4.reads(text)  # ours: there is no need to validate it
                 timestamp = self._timestamp(result.student, assignment.name)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", SAWarning)  # nbgrader adds the rows of a submission before it
-                    gradebook.update_or_create_submission(
-                        assignment.name, result.student, **({"timestamp": timestamp} if timestamp else {})
-                    )
-        if result.has_marks:
-            notebook = nbformat.read(self.autograded_path(result.student, assignment), as_version=4)
-            resources = {"notebook": assignment.notebook, "assignment": assignment.name, "student": result.student}
-            for step in (SaveAutoGrades, AssignLatePenalties):
-                step(config=self._config()).preprocess(notebook, {"nbgrader": resources | {"db_url": self.db_url}})
+                self._recorder.record(result.student, assignment.name, assignment.notebook, notebook, timestamp)
+            else:
+                self._recorder.record(result.student, assignment.name)
         result.recorded = True
         self.save_result(result)
 
     def _config(self) -> Config:
-        """Read nbgrader_config.py, where an instructor names a plugin for late penalties; it may lie beside it."""
+        """Read nbgrader_config.py, where an instructor names database and plugin for late penalties; it may lie beside it."""
         if str(self.root) not in sys.path:
             sys.path.append(str(self.root))
-        return PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
+        if not (self.root / "nbgrader_config.py").exists():
+            return Config()
+        try:
+            return PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
+        except Exception as error:  # it is a program; its lines are not shown, for a password may stand in one
+            said = f"{type(error).__name__}: {error}"
+            raise GradebookError(f"{self.root / 'nbgrader_config.py'} cannot be run ({said}); correct it") from None
 
     def _timestamp(self, student: str, assignment: str) -> str | None:
         """Return when the submission came, as nbgrader's timestamp.txt says; a text that is no time is passed over."""
@@ -271,16 +293,13 @@ class Course:
             return None
         return text
 
-    def scores(self, assignment: Assignment) -> dict[str, dict[str, Grade]]:
+    def scores(self, assignment: Assignment) -> dict[str, dict[str, tuple[float, bool]]]:
         """Return every grade of an assignment by student and cell, as (score, needs a person) pairs."""
-        found: dict[str, dict[str, Any]] = {}
         with self.gradebook() as gradebook:
-            for submission in gradebook.assignment_submissions(assignment.name):
-                for notebook in submission.notebooks:
-                    found[submission.student.id] = {
-                        grade.name: (grade.score, bool(grade.needs_manual_grade)) for grade in notebook.grades
-                    }
-        return found
+            found = marks(gradebook, assignment.name)
+        return {
+            student: {cell: (mark.score, mark.waits) for cell, mark in own.items()} for student, own in found.items()
+        }
 
 
 def _register(gradebook: Gradebook, assignment: Assignment) -> None:
@@ -314,15 +333,14 @@ def _register(gradebook: Gradebook, assignment: Assignment) -> None:
             for given in list(cell.grades):  # else they would still count
                 gradebook.db.delete(given)
             gradebook.db.delete(cell)
-    for submitted in notebook.submissions:
-        graded = {grade.cell_id for grade in submitted.grades}
-        commented = {comment.cell_id for comment in submitted.comments}
-        for cell in notebook.grade_cells:
-            if cell.id not in graded and cell.name in current:
-                gradebook.db.add(Grade(cell_id=cell.id, notebook=submitted))
-        for cell in notebook.solution_cells:
-            if cell.id not in commented:
-                gradebook.db.add(Comment(cell_id=cell.id, notebook=submitted))
+    gradebook.db.flush()
+    for row, cells in ((Grade, notebook.grade_cells), (Comment, notebook.solution_cells)):
+        for cell in cells:
+            if cell.name in current or row is Comment:
+                having = select(row.notebook_id).where(row.cell_id == cell.id)
+                lacking = select(SubmittedNotebook.id).where(SubmittedNotebook.notebook_id == notebook.id)
+                for submitted in gradebook.db.scalars(lacking.where(SubmittedNotebook.id.not_in(having))).all():
+                    gradebook.db.add(row(cell_id=cell.id, notebook_id=submitted))
     gradebook.db.commit()
 
 

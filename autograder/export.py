@@ -20,6 +20,7 @@ from typing import Any
 
 from autograder.collect import Ledger
 from autograder.course import Assignment, Course, Result, read_plain_file, write_atomically
+from autograder.gradebook import penalties
 from autograder.names import shown
 from autograder.report import STATES, csv_text, defuse, marks_table
 from autograder.roster import Person, Roster, Worksheet
@@ -123,13 +124,10 @@ class _Desk:
             for student in gradebook.students:
                 names = (student.first_name or "", student.last_name or "", student.email or "")
                 known.setdefault(student.id, Person(student.id, *names))
-            penalties = {
-                submission.student.id: float(submission.late_submission_penalty or 0)
-                for submission in gradebook.assignment_submissions(self.assignment.name)
-            }
+            taken = penalties(gradebook, self.assignment.name)
         for student, row in self.rows.items():
             row["person"] = known.get(student) or Person(student)
-            penalty = penalties.get(student, 0.0) if row["total"] != "" else ""
+            penalty = taken.get(student, 0.0) if row["total"] != "" else ""
             row["late penalty"] = plain(penalty)
             row["mark"] = "" if row["total"] == "" else plain(max(0.0, row["total"] - penalty))
 

@@ -1,7 +1,13 @@
 """What a student gets back: the executed notebook with marks, and in words what was wrong. Rendered by nbgrader."""
 
 import hashlib
-from collections.abc import Callable
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -12,13 +18,15 @@ from jinja2 import pass_context
 from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbgrader.converters import GenerateFeedback
-from nbgrader.preprocessors import GetGrades
 from nbgrader.utils import is_grade, is_locked, is_solution
 from traitlets.config import Config
 
 from autograder import catalogue
 from autograder.course import Assignment, Course, Result, write_atomically
+from autograder.gradebook import Mark, marks, penalties
+from autograder.gradebook import comments as all_comments
 
+PAGES_OF_A_PROCESS = 25  # at least: it takes about two seconds to start
 HIDDEN = "# This test is hidden. Points and diagnosis stand below."
 STYLE = (
     "td, th { padding: 0.2em 1em 0.2em 0; text-align: left; } table { margin-bottom: 1em; } #toc ol { display: none; }"
@@ -99,6 +107,7 @@ def write_feedback(
     results: list[Result],
     progress: Callable[[str, int, int], None] = lambda *_: None,
     show_hidden: bool = False,
+    workers: int | None = None,
 ) -> list[Path]:
     """Write a page for every submission that has marks; one whose marks did not change is left as it is.
 
@@ -108,49 +117,116 @@ def write_feedback(
         results: Of whom there are to be pages.
         progress: Called as the work goes on.
         show_hidden: Whether students get to see the source of the hidden tests.
+        workers: How many processes write pages; by default one for each processor, and none but this for a small class.
 
     Returns:
         The pages, feedback/STUDENT/ASSIGNMENT/NOTEBOOK.html.
     """
-    scores = course.scores(assignment)
     marked = [result for result in results if result.has_marks]
+    with course.gradebook() as gradebook:
+        scores, comments = marks(gradebook, assignment.name), all_comments(gradebook, assignment.name)
+        late = penalties(gradebook, assignment.name)
+    desk = _Desk(course, assignment, show_hidden)
+    of_each = [
+        (r, *(found.get(r.student, none) for found, none in ((scores, {}), (comments, {}), (late, 0.0))))
+        for r in marked
+    ]
+    workers = min(workers or os.cpu_count() or 1, len(marked) // PAGES_OF_A_PROCESS)
     pages = []
-    for done, result in enumerate(marked, 1):
-        text = course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
-        top = summary(result, scores.get(result.student, {}), assignment)
-        page = course.root / "feedback" / result.student / assignment.name / f"{assignment.notebook}.html"
-        stamp = hashlib.sha256(f"{text}{top}{_comments(course, assignment, result)}{show_hidden}".encode()).hexdigest()
+    with _mapping(desk, workers) as pages_of:
+        for done, page in enumerate(pages_of(of_each), 1):
+            pages.append(page)
+            progress("feedback", done, len(marked))
+    return pages
+
+
+@contextmanager
+def _mapping(desk: "_Desk", workers: int) -> Iterator[Callable[[list[tuple]], Iterator[Path]]]:
+    """Give what writes pages one after another: here, or in processes where there are many."""
+    if workers < 2:
+        yield lambda of_each: map(desk.write, of_each)
+        return
+    context = multiprocessing.get_context("forkserver")
+    pool = ProcessPoolExecutor(workers, context, initializer=_take_desk, initargs=(desk,))
+    try:
+        yield lambda of_each: pool.map(_write_at_desk, of_each, chunksize=4)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_desk: "_Desk | None" = None  # in a process of the pool
+
+
+def _take_desk(desk: "_Desk") -> None:
+    global _desk
+    _desk = desk
+
+
+def _write_at_desk(of_one: tuple) -> Path:
+    return _desk.write(of_one)
+
+
+@dataclass
+class _Desk:
+    """Writes pages of feedback; nbconvert's templates are compiled once."""
+
+    course: Course
+    assignment: Assignment
+    show_hidden: bool
+
+    def write(self, of_one: tuple[Result, dict[str, Mark], dict[str, str | None], float]) -> Path:
+        """Write the page of one student, if it changed."""
+        result, scores, comments, penalty = of_one
+        assignment = self.assignment
+        text = self.course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
+        top = summary(result, {name: (mark.score, mark.waits) for name, mark in scores.items()}, assignment)
+        page = self.course.root / "feedback" / result.student / assignment.name / f"{assignment.notebook}.html"
+        facts = f"{text}{top}{sorted(comments.items())}{penalty}{self.show_hidden}"
+        stamp = hashlib.sha256(facts.encode("utf-8", "replace")).hexdigest()
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
-            shown = for_the_student(nbformat.reads(text, 4), top, assignment, show_hidden)
+            shown = for_the_student(nbformat.reads(text, 4), top, assignment, self.show_hidden)
             try:
-                html = _render(shown, course, assignment, result)
+                html = self._render(shown, result.student, scores, comments, penalty)
             except Exception as error:  # of a library, at what a student wrote; nobody else's page may wait for it
                 html = f"<!DOCTYPE html><meta charset='utf-8'><title>Feedback</title><pre>{escape(top)}</pre>"
                 html += f"<p>The notebook itself cannot be shown: {type(error).__name__}.</p>"
             write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
-        pages.append(page)
-        progress("feedback", done, len(marked))
-    return pages
+        return page
+
+    def _render(
+        self,
+        notebook: NotebookNode,
+        student: str,
+        scores: dict[str, Mark],
+        comments: dict[str, str | None],
+        penalty: float,
+    ) -> str:
+        """Render a notebook with its marks, as nbgrader's preprocessor GetGrades puts them there."""
+        for cell in notebook.cells:
+            info = cell.metadata.get("nbgrader", {})
+            if is_solution(cell):
+                info["comment"] = comments[info.grade_id]
+            if is_grade(cell):
+                info["score"], info["points"] = scores[info.grade_id].score, scores[info.grade_id].points
+        resources = {
+            "notebook": self.assignment.notebook,
+            "assignment": self.assignment.name,
+            "student": student,
+            "score": sum(mark.score for mark in scores.values()) - penalty,
+            "max_score": sum(mark.points for mark in scores.values()),
+            "late_penalty": penalty,
+        }
+        html, _ = _exporter().from_notebook_node(notebook, {"nbgrader": resources})
+        return html.replace("</head>", f"<style>{STYLE}</style></head>", 1)
 
 
-def _comments(course: Course, assignment: Assignment, result: Result) -> str:
-    with course.gradebook() as gradebook:
-        notebook = gradebook.find_submission_notebook(assignment.notebook, assignment.name, result.student)
-        return "\n".join(f"{comment.name}: {comment.comment}" for comment in notebook.comments)
-
-
-def _render(notebook: NotebookNode, course: Course, assignment: Assignment, result: Result) -> str:
+@cache
+def _exporter() -> HTMLExporter:
     config = Config()
-    config.HTMLExporter.preprocessors = [GetGrades]
+    config.HTMLExporter.preprocessors = []
     config.HTMLExporter.sanitize_html = True  # no script, form or frame that a student wrote
     converter = GenerateFeedback(coursedir=None, config=config)
     exporter = HTMLExporter(config=converter.config, template_name="feedback", extra_template_basedirs=[str(TEMPLATES)])
-    resources = {
-        "notebook": assignment.notebook,
-        "assignment": assignment.name,
-        "student": result.student,
-        "db_url": course.db_url,
-    }
     rendered = exporter.markdown2html
 
     @pass_context
@@ -158,5 +234,4 @@ def _render(notebook: NotebookNode, course: Course, assignment: Assignment, resu
         return bleach.clean(rendered(context, source), TAGS, bleach.ALLOWED_ATTRIBUTES | {"*": ["class", "id"]})
 
     exporter.register_filter("markdown2html", cleaned)
-    html, _ = exporter.from_notebook_node(notebook, {"nbgrader": resources})
-    return html.replace("</head>", f"<style>{STYLE}</style></head>", 1)
+    return exporter

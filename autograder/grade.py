@@ -166,6 +166,7 @@ def grade(
         SandboxError: bubblewrap is not there or does not work.
         InstallationError: the answers do not get all points, or the unsolved notebook gets some; or the
             cluster cannot grade.
+        GradebookError: the gradebook cannot be opened or written to; what is graded is kept, and recorded the next time.
     """
     if sandboxed and not cluster:
         check_sandbox()
@@ -196,11 +197,12 @@ def grade(
             results.append(kept)
         else:
             waiting[student] = (found[0], files, found[1] + renamed, key)
-    for result in results:
-        if not result.recorded:
-            course.record(result, assignment)
+    with course.gradebook():
+        for result in results:
+            if not result.recorded:
+                course.record(result, assignment)
     if waiting:
-        with Workers(workers) as here:
+        with Workers(workers) as here, course.gradebook():
             run_all = _runner(here, cluster, limits, sandboxed)
             cases = _prepared_cases(course, assignment, seed, grader_key, here, progress)
             options = (*texts, seed, limits, sandboxed, cases, held_out)

@@ -1,0 +1,130 @@
+"""Is a course in PostgreSQL the same as one in a file, also while several graders write, and when the server restarts?"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bench_recording import record_all, stubs
+from postgresql_server import ESCAPED, NoServer, Server, server
+from sqlalchemy import inspect
+from test_recording import by_hand, make_course, record_first, rows
+
+from autograder.course import Assignment, Course
+from autograder.export import export
+from autograder.feedback import write_feedback
+from autograder.gradebook import GradebookError
+from autograder.report import write_report
+
+pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed (psycopg, of requirements.txt)")
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    """A server of our own."""
+    try:
+        with server() as started:
+            yield started
+    except NoServer as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def pair(running: Server, assignment: Assignment, tmp_path_factory: pytest.TempPathFactory) -> tuple[Course, Course]:
+    """The same class twice, in PostgreSQL and in a file: recorded, marked by hand, recorded again with other marks."""
+    root = tmp_path_factory.mktemp("pair")
+    courses = make_course(root / "server", assignment, running.new_database()), make_course(root / "file", assignment)
+    for course in courses:
+        record_first(course, assignment, Course.record, 0)
+        by_hand(course, assignment)
+        record_first(course, assignment, Course.record, 1)
+        course.prepare(assignment)
+    return courses
+
+
+def test_postgresql_has_the_rows_of_a_file(pair: tuple[Course, Course]) -> None:
+    """Row by row, is everything there, and no file beside it?"""
+    served, filed = pair
+    assert rows(served) == rows(filed)
+    assert served.db_url.get_backend_name() == "postgresql"
+    assert not (served.root / "gradebook.db").exists()
+
+
+def test_postgresql_gives_the_same_pages(pair: tuple[Course, Course], assignment: Assignment) -> None:
+    """To the byte: report, export, and a page of feedback?"""
+    made = []
+    for course in pair:
+        results = course.load_results(assignment.name)
+        pages = [write_report(course, assignment, results), *write_feedback(course, assignment, results[:1])]
+        pages += export(course, assignment, results, "csv", allow_waiting=True).files
+        made.append([page.read_bytes() for page in pages])
+    assert made[0] == made[1]
+
+
+def test_postgresql_restarts_between_two_submissions(
+    running: Server, pair: tuple[Course, Course], assignment: Assignment
+) -> None:
+    """Does a run go on whose connection is cut, and is what cannot be recorded kept, with a message that hides the password?"""
+    course, kinds = pair[0], stubs(assignment)
+    text, result = kinds[0]
+    with course.gradebook():
+        record_all(course, assignment, ["before"], kinds)
+        running.stop()
+        course.save_result(replace(result, student="down"))
+        course.autograded_path("down", assignment).parent.mkdir(parents=True)
+        course.autograded_path("down", assignment).write_text(text, encoding="utf-8")
+        try:
+            with pytest.raises(GradebookError, match="Does the server run") as caught:
+                course.record(replace(result, student="down"), assignment)
+        finally:
+            running.start()
+        assert ESCAPED not in str(caught.value) and not course.load_result("down", assignment.name).recorded
+        record_all(course, assignment, ["after"], kinds)
+    course.record(course.load_result("down", assignment.name), assignment)
+    scores = course.scores(assignment)
+    assert scores["before"] == scores["after"] == scores["down"]
+
+
+GRADER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from bench_recording import record_all, stubs
+from autograder.course import Course
+from autograder.grade import load_assignment
+assignment, course = load_assignment("1_attention"), Course(Path({root!r}))
+course.prepare(assignment)
+record_all(course, assignment, [*(f"{who}{{n}}" for n in range(20)), "shared"], stubs(assignment))
+"""
+
+
+def test_postgresql_made_and_written_by_two_graders_at_once(
+    running: Server, assignment: Assignment, tmp_path: Path
+) -> None:
+    """Do two graders that begin on an empty database at the same moment make one gradebook, and lose nothing?"""
+    address, commands = running.new_database(), []
+    for who in "ab":
+        root = tmp_path / who
+        root.mkdir()
+        (root / "nbgrader_config.py").write_text(f"c = get_config()\nc.CourseDirectory.db_url = {address!r}\n")
+        commands.append(GRADER.format(tests=str(Path(__file__).parent), root=str(root), who=who))
+    graders = [subprocess.Popen([sys.executable, "-c", c], stderr=subprocess.PIPE, text=True) for c in commands]
+    for grader in graders:
+        _, said = grader.communicate(timeout=120)
+        assert grader.returncode == 0, said[-2000:]
+    course = Course(tmp_path / "a")
+    assert len(course.scores(assignment)) == 41
+    assert len(rows(course)["assignment"]) == 1
+    with course.gradebook() as gradebook:
+        assert inspect(gradebook.engine).has_table("alembic_version")
+
+
+def test_postgresql_refuses_a_wrong_password(running: Server, tmp_path: Path) -> None:
+    """Does the message say what to look at, and show neither the right nor the wrong password?"""
+    address = running.new_database().replace(ESCAPED, "wr0ng%25word")
+    (tmp_path / "nbgrader_config.py").write_text(f"c = get_config()\nc.CourseDirectory.db_url = {address!r}\n")
+    with pytest.raises(GradebookError, match="do user, password and database exist") as caught:
+        Course(tmp_path).students()
+    assert "wr0ng" not in str(caught.value)

@@ -1,0 +1,273 @@
+"""Is what is recorded nbgrader's own, whole after a kill, and the same whoever writes it?"""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+import pytest
+from bench_recording import KINDS, record_all, stubs
+from nbgrader.api import Base
+from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
+from sqlalchemy import select
+from sqlalchemy.exc import OperationalError, SAWarning
+from typer.testing import CliRunner
+
+from autograder import cli
+from autograder.course import Assignment, Course, write_atomically
+from autograder.gradebook import GradebookError, explained, read_url
+
+STUDENTS = ("early", "late", "much_too_late", "extended", "by_hand", "untimed")
+DUE = "2026-03-01 12:00:00 UTC"
+TIMES = {
+    "early": "2026-03-01 11:00:00 UTC",
+    "late": "2026-03-01 14:30:00 UTC",
+    "much_too_late": "2026-03-09 12:00:00 UTC",
+    "extended": "2026-03-01 14:30:00 UTC",
+    "by_hand": "2026-03-01 15:00:00 UTC",
+}
+PLUGIN = '''from nbgrader.plugins import BasePlugin
+
+
+class AnHour(BasePlugin):
+    """Takes half a point for each hour, from the second on."""
+
+    def late_submission_penalty(self, student_id, score, total_seconds_late):
+        return (total_seconds_late / 3600 - 1) / 2
+'''
+
+
+def make_course(root: Path, assignment: Assignment, address: str | None = None) -> Course:
+    """Make a course whose instructor takes points for handing in late, and extends the time of one student."""
+    course = Course(root / "course")
+    course.root.mkdir(parents=True)
+    write_atomically(course.root / "hourly_penalty.py", PLUGIN)
+    lines = ["c = get_config()", 'c.AssignLatePenalties.plugin_class = "hourly_penalty.AnHour"']
+    lines += [f"c.CourseDirectory.db_url = {address!r}"] if address else []
+    write_atomically(course.root / "nbgrader_config.py", "\n".join(lines) + "\n")
+    write_atomically(course.root / "roster.csv", "id,first_name,last_name\nearly,Ada,Ünsal\nnever,Bo,\n")
+    course.prepare(assignment)
+    for student, when in TIMES.items():
+        write_atomically(course.root / "submitted" / student / assignment.name / "timestamp.txt", when)
+    with course.gradebook() as gradebook:
+        gradebook.update_or_create_assignment(assignment.name, duedate=DUE)
+    return course
+
+
+def record_first(course: Course, assignment: Assignment, record: Callable[..., None], turn: int) -> None:
+    """Record a class for the first or a second time, with other marks."""
+    kinds = stubs(assignment)
+    for number, student in enumerate(STUDENTS):
+        text, result = kinds[(number + turn) % KINDS]
+        write_atomically(course.autograded_path(student, assignment), text)
+        record(course, replace(result, student=student), assignment)
+
+
+def by_hand(course: Course, assignment: Assignment) -> None:
+    """Do what a person does in formgrader: marks, a comment, extra credit, more time for one."""
+    written = [cell.metadata.nbgrader.grade_id for cell in assignment.graded_cells() if cell.cell_type == "markdown"]
+    test = next(cell.metadata.nbgrader.grade_id for cell in assignment.graded_cells() if cell.cell_type == "code")
+    with course.gradebook() as gradebook:
+        names = (assignment.notebook, assignment.name, "by_hand")
+        mark = gradebook.find_grade(written[0], *names)
+        mark.manual_score, mark.extra_credit, mark.needs_manual_grade = 0.5, 0.25, False
+        gradebook.find_grade(test, *names).manual_score = 0.125
+        gradebook.find_comment(written[0], *names).manual_comment = "Say why: „√d“."
+        gradebook.db.commit()
+        gradebook.grant_extension(assignment.name, "extended", hours=10)
+
+
+def record_by_nbgrader(course: Course, result, assignment: Assignment) -> None:
+    """Record as nbgrader's autograde does, with its own preprocessors on a gradebook that they open."""
+    with course.gradebook() as gradebook, warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)
+        gradebook.update_or_create_student(result.student)
+        times = {"timestamp": TIMES[result.student]} if result.student in TIMES else {}
+        gradebook.update_or_create_submission(assignment.name, result.student, **times)
+    notebook = nbformat.read(course.autograded_path(result.student, assignment), as_version=4)
+    resources = {"notebook": assignment.notebook, "assignment": assignment.name, "student": result.student}
+    resources["db_url"] = course.db_url.render_as_string(hide_password=False)
+    for step in (SaveAutoGrades, AssignLatePenalties):
+        step(config=course._config()).preprocess(notebook, {"nbgrader": resources})
+
+
+def rows(course: Course) -> dict[str, list[str]]:
+    """Return every row of every table, with what it names in place of its random id.
+
+    nbgrader's preprocessors add a course "default_course", to which nothing belongs; it is left out.
+    """
+    names: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
+    with course.gradebook() as gradebook:
+        for table in Base.metadata.sorted_tables:
+            found[table.name] = []
+            for row in gradebook.db.execute(select(table)).mappings():
+                plain = {key: names.get(value, value) for key, value in row.items() if isinstance(value, str)}
+                plain = {key: value for key, value in row.items() if key not in plain} | plain
+                if len(row.get("id", "")) == 32 and row["id"] not in names:
+                    del plain["id"]
+                    names[row["id"]] = str(sorted(plain.items(), key=lambda item: item[0]))
+                if "default_course" not in plain.values():
+                    found[table.name].append(str(sorted(plain.items(), key=lambda item: item[0])))
+            found[table.name].sort()
+    return found
+
+
+def test_record_writes_what_nbgrader_writes(assignment: Assignment, tmp_path: Path) -> None:
+    """Row by row: marks, no response, late penalties, an extension, marks and comments by hand, twice?"""
+    ours, theirs = (make_course(tmp_path / name, assignment) for name in ("ours", "theirs"))
+    for turn in range(2):
+        record_first(ours, assignment, Course.record, turn)
+        record_first(theirs, assignment, record_by_nbgrader, turn)
+        assert rows(ours) == rows(theirs)
+        by_hand(ours, assignment), by_hand(theirs, assignment)
+    graded = len(assignment.graded_cells())
+    assert len(rows(ours)["grade"]) == graded * len(STUDENTS)
+    late = {student: points for student, points in penalties_of(ours, assignment).items() if points}
+    assert late == {"late": 0.75, "by_hand": 1.0, "much_too_late": pytest.approx(total(ours, assignment))}
+
+
+def penalties_of(course: Course, assignment: Assignment) -> dict[str, float]:
+    """Return what was taken off, by student."""
+    with course.gradebook() as gradebook:
+        submissions = gradebook.assignment_submissions(assignment.name)
+        return {submission.student.id: submission.late_submission_penalty for submission in submissions}
+
+
+def total(course: Course, assignment: Assignment) -> float:
+    """Return all the points of the one who was so late that none is left."""
+    with course.gradebook() as gradebook:
+        return gradebook.find_submission(assignment.name, "much_too_late").score
+
+
+def test_record_in_an_open_gradebook_is_the_same(assignment: Assignment, tmp_path: Path) -> None:
+    """Does it make no difference whether the gradebook is opened once, or for each?"""
+    once, each = (make_course(tmp_path / name, assignment) for name in ("once", "each"))
+    with once.gradebook():
+        record_first(once, assignment, Course.record, 0)
+    record_first(each, assignment, Course.record, 0)
+    assert rows(once) == rows(each)
+
+
+def test_record_without_marks_adds_the_student_alone(assignment: Assignment, tmp_path: Path) -> None:
+    """Is a missing submission a student without a row of marks?"""
+    course = make_course(tmp_path, assignment)
+    result = replace(stubs(assignment)[0][1], student="gone", state="missing", checks=[])
+    course.record(result, assignment)
+    assert [row for row in rows(course)["student"] if "gone" in row]
+    assert rows(course)["submitted_assignment"] == []
+    assert course.load_result("gone", assignment.name).recorded
+
+
+KILLED = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from bench_recording import record_all, stubs
+from autograder.course import Course
+from autograder.grade import load_assignment
+assignment = load_assignment("1_attention")
+print("begins", flush=True)
+record_all(Course(Path({root!r})), assignment, [f"s{{n:03d}}" for n in range(150)], stubs(assignment))
+"""
+
+
+def test_record_killed_at_any_moment_is_never_half(assignment: Assignment, tmp_path: Path) -> None:
+    """Has the gradebook, after a SIGKILL, all marks of a result that says so, and of others all or none?"""
+    course, moments = Course(tmp_path / "course"), random.Random(3)
+    course.root.mkdir()
+    course.prepare(assignment)
+    code = KILLED.format(tests=str(Path(__file__).parent), root=str(course.root))
+    kinds, recorded, cells = stubs(assignment), 0, {c.metadata.nbgrader.grade_id for c in assignment.graded_cells()}
+    for _ in range(2):
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        assert process.stdout.readline() == b"begins\n"
+        time.sleep(moments.uniform(0.5, 2))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        scores = course.scores(assignment)
+        for number in range(150):
+            student = f"s{number:03d}"
+            result = course.load_result(student, assignment.name)
+            own = scores.get(student, {})
+            assert set(own) in (set(), cells), student
+            if result is not None and result.recorded:
+                recorded += 1
+                assert set(own) == cells, student
+            expected = {check["name"]: check["points"] * check["passed"] for check in kinds[number % KINDS][1].checks}
+            assert not own or {name: own[name][0] for name in expected} == expected
+    assert recorded > 3
+    record_all(course, assignment, [f"s{number:03d}" for number in range(20)], kinds)
+    whole = Course(tmp_path / "whole")
+    whole.root.mkdir()
+    whole.prepare(assignment)
+    record_all(whole, assignment, [f"s{number:03d}" for number in range(20)], kinds)
+    scores = course.scores(assignment)
+    assert {s: own for s, own in scores.items() if s < "s020"} == whole.scores(assignment)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("postgres://ann:s3cret@db/course", "postgresql://USER"),
+        ("mysql://ann:s3cret@db/course", "begins with mysql"),
+        ("ann:s3cret", "is no address"),
+        ("postgresql://ann:s3@cret@db/course", "write %40"),
+        ("postgresql://ann:s3cret@db", "names no database"),
+        ("sqlite://", "names no database"),
+    ],
+)
+def test_read_url_says_what_it_wants(address: str, said: str, tmp_path: Path) -> None:
+    """Is an address where nothing can be kept refused, with the mend and without the password?"""
+    with pytest.raises(GradebookError, match=said) as caught:
+        read_url(address, tmp_path)
+    assert "s3cret" not in str(caught.value) and "cret@" not in str(caught.value)
+
+
+def test_db_url_is_a_file_of_the_course_by_default(tmp_path: Path) -> None:
+    """Is it gradebook.db, or the file that nbgrader_config.py names?"""
+    course = Course(tmp_path)
+    assert course.db_url.render_as_string() == f"sqlite:///{tmp_path.resolve()}/gradebook.db"
+    write_atomically(
+        tmp_path / "nbgrader_config.py", 'c = get_config()\nc.CourseDirectory.db_url = "sqlite:///a/b.db"\n'
+    )
+    assert course.db_url.database == str(tmp_path.resolve() / "a/b.db")
+
+
+def test_config_that_cannot_be_run_is_named(tmp_path: Path) -> None:
+    """Is the file named that is wrong, without the line that may hold a password?"""
+    write_atomically(tmp_path / "nbgrader_config.py", 'c.CourseDirectory.db_url = "postgresql://ann:s3cret@db/course\n')
+    with pytest.raises(GradebookError, match="cannot be run") as caught:
+        Course(tmp_path).students()
+    assert "s3cret" not in str(caught.value)
+
+
+def test_explained_hides_the_password(tmp_path: Path) -> None:
+    """Is the password taken out of what a driver says?"""
+    url = read_url("postgresql://ann:s3cret@db/course", tmp_path)
+    said = explained(url, OperationalError("", {}, Exception("no login with password=s3cret")))
+    assert "s3cret" not in said and "postgresql://ann:***@db/course" in said
+
+
+def test_command_says_that_no_server_answers(
+    assignment: Assignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Does a command end with one message that says what to do, where PostgreSQL is not there, without the password?"""
+    address = "postgresql://ann:s3cret@127.0.0.1:9/course"
+    write_atomically(tmp_path / "nbgrader_config.py", f"c = get_config()\nc.CourseDirectory.db_url = {address!r}\n")
+    course = Course(tmp_path)
+    course.save_result(replace(stubs(assignment)[0][1], student="ada"))
+    arguments = ["report", assignment.name, "--course", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["autograder", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert "Does the server run" in said or "cannot be loaded" in said
+    assert "s3cret" not in said and "s3cret" not in str(CliRunner().invoke(cli.app, arguments).exception)
