@@ -9,7 +9,9 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Any, TypeVar
 
 import nbformat
@@ -241,7 +243,7 @@ def _run_test(
     cell: NotebookNode, namespace: dict[str, Any], student: _Student
 ) -> tuple[list[NotebookNode], BaseException | None]:
     """Run a locked cell in this process, where names that it does not know are functions of the student's."""
-    code = compile(cell.source, cell.metadata.nbgrader.grade_id, "exec")
+    code = _compiled(cell.source, cell.metadata.nbgrader.grade_id)
     builtin = vars(__builtins__) if not isinstance(__builtins__, dict) else __builtins__
     for name in code.co_names:
         if name not in namespace and name not in builtin:
@@ -264,6 +266,12 @@ def _run_test(
         name = type(error).__name__
         outputs.append(nbformat.v4.new_output("error", ename=name, evalue=said, traceback=[f"{name}: {said}"]))
     return outputs, error
+
+
+@cache
+def _compiled(source: str, name: str) -> CodeType:
+    """Return the code of a locked cell, which is the same for every student."""
+    return compile(source, name, "exec")
 
 
 def _is_of_the_student(error: BaseException) -> bool:

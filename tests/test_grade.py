@@ -27,7 +27,8 @@ from autograder.build import exercises_of
 from autograder.course import Assignment, Course, Result
 from autograder.execute import GraderError, execute
 from autograder.feedback import write_feedback
-from autograder.grade import InstallationError, default_jobs, free_memory, grade
+from autograder.grade import InstallationError, grade
+from autograder.workers import default_jobs, free_memory
 
 CHECKS = [f"{name}_{stage}" for name, exercise in exercises_of("attention").items() for stage in exercise.stages]
 WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
@@ -490,7 +491,7 @@ def test_default_jobs_follow_cores_and_memory(
 ) -> None:
     """Is there one job for each processor, fewer where memory would not reach, and always one?"""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
-    monkeypatch.setattr("autograder.grade.free_memory", lambda: int(free * 2**30))
+    monkeypatch.setattr("autograder.workers.free_memory", lambda: int(free * 2**30))
     assert default_jobs() == jobs
 
 
