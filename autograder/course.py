@@ -24,6 +24,8 @@ from autograder.gradebook import (
     Recorder,
     add_indexes,
     add_students,
+    alone,
+    explaining,
     marks,
     opened,
     read_url,
@@ -117,7 +119,7 @@ class Course:
             write_atomically(
                 self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n"
             )
-        with self.gradebook() as gradebook:
+        with self.gradebook() as gradebook, alone(gradebook):
             add_indexes(gradebook)
             _register(gradebook, assignment)
             add_students(gradebook, self.roster())
@@ -130,10 +132,12 @@ class Course:
             GradebookError: it cannot be opened or written to. The message says what to do, and never shows a password.
         """
         if self._recorder is not None:
-            yield self._recorder.gradebook
+            with explaining(self._recorder.url):
+                yield self._recorder.gradebook
             return
-        with opened(self.db_url) as gradebook:
-            self._recorder = Recorder(gradebook, self._config())
+        url = self.db_url
+        with opened(url) as gradebook:
+            self._recorder = Recorder(gradebook, url, self._config())
             try:
                 yield gradebook
             finally:

@@ -82,13 +82,34 @@ def opened(url: URL) -> Iterator[Gradebook]:
     Raises:
         GradebookError: it cannot be opened, or cannot be reached any more. The message never holds the password.
     """
-    try:
+    with explaining(url):
         _make(url)
         address = url.update_query_dict(WAIT[url.get_backend_name()] | dict(url.query))
         with Gradebook(address.render_as_string(hide_password=False), COURSE_ID) as gradebook:
             yield gradebook
-    except (DBAPIError, NoSuchModuleError, ImportError) as error:
+
+
+@contextmanager
+def explaining(url: URL) -> Iterator[None]:
+    """Turn what a database or its driver raises into a GradebookError that says what to do."""
+    try:
+        yield
+    except (DBAPIError, NoSuchModuleError, ModuleNotFoundError) as error:
         raise GradebookError(explained(url, error)) from None
+
+
+@contextmanager
+def alone(gradebook: Gradebook) -> Iterator[None]:
+    """Wait until no other grader prepares the same gradebook in PostgreSQL; of a file there is one grader at a time."""
+    if gradebook.engine.dialect.name != "postgresql":
+        yield
+        return
+    with gradebook.engine.connect() as connection:  # that holds the lock while nbgrader commits on another
+        connection.execute(text(f"SELECT pg_advisory_lock({LOCK})"))
+        try:
+            yield
+        finally:
+            connection.execute(text(f"SELECT pg_advisory_unlock({LOCK})"))
 
 
 def explained(url: URL, error: Exception) -> str:
@@ -96,7 +117,7 @@ def explained(url: URL, error: Exception) -> str:
     said = " ".join(str(getattr(error, "orig", None) or error).split())
     if url.password:
         said = said.replace(str(url.password), "***")
-    if isinstance(error, ImportError | NoSuchModuleError):
+    if isinstance(error, ModuleNotFoundError | NoSuchModuleError):
         return (
             f"the gradebook is in PostgreSQL, and its driver cannot be loaded ({said}). Install it: "
             '.venv/bin/pip install -e ".[postgresql]"'
@@ -211,8 +232,8 @@ def penalties(gradebook: Gradebook, assignment: str) -> dict[str, float]:
 class Recorder:
     """Writes marks to an open gradebook as nbgrader's own preprocessors do."""
 
-    def __init__(self, gradebook: Gradebook, config: Config) -> None:
-        self.gradebook = gradebook
+    def __init__(self, gradebook: Gradebook, url: URL, config: Config) -> None:
+        self.gradebook, self.url = gradebook, url
         self._steps = _SaveAutoGrades(config=config), _AssignLatePenalties(config=config)
 
     def record(
