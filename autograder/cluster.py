@@ -29,7 +29,7 @@ ASK_SECONDS = (
 )
 WAIT_SECONDS = 60.0  # without any worker that can grade: a nanny starts a killed one again within 10 s
 LOOK_SECONDS = 1.0  # between two looks at who has joined, is lost or hangs
-LOST_TWICE = 2  # a submission on which that many workers were lost is left
+MAX_LOSSES = 3  # a submission on which that many workers were lost is left
 KEPT: dict[str, dict[int, Any]] = {}  # on a worker: the arguments that all submissions of a run share, by the run
 log = logging.getLogger(__name__)
 
@@ -251,10 +251,12 @@ class _Run:
         if name not in self.undone or worker.overdue:  # then another has it
             return
         self.losses[name] += 1
-        if self.losses[name] < LOST_TWICE:
+        if self.losses[name] < MAX_LOSSES:
             self.waiting.append(name)
         else:
-            self.finish(name, {"state": "not graded", "why": "Two workers were lost, or hung, on this submission."})
+            self.finish(
+                name, {"state": "not graded", "why": f"{MAX_LOSSES} workers were lost, or hung, on this submission."}
+            )
 
     def finish(self, name: str, fields: dict[str, Any]) -> None:
         """Let the first result of a submission count."""

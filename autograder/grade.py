@@ -358,7 +358,10 @@ def _runner(here: Workers, cluster: str | None, limits: Limits, sandboxed: bool)
     def run_all(jobs: Jobs) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, fields in here.run(grade_one, jobs):
             if isinstance(fields, BrokenProcessPool):
-                fields = {"state": "not graded", "why": "The grader's process was killed while it graded this submission alone."}
+                fields = {
+                    "state": "not graded",
+                    "why": "The grader's process was killed while it graded this submission alone.",
+                }
             elif isinstance(fields, Exception):
                 fields = {"state": "not graded", "why": f"The grader failed, not the submission: {fields!r}"}
             yield name, fields

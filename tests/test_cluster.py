@@ -250,8 +250,8 @@ def test_scheduler_restarted_between_two_runs(
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 5.0)  # not longer, as nobody will answer
     farm.start()
 
-    def lose_it(what: str, done: int, total: int) -> None:
-        if done == 2:
+    def lose_it(what: str, done: int, *_: object) -> None:
+        if (what, done) == ("submissions", 2):
             farm.stop_scheduler()
 
     with pytest.raises(ClusterError, match=r"The Dask scheduler at .* was lost.*\nWhat was graded is recorded"):
@@ -327,13 +327,13 @@ def jobs_of(tmp_path: Path, *names: str) -> dict[str, tuple[Path]]:
     return {name: (tmp_path / name,) for name in names}
 
 
-def test_submission_that_loses_two_workers_is_not_graded(farm: Farm) -> None:
-    """Is it left after two, with its reason, and is nobody else's lost?"""
-    for _ in range(2):
+def test_submission_that_loses_three_workers_is_not_graded(farm: Farm) -> None:
+    """Is it left after three, with its reason, and is nobody else's lost?"""
+    for _ in range(3):
         farm.start(manner=Manner("ends_in_the_middle"))
     run = Cluster(farm.address, Limits(), True).run({"poison": (Path("/nothing"),)})
     assert list(run) == [
-        ("poison", {"state": "not graded", "why": "Two workers were lost, or hung, on this submission."})
+        ("poison", {"state": "not graded", "why": "3 workers were lost, or hung, on this submission."})
     ]
 
 
