@@ -12,6 +12,7 @@ help:
 	@echo "make grade       grade course/submitted/ and write feedback and report"
 	@echo "make train       train the Vision Transformer on MNIST: book/records/ again"
 	@echo "make bench-training  the plain recipe and ours side by side, change by change, and the estimate for a T4"
+	@echo "make bench-grading   plain nbgrader and our grader on the same submissions: time, memory, marks"
 	@echo "make formgrader  open nbgrader's formgrader on course/, to mark the written answers"
 
 setup: .venv/.installed
@@ -50,7 +51,10 @@ bench-training: setup
 	$(BIN)/python -m solutions.benchmark ablate
 	$(BIN)/python -m solutions.benchmark estimate
 
+bench-grading: setup
+	$(BIN)/python -m autograder.benchmark run
+
 formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup demo test exercises book grade train bench-training formgrader
+.PHONY: help setup demo test exercises book grade train bench-training bench-grading formgrader
