@@ -325,9 +325,10 @@ def timed(arguments: list[str], stub: bool = False) -> None:
 
     grader._prove_installation = prove_untimed
     try:
-        autograder_app(arguments, standalone_mode=False)
+        code = autograder_app(arguments, standalone_mode=False)
     finally:
         _write_times("main", clock)
+    raise typer.Exit(code or 0)
 
 
 # ---- the comparison -------------------------------------------------------------------------------------------------

@@ -3,14 +3,18 @@
 import json
 import secrets
 import sys
+from collections import Counter
+from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from autograder.course import Course
 
@@ -34,18 +38,44 @@ WorksheetOption = Annotated[
 ]
 
 
+class _Pace(ProgressColumn):
+    """How many a minute, and how long it still takes or, at the end, took."""
+
+    max_refresh = 0.5  # seconds
+
+    def render(self, task: Task) -> Text:
+        """Return the text for one bar."""
+        elapsed = task.finished_time or task.elapsed or 0.0
+        if task.finished or not task.completed:
+            shown = f"{timedelta(seconds=int(elapsed))}"
+        else:
+            left = elapsed * (task.total - task.completed) / task.completed
+            shown = f"{timedelta(seconds=int(left))} left"
+        rate = f"{60 * task.completed / elapsed:.1f}/min " if task.completed and elapsed else ""
+        return Text(rate + shown, style="progress.remaining")
+
+
 class _Bars(Progress):
-    """A progress bar for each kind of work, made when that work begins."""
+    """A progress bar for each kind of work, made when that work begins; below them the states of submissions."""
 
     def __init__(self) -> None:
-        columns = (TextColumn("{task.description:>20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (TextColumn("{task.description:>20}"), BarColumn(bar_width=24), MofNCompleteColumn(), _Pace())
         super().__init__(*columns, console=err)
-        self._bars: dict[str, int] = {}
+        self._bars: dict[str, TaskID] = {}
+        self.states: Counter[str] = Counter()
 
-    def __call__(self, what: str, done: int, total: int) -> None:
+    def __call__(self, what: str, done: int, total: int, state: str = "") -> None:
         if what not in self._bars:
             self._bars[what] = self.add_task(what, total=total)
+        if state:
+            self.states[state] += 1
         self.update(self._bars[what], completed=done, total=total)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Return what is shown: the bars, and how many submissions ended in which state."""
+        yield from super().get_renderables()
+        if self.states:
+            yield Text(" " * 21 + ", ".join(f"{count} {state}" for state, count in self.states.most_common()))
 
 
 def _stop(error: object) -> typer.Exit:
@@ -125,8 +155,9 @@ def grade(
     seed: Annotated[
         int | None, typer.Option(help="The seed of the hidden checks' inputs; by default a new one for a new run.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="How many submissions at once; by default one for each processor.")
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many submissions at once; by default one for each processor, as memory allows."),
     ] = None,
     no_sandbox: Annotated[
         bool, typer.Option("--no-sandbox", help="Run students' code without protection. At your own risk.")
@@ -137,11 +168,12 @@ def grade(
 ) -> None:
     """Grade what lies in COURSE/submitted/STUDENT/ASSIGNMENT/, and show one table of marks.
 
-    Only what is new or changed is graded. Marks go to nbgrader's gradebook, COURSE/gradebook.db.
+    Only what is new or changed is graded. Marks go to nbgrader's gradebook, COURSE/gradebook.db. Ctrl-C stops at once;
+    the next run goes on where this one was.
     """
     from autograder.boundary.sandbox import Limits
 
-    options = dict(seed=seed, regrade=regrade, workers=workers, sandboxed=not no_sandbox)
+    options = dict(seed=seed, regrade=regrade, workers=jobs, sandboxed=not no_sandbox)
     loaded, results = _grade(assignment, course, limits=Limits(warm=fork_kernels), **options)
     _show_marks(Course(course), loaded, results)
     if any(result.state == "not graded" for result in results):
@@ -150,15 +182,21 @@ def grade(
 
 def _grade(name: str, folder: Path, **options):
     """Grade an assignment with progress bars; return it and the results."""
-    from autograder.boundary.sandbox import SandboxError
-    from autograder.grade import InstallationError, grade, load_assignment
-
+    bars = _Bars()
     try:
-        loaded = load_assignment(name)
-        with _Bars() as bars:
-            return loaded, grade(Course(folder), loaded, progress=bars, **options)
-    except (SandboxError, InstallationError, ValueError) as error:
-        raise _stop(error) from None
+        from autograder.boundary.sandbox import SandboxError
+        from autograder.grade import InstallationError, grade, load_assignment
+
+        try:
+            loaded = load_assignment(name)
+            with bars:
+                return loaded, grade(Course(folder), loaded, progress=bars, **options)
+        except (SandboxError, InstallationError, ValueError) as error:
+            raise _stop(error) from None
+    except KeyboardInterrupt:
+        text = f"stopped; this run graded {bars.states.total()}. The same command goes on with the others."
+        err.print(f"[bold]autograder:[/] {text}", highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
 
 
 def _show_marks(course: Course, assignment, results) -> None:

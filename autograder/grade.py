@@ -6,11 +6,12 @@ import multiprocessing
 import os
 import resource
 import secrets
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -40,7 +41,8 @@ NOT_IN_A_MARK = (
     "export.py",
 )
 MAX_MEMORY = 3 * 2**30  # bytes by which grading one submission may let the grader's process grow; the answers need none
-Progress = Callable[[str, int, int], None]  # what was done, how many, of how many
+JOB_MEMORY = 1536 * 2**20  # bytes to count on for each submission that is graded at the same time
+Progress = Callable[..., None]  # what was done, how many, of how many; of a submission also the state in which it ended
 
 
 class InstallationError(RuntimeError):
@@ -138,7 +140,7 @@ def grade(
     workers: int | None = None,
     limits: Limits = Limits(),
     sandboxed: bool = True,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda *_: None,
 ) -> list[Result]:
     """Grade every submission of an assignment that is new or changed, and record the marks.
 
@@ -147,7 +149,7 @@ def grade(
         assignment: What was asked for.
         seed: From which hidden checks draw their inputs; by default that of the run that this one continues, or a new one.
         regrade: Grade again what has a result already.
-        workers: How many submissions at once; by default one for each processor.
+        workers: How many submissions at once; by default as `default_jobs` says.
         limits: What a submission may use.
         sandboxed: False only where the instructor asked for it.
         progress: Called as the work goes on.
@@ -192,10 +194,11 @@ def grade(
         if not result.recorded:
             course.record(result, assignment)
     if waiting:
-        workers = workers or os.cpu_count() or 1
+        workers = workers or default_jobs()
         options = (*texts, seed, limits, sandboxed)
         _prove_installation(course, assignment, options, held_out, grader_key, workers, progress)
         jobs = {student: (data, *options, files, held_out) for student, (data, files, _, _) in waiting.items()}
+        progress("submissions", 0, len(jobs))
         for done, (student, fields) in enumerate(_run_all(jobs, workers), 1):
             _, _, receipt, key = waiting[student]
             notebook = fields.pop("notebook", None)
@@ -208,8 +211,39 @@ def grade(
             course.save_result(result)
             course.record(result, assignment)
             results.append(result)
-            progress("submissions", done, len(jobs))
+            progress("submissions", done, len(jobs), result.state)
     return sorted(results, key=lambda result: result.student)
+
+
+def default_jobs() -> int:
+    """Return how many submissions to grade at once: one for each processor that we may use, as far as memory reaches."""
+    return max(1, min(len(os.sched_getaffinity(0)), free_memory() // JOB_MEMORY))
+
+
+def free_memory(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the bytes that can still be had: of the machine, and of the limit of a container or of a job on a cluster.
+
+    Args:
+        groups: The list of the control groups that this process is in, of both versions.
+        root: Where they are mounted.
+    """
+    free = [psutil.virtual_memory().available]
+    for line in groups.read_text().splitlines() if groups.exists() else []:
+        _, kind, path = line.split(":", 2)
+        if kind not in ("", "memory"):
+            continue
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if kind else ("memory.max", "memory.current")
+        place = root / kind / path.strip("/")
+        for folder in (place, *place.parents):  # each limits those below it; a container does not see all
+            if folder.is_relative_to(root):
+                with suppress(OSError, ValueError):  # none there, or "max"
+                    limit, used = (int((folder / name).read_text()) for name in names)
+                    kept = dict(entry.split() for entry in (folder / "memory.stat").read_text().splitlines())
+                    used -= int(
+                        kept.get("total_inactive_file", kept.get("inactive_file", 0))
+                    )  # of files: can be dropped
+                    free.append(max(0, limit - used))
+    return min(free)
 
 
 def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regrade: bool) -> int:
@@ -315,8 +349,9 @@ def _run_all(jobs: dict[str, tuple[Any, ...]], workers: int) -> Iterable[tuple[s
         alone = True
 
 
-def _end_with_parent() -> None:
-    """Let a worker end when the grader is killed: it would wait for more work for ever, and its sandbox with it."""
+def _begin_worker() -> None:
+    """Leave Ctrl-C to the grader, and end when it is killed: a worker would wait for ever, and its sandbox with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def wait() -> None:
         multiprocessing.parent_process().join()
@@ -329,8 +364,13 @@ def _end_with_parent() -> None:
 def _pool(workers: int) -> Iterator[Executor]:
     context = multiprocessing.get_context("forkserver")  # forks of one process that has imported PyTorch and the checks
     context.set_forkserver_preload(["autograder.grade", *(f"autograder.checks.{path.stem}" for path in sources())])
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker)
     try:
         yield pool
+    except BaseException:  # Ctrl-C: what was begun is dropped, and begun again by the next run
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()  # its sandbox ends with it
+        raise
     finally:
-        pool.shutdown(cancel_futures=True)  # so that Ctrl-C waits for what has begun, and begins no more
+        pool.shutdown(cancel_futures=True)

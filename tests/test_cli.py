@@ -79,7 +79,14 @@ def test_nothing_graded_says_what_to_do_first(command: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "arguments", [("grade",), ("grade", NAME, "--workers", "two"), ("nonsense",), ("mutants", "--nonsense")]
+    "arguments",
+    [
+        ("grade",),
+        ("grade", NAME, "--jobs", "two"),
+        ("grade", NAME, "--jobs", "0"),
+        ("nonsense",),
+        ("mutants", "--nonsense"),
+    ],
 )
 def test_wrong_arguments_exit_with_2(arguments: tuple[str, ...]) -> None:
     """Are wrong arguments an error of usage, with a hint at the help?"""

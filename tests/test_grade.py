@@ -229,7 +229,8 @@ def test_grade_takes_what_is_new_or_changed(graded_class: GradedClass, tmp_path:
     for student in ("ben", "quinn"):
         hand_in(course.root, student, right)
     results = grade(course, graded_class.assignment, workers=2, progress=lambda *call: calls.append(call))
-    assert calls == [("submissions", 1, 2), ("submissions", 2, 2)]
+    assert [call[:3] for call in calls] == [("submissions", done, 2) for done in range(3)]
+    assert [call[3:] for call in calls] == [(), ("graded",), ("graded",)]
     for result in results:
         if result.student in ("ben", "quinn"):
             assert (result.state, lost(result), result.seed) == ("graded", set(), SEED)
