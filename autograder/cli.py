@@ -59,10 +59,10 @@ class _Bars(Progress):
     """A progress bar for each kind of work, made when that work begins; below them the states of submissions."""
 
     def __init__(self) -> None:
+        self.states: Counter[str] = Counter()
         columns = (TextColumn("{task.description:>20}"), BarColumn(bar_width=24), MofNCompleteColumn(), _Pace())
         super().__init__(*columns, console=err)
         self._bars: dict[str, TaskID] = {}
-        self.states: Counter[str] = Counter()
 
     def __call__(self, what: str, done: int, total: int, state: str = "") -> None:
         if what not in self._bars:

@@ -206,13 +206,30 @@ def grade(
             if receipt and fields["state"] == "graded":
                 fields["state"] = "graded after mending"
             result = Result(student, assignment.name, key=key, **fields)
-            if notebook:
-                write_atomically(course.autograded_path(student, assignment), notebook)
-            course.save_result(result)
-            course.record(result, assignment)
-            results.append(result)
-            progress("submissions", done, len(jobs), result.state)
+            with _undisturbed():
+                if notebook:
+                    write_atomically(course.autograded_path(student, assignment), notebook)
+                course.save_result(result)
+                course.record(result, assignment)
+                results.append(result)
+                progress("submissions", done, len(jobs), result.state)
     return sorted(results, key=lambda result: result.student)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait until something is done that is done wholly or not at all."""
+    if threading.current_thread() is not threading.main_thread():  # no other thread is interrupted
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def default_jobs() -> int:
