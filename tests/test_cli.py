@@ -1,5 +1,6 @@
 """Can a person work with the command: does it help, say what is wrong in one line, and exit accordingly?"""
 
+import io
 import json
 import subprocess
 import sys
@@ -7,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from conftest import ALL, NAME, GradedClass
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from autograder.cli import app
+from autograder.cli import _Bars, app
 from autograder.course import Course
 
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
@@ -151,3 +153,19 @@ def test_feedback_says_where_the_pages_are(graded_class: GradedClass) -> None:
     assert result.exit_code == 0, result.output
     assert f"17 pages of feedback: {graded_class.course.root / 'feedback'}" in result.stdout
     assert len(list((graded_class.course.root / "feedback").rglob("*.html"))) == 17
+
+
+def test_bars_show_pace_and_states() -> None:
+    """Do the bars say how many a minute, how long still, and which states there were, within 80 columns?"""
+    bars = _Bars()
+    clock = [100.0]
+    bars.get_time = lambda: clock[0]
+    bars("submissions", 0, 500)
+    for done, state in enumerate(("graded", "crashed", "graded"), 1):
+        clock[0] += 10
+        bars("submissions", done, 500, state)
+    page = Console(file=io.StringIO(), width=80, record=True)
+    page.print(*bars.get_renderables())
+    bar, states = page.export_text().rstrip().split("\n")
+    assert bar.rstrip().endswith("3/500 6.0/min 1:22:50 left")
+    assert states.strip() == "2 graded, 1 crashed"

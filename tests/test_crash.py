@@ -97,11 +97,15 @@ def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
         assert process.poll() is None
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=60) != 0
+    assert process.wait(timeout=60) == 130
     left = [p for p in psutil.process_iter(["cmdline"]) if str(course.root) in " ".join(p.info["cmdline"] or [])]
     assert left == []
     kept = {student: state for student, (state, *_) in marks(course).items()}
     assert 0 < len(kept) < len(STUDENTS)
+    said = (tmp_path / "course.log").read_text()
+    line = f"autograder: stopped; this run graded {len(kept)}. The same command goes on with the others."
+    assert said.rstrip().split("\n")[-1] == line
+    assert "Traceback" not in said
     assert start_grading(course).wait(timeout=300) == 0
     assert marks(course) == marks(uninterrupted)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 import pytest
 import sample_class
 from bs4 import BeautifulSoup
@@ -26,7 +27,7 @@ from autograder.build import exercises_of
 from autograder.course import Assignment, Course, Result
 from autograder.execute import GraderError, execute
 from autograder.feedback import write_feedback
-from autograder.grade import InstallationError, grade
+from autograder.grade import InstallationError, default_jobs, free_memory, grade
 
 CHECKS = [f"{name}_{stage}" for name, exercise in exercises_of("attention").items() for stage in exercise.stages]
 WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
@@ -476,3 +477,37 @@ def test_plain_nbgrader_gives_the_same_marks(graded_class: GradedClass, tmp_path
     assert run.returncode == 0, run.stderr[-3000:]
     for student in PLAIN:
         assert auto_scores(course, student) == auto_scores(graded_class.course, student), student
+
+
+@pytest.mark.parametrize(("cores", "free", "jobs"), [(4, 100, 4), (4, 3.5, 2), (4, 0.1, 1), (1, 100, 1)])
+def test_default_jobs_follow_cores_and_memory(
+    monkeypatch: pytest.MonkeyPatch, cores: int, free: float, jobs: int
+) -> None:
+    """Is there one job for each processor, fewer where memory would not reach, and always one?"""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr("autograder.grade.free_memory", lambda: int(free * 2**30))
+    assert default_jobs() == jobs
+
+
+@pytest.mark.parametrize(
+    ("line", "folder", "limit", "used", "cache"),
+    [
+        ("0::/job/step", "job", "memory.max", "memory.current", "inactive_file"),
+        ("0::/job/step", ".", "memory.max", "memory.current", "inactive_file"),
+        ("4:memory:/job", "memory/job", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ("4:memory:/elsewhere", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ],
+)
+def test_free_memory_heeds_the_limit_of_a_container(
+    tmp_path: Path, line: str, folder: str, limit: str, used: str, cache: str
+) -> None:
+    """Is the limit of a control group, or of one above it, heeded in both versions? Cached files can be given back."""
+    groups, place = tmp_path / "groups", tmp_path / "mounted" / folder
+    groups.write_text(f"3:cpuset:/\n{line}\n")
+    assert free_memory(groups, tmp_path / "mounted") == pytest.approx(psutil.virtual_memory().available, rel=0.2)
+    place.mkdir(parents=True)
+    for name, value in ((limit, "1000000"), (used, "600000"), ("memory.stat", f"anon 5\n{cache} 100000\n")):
+        (place / name).write_text(f"{value}\n")
+    assert free_memory(groups, tmp_path / "mounted") == 500_000
+    (place / limit).write_text("max\n")
+    assert free_memory(groups, tmp_path / "mounted") > 10**7
