@@ -418,14 +418,14 @@ def _cpu_seconds(kernel: Kernel) -> float:
 
 
 def same_marks(plain: Path, ours: Path, assignment: Assignment) -> dict[str, Any]:
-    """Compare the scores of every cell, and the bytes of nbgrader's own export."""
+    """Compare the scores of every cell, and the lines of nbgrader's own export, byte for byte."""
     scores, exports = [], []
     for folder in (plain, ours):
         scores.append(Course(folder).scores(assignment))
         environment = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
         command = [sys.executable, "-m", "nbgrader", "export"]
         subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
-        exports.append((folder / "grades.csv").read_bytes())
+        exports.append(sorted((folder / "grades.csv").read_bytes().splitlines()))  # by student, not as they were graded
     different = [
         f"{student} {cell}: {scores[0][student].get(cell)} and {scores[1].get(student, {}).get(cell)}"
         for student in scores[0]
@@ -491,7 +491,7 @@ def run(
             shown.add_row(*row)
         out.print(shown)
     out.print(f"Record: {record}", soft_wrap=True, highlight=False)
-    if any(each["marks"] and each["marks"]["different"] for each in found["runs"]):
+    if any(each["marks"] and _marks(each, "ours") != "identical" for each in found["runs"]):
         raise typer.Exit(1)
 
 
@@ -571,7 +571,9 @@ def _marks(each: dict[str, Any], side: str) -> str:
         return f"{stopped} cells stopped after 30 s" if stopped else ""
     if each["marks"] is None:
         return "not compared"
-    return f"{len(each['marks']['different'])} differ" if each["marks"]["different"] else "identical"
+    if each["marks"]["different"]:
+        return f"{len(each['marks']['different'])} differ"
+    return "identical" if each["marks"]["export_identical"] else "cells identical, export not"
 
 
 def _stages(runs: list[dict[str, Any]]) -> list[Rows]:
