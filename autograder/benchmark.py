@@ -86,13 +86,13 @@ WRONG_CHANGES: tuple[Change, ...] = (
 Stages = tuple[tuple[str, str, str], ...]
 WORKER_STAGES: Stages = (
     ("mending", "autograder.grade", "mend"),
-    ("prepared cases", "autograder.exercise", "_prepared"),
     ("kernels", "autograder.boundary.kernel", "Kernel.__init__"),
     ("kernels", "autograder.boundary.kernel", "Kernel.close"),
     ("cells, with their imports", "autograder.boundary.kernel", "Kernel.run_cell"),
     ("calls by tests", "autograder.boundary.kernel", "Kernel.call"),
 )
 MAIN_STAGES: Stages = (
+    ("prepared cases", "autograder.grade", "_prepared_cases"),
     ("proof", "autograder.grade", "_prove_installation"),
     ("reading", "autograder.course", "Course.read_submission"),
     ("recording", "autograder.course", "Course.record"),
@@ -336,7 +336,9 @@ def timed(arguments: list[str], stub: bool = False) -> None:
     prove = grader._prove_installation
 
     def prove_untimed(*given: Any, **named: Any) -> None:
-        clock.seconds["start-up"] = time.time() - psutil.Process().create_time() - clock.seconds["reading"]
+        clock.seconds["start-up"] = (
+            time.time() - psutil.Process().create_time() - clock.seconds["reading"] - clock.seconds["prepared cases"]
+        )
         if not stub:
             chosen, grader.grade_one = grader.grade_one, benchmark._grade_one
             prove(*given, **named)
