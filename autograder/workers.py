@@ -84,14 +84,18 @@ class Workers:
 
 
 def _begin_worker() -> None:
-    """Leave Ctrl-C to the grader, and end when it is killed: a worker would wait for ever, and its sandbox with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's
+    end_with_parent()
 
-    def end_with_parent() -> None:
+
+def end_with_parent() -> None:
+    """Let this process end when the one that started it is killed: it would wait for ever, and its sandbox with it."""
+
+    def end() -> None:
         multiprocessing.parent_process().join()
         os._exit(1)
 
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    threading.Thread(target=end, daemon=True).start()
 
 
 def default_jobs() -> int:

@@ -23,9 +23,9 @@ def run_worker(options: list[str], folder: Path, manner: Callable[[ModuleType], 
     from distributed.cli import dask_worker
 
     from autograder import cluster
-    from autograder.grade import _end_with_parent
+    from autograder.workers import end_with_parent
 
-    _end_with_parent()  # when the tests are killed
+    end_with_parent()  # when the tests are killed
     log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
