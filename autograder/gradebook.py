@@ -281,10 +281,11 @@ class Recorder:
         comments = self._rows(Comment, SolutionCell, submitted)
         rows = _Rows(submission, submitted, grades, comments)
         resources = {"notebook": stem, "assignment": assignment, "student": student, "rows": rows}
-        for step in self._steps:
-            step.preprocess(notebook, {"nbgrader": resources})
-            db.add_all([submission, submitted, *grades.values(), *comments.values()])
-            db.flush()
+        save_marks, assign_penalties = self._steps
+        save_marks.preprocess(notebook, {"nbgrader": resources})
+        db.add_all([submission, submitted, *grades.values(), *comments.values()])
+        db.flush()  # so that a penalty is worked out from the sum of the marks
+        assign_penalties.preprocess(notebook, {"nbgrader": resources})
 
     def _row(self, table: type, **names: str) -> Any:
         """Return a row by what it is known by; a new one, with an id, where there is none."""
