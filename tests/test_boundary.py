@@ -990,6 +990,22 @@ def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[.
         assert isinstance(raised, Exception), "one that no test can catch"
 
 
+def test_function_of_a_kernel_that_does_not_listen_is_lost(start: Callable[..., Kernel]) -> None:
+    """Is nobody waited for who takes no long question, and one that dies over it told as dead?"""
+    kernel = start(call_seconds=2.0)
+    function = function_of(
+        kernel, "f", "import inside, os, time\ndef f(x=0): inside._receive = lambda: time.sleep(100)"
+    )
+    function()
+    with pytest.raises(KernelLost, match="Not done after 2 s"):
+        function(np.zeros(10**6))
+    source = "import inside, os, time\ndef f(x=0): inside._receive = lambda: (time.sleep(0.5), os._exit(0))"
+    function = function_of(start(), "f", source)
+    function()
+    with pytest.raises(KernelLost, match="The kernel died"):
+        function(np.zeros(10**6))
+
+
 def test_function_in_a_lost_kernel(start: Callable[..., Kernel]) -> None:
     """Does a call that ends or hangs the kernel raise KernelLost, past any `except Exception` of a test?"""
     function = function_of(start(), "f", "def f():\n    import os; os._exit(1)")

@@ -65,6 +65,7 @@ class Kernel:
         self.size = self.process.memory_info().rss
         self.poller = zmq.Poller()
         self.channel, self.received = self.sandbox.channel, bytearray()
+        self.channel.setblocking(False)
         self.poller.register(self.channel, zmq.POLLIN)
         self.serving = ""  # the id of the request by which the agent answers calls
         self.shell = self._connect(zmq.DEALER, connection["shell_port"])
@@ -220,12 +221,18 @@ class Kernel:
                 next_look = time.monotonic() + PATIENCE
 
     def _send_over_channel(self, text: str) -> None:
-        try:
-            self.channel.settimeout(self.limits.call_seconds)
-            self.channel.sendall(wire.frame(text))
-            self.channel.setblocking(False)
-        except OSError:
-            raise self._lost() from None
+        left, seconds = memoryview(wire.frame(text)), self.limits.call_seconds
+        deadline, next_look = time.monotonic() + seconds, time.monotonic() + PATIENCE
+        while left:
+            try:
+                left = left[self.channel.send(left) :]
+            except BlockingIOError:  # more than fits in, and the kernel has not read it yet
+                if time.monotonic() > next_look:
+                    self._look_after(deadline, seconds)
+                    next_look = time.monotonic() + PATIENCE
+                time.sleep(0.001)
+            except OSError:
+                raise self._lost() from None
 
     def _receive_over_channel(self) -> str | None:
         """Return the next text that has come whole, if one has."""
@@ -237,11 +244,15 @@ class Kernel:
                 text = self.received[wire.HEAD : end].decode("utf-8", "replace")
                 del self.received[:end]
                 return text
-            with contextlib.suppress(BlockingIOError):
+            try:
                 piece = self.channel.recv(PIECE)
-                if not piece:
-                    raise self._lost()
-                self.received += piece
+            except BlockingIOError:
+                return None
+            except ConnectionResetError:  # it ended before it had read what we sent
+                piece = b""
+            if not piece:
+                raise self._lost()
+            self.received += piece
         return None
 
     @property
