@@ -2030,7 +2030,8 @@ ATTACKS = [attack for group in GROUPS.values() for attack in group]
 
 GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; nothing may happen to them
 SEED = 20
-LIMITS = Limits(cell_seconds=8.0, call_seconds=4.0, memory_bytes=3 * 2**29, total_seconds=150.0)
+FORKED = os.environ.get("KERNELS") != "fresh"  # the two kinds of kernels
+LIMITS = Limits(cell_seconds=8.0, call_seconds=4.0, memory_bytes=3 * 2**29, total_seconds=150.0, forked=FORKED)
 
 
 @dataclass
