@@ -122,8 +122,6 @@ def free_memory(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sy
                 with suppress(OSError, ValueError):  # none there, or "max"
                     limit, used = (int((folder / name).read_text()) for name in names)
                     kept = dict(entry.split() for entry in (folder / "memory.stat").read_text().splitlines())
-                    used -= int(
-                        kept.get("total_inactive_file", kept.get("inactive_file", 0))
-                    )  # of files: can be dropped
-                    free.append(max(0, limit - used))
+                    files = kept.get("total_inactive_file", kept.get("inactive_file", 0))
+                    free.append(max(0, limit - used + int(files)))  # what is cached of files can be dropped
     return min(free)

@@ -512,7 +512,7 @@ def test_free_memory_heeds_the_limit_of_a_container(
     groups.write_text(f"3:cpuset:/\n{line}\n")
     assert free_memory(groups, tmp_path / "mounted") == pytest.approx(psutil.virtual_memory().available, rel=0.2)
     place.mkdir(parents=True)
-    for name, value in ((limit, "1000000"), (used, "600000"), ("memory.stat", f"anon 5\n{cache} 100000\n")):
+    for name, value in ((limit, "1000000"), (used, "600000"), ("memory.stat", f"anon 5\n{cache} 100000")):
         (place / name).write_text(f"{value}\n")
     assert free_memory(groups, tmp_path / "mounted") == 500_000
     (place / limit).write_text("max\n")

@@ -5,7 +5,6 @@ a user namespace in which none of the user's files can be seen. Either way it ha
 files, no capabilities, and limits on memory, processes, file sizes and CPU time.
 """
 
-import atexit
 import contextlib
 import json
 import logging
@@ -19,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import BinaryIO
 
@@ -242,6 +242,7 @@ class WarmParent:
     ) -> psutil.Process:
         """Have a kernel forked; return the process that waits for the first of its namespace."""
         request = {"name": folder.name, "user": user, "limits": limits.resource_limits()}
+        request["below_tmp"] = [str(folder) for folder in _python_folders() if folder.is_relative_to("/tmp")]
         socket.send_fds(self.channel, [json.dumps(request).encode()], [log.fileno(), channel.fileno()])
         number = self._receive()["process"]
         for process in _below(self.process.pid):  # their numbers are others on this side
@@ -262,7 +263,7 @@ def _warm_parent(limits: Limits) -> WarmParent:
     global _parent
     if _parent is None or _parent.owner != os.getpid() or not lives(_parent.process):
         _parent = WarmParent(limits)
-        atexit.register(_parent.close)
+        Finalize(None, _parent.close, exitpriority=1)  # also at the end of a process of multiprocessing
     return _parent
 
 
@@ -291,8 +292,8 @@ def remove_leftovers() -> None:
     """Remove the folders of sandboxes whose grader was killed; their processes died with it."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         number = folder.name.removeprefix(PREFIX).split("-")[0]
-        if number.isdigit() and not psutil.pid_exists(int(number)) and folder.lstat().st_uid == os.getuid():
-            with contextlib.suppress(RecursionError):
+        with contextlib.suppress(RecursionError, FileNotFoundError):  # another grader may remove it now
+            if number.isdigit() and not psutil.pid_exists(int(number)) and folder.lstat().st_uid == os.getuid():
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -358,9 +359,8 @@ def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wire
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/dev/shm"]
     if REPOSITORY.is_relative_to("/usr"):
         command += ["--tmpfs", str(REPOSITORY)]
-    for folder in dict.fromkeys(Path(prefix) for prefix in (sys.base_prefix, sys.prefix)):
-        if not folder.is_relative_to("/usr") or folder.is_relative_to(REPOSITORY):
-            command += _visible(folder)
+    for folder in _python_folders():
+        command += _visible(folder)
     for file in (
         *(HERE / name for name in ("inside.py", "warm.py", "wire.py")),
         *Path(matplotlib.get_cachedir()).glob("fontlist-*.json"),
@@ -369,7 +369,11 @@ def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wire
     for folder in (HERE.parent, REPOSITORY / "solutions"):  # in Python's own folder, unless installed as editable
         if any(folder.is_relative_to(prefix) for prefix in ("/usr", sys.base_prefix, sys.prefix)):
             command += ["--tmpfs", str(folder)]
-    command += ["--bind", str(wire), "/wire"] if wire else ["--dir", "/wire", "--bind", str(wires), "/wires"]
+    command += (
+        ["--bind", str(wire), "/wire"]
+        if wire
+        else ["--dir", "/wire", "--dir", "/new_tmp", "--bind", str(wires), "/wires"]
+    )
     command += ["--remount-ro", "/", "--remount-ro", "/dev"]
     home = "/tmp/home"
     command += ["--perms", "0777", "--dir", home, "--setenv", "HOME", home, "--chdir", home]
@@ -383,6 +387,12 @@ def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wire
         command += ["--cap-add", f"CAP_{name}"]
     drop = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", "--no-new-privs"]
     return [*command, "--", *drop, "--bounding-set=-all", "--inh-caps=-all"]
+
+
+def _python_folders() -> list[Path]:
+    """Return where Python and its packages are, if not below what every sandbox sees."""
+    folders = dict.fromkeys(Path(prefix) for prefix in (sys.base_prefix, sys.prefix))
+    return [folder for folder in folders if not folder.is_relative_to("/usr") or folder.is_relative_to(REPOSITORY)]
 
 
 def _visible(path: Path) -> list[str]:

@@ -20,7 +20,16 @@ import inside
 
 NEW = {"ns": 0x20000, "uts": 0x4000000, "ipc": 0x8000000, "pid": 0x20000000, "net": 0x40000000}
 NEW_USER = 0x10000000
-READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 0x1000, 0x4000, 0x40000
+READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS, BIND, MOVE, RECURSIVE, PRIVATE = (
+    1,
+    2,
+    4,
+    8,
+    0x1000,
+    0x2000,
+    0x4000,
+    0x40000,
+)
 DIE_WITH_PARENT, DROP_FROM_BOUND, NO_NEW_PRIVILEGES = 1, 24, 38
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -54,8 +63,13 @@ def enter_sandbox(request: dict) -> None:
     outside_wait_for(os.fork())
     mount("none", "/", None, RECURSIVE | PRIVATE)
     mount(f"/wires/{request['name']}/wire", "/wire", None, BIND)
-    for path in ("/tmp", "/dev/shm"):
+    for path in ("/new_tmp", "/dev/shm"):
         mount("tmpfs", path, "tmpfs", NO_SETUID | NO_DEVICES, f"mode=1777,size={request['limits']['RLIMIT_FSIZE']}")
+    for path in request["below_tmp"]:
+        place = Path("/new_tmp", Path(path).relative_to("/tmp"))
+        place.mkdir(parents=True)
+        mount(path, str(place), None, BIND | RECURSIVE)  # read-only, as what it shows
+    mount("/new_tmp", "/tmp", None, MOVE)
     mount("tmpfs", "/wires", "tmpfs", NO_SETUID | NO_DEVICES | READ_ONLY)
     mount("proc", "/proc", "proc", NO_SETUID | NO_DEVICES | NO_PROGRAMS)
     call("sethostname", "sandbox", 7)
