@@ -78,6 +78,7 @@ class Exercise:
 
     def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
         """Return the cases as `judge` reads them: with the expected outcome and the outcome of every known mistake."""
+        torch.default_generator.manual_seed(0)  # from which layers draw their first parameters
         mistakes = self.mistakes()
         prepared = []
         for case in cases:
@@ -121,6 +122,7 @@ class Exercise:
                 of two at once ("M3+M4"), or None.
         """
         cases, changed = _prepared(self, stage, seed), False
+        torch.default_generator.manual_seed(seed)  # whatever ran before
         try:
             with replaced(function, self.uses) as changed:
                 judge(self.probe(function), self.names, cases, catalogue.MESSAGES, show=False)

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from autograder import catalogue
 from autograder.compare import judge
 from autograder.exercise import Exercise, Function, exercises_of
@@ -102,8 +104,10 @@ def kill_matrix(
 def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Verdict:
     failed = {stage: error.mistake for stage, error in exercise.failures(function, seed).items()}
     verdict = Verdict(exercise.name, name, failed)
+    visible = exercise.visible_cases()
+    torch.default_generator.manual_seed(seed)  # whatever ran before
     try:
-        judge(exercise.probe(function), exercise.names, exercise.visible_cases(), catalogue.MESSAGES)
+        judge(exercise.probe(function), exercise.names, visible, catalogue.MESSAGES)
         verdict.visible = ""
     except AssertionError as error:
         verdict.visible = error.mistake
