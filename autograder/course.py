@@ -137,7 +137,8 @@ class Course:
             return
         url = self.db_url
         with opened(url) as gradebook:
-            self._recorder = Recorder(gradebook, url, self._config())
+            with self._importable():
+                self._recorder = Recorder(gradebook, url, self._config())
             try:
                 yield gradebook
             finally:
@@ -264,7 +265,7 @@ class Course:
         Raises:
             GradebookError: the gradebook cannot be written to.
         """
-        with self.gradebook():
+        with self.gradebook(), self._importable():
             if result.has_marks:
                 text = self.autograded_path(result.student, assignment).read_text(encoding="utf-8")
                 notebook = nbformat.v4.reads(text)  # ours: there is no need to validate it
@@ -277,15 +278,23 @@ class Course:
 
     def _config(self) -> Config:
         """Read nbgrader_config.py, where an instructor names database and plugin for late penalties; it may lie beside it."""
-        if str(self.root) not in sys.path:
-            sys.path.append(str(self.root))
         if not (self.root / "nbgrader_config.py").exists():
             return Config()
         try:
-            return PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
+            with self._importable():
+                return PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
         except Exception as error:  # it is a program; its lines are not shown, for a password may stand in one
             said = f"{type(error).__name__}: {error}"
             raise GradebookError(f"{self.root / 'nbgrader_config.py'} cannot be run ({said}); correct it") from None
+
+    @contextmanager
+    def _importable(self) -> Iterator[None]:
+        """Let what lies in the folder be imported, for a plugin; not for longer: workers begin with the path that this has."""
+        sys.path.append(str(self.root))
+        try:
+            yield
+        finally:
+            sys.path.remove(str(self.root))
 
     def _timestamp(self, student: str, assignment: str) -> str | None:
         """Return when the submission came, as nbgrader's timestamp.txt says; a text that is no time is passed over."""

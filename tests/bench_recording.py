@@ -112,8 +112,12 @@ def measure(size: int, pages: int = 0, name: str = "2_multihead", root: Path | N
             "export": lambda: export(course, assignment, course.load_results(name), "csv", allow_waiting=True),
         }
         if pages:
-            stages["feedback"] = lambda: write_feedback(course, assignment, course.load_results(name)[:pages])
-            stages["feedback again"] = lambda: write_feedback(course, assignment, course.load_results(name)[:pages])
+            stages["feedback"] = lambda: write_feedback(
+                course, assignment, course.load_results(name)[:pages], workers=1
+            )
+            stages["feedback again"] = lambda: write_feedback(
+                course, assignment, course.load_results(name)[:pages], workers=1
+            )
         found: dict[str, Any] = {}
         for stage, run in stages.items():
             began, passed = cpu_seconds(), time.perf_counter()

@@ -1,6 +1,7 @@
 """Is what is recorded nbgrader's own, whole after a kill, and the same whoever writes it?"""
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import OperationalError, SAWarning
 from typer.testing import CliRunner
 
-from autograder import cli
+from autograder import cli, feedback
 from autograder.course import Assignment, Course, write_atomically
 from autograder.gradebook import GradebookError, explained, read_url
 
@@ -127,6 +128,7 @@ def test_record_writes_what_nbgrader_writes(assignment: Assignment, tmp_path: Pa
         record_first(theirs, assignment, record_by_nbgrader, turn)
         assert rows(ours) == rows(theirs)
         by_hand(ours, assignment), by_hand(theirs, assignment)
+    assert str(ours.root) not in sys.path  # which a worker, and its sandbox, would begin with
     graded = len(assignment.graded_cells())
     assert len(rows(ours)["grade"]) == graded * len(STUDENTS)
     late = {student: points for student, points in penalties_of(ours, assignment).items() if points}
@@ -271,3 +273,18 @@ def test_command_says_that_no_server_answers(
     assert ended.value.code == 1
     assert "Does the server run" in said or "cannot be loaded" in said
     assert "s3cret" not in said and "s3cret" not in str(CliRunner().invoke(cli.app, arguments).exception)
+
+
+def test_feedback_by_processes_is_the_same(
+    assignment: Assignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the byte and in the same order, whether one process writes the pages or two?"""
+    course = make_course(tmp_path, assignment)
+    record_first(course, assignment, Course.record, 0)
+    monkeypatch.setattr(feedback, "PAGES_OF_A_PROCESS", 1)
+    made = []
+    for workers in (1, 2):
+        pages = feedback.write_feedback(course, assignment, course.load_results(assignment.name), workers=workers)
+        made.append([(page, page.read_bytes()) for page in pages])
+        shutil.rmtree(course.root / "feedback")
+    assert made[0] == made[1] and len(made[0]) == len(STUDENTS)
