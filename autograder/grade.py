@@ -221,8 +221,8 @@ def grade(
                         write_atomically(course.autograded_path(student, assignment), notebook)
                     course.save_result(result)
                     course.record(result, assignment)
-                results.append(result)
-                progress("submissions", done, len(jobs), result.state)
+                    results.append(result)
+                    progress("submissions", done, len(jobs), result.state)
     return sorted(results, key=lambda result: result.student)
 
 

@@ -72,9 +72,9 @@ class Workers:
             self.pool = ProcessPoolExecutor(self.count, mp_context=context, initializer=_begin_worker)
         try:
             return self.pool.submit(function, *arguments)
-        except BrokenProcessPool as error:  # it broke a moment ago
+        except (BrokenProcessPool, OSError) as error:  # it broke a moment ago; its pipe may be closed already
             future: Future = Future()
-            future.set_exception(error)
+            future.set_exception(BrokenProcessPool(str(error)))
             return future
 
     def _end_pool(self) -> None:

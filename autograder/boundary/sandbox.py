@@ -162,7 +162,10 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
 
 
 def _start(limits: Limits, sandboxed: bool, seconds: float, parent: "WarmParent | None") -> Sandbox:
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent and parent.folder))
+    if parent is not None:
+        folder = Path(tempfile.mkdtemp(prefix="k", dir=parent.folder))  # short: a socket's path has 107 bytes at most
+    else:
+        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     wire = folder / "wire"  # the only place of the host that the sandbox may write to
     wire.mkdir(mode=0o700)
     connection: dict[str, object] = {
