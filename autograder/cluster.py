@@ -1,7 +1,7 @@
 """Grade on a Dask cluster: submissions, checks and results cross, and nothing else. Who asked records the marks.
 
 A worker needs this package and bubblewrap, no disk in common and no gradebook. Before it gets a submission it is asked for
-its versions and its sandbox. It has one submission at a time, so that a lost or hanging worker costs that one a second try.
+its versions and its sandbox. It has one submission at a time, so that a lost or hanging worker costs that one another try.
 """
 
 import hashlib

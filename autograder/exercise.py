@@ -206,17 +206,14 @@ def dump_cases(stem: str, seed: int, cases: list[tuple[str, str, list[dict[str, 
     return wire.dumps([stem, seed, cases])
 
 
+@cache
 def keep_cases(text: str) -> None:
     """Take the cases of a text that `dump_cases` made, instead of making them again."""
-    if text in _texts:
-        return
-    _texts.add(text)
     stem, seed, cases = wire.loads(text)
     for exercise, stage, prepared in cases:
         _kept[exercises_of(stem)[exercise], stage, seed] = prepared
 
 
-_texts: set[str] = set()
 _kept: dict[tuple[Exercise, str, int], list[dict[str, Any]]] = {}
 
 

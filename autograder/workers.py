@@ -47,9 +47,8 @@ class Workers:
         while waiting or suspects or at:
             if suspects:
                 at[self._submit(function, jobs[suspects[0]])] = suspects[0]
-            while (
-                waiting and not suspects and len(at) <= self.count
-            ):  # one more than there are processes, to lose no time
+            # one more than there are processes, to lose no time
+            while waiting and not suspects and len(at) <= self.count:
                 name = waiting.popleft()
                 at[self._submit(function, jobs[name])] = name
             done, _ = wait(at, return_when=FIRST_COMPLETED)

@@ -98,8 +98,8 @@ def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=60) == 130
-    processes = [p for p in psutil.process_iter(["cmdline"]) if str(course.root) in " ".join(p.info["cmdline"] or [])]
-    assert psutil.wait_procs(processes, timeout=10)[1] == []  # what served it sees its end a moment later
+    left = [p for p in psutil.process_iter(["cmdline"]) if str(course.root) in " ".join(p.info["cmdline"] or [])]
+    assert left == []
     kept = {student: state for student, (state, *_) in marks(course).items()}
     assert 0 < len(kept) < len(STUDENTS)
     said = (tmp_path / "course.log").read_text()

@@ -1,7 +1,6 @@
 """The grader's end of the wire: run a cell in the sandboxed kernel, call a function there, and give up in time."""
 
 import base64
-import contextlib
 import inspect
 import math
 import secrets
@@ -134,8 +133,7 @@ class Kernel:
 
     def _wait_for(self, request: str, seconds: float, on_output: Callable[[str, dict[str, Any]], None]) -> None:
         """Wait until the kernel says that it is done with a request; `on_output` is called with each output."""
-        begun, replied, idle = time.monotonic(), False, False
-        deadline, next_look = begun + seconds, begun + PATIENCE
+        replied, idle, look = False, False, self._watch(seconds)
         while not (replied and idle):
             for socket, (kind, parent, content) in self._receive():
                 if parent != request:
@@ -146,10 +144,21 @@ class Kernel:
                     idle = idle or content.get("execution_state") == "idle"
                 elif socket is self.iopub:
                     on_output(kind, content)
+            look()
+        self._look_after(math.inf, seconds)  # so that nobody else pays for what it leaves behind
+
+    def _watch(self, seconds: float) -> Callable[[], None]:
+        """Return what to call over and over while waiting, so many seconds at most: it looks after the kernel at times."""
+        begun = time.monotonic()
+        deadline, next_look = begun + seconds, begun + PATIENCE
+
+        def look() -> None:
+            nonlocal next_look
             if time.monotonic() > next_look:
                 self._look_after(deadline, seconds)
                 next_look = time.monotonic() + PATIENCE
-        self._look_after(math.inf, seconds)  # so that nobody else pays for what it leaves behind
+
+        return look
 
     def _look_after(self, deadline: float, seconds: float) -> None:
         lost = None
@@ -198,38 +207,31 @@ class Kernel:
         if not self.serving:
             self.serving = self._request("__import__('inside').serve()", silent=True)
         self._send_over_channel(wire.dumps(request))
-        begun = time.monotonic()
-        deadline, next_look = begun + seconds, begun + PATIENCE
+        begun, look = time.monotonic(), self._watch(seconds)
         while True:
             for socket, (kind, parent, _) in self._receive():  # what a function prints is dropped
                 if socket is self.shell and parent == self.serving and kind == "execute_reply":
                     self.serving = ""  # the agent ended, and not because we asked it to
             text = self._receive_over_channel()
-            with contextlib.suppress(ValueError):
-                message = wire.loads(text)
-                if isinstance(message, dict) and "question" in message:
-                    self._send_over_channel(_answer(message, text, correct))
-                elif isinstance(message, dict) and message.get("id") == request["id"]:
-                    if time.monotonic() > begun + QUICK:
-                        self._look_after(math.inf, seconds)  # so that nobody else pays for what it leaves behind
-                    return message
-            if not self.serving and text is None:
+            if text is None and not self.serving:
                 self.close()
                 raise BadReply("the call gave no readable reply")
-            if time.monotonic() > next_look:
-                self._look_after(deadline, seconds)
-                next_look = time.monotonic() + PATIENCE
+            message = None if text is None else _read(text)
+            if message is not None and "question" in message:
+                self._send_over_channel(_answer(message, text, correct))
+            elif message is not None and message.get("id") == request["id"]:
+                if time.monotonic() > begun + QUICK:
+                    self._look_after(math.inf, seconds)  # so that nobody else pays for what it leaves behind
+                return message
+            look()
 
     def _send_over_channel(self, text: str) -> None:
-        left, seconds = memoryview(wire.frame(text)), self.limits.call_seconds
-        deadline, next_look = time.monotonic() + seconds, time.monotonic() + PATIENCE
+        left, look = memoryview(wire.frame(text)), self._watch(self.limits.call_seconds)
         while left:
             try:
                 left = left[self.channel.send(left) :]
             except BlockingIOError:  # more than fits in, and the kernel has not read it yet
-                if time.monotonic() > next_look:
-                    self._look_after(deadline, seconds)
-                    next_look = time.monotonic() + PATIENCE
+                look()
                 time.sleep(0.001)
             except OSError:
                 raise self._lost() from None
@@ -270,6 +272,15 @@ class Kernel:
 def _text_of(stand_in: type) -> str:
     """Return the file of a class that stands in for a student's: a module cannot stay with the grader, as a function can."""
     return inspect.getsource(inspect.getmodule(stand_in))
+
+
+def _read(text: str) -> dict[str, Any] | None:
+    """Read a message of the kernel's; None if it is none."""
+    try:
+        message = wire.loads(text)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None
 
 
 def _answer(question: dict[str, Any], text: str, correct: dict[str, Callable[..., Any]]) -> str:

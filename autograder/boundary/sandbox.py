@@ -372,11 +372,10 @@ def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wire
     for folder in (HERE.parent, REPOSITORY / "solutions"):  # in Python's own folder, unless installed as editable
         if any(folder.is_relative_to(prefix) for prefix in ("/usr", sys.base_prefix, sys.prefix)):
             command += ["--tmpfs", str(folder)]
-    command += (
-        ["--bind", str(wire), "/wire"]
-        if wire
-        else ["--dir", "/wire", "--dir", "/new_tmp", "--bind", str(wires), "/wires"]
-    )
+    if wire:
+        command += ["--bind", str(wire), "/wire"]
+    else:
+        command += ["--dir", "/wire", "--dir", "/new_tmp", "--bind", str(wires), "/wires"]
     command += ["--remount-ro", "/", "--remount-ro", "/dev"]
     home = "/tmp/home"
     command += ["--perms", "0777", "--dir", home, "--setenv", "HOME", home, "--chdir", home]
