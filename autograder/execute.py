@@ -60,13 +60,29 @@ class Execution:
         return asdict(self) | {"notebook": nbformat.writes(self.notebook)}
 
 
+@dataclass(frozen=True)
+class _Cell:
+    """A cell that runs in the sandbox."""
+
+    source: str
+    own: bool = False  # whether the student's own
+    plain: bool = False  # whether Python and nothing of IPython's
+
+    def run(self, kernel: Kernel, seconds: float) -> list[NotebookNode]:
+        """Run it, and return its outputs; those of a plain one are dropped."""
+        if self.plain:
+            kernel.run_plain(self.source)
+            return []
+        return kernel.run_cell(self.source, seconds)
+
+
 class _Student:
     """The student's side: a kernel, what to run in a fresh one when it was lost, and the time that is left."""
 
     def __init__(self, limits: Limits, sandboxed: bool) -> None:
         self.limits, self.sandboxed = limits, sandboxed
         self.kernel: Kernel | None = None
-        self.ran: list[tuple[str, bool]] = []  # the cells that did not lose the kernel; whether the student's own
+        self.ran: list[_Cell] = []  # the cells that did not lose the kernel
         self.kernels = self.own_kernels = 0  # that were started; that cells of the student's own lost
         self.deadline = time.monotonic() + limits.total_seconds
         self.own_seconds = limits.total_seconds / 3  # that cells of the student's own may still take
@@ -86,29 +102,29 @@ class _Student:
                 )
             self.kernels += 1
             self.kernel = Kernel(self.limits, self.sandboxed)
-            for source, own in list(self.ran):
+            for cell in list(self.ran):
                 try:
-                    self.kernel.run_cell(source, self.left())
+                    cell.run(self.kernel, self.left())
                 except KernelLost:  # it went well before; leave it out and start over
-                    self.ran.remove((source, own))
+                    self.ran.remove(cell)
                     break
         return self.kernel
 
-    def run(self, source: str, own: bool) -> list[NotebookNode]:
+    def run(self, cell: _Cell) -> list[NotebookNode]:
         """Run a cell, and return its outputs; one of the student's own only while the exercises have time enough."""
-        begun = time.monotonic()
+        begun, own = time.monotonic(), cell.own
         try:
             if own and (self.own_seconds <= 0 or self.own_kernels > self.limits.kernels / 5):
                 raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
             seconds = max(1.0, self.own_seconds) if own else math.inf
-            outputs = self.attempt(lambda: self.ready().run_cell(source, min(self.left(), seconds)), again=not own)
+            outputs = self.attempt(lambda: cell.run(self.ready(), min(self.left(), seconds)), again=not own)
         except KernelLost as lost:
             self.lost.append(lost)
             self.own_kernels += own
             return [nbformat.v4.new_output("error", ename="KernelLost", evalue=str(lost), traceback=[str(lost)])]
         finally:
             self.own_seconds -= own * (time.monotonic() - begun)
-        self.ran.append((source, own))
+        self.ran.append(cell)
         return outputs
 
     def begin_test(self) -> None:
@@ -155,7 +171,7 @@ class _Student:
         try:
             return action()
         except KernelLost as lost:
-            released = [(source, own) for source, own in self.ran if not own]
+            released = [cell for cell in self.ran if not cell.own]
             if not again or released == self.ran:
                 raise
             self.lost.append(lost)
@@ -169,7 +185,7 @@ class _Student:
     @property
     def ran_own_cells(self) -> bool:
         """Whether cells of the student's own ran in the kernel."""
-        return any(own for _, own in self.ran)
+        return any(cell.own for cell in self.ran)
 
     def left(self) -> float:
         """Return the seconds that the submission has left, at least one."""
@@ -221,9 +237,9 @@ def execute(
             for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
                 cell.execution_count = count
                 if not is_locked(cell) or cell.metadata.get("given"):  # code that answers and tests of classes build on
-                    cell.outputs = student.run(cell.source, own=_is_own(cell))
+                    cell.outputs = student.run(_Cell(cell.source, own=_is_own(cell)))
                 elif cell.metadata.nbgrader.grade_id == "setup":
-                    student.run(cell.source, own=False)
+                    student.run(_Cell(cell.source, plain=True))
                     cell.outputs = _run_test(cell, namespace, student)[0]
                 else:
                     cell.outputs, error = _run_test(cell, namespace, student)

@@ -5,7 +5,6 @@ preprocessors work them out here from an open gradebook, where they would open i
 """
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import nbgrader
+from alembic.script import ScriptDirectory
 from nbformat import NotebookNode
 from nbgrader.api import (
     Assignment,
@@ -28,12 +29,11 @@ from nbgrader.api import (
     Student,
     SubmittedAssignment,
     SubmittedNotebook,
-    get_alembic_version,
     new_uuid,
 )
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
-from sqlalchemy import URL, Select, and_, create_engine, insert, inspect, make_url, select, text
+from sqlalchemy import URL, Connection, Select, and_, create_engine, insert, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from traitlets.config import Config
 
@@ -136,15 +136,14 @@ def explained(url: URL, error: Exception) -> str:
 
 def _make(url: URL) -> None:
     """Make nbgrader's tables, all or none, where there are none."""
-    # nbgrader calls `alembic` from PATH when it makes a gradebook: that of this environment must be found
-    own = str(Path(sys.executable).parent)
-    if own not in os.environ.get("PATH", "").split(os.pathsep):
-        os.environ["PATH"] = os.pathsep.join([own, os.environ.get("PATH", "")])
     if url.get_backend_name() == "sqlite":
         path = Path(url.database)
-        if not path.exists():
+        if not path.exists() or path.stat().st_size == 0:
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=".gradebook-") as folder:
-                Gradebook(f"sqlite:///{folder}/gradebook.db", COURSE_ID).close()
+                engine = create_engine(f"sqlite:///{folder}/gradebook.db")
+                with engine.begin() as connection:
+                    _make_tables(connection)
+                engine.dispose()
                 os.replace(Path(folder) / "gradebook.db", path)
         return
     engine = create_engine(url.update_query_dict(WAIT["postgresql"] | dict(url.query)))
@@ -155,12 +154,18 @@ def _make(url: URL) -> None:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
             if inspect(connection).has_table("alembic_version"):  # by now
                 return
-            Base.metadata.create_all(connection)
-            connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
-            connection.execute(text("INSERT INTO alembic_version VALUES (:v)"), {"v": get_alembic_version()})
-            connection.execute(insert(Course).values(id=COURSE_ID))
+            _make_tables(connection)
     finally:
         engine.dispose()
+
+
+def _make_tables(connection: Connection) -> None:
+    """Make what nbgrader makes in an empty database; it would start a program to learn the version of its tables."""
+    version = ScriptDirectory(str(Path(nbgrader.__file__).parent / "alembic")).get_current_head()
+    Base.metadata.create_all(connection)
+    connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
+    connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": version})
+    connection.execute(insert(Course).values(id=COURSE_ID))
 
 
 def add_indexes(gradebook: Gradebook) -> None:

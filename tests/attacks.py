@@ -204,8 +204,10 @@ values = [
     '{"array": ["<f8", [0, 33554432, 33554432, 33554432], ""]}', '{"array": ["<f8", [0], ""]}', '{"tensor": null}',
     '{"array": [["<f8"], [1], "AAAAAAAAAAA="]}', '{"array": ["<f8", [1], 7]}', '{"array": ["<f8", 1, "AAAAAAAAAAA="]}',
     '{"tensor": ["|b1", [8], "BwcHBwcHBwc="]}', '{"tensor": ["<f8", [1], "AAAAAAAAAAA=", 4]}', '{"foreign": [[[[]]]]}',
-    '{"array": ["<f8", %s, "AAAAAAAAAAA="]}' % ([1] * 40), '{"handle": [-1, ""]}', '{"handle": [0, 0]}',
-    '{"handle": [999999999999, "a.b.c"]}', '{"handle": 1}', '{"list": [%s]}' % ",".join(['{"handle": [0, ""]}'] * 50),
+    '{"array": ["<f8", %s, "AAAAAAAAAAA="]}' % ([1] * 40), '{"handle": [-1, "", null]}', '{"handle": [0, 0, null]}',
+    '{"handle": [999999999999, "a.b.c", null]}', '{"handle": 1}', '{"handle": [0, "", {"list": []}]}',
+    '{"list": [%s]}' % ",".join(['{"handle": [0, "", null]}'] * 50),
+    '{"handle": [0, "", {"dict": [["modules", {"dict": [["", "A"], ["a.b", "B"]]}], ["training", {"dict": []}]]}]}',
 ]
 texts = [one % value for value in values] + [
     "", "null", "7", "[]", '"ID"', "{", "\x00", '{"dict": [["id", "ID"]]}', '{"list": ["id", "ID"]}',
@@ -1553,6 +1555,12 @@ kernel.iopub_socket.send_multipart([b"<IDS|MSG>", b"x" * 10**7, b"", b"", b"", b
         "modules",
         "Returns a list of five hundred modules.",
         in_answers("import torch\nreturn [torch.nn.Linear(1, 1) for _ in range(500)]", "softmax"),
+        12,
+    ),
+    Attack(
+        "giant-module",
+        "Returns a module of fifty thousand parts.",
+        in_answers("import torch\nreturn torch.nn.ModuleList(torch.nn.Identity() for _ in range(50_000))", "softmax"),
         12,
     ),
     Attack(

@@ -193,9 +193,10 @@ HOSTILE = [
     '{"dict": [[{"list": []}, 1]]}',
     '{"unknown": 1}',
     '{"pickle": "gASVIgAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAdpZCA+L3R4lIWUUpQu"}',
-    '{"handle": ["1", ""]}',
-    '{"handle": [true, ""]}',
-    '{"handle": [1]}',
+    '{"handle": ["1", "", null]}',
+    '{"handle": [true, "", null]}',
+    '{"handle": [1, ""]}',
+    '{"handle": [1, "", {"unknown": 1}]}',
     '{"handle": {"0": 1}}',
     '{"tensor": null}',
     '{"array": null}',
@@ -254,7 +255,9 @@ def test_loads_refuses_hostile_texts(text: Any) -> None:
 def test_loads_survives_mutated_texts() -> None:
     """Does no damaged text of ten thousand raise anything but a ValueError?"""
     rng, read = random.Random(0), 0
-    texts = [dumps(value) for value in PLAIN] + [dumps([Handle(1, "a"), Foreign("x"), np.ones(3), torch.ones(2)])]
+    texts = [dumps(value) for value in PLAIN] + [
+        dumps([Handle(1, "a", {"b": np.ones(2)}), Foreign("x"), np.ones(3), torch.ones(2)])
+    ]
     pieces = [
         '"',
         "{",

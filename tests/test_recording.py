@@ -3,6 +3,7 @@
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from bench_recording import KINDS, record_all, stubs
-from nbgrader.api import Base
+from nbgrader.api import Base, Gradebook
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from sqlalchemy import select
 from sqlalchemy.exc import OperationalError, SAWarning
@@ -22,7 +23,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, feedback
 from autograder.course import Assignment, Course, write_atomically
-from autograder.gradebook import GradebookError, explained, read_url
+from autograder.gradebook import COURSE_ID, GradebookError, explained, opened, read_url
 
 STUDENTS = ("early", "late", "much_too_late", "extended", "by_hand", "untimed")
 DUE = "2026-03-01 12:00:00 UTC"
@@ -42,6 +43,20 @@ class AnHour(BasePlugin):
     def late_submission_penalty(self, student_id, score, total_seconds_late):
         return (total_seconds_late / 3600 - 1) / 2
 '''
+
+
+def test_gradebook_is_made_as_nbgrader_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are tables, their version and the course what nbgrader's own way gives, where there is no file or an empty one?"""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))  # where nbgrader finds the program alembic
+    Gradebook(f"sqlite:///{tmp_path}/theirs.db", COURSE_ID).close()
+    (tmp_path / "empty.db").touch()
+    for name in ("ours", "empty"):
+        with opened(read_url(f"sqlite:///{name}.db", tmp_path)):
+            pass
+    theirs, ours, empty = (
+        list(sqlite3.connect(tmp_path / f"{name}.db").iterdump()) for name in ("theirs", "ours", "empty")
+    )
+    assert ours == empty == theirs
 
 
 def make_course(root: Path, assignment: Assignment, address: str | None = None) -> Course:

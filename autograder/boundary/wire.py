@@ -1,6 +1,7 @@
 """Plain values as text: None, bool, int, float, str, lists, tuples, dicts, NumPy arrays and PyTorch tensors.
 
-A PyTorch module crosses as a number, by which the other side may speak of it; anything else as the name of its type.
+A PyTorch module crosses as a number, by which the other side may speak of it, and what it is made of; anything else as
+the name of its type.
 An array is its dtype, shape and raw bytes, never a pickle, so that
 reading a value runs no code of the other side. This file stands alone: it is used in the sandbox too.
 """
@@ -28,10 +29,13 @@ class Foreign:
 
 
 class Handle:
-    """Stands for a module in the sandbox: its number there, and the path of a part of it ("blocks.0.norm")."""
+    """Stands for a module in the sandbox: its number there, and the path of a part of it ("blocks.0.norm").
 
-    def __init__(self, number: int, path: str = "") -> None:
-        self.number, self.path = number, path
+    One that comes from there says what the module is made of: `description`.
+    """
+
+    def __init__(self, number: int, path: str = "", description: object = None) -> None:
+        self.number, self.path, self.description = number, path, description
 
 
 def frame(text: str) -> bytes:
@@ -40,17 +44,17 @@ def frame(text: str) -> bytes:
     return len(data).to_bytes(HEAD, "big") + data
 
 
-def dumps(value: object, number_of: Callable[[object], int] | None = None) -> str:
+def dumps(value: object, handle_of: Callable[[object], Handle] | None = None) -> str:
     """Return a value as text.
 
     Args:
         value: What is to cross.
-        number_of: Gives a module of this side a number; without it a module is foreign.
+        handle_of: Gives the handle of a module of this side; without it a module is foreign.
 
     Raises:
         ValueError: the text is longer than MAX_TEXT characters, or the value nests deeper than MAX_DEPTH.
     """
-    text = json.dumps(_pack(value, 0, number_of))
+    text = json.dumps(_pack(value, 0, handle_of))
     if len(text) > MAX_TEXT:
         raise ValueError(f"the value takes {len(text):,} characters; at most {MAX_TEXT:,} may cross")
     return text
@@ -70,7 +74,7 @@ def loads(text: str) -> object:
         raise ValueError(f"not a value: {type(error).__name__}") from None
 
 
-def _pack(value: object, depth: int, number_of: Callable[[object], int] | None) -> object:
+def _pack(value: object, depth: int, handle_of: Callable[[object], Handle] | None) -> object:
     if depth > MAX_DEPTH:
         raise ValueError(f"the value nests deeper than {MAX_DEPTH}")
     kind = type(value)
@@ -78,11 +82,11 @@ def _pack(value: object, depth: int, number_of: Callable[[object], int] | None) 
         return value
     if isinstance(value, (list, tuple)):  # a named tuple crosses as a tuple
         name = "tuple" if isinstance(value, tuple) else "list"
-        return {name: [_pack(item, depth + 1, number_of) for item in value]}
+        return {name: [_pack(item, depth + 1, handle_of) for item in value]}
     if isinstance(value, dict):
         return {
             "dict": [
-                [_pack(key, depth + 1, number_of), _pack(item, depth + 1, number_of)] for key, item in value.items()
+                [_pack(key, depth + 1, handle_of), _pack(item, depth + 1, handle_of)] for key, item in value.items()
             ]
         }
     torch = sys.modules.get("torch")
@@ -90,10 +94,10 @@ def _pack(value: object, depth: int, number_of: Callable[[object], int] | None) 
         if value.dtype == torch.bfloat16:
             value = value.float()
         return {"tensor": _pack_array(value.detach().cpu().resolve_conj().resolve_neg().numpy())}
-    if torch is not None and number_of is not None and isinstance(value, torch.nn.Module):
-        return {"handle": [number_of(value), ""]}
-    if kind is Handle:
-        return {"handle": [value.number, value.path]}
+    if torch is not None and handle_of is not None and isinstance(value, torch.nn.Module):
+        value = handle_of(value)
+    if type(value) is Handle:
+        return {"handle": [value.number, value.path, _pack(value.description, depth + 1, handle_of)]}
     if isinstance(value, (np.ndarray, np.generic)):
         packed = _pack_array(np.asarray(value))
         if packed is not None:
@@ -136,8 +140,10 @@ def _unpack(packed: object, depth: int) -> object:
         import torch
 
         return torch.from_numpy(_unpack_array(*content))
-    if kind == "handle" and type(content[0]) is int and type(content[1]) is str:
-        return Handle(*content)
+    if kind == "handle":
+        number, path, description = content
+        if type(number) is int and type(path) is str:
+            return Handle(number, path, _unpack(description, depth + 1))
     if kind == "foreign":
         return Foreign(str(content)[:100])
     raise ValueError("unknown kind of value")
