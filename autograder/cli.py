@@ -157,7 +157,9 @@ def grade(
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="How many submissions at once; by default one for each processor, as memory allows."),
+        typer.Option(
+            min=1, help="How many at once on this machine; by default one for each processor, as memory allows."
+        ),
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(help="The address of a Dask scheduler, tcp://HOST:8786, whose workers grade.")

@@ -29,7 +29,7 @@ ASK_SECONDS = (
 )
 WAIT_SECONDS = 60.0  # without any worker that can grade: a nanny starts a killed one again within 10 s
 LOOK_SECONDS = 1.0  # between two looks at who has joined, is lost or hangs
-MAX_LOSSES = 3  # a submission on which that many workers were lost is left
+MAX_LOSSES = 5  # a submission on which that many workers were lost is left; it may be bad luck, of workers on loan
 KEPT: dict[str, dict[int, Any]] = {}  # on a worker: the arguments that all submissions of a run share, by the run
 log = logging.getLogger(__name__)
 

@@ -20,6 +20,7 @@ from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.gradebook import (
     COURSE_ID,
+    LENGTH,
     GradebookError,
     Recorder,
     add_indexes,
@@ -363,8 +364,8 @@ def _unfit(name: str) -> str:
         length = len(name.encode())
     except UnicodeEncodeError:
         return "the name of the folder is no text; rename it"
-    if length > 200:
-        return "the name is longer than 200 bytes, too long for the names of the files made from it; rename it"
+    if len(name) > LENGTH or length > 200:
+        return f"the name is longer than {LENGTH} characters, or 200 bytes; the gradebook and files cannot hold it; rename it"
     return "a student's name has no / and does not begin with a dot; rename it" if name[0] == "." or "/" in name else ""
 
 

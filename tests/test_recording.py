@@ -59,6 +59,17 @@ def test_gradebook_is_made_as_nbgrader_makes_it(tmp_path: Path, monkeypatch: pyt
     assert ours == empty == theirs
 
 
+def test_name_that_the_gradebook_cannot_hold_is_nobodys(tmp_path: Path, assignment: Assignment) -> None:
+    """Is a name of 129 characters, of which PostgreSQL takes 128, refused with the reason, and one of 128 taken?"""
+    for name in ("x" * 129, "y" * 128):
+        (tmp_path / "submitted" / name).mkdir(parents=True)
+    course = Course(tmp_path)
+    course.prepare(assignment)
+    assert course.students() == ["y" * 128]
+    ((shown, why),) = course.unfit_names().items()
+    assert shown.startswith("(xxx") and "128 characters" in why and "rename" in why
+
+
 def make_course(root: Path, assignment: Assignment, address: str | None = None) -> Course:
     """Make a course whose instructor takes points for handing in late, and extends the time of one student."""
     course = Course(root / "course")
