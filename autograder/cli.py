@@ -190,6 +190,9 @@ def _grade(name: str, folder: Path, **options):
     """Grade an assignment with progress bars; return it and the results."""
     bars = _Bars()
     try:
+        from autograder.workers import prepare_forks
+
+        prepare_forks(name.partition("_")[2])  # while this process imports the same, and builds the assignment
         from autograder.boundary.sandbox import SandboxError
         from autograder.grade import InstallationError, grade, load_assignment
 

@@ -202,7 +202,7 @@ def grade(
             if not result.recorded:
                 course.record(result, assignment)
     if waiting:
-        with Workers(workers) as here, course.gradebook():
+        with Workers(workers, assignment.notebook) as here, course.gradebook():
             run_all = _runner(here, cluster, limits, sandboxed)
             cases = _prepared_cases(course, assignment, seed, grader_key, here, progress)
             options = (*texts, seed, limits, sandboxed, cases, held_out)

@@ -9,22 +9,27 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from multiprocessing import forkserver
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
 import psutil
-
-from autograder.build import sources
 
 JOB_MEMORY = 1536 * 2**20  # bytes to count on for each job: with its sandbox 2_multihead takes 0.65 GiB, 4_vit 1.1 GiB
 Jobs = dict[str, tuple[Any, ...]]  # by name the arguments of a function
 
 
 class Workers:
-    """Processes, made when they are needed, that call functions until the `with` block ends."""
+    """Processes, made when they are needed, that call functions until the `with` block ends.
 
-    def __init__(self, count: int | None = None) -> None:
-        self.count = count or default_jobs()
+    Args:
+        count: How many; by default as `default_jobs` says.
+        checks: The module of autograder.checks that they need.
+    """
+
+    def __init__(self, count: int | None = None, checks: str = "") -> None:
+        self.count, self.checks = count or default_jobs(), checks
         self.pool: ProcessPoolExecutor | None = None
         self.others = set(multiprocessing.active_children())
 
@@ -66,9 +71,9 @@ class Workers:
 
     def _submit(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future:
         if self.pool is None:
-            context = multiprocessing.get_context("forkserver")  # forks of one process with PyTorch and the checks
-            context.set_forkserver_preload(["autograder.grade", *(f"autograder.checks.{p.stem}" for p in sources())])
-            self.pool = ProcessPoolExecutor(self.count, mp_context=context, initializer=_begin_worker)
+            self.pool = ProcessPoolExecutor(
+                self.count, mp_context=prepare_forks(self.checks), initializer=_begin_worker
+            )
         try:
             return self.pool.submit(function, *arguments)
         except (BrokenProcessPool, OSError) as error:  # it broke a moment ago; its pipe may be closed already
@@ -80,6 +85,14 @@ class Workers:
         if self.pool is not None:
             self.pool.shutdown(cancel_futures=True)
             self.pool = None
+
+
+def prepare_forks(checks: str = "") -> BaseContext:
+    """Start the process from which workers are forked, unless it runs; it takes seconds to import PyTorch and the checks."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["autograder.grade", f"autograder.checks.{checks}"])
+    forkserver.ensure_running()
+    return context
 
 
 def _begin_worker() -> None:
