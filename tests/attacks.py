@@ -1435,7 +1435,7 @@ time.sleep(1.5)
     ),
     Attack(
         "closes-stdin",
-        "Closes the socket on which the grader answers, so that the correct attention cannot be asked.",
+        "Closes the socket of the kernel by which a cell could ask for input.",
         before_answer("self_attention", "get_ipython().kernel.stdin_socket.close(0)"),
     ),
     Attack(

@@ -1,7 +1,7 @@
 """The boundary between the grader and what a student wrote.
 
 A student's cells run in a Jupyter kernel inside a bubblewrap sandbox. Tests run in the grader's own process and reach
-the student's functions through proxies. Only plain values cross, as text in Jupyter's own messages.
+the student's functions through proxies. Only plain values cross, as text over a socket; cells are Jupyter's messages.
 
     wire.py     plain values to text and back; used on both sides
     inside.py   what runs in the sandbox: limits, the kernel, and the agent that answers calls

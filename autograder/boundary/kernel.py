@@ -82,7 +82,7 @@ class Kernel:
     def _wait_until_ready(self) -> None:
         """A subscription takes a moment to arrive; then the kernel says welcome, and no output is missed any more."""
         deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and self.sandbox.is_alive():
             for socket, (kind, _, _) in self._receive():
                 if socket is self.iopub and kind == "iopub_welcome":
                     return
