@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
@@ -75,7 +76,8 @@ class _Bars(Progress):
         """Return what is shown: the bars, and how many submissions ended in which state."""
         yield from super().get_renderables()
         if self.states:
-            yield Text(" " * 21 + ", ".join(f"{count} {state}" for state, count in self.states.most_common()))
+            states = ", ".join(f"{count} {state}" for state, count in self.states.most_common())
+            yield Padding(Text(states), (0, 0, 0, 21))
 
 
 def _stop(error: object) -> typer.Exit:
