@@ -492,7 +492,7 @@ def run(
             shown.add_row(*row)
         out.print(shown)
     out.print(f"Record: {record}", soft_wrap=True, highlight=False)
-    if any(each["marks"] and _marks(each, "ours") != "identical" for each in found["runs"]):
+    if any(each["marks"] and _marks(each, "ours") != "equal" for each in found["runs"]):
         raise typer.Exit(1)
 
 
@@ -518,11 +518,11 @@ def tables(found: dict[str, Any]) -> list[Rows]:
     """
     sides = Rows(
         "Plain nbgrader and ours",
-        ["submissions", "", "seconds", "CPU seconds", "a minute", "ratio", "GiB", "GiB a worker", "marks"],
+        ["submissions", "", "seconds", "CPU seconds", "a minute", "ratio", "GiB", "a worker", "marks"],
     )
     overhead = Rows(
         "Seconds a submission beyond the student's own cells",
-        ["submissions", "CPU, all", "CPU, each more", "wall of a worker, and recording", "own cells: CPU", "wall"],
+        ["submissions", "CPU", "CPU, each more", "wall, each more", "wall of one job", "own cells: CPU", "wall"],
     )
     runs, before = found["runs"], None
     for each in runs:
@@ -531,16 +531,17 @@ def tables(found: dict[str, Any]) -> list[Rows]:
             ratio = _ratio(each) if side == "ours" else ("1" if each["plain"] else "")
             sides.append([str(size), side, *_usage(each[side], size), ratio, *_memory(each[side]), _marks(each, side)])
         own = each["cells"]
-        more = "–"
+        more = {"cpu_seconds": "–", "wall_seconds": "–"}
         if before is not None:
-            difference = ours["cpu_seconds"] - before["ours"]["cpu_seconds"]
-            more = f"{difference / (size - before['size']) - own['cpu_seconds']:.2f}"
+            for kind in more:
+                difference = ours[kind] - before["ours"][kind]
+                more[kind] = f"{difference / (size - before['size']) - own[kind]:.2f}"
         job = sum(ours["stages"]["worker"].values()) / size + ours["stages"]["main"]["recording"] / size
         overhead.append(
             [
                 str(size),
                 f"{ours['cpu_seconds'] / size - own['cpu_seconds']:.2f}",
-                more,
+                *more.values(),
                 f"{job - own['wall_seconds']:.2f}",
                 f"{own['cpu_seconds']:.3f}",
                 f"{own['wall_seconds']:.3f}",
@@ -557,7 +558,7 @@ def _usage(usage: dict[str, Any] | None, size: int) -> list[str]:
 
 
 def _ratio(each: dict[str, Any]) -> str:
-    return f"{each['plain']['wall_seconds'] / each['ours']['wall_seconds']:.1f}" if each["plain"] else "not known"
+    return f"{each['plain']['wall_seconds'] / each['ours']['wall_seconds']:.1f}" if each["plain"] else "–"
 
 
 def _memory(usage: dict[str, Any] | None) -> list[str]:
@@ -571,10 +572,10 @@ def _marks(each: dict[str, Any], side: str) -> str:
         stopped = (each["plain"] or {}).get("cells_stopped", 0)
         return f"{stopped} cells stopped after 30 s" if stopped else ""
     if each["marks"] is None:
-        return "not compared"
+        return "–"
     if each["marks"]["different"]:
         return f"{len(each['marks']['different'])} differ"
-    return "identical" if each["marks"]["export_identical"] else "cells identical, export not"
+    return "equal" if each["marks"]["export_identical"] else "cells equal, export not"
 
 
 def _stages(runs: list[dict[str, Any]]) -> list[Rows]:

@@ -130,4 +130,4 @@ def test_tables_extrapolate_nothing() -> None:
     found["runs"][0] |= {"plain": None, "marks": None}
     plain, ours = benchmark.tables(found)[0][1:]
     assert plain[2:] == ["not run", "not run", "not run", "", "", "", ""]
-    assert ours[5] == "not known" and ours[-1] == "not compared"
+    assert ours[5] == ours[-1] == "–"
