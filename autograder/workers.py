@@ -1,5 +1,6 @@
 """Processes that grade on this machine: as many as it bears, and none of them takes another's work along when it dies."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -37,10 +38,7 @@ class Workers:
         return self
 
     def __exit__(self, kind: type | None, *error: object) -> None:
-        if kind is not None:  # Ctrl-C: what was begun is dropped, and begun again by the next run
-            for process in set(multiprocessing.active_children()) - self.others:
-                process.kill()  # its sandbox ends with it
-        self._end_pool()
+        self._end_pool(kill=kind is not None)  # Ctrl-C: what was begun is dropped, and begun again by the next run
 
     def run(self, function: Callable[..., Any], jobs: Jobs) -> Iterator[tuple[str, Any]]:
         """Call the function for each job, and give name and result as they come, or the exception in its place.
@@ -59,7 +57,7 @@ class Workers:
             done, _ = wait(at, return_when=FIRST_COMPLETED)
             broken = any(isinstance(future.exception(), BrokenProcessPool) for future in done)
             if broken:
-                self._end_pool()
+                self._end_pool(kill=True)  # the pool waits for a process that it made as it broke, which waits for work
                 wait(at)
             alone = suspects.popleft() if suspects else None
             for future in list(at if broken else done):
@@ -81,7 +79,10 @@ class Workers:
             future.set_exception(BrokenProcessPool(str(error)))
             return future
 
-    def _end_pool(self) -> None:
+    def _end_pool(self, kill: bool = False) -> None:
+        if kill:
+            for process in set(multiprocessing.active_children()) - self.others:
+                process.kill()  # its sandbox ends with it
         if self.pool is not None:
             self.pool.shutdown(cancel_futures=True)
             self.pool = None
@@ -97,6 +98,7 @@ def prepare_forks(checks: str = "") -> BaseContext:
 
 def _begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's
+    gc.freeze()  # what was imported stays, and is not looked through for garbage
     end_with_parent()
 
 

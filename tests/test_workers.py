@@ -1,11 +1,37 @@
 """Does a process that dies cost no other's result, and its own job a second try, alone?"""
 
+import os
+import signal
+import time
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from autograder.workers import Workers
 
 DIES = "__import__('os')._exit(1)"
+
+
+def outlive(path: Path) -> str:
+    """Be a process that a broken pool cannot end; at the second time return."""
+    if path.exists():
+        return "done"
+    path.touch()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(1000)
+
+
+def come_after(path: Path) -> None:
+    """Return a moment after a file is there."""
+    while not path.exists():
+        time.sleep(0.01)
+    time.sleep(1)
+
+
+def die_after(path: Path) -> None:
+    """End the process then."""
+    come_after(path)
+    os._exit(1)
 
 
 def test_run_gives_results_and_errors_as_they_come() -> None:
@@ -37,3 +63,18 @@ def test_run_tries_a_killed_job_once_more_alone(tmp_path: Path) -> None:
     assert isinstance(found.pop("always"), BrokenProcessPool)
     assert isinstance(found.pop("once"), FileExistsError)
     assert found == {f"{n}": n for n in range(12)}
+
+
+def test_run_goes_on_when_a_broken_pool_keeps_a_process(tmp_path: Path) -> None:
+    """Is nobody waited for, if a process is left that the pool cannot end, such as one that it made as it broke?"""
+    path = tmp_path / "there"
+    jobs = {"outlives": (outlive, path), "dies": (die_after, path), "other": (come_after, path)}
+    with Workers(3) as workers:
+        found = dict(workers.run(call, jobs))
+    assert found["outlives"] == "done" and found["other"] is None
+    assert isinstance(found["dies"], BrokenProcessPool)
+
+
+def call(function: Callable[[Path], object], path: Path) -> object:
+    """Call a function."""
+    return function(path)
