@@ -27,7 +27,6 @@ MAX_PRODUCT = 2**22  # numbers that the arrays of a question may make together: 
 MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it listens to one kernel
 PICTURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8"}  # no HTML, SVG or script of a student's reaches a page
 PATIENCE = 0.1  # seconds between two looks at clock, memory and life of the kernel
-START_SECONDS = 60.0  # until a kernel that has started answers
 QUICK = 0.02  # seconds; a call that takes less leaves nothing behind that needs a look
 
 
@@ -80,12 +79,16 @@ class Kernel:
         return socket
 
     def _wait_until_ready(self) -> None:
-        """A subscription takes a moment to arrive; then the kernel says welcome, and no output is missed any more."""
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline and self.sandbox.is_alive():
-            for socket, (kind, _, _) in self._receive():
-                if socket is self.iopub and kind == "iopub_welcome":
-                    return
+        """A subscription takes a moment to arrive: wait for the kernel's welcome or, as that may be lost, for an answer."""
+        for _ in range(100):
+            message_id = self._send("kernel_info_request", {})
+            deadline = time.monotonic() + 0.5
+            while time.monotonic() < deadline and self.sandbox.is_alive():
+                for socket, (kind, parent, _) in self._receive():
+                    if socket is self.iopub and (
+                        kind == "iopub_welcome" or (kind == "status" and parent == message_id)
+                    ):
+                        return
         self.close()
         raise SandboxError("The kernel started, but did not answer.")
 
