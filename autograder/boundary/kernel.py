@@ -81,9 +81,11 @@ class Kernel:
     def _wait_until_ready(self) -> None:
         """A subscription takes a moment to arrive: wait for the kernel's welcome or, as that may be lost, for an answer."""
         for _ in range(100):
+            if not self.sandbox.is_alive():
+                break
             message_id = self._send("kernel_info_request", {})
             deadline = time.monotonic() + 0.5
-            while time.monotonic() < deadline and self.sandbox.is_alive():
+            while time.monotonic() < deadline:
                 for socket, (kind, parent, _) in self._receive():
                     if socket is self.iopub and (
                         kind == "iopub_welcome" or (kind == "status" and parent == message_id)
