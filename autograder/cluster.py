@@ -243,7 +243,7 @@ class _Run:
         self.cluster.say(f"The worker {worker.address} gets nothing to grade: {reason}")
 
     def lose(self, worker: _Worker, how: str) -> None:
-        """Give what a worker was at to another, for the last time."""
+        """Give what a worker was at to another, unless MAX_LOSSES were lost on it."""
         name = worker.name
         self.cluster.say(
             f"The worker {worker.address} {how}" + (f" while it graded {name}." if name else " when it was asked.")

@@ -71,7 +71,7 @@ class _Cell:
     def run(self, kernel: Kernel, seconds: float) -> list[NotebookNode]:
         """Run it, and return its outputs; those of a plain one are dropped."""
         if self.plain:
-            kernel.run_plain(self.source)
+            kernel.run_plain(self.source, seconds)
             return []
         return kernel.run_cell(self.source, seconds)
 

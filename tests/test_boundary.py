@@ -12,6 +12,7 @@ import socket
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -653,6 +654,15 @@ def test_kernel_close_leaves_no_process(start: Callable[..., Kernel]) -> None:
     assert not kernel.sandbox.folder.exists()
 
 
+def test_plain_cell_is_run_for_so_many_seconds(start: Callable[..., Kernel]) -> None:
+    """Does a set-up that hangs end when its time is over, which may be less than that of a cell?"""
+    kernel = start(cell_seconds=5.0)
+    with pytest.raises(KernelLost, match="Not done after 1 s") as lost:
+        kernel.run_plain("while True:\n    pass", 1.0)
+    assert lost.value.state == "timed out"
+    assert kernel.closed
+
+
 # ------------------------------------------------------------------------------------------------------- outputs
 
 
@@ -688,6 +698,20 @@ def test_output_flood_is_bounded(start: Callable[..., Kernel], source: str) -> N
     text = json.dumps(outputs)
     assert len(text) < 2 * limits.output_bytes + 300 * len(outputs)  # JSON writes a line's end as two characters
     assert "Cut here: a cell may print 50,000 bytes in 100 pieces." in text
+
+
+def test_output_flood_in_which_the_end_is_lost(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does a cell end whose outputs came faster than they were read, with them the word that it has ended?"""
+    receive = kernel.session.recv
+
+    def receive_slowly(*arguments: Any) -> Any:
+        time.sleep(0.002)
+        return receive(*arguments)
+
+    monkeypatch.setattr(kernel.session, "recv", receive_slowly)
+    assert len(kernel.run_cell("for i in range(5000):\n    display(i)")) > 1
+    monkeypatch.undo()
+    assert told(kernel, "print(3)") == 3
 
 
 def test_output_keeps_no_html(kernel: Kernel) -> None:
@@ -1077,6 +1101,14 @@ def test_module_with_a_forged_description_is_refused(kernel: Kernel) -> None:
     )
     assert isinstance(error_of(function_of(kernel, "f", source)), Exception)
     assert told(kernel, "print(3)") == 3
+
+
+def test_module_of_too_many_parts_is_not_kept(kernel: Kernel) -> None:
+    """Is a giant module refused by name, and gone? Twenty of them would fill the memory."""
+    before = told(kernel, "import inside\nprint(len(inside.MODULES))")
+    source = "import torch\ndef f():\n    return torch.nn.ModuleList(torch.nn.Identity() for _ in range(2000))"
+    assert "a module of more than 1000 parts or parameters" in str(error_of(function_of(kernel, "f", source)))
+    assert told(kernel, "print(len(inside.MODULES))") == before
 
 
 # ------------------------------------------------------------------------------------------- when it cannot work

@@ -133,9 +133,6 @@ def _backward(request: dict, namespace: dict) -> dict:
 
 def _handle_of(module) -> wire.Handle:
     """Give a module a number, and say what it is made of: the paths and types of its parts, its parameters, its buffers."""
-    number = next((number for number, known in enumerate(MODULES) if known is module), len(MODULES))
-    if number == len(MODULES):
-        MODULES.append(module)
     first: dict[int, str] = {}
     shared = {name: first.setdefault(id(p), name) for name, p in module.named_parameters(remove_duplicate=False)}
     description = {
@@ -146,6 +143,11 @@ def _handle_of(module) -> wire.Handle:
         "trainable": {name: parameter.requires_grad for name, parameter in module.named_parameters()},
         "buffers": dict(module.named_buffers()),
     }
+    if max(map(len, description.values())) > wire.MAX_PARTS:  # not kept either: many such fill the memory
+        raise ValueError(f"a module of more than {wire.MAX_PARTS} parts or parameters")
+    number = next((number for number, known in enumerate(MODULES) if known is module), len(MODULES))
+    if number == len(MODULES):
+        MODULES.append(module)
     return wire.Handle(number, description=description)
 
 

@@ -136,18 +136,26 @@ class Kernel:
         return self._send("execute_request", content)
 
     def _wait_for(self, request: str, seconds: float, on_output: Callable[[str, dict[str, Any]], None]) -> None:
-        """Wait until the kernel says that it is done with a request; `on_output` is called with each output."""
-        replied, idle, look = False, False, self._watch(seconds)
+        """Wait until the kernel says that it is done with a request; `on_output` is called with each output.
+
+        Outputs that come faster than they are read are dropped, and so may be the kernel's word that no more will come;
+        it is asked for again.
+        """
+        replied, idle, asked, look, heard = False, False, [request], self._watch(seconds), time.monotonic()
         while not (replied and idle):
             for socket, (kind, parent, content) in self._receive():
-                if parent != request:
-                    continue
-                if socket is self.shell:
-                    replied = replied or kind == "execute_reply"
-                elif kind == "status":
+                heard = time.monotonic()
+                if kind == "status" and parent in asked:
                     idle = idle or content.get("execution_state") == "idle"
+                elif parent != request:
+                    continue
+                elif socket is self.shell:
+                    replied = replied or kind == "execute_reply"
                 elif socket is self.iopub:
                     on_output(kind, content)
+            if replied and time.monotonic() > heard + PATIENCE:
+                asked.append(self._send("kernel_info_request", {}))
+                heard = time.monotonic()
             look()
         self._look_after(math.inf, seconds)  # so that nobody else pays for what it leaves behind
 
@@ -193,14 +201,16 @@ class Kernel:
         self._wait_for(self._request(source, silent=False), seconds, outputs.add)
         return outputs.kept
 
-    def run_plain(self, source: str) -> None:
-        """Run a cell of ours that is plain Python; its outputs are dropped. IPython takes five times as long.
+    def run_plain(self, source: str, seconds: float) -> None:
+        """Run a cell of ours that is plain Python, for at most so many seconds; its outputs are dropped.
+
+        IPython takes five times as long.
 
         Raises:
             KernelLost: as `run_cell`.
         """
         try:
-            self.call({"do": "run", "source": source}, {}, self.limits.cell_seconds)
+            self.call({"do": "run", "source": source}, {}, min(self.limits.cell_seconds, seconds))
         except BadReply as error:
             raise KernelLost("crashed", str(error)) from None
 

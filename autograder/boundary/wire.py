@@ -17,6 +17,7 @@ import numpy as np
 MAX_TEXT = 32 * 2**20  # characters of one message; a test's arrays have a few thousand numbers
 MAX_NUMBERS = 2**21  # of one array
 MAX_DEPTH = 20
+MAX_PARTS = 1000  # of a module, and parameters, and buffers: a ViT has some sixty
 HEAD = 8  # bytes before a text on the channel: how many follow
 DTYPES = {np.dtype(code).str for code in ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D")}
 

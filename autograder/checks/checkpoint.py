@@ -282,7 +282,7 @@ def _beside_the_notebook(name: str) -> Verdict:
 @cache
 def held_out() -> HeldOut:
     """Return MNIST's test set, from MNIST_ROOT or, where that is not set, downloaded once; else the stand-in."""
-    import torchvision  # takes a second, which only the assignment with a file needs to wait
+    import torchvision  # takes a second, for which only the assignment with a file has to wait
 
     given = os.environ.get("MNIST_ROOT")
     patience = socket.getdefaulttimeout()
