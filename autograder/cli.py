@@ -17,8 +17,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
-from autograder.course import Course
-
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -80,6 +78,13 @@ class _Bars(Progress):
             yield Padding(Text(states), (0, 0, 0, 21))
 
 
+def _course(folder: Path):
+    """Return the course in a folder. Its module comes with nbgrader, which takes a second to import."""
+    from autograder.course import Course
+
+    return Course(folder)
+
+
 def _stop(error: object) -> typer.Exit:
     err.print(f"[bold red]autograder:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
     return typer.Exit(1)
@@ -139,9 +144,9 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     sample["write_class"](course)
     loaded, results = _grade(sample["ASSIGNMENT"], course)
     with _Bars() as bars:
-        pages = write_feedback(Course(course), loaded, results, bars)
-    page = write_report(Course(course), loaded, results)
-    _show_marks(Course(course), loaded, results)
+        pages = write_feedback(_course(course), loaded, results, bars)
+    page = write_report(_course(course), loaded, results)
+    _show_marks(_course(course), loaded, results)
     out.print(f"Book          {ROOT / '_build' / 'html' / 'index.html'}", soft_wrap=True, highlight=False)
     out.print(f"Feedback      {pages[0].parents[2]}   ({len(pages)} pages)", soft_wrap=True, highlight=False)
     out.print(f"Class report  {page}", soft_wrap=True, highlight=False)
@@ -183,7 +188,7 @@ def grade(
 
     options = dict(seed=seed, regrade=regrade, workers=jobs, cluster=cluster, sandboxed=not no_sandbox)
     loaded, results = _grade(assignment, course, limits=Limits(forked=not fresh_kernels), **options)
-    _show_marks(Course(course), loaded, results)
+    _show_marks(_course(course), loaded, results)
     if any(result.state == "not graded" for result in results):
         raise _stop("Some submissions were not graded because the grader failed; they have no mark. See the table.")
 
@@ -201,7 +206,7 @@ def _grade(name: str, folder: Path, **options):
         try:
             loaded = load_assignment(name)
             with bars:
-                return loaded, grade(Course(folder), loaded, progress=bars, **options)
+                return loaded, grade(_course(folder), loaded, progress=bars, **options)
         except (SandboxError, InstallationError, ValueError) as error:
             raise _stop(error) from None
     except KeyboardInterrupt:
@@ -210,7 +215,7 @@ def _grade(name: str, folder: Path, **options):
         raise typer.Exit(130) from None
 
 
-def _show_marks(course: Course, assignment, results) -> None:
+def _show_marks(course, assignment, results) -> None:
     """Show one line for each student, narrow enough for a terminal of 80 columns."""
     from autograder.report import marks_table, questions_of
 
@@ -255,7 +260,7 @@ def _graded(name: str, folder: Path):
     """Return course, assignment and results of a class that was graded."""
     from autograder.grade import load_assignment
 
-    course = Course(folder)
+    course = _course(folder)
     try:
         assignment = load_assignment(name)
     except ValueError as error:
@@ -290,7 +295,7 @@ def collect(
     try:
         loaded, sheet = load_assignment(assignment), read_worksheet(worksheet) if worksheet else None
         with _Bars() as bars:
-            lines = collect(Course(course), loaded, paths, sheet, bars)
+            lines = collect(_course(course), loaded, paths, sheet, bars)
     except (ValueError, OSError) as error:
         raise _stop(error) from None
     counts = Counter(line.outcome for line in lines)
@@ -439,9 +444,11 @@ def _show_matrix(matrix) -> None:
 
 def main() -> None:
     """Run the command."""
-    from autograder.gradebook import GradebookError
-
     try:
         app()
-    except GradebookError as error:
-        raise SystemExit(_stop(error).exit_code) from None
+    except RuntimeError as error:
+        from autograder.gradebook import GradebookError  # with nbgrader, as in _course
+
+        if isinstance(error, GradebookError):
+            raise SystemExit(_stop(error).exit_code) from None
+        raise
