@@ -28,9 +28,8 @@ from autograder.gradebook import comments as all_comments
 
 PAGES_OF_A_PROCESS = 25  # at least: it takes about two seconds to start
 HIDDEN = "# This test is hidden. Points and diagnosis stand below."
-STYLE = (
-    "td, th { padding: 0.2em 1em 0.2em 0; text-align: left; } table { margin-bottom: 1em; } #toc ol { display: none; }"
-)
+STYLE = (Path(__file__).with_name("templates") / "feedback.css").read_text(encoding="utf-8")
+VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">'
 TAGS = (
     bleach.ALLOWED_TAGS | {f"h{level}" for level in range(1, 7)} | {"p", "pre", "br", "hr", "div", "span", "sub", "sup"}
 )
@@ -217,7 +216,7 @@ class _Desk:
             "late_penalty": penalty,
         }
         html, _ = _exporter().from_notebook_node(notebook, {"nbgrader": resources})
-        return html.replace("</head>", f"<style>{STYLE}</style></head>", 1)
+        return html.replace("</head>", f"{VIEWPORT}<style>{STYLE}</style></head>", 1)
 
 
 @cache

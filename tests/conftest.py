@@ -1,6 +1,9 @@
 """What several test files share: the assignment, its answers filled in, and the graded sample class."""
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -8,6 +11,7 @@ import nbformat
 import pytest
 import sample_class
 from nbformat import NotebookNode
+from playwright.sync_api import Browser, sync_playwright
 
 # Before anything imports a library that reads them: one thread for each process, as in the sandbox, and no window.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -57,6 +61,21 @@ def cases_of(each: Exercise, seed: int) -> list[tuple[str, Case]]:
     """Return all cases of an exercise with the name of their stage."""
     stages = {**each.stages, "visible": each.visible}
     return [(stage, case) for stage, make in stages.items() for case in make(np.random.default_rng(seed))]
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start the machine's Chromium; end it with the block."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.fail('no browser to open a page in: install one with "apt-get install chromium"')
+    arguments = ["--disable-gpu", "--disable-background-networking"]
+    arguments += ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root a sandbox
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")

@@ -21,8 +21,8 @@ import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from conftest import ALL
-from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
+from conftest import ALL, chromium
+from playwright.sync_api import Browser, Page, TimeoutError
 
 from autograder.book import chapter_environment
 from autograder.colab import build_chapters, read_book
@@ -137,17 +137,9 @@ def site() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Start the machine's Chromium."""
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    path = next(filter(None, map(shutil.which, names)), None)
-    if path is None:
-        pytest.fail('no browser to open the book in: install one with "apt-get install chromium"')
-    arguments = ["--disable-gpu", "--disable-background-networking"]
-    arguments += ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root a sandbox
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield browser
-        browser.close()
+    """The machine's Chromium, for all tests."""
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture
