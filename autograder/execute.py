@@ -132,9 +132,13 @@ class _Student:
         self.test_seconds, self.calls = 3 * self.limits.call_seconds, 0
 
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
-        """Have a function called, within the time of a call and of the test."""
+        """Have a function called, within the time of a call and of the test.
+
+        What it draws at random, as dropout does, depends on nothing but which call of the test it is.
+        """
         name = str(request.get("target"))
         self.calls += 1
+        number = self.calls
         seconds = self.limits.call_seconds / (1 if self.losses[name] < 2 else 4)
 
         def call() -> dict[str, Any]:
@@ -143,7 +147,8 @@ class _Student:
                 raise KernelLost("timed out", f"A test was not done after {3 * self.limits.call_seconds:.0f} s.")
             kernel, begun = self.ready(), time.monotonic()  # a kernel's start is not the test's time
             try:
-                reply = kernel.call(request, correct, min(seconds, self.left(), max(1.0, self.test_seconds)))
+                patience = min(seconds, self.left(), max(1.0, self.test_seconds))
+                reply = kernel.call(request | {"draw": number}, correct, patience)
                 if not (self.ran_own_cells and _had_no_memory(reply)):
                     return reply
             except BadReply:

@@ -1062,6 +1062,29 @@ def test_function_arguments_that_cannot_cross_are_our_fault(kernel: Kernel) -> N
         function_of(kernel, "echo", "def echo(value): return value")(np.zeros(2_500_000))
 
 
+DRAWS = (
+    "import random, numpy as np, torch\ndef f():\n    return [random.random(), np.random.rand(), torch.rand(1).item()]"
+)
+
+
+def test_call_draws_at_random_by_its_number_alone(kernel: Kernel) -> None:
+    """Are what Python, NumPy and PyTorch draw in a call the same in each run, whatever was drawn before?"""
+    kernel.run_cell(DRAWS)
+    request = {"do": "call", "target": "f", "arguments": [], "keywords": {}, "modules": [], "differentiable": []}
+    drawn = []
+    for number in (1, 2, 1):
+        drawn.append(kernel.call(request | {"gradient": False, "draw": number}, {}, 5.0)["value"])
+        kernel.run_cell("f()")
+    assert drawn[0] == drawn[2]
+    assert all(one != two for one, two in zip(*drawn[:2]))
+
+
+def test_kernels_draw_differently(start: Callable[..., Kernel]) -> None:
+    """Does no kernel inherit the state of what draws at random?"""
+    first, second = (told(start(), f"{DRAWS}\nprint(json.dumps(f()))") for _ in range(2))
+    assert all(one != two for one, two in zip(first, second))
+
+
 # ------------------------------------------------------------------------------------------------------- modules
 
 

@@ -11,6 +11,7 @@ import errno
 import json
 import linecache
 import os
+import random
 import resource
 import shutil
 import socket
@@ -61,6 +62,8 @@ def _reply_to(request: dict) -> str:
     reply = {"id": request["id"]}
     before = {name: shell.user_ns.get(name) for name in request["replaced"]}
     try:
+        if "draw" in request:
+            seed_all(request["draw"])
         classes = {name: _made_from(text)[name] for name, text in request["classes"].items()}
         shell.user_ns.update({name: classes.get(name) or _ask_grader(name) for name in before})
         reply |= {"call": _call, "backward": _backward, "run": _run}[request["do"]](request, shell.user_ns)
@@ -76,6 +79,16 @@ def _reply_to(request: dict) -> str:
         shell.user_ns.update({name: own for name, own in before.items() if own is not None})
         for name in (name for name, own in before.items() if own is None):
             shell.user_ns.pop(name, None)
+
+
+def seed_all(seed: int | None) -> None:
+    """Seed what draws at random in this process; with None by chance."""
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
+    if "torch" in sys.modules:  # torch.manual_seed takes milliseconds: it seeds all devices
+        generator = sys.modules["torch"].default_generator
+        generator.seed() if seed is None else generator.manual_seed(seed)
 
 
 def _run(request: dict, namespace: dict) -> dict:

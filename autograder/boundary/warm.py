@@ -10,7 +10,6 @@ import ctypes
 import gc
 import json
 import os
-import random
 import signal
 import socket
 import sys
@@ -103,9 +102,7 @@ def run_kernel(request: dict, log: int, channel: int) -> None:
     os.closerange(3, channel)
     os.closerange(channel + 1, 1024)
     enter_sandbox(request)
-    random.seed()
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
+    inside.seed_all(None)
     inside.serve_kernel("/wire/connection.json", channel, request["limits"])
 
 
