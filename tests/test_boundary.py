@@ -1079,6 +1079,15 @@ def test_call_draws_at_random_by_its_number_alone(kernel: Kernel) -> None:
     assert all(one != two for one, two in zip(*drawn[:2]))
 
 
+def test_call_works_where_nothing_can_be_seeded(start: Callable[..., Kernel]) -> None:
+    """Does a call go on where the student's code broke what draws at random?"""
+    kernel = start()
+    broken = "import random, sys\nsys.modules['numpy'] = sys.modules['torch'] = random.seed = None"
+    kernel.run_cell(f"{broken}\ndef f():\n    return 3")
+    request = {"do": "call", "target": "f", "arguments": [], "keywords": {}, "modules": [], "differentiable": []}
+    assert kernel.call(request | {"gradient": False, "draw": 1}, {}, 5.0)["value"] == 3
+
+
 def test_kernels_draw_differently(start: Callable[..., Kernel]) -> None:
     """Does no kernel inherit the state of what draws at random?"""
     first, second = (told(start(), f"{DRAWS}\nprint(json.dumps(f()))") for _ in range(2))

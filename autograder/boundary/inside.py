@@ -6,6 +6,7 @@ The student's code may change any of this, as it runs in the same process. The g
 is at worst what the student's function could have returned.
 """
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -83,11 +84,15 @@ def _reply_to(request: dict) -> str:
 
 def seed_all(seed: int | None) -> None:
     """Seed what draws at random in this process; with None by chance."""
-    random.seed(seed)
-    if "numpy" in sys.modules:
+    if_it_is_there = contextlib.suppress(
+        Exception
+    )  # not imported, or the student's code put something else in its place
+    with if_it_is_there:
+        random.seed(seed)
+    with if_it_is_there:
         sys.modules["numpy"].random.seed(seed)
-    if "torch" in sys.modules:  # torch.manual_seed takes milliseconds: it seeds all devices
-        generator = sys.modules["torch"].default_generator
+    with if_it_is_there:
+        generator = sys.modules["torch"].default_generator  # torch.manual_seed takes milliseconds: it seeds all devices
         generator.seed() if seed is None else generator.manual_seed(seed)
 
 
