@@ -138,7 +138,6 @@ class _Student:
         """
         name = str(request.get("target"))
         self.calls += 1
-        number = self.calls
         seconds = self.limits.call_seconds / (1 if self.losses[name] < 2 else 4)
 
         def call() -> dict[str, Any]:
@@ -148,7 +147,7 @@ class _Student:
             kernel, begun = self.ready(), time.monotonic()  # a kernel's start is not the test's time
             try:
                 patience = min(seconds, self.left(), max(1.0, self.test_seconds))
-                reply = kernel.call(request | {"draw": number}, correct, patience)
+                reply = kernel.call(request | {"draw": self.calls}, correct, patience)
                 if not (self.ran_own_cells and _had_no_memory(reply)):
                     return reply
             except BadReply:

@@ -84,9 +84,8 @@ def _reply_to(request: dict) -> str:
 
 def seed_all(seed: int | None) -> None:
     """Seed what draws at random in this process; with None by chance."""
-    if_it_is_there = contextlib.suppress(
-        Exception
-    )  # not imported, or the student's code put something else in its place
+    # One may not be imported, or the student's code put something else in its place.
+    if_it_is_there = contextlib.suppress(Exception)
     with if_it_is_there:
         random.seed(seed)
     with if_it_is_there:
