@@ -130,6 +130,22 @@ def book() -> None:
 
 
 @app.command()
+def record(
+    chapters: Annotated[list[str], typer.Argument(help="Names of chapters, such as encoder.")],
+) -> None:
+    """Run the long cells of chapters, which the book leaves out, and write what they found to book/records/."""
+    from autograder.book import BookError, record_chapter
+
+    for chapter in chapters:
+        try:
+            with _Bars() as bars:
+                path = record_chapter(chapter, progress=bars)
+        except (BookError, OSError) as error:
+            raise _stop(error) from None
+        out.print(f"written  {path}", soft_wrap=True, highlight=False)
+
+
+@app.command()
 def demo(course: CourseOption = Path("course-demo")) -> None:
     """Do everything once: build the notebooks and the book, grade a sample class, write feedback and report."""
     import runpy

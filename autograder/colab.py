@@ -97,6 +97,8 @@ def chapter_notebook(text: str, name: str, book: Book) -> nbformat.NotebookNode:
         label = f"Figure {book.labels[figure['name']][0]}" if figure else "Code"
         if cell.cell_type == "markdown":
             cells.append(new_markdown_cell(plain_markdown(cell.source, name, book)))
+        elif "skip-execution" in cell.metadata.get("tags", []):  # it takes minutes; what it found is a record
+            cells.append(new_markdown_cell(f"```python\n{cell.source}\n```"))
         elif "hide-input" in cell.metadata.get("tags", []):  # Colab folds a cell that is a form with a title
             cells.append(new_code_cell(f"# @title {label}\n{cell.source}", metadata={"cellView": "form"}))
         else:
