@@ -67,9 +67,10 @@ def test_chapters_are_valid_notebooks_without_outputs(notebooks: dict[Path, nbfo
 
 
 def test_chapters_run_the_code_of_the_book(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
-    """Are the code cells those of the chapter, which the build of the book executes?"""
+    """Are the code cells those of the chapter that the build of the book executes?"""
     for path, notebook in notebooks.items():
         source = jupytext.read(path.with_suffix(".md"))
+        source.cells = [cell for cell in source.cells if "skip-execution" not in cell.metadata.get("tags", [])]
         made, book = ([cell.source for cell in n.cells if cell.cell_type == "code"] for n in (notebook, source))
         assert [re.sub(r"^# @title .*\n", "", cell) for cell in made] == book
         for cell in made:
