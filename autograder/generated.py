@@ -27,12 +27,16 @@ def exercise_of(source: Path) -> Path:
 
 
 def sources_of_all(root: Path = ROOT) -> dict[Path, set[Path]]:
-    """Return for each generated file, relative to the root, the files that it is made of."""
+    """Return for each generated file, relative to the root, the files that it is made of.
+
+    What stands in boundary/ runs when students' code is judged, not when these are made.
+    """
+    boundary = set(root.glob("autograder/boundary/*.py"))
     checks = {source: f"autograder.checks.{source.stem}" for source in sources(root)}
-    made = {MISTAKES: files_behind("autograder.mutants", *checks.values(), root=root)}
+    made = {MISTAKES: files_behind("autograder.mutants", *checks.values(), root=root) - boundary}
     for source, module in checks.items():
         of_all = {source, root / "solutions" / source.name, root / "_config.yml"}
-        made[exercise_of(source)] = of_all | files_behind("autograder.build", module, root=root)
+        made[exercise_of(source)] = of_all | files_behind("autograder.build", module, root=root) - boundary
     return made
 
 
