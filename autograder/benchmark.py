@@ -30,7 +30,6 @@ import psutil
 import torch
 import typer
 from nbformat import NotebookNode
-from nbgrader.utils import is_locked
 from rich.console import Console
 from rich.table import Table
 
@@ -38,8 +37,10 @@ import autograder.grade as grader
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
 from autograder.build import ROOT
-from autograder.course import CONFIG, COURSE_ID, Assignment, Course, write_atomically
+from autograder.cells import is_locked
+from autograder.course import CONFIG, COURSE_ID, Assignment, Course
 from autograder.exercise import exercises_of
+from autograder.files import write_atomically
 from autograder.grade import load_assignment
 from autograder.mend import mend
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from autograder.build import ROOT
+from autograder.imports import ROOT
 
 INPUTS = ("_config.yml", "_toc.yml", "requirements.txt", "book/**/*", "solutions/*.py")
 

@@ -93,13 +93,17 @@ def _stop(error: object) -> typer.Exit:
 @app.command()
 def build(
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a generated file is stale.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Make those anew too whose sources did not change.")
+    ] = False,
 ) -> None:
-    """Make exercises/ and the chapters' notebooks for Colab from their sources."""
-    from autograder.build import ROOT, build_all, stale_files
-    from autograder.course import write_atomically
+    """Make exercises/, the chapters' notebooks for Colab and the page of mistakes from their sources."""
+    from autograder.build import build_all, stale_files
+    from autograder.files import write_atomically
+    from autograder.generated import ROOT, write_manifest
 
+    stale = stale_files()
     if check:
-        stale = stale_files()
         for path in stale:
             err.print(
                 f'{path} is stale: its source changed, or it was edited by hand. Run "make exercises".', soft_wrap=True
@@ -109,13 +113,17 @@ def build(
         out.print("Every generated file is up to date.")
         return
     try:
-        files = build_all()
+        with _Bars() as bars:
+            files = build_all(everything=everything, progress=bars) if stale or everything else {}
     except ValueError as error:
         raise _stop(error) from None
     for path, text in files.items():
-        changed = not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text
-        write_atomically(ROOT / path, text)
-        out.print(f"{'written' if changed else 'unchanged'}  {path}", highlight=False)
+        if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text:
+            write_atomically(ROOT / path, text)
+            out.print(f"written  {path}", highlight=False)
+    if files:
+        write_manifest()
+    out.print("Every generated file is up to date.")
 
 
 @app.command()
@@ -150,8 +158,8 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     """Do everything once: build the notebooks and the book, grade a sample class, write feedback and report."""
     import runpy
 
-    from autograder.build import ROOT
     from autograder.feedback import write_feedback
+    from autograder.imports import ROOT
     from autograder.report import write_report
 
     build()
@@ -378,7 +386,7 @@ def submit_check(
 ) -> None:
     """Say what the grader would mend in a notebook, and what the visible tests say of it. Gives no marks."""
     from autograder.boundary.sandbox import SandboxError
-    from autograder.build import ROOT
+    from autograder.imports import ROOT
     from autograder.mend import Unreadable
     from autograder.submit_check import submit_check
 
@@ -413,7 +421,7 @@ def mutants(
     import contextlib
     import io
 
-    from autograder.build import sources
+    from autograder.generated import sources
     from autograder.mutants import kill_matrix
 
     chosen = [source for source in sources() if assignment in (None, source.parent.name)]

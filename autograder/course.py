@@ -14,10 +14,12 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 from nbgrader.api import Comment, Grade, Gradebook, MissingEntry, SubmittedNotebook
-from nbgrader.utils import compute_checksum, is_grade, is_locked, is_solution, parse_utc
+from nbgrader.utils import compute_checksum, parse_utc
 from sqlalchemy import URL, select
 from traitlets.config import Config, PyFileConfigLoader
 
+from autograder.cells import is_grade, is_locked, is_solution
+from autograder.files import write_atomically
 from autograder.gradebook import (
     COURSE_ID,
     LENGTH,
@@ -383,14 +385,3 @@ def read_plain_file(path: Path, most: int = MAX_BYTES) -> bytes:
         if info.st_size > most:
             raise Unreadable(f"{path.name} has {info.st_size / 2**20:.1f} MiB; at most {most / 2**20:.0f} are read")
         return file.read(most)
-
-
-def write_atomically(path: Path, text: str | bytes) -> None:
-    """Write a file so that a kill at any moment leaves the old one or the new one, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = text.encode(errors="replace") if isinstance(text, str) else text  # a text may hold half a character
-    if path.is_file() and path.read_bytes() == data:
-        return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)

@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.utils import is_grade, is_locked, is_solution
 
 from autograder.boundary.kernel import BadReply, Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
+from autograder.cells import is_grade, is_locked, is_solution
 from autograder.checks import checkpoint
 
 T = TypeVar("T")

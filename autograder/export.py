@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from autograder.collect import Ledger
-from autograder.course import Assignment, Course, Result, read_plain_file, write_atomically
+from autograder.course import Assignment, Course, Result, read_plain_file
+from autograder.files import write_atomically
 from autograder.gradebook import penalties
 from autograder.names import shown
 from autograder.report import STATES, csv_text, defuse, marks_table

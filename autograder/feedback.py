@@ -18,11 +18,12 @@ from jinja2 import pass_context
 from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbgrader.converters import GenerateFeedback
-from nbgrader.utils import is_grade, is_locked, is_solution
 from traitlets.config import Config
 
 from autograder import catalogue
-from autograder.course import Assignment, Course, Result, write_atomically
+from autograder.cells import is_grade, is_locked, is_solution
+from autograder.course import Assignment, Course, Result
+from autograder.files import write_atomically
 from autograder.gradebook import Mark, marks, penalties
 from autograder.gradebook import comments as all_comments
 

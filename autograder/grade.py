@@ -18,11 +18,13 @@ import nbformat
 import psutil
 
 from autograder.boundary.sandbox import Limits, SandboxError, check_sandbox, remove_leftovers
-from autograder.build import ROOT, build_assignments, sources
+from autograder.build import load_notebooks
 from autograder.checks import checkpoint
-from autograder.course import Assignment, Course, Result, write_atomically
+from autograder.course import Assignment, Course, Result
 from autograder.execute import GraderError, execute
 from autograder.exercise import cases_of_stage, dump_cases, exercises_of, keep_cases
+from autograder.files import write_atomically
+from autograder.generated import ROOT, sources
 from autograder.mend import Unreadable, mend
 from autograder.workers import Jobs, Workers
 
@@ -57,12 +59,8 @@ def load_assignment(name: str, root: Path = ROOT) -> Assignment:
     Raises:
         ValueError: there is no such assignment.
     """
-    known = sorted(source.parent.name for source in sources(root))
-    if name not in known:
-        raise ValueError(f"there is no assignment {name!r}; there is: {', '.join(known)}")
-    instructor, release = build_assignments(root, name)
-    ((path, text),) = instructor.items()
-    return Assignment(name, path.stem, nbformat.reads(text, 4), nbformat.reads(release[path], 4))
+    stem, instructor, release = load_notebooks(name, root)
+    return Assignment(name, stem, instructor, release)
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.utils import is_locked
+
+from autograder.cells import is_locked
 
 MAX_CELLS = 2000
 MAX_RECEIPT = 200  # entries

@@ -97,7 +97,7 @@ def kill_matrix(
     functions += [(e, matrix.correct, name, function) for e in exercises for name, function in e.correct.items()]
     for done, (exercise, verdicts, name, function) in enumerate(functions, 1):
         verdicts.append(_verdict(exercise, name, function, seed))
-        progress("functions", done, len(functions))
+        progress(assignment, done, len(functions))
     return matrix
 
 

@@ -18,10 +18,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from nbgrader.utils import is_grade, is_solution
 
 from autograder import catalogue
-from autograder.course import Assignment, Course, Result, write_atomically
+from autograder.cells import is_grade, is_solution
+from autograder.course import Assignment, Course, Result
+from autograder.files import write_atomically
 
 STATES = ("graded", "graded after mending", "crashed", "timed out", "not graded", "unreadable", "missing")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")  # of a spreadsheet

@@ -37,9 +37,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from sample_class import ASSIGNMENT, answer, change, fill_in, rewrite
 
 from autograder.boundary.sandbox import Limits
-from autograder.course import Assignment, Course, Result, write_atomically
+from autograder.course import Assignment, Course, Result
 from autograder.exercise import _prepared
 from autograder.feedback import write_feedback
+from autograder.files import write_atomically
 from autograder.grade import grade, load_assignment
 from autograder.report import write_report
 

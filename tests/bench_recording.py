@@ -18,9 +18,10 @@ from typing import Any
 import nbformat
 import sample_class
 
-from autograder.course import Assignment, Course, Result, write_atomically
+from autograder.course import Assignment, Course, Result
 from autograder.export import export
 from autograder.feedback import write_feedback
+from autograder.files import write_atomically
 from autograder.grade import load_assignment
 from autograder.mend import mend
 from autograder.report import marks_table, write_report

@@ -209,7 +209,7 @@ def make_submissions(instructor: NotebookNode, release: NotebookNode) -> dict[st
 
 def write_class(folder: Path) -> None:
     """Write the sample class below a course's folder; what is there already stays as it is."""
-    from autograder.course import write_atomically
+    from autograder.files import write_atomically
     from autograder.grade import load_assignment
 
     assignment = load_assignment(ASSIGNMENT)

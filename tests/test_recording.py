@@ -22,7 +22,8 @@ from sqlalchemy.exc import OperationalError, SAWarning
 from typer.testing import CliRunner
 
 from autograder import cli, feedback
-from autograder.course import Assignment, Course, write_atomically
+from autograder.course import Assignment, Course
+from autograder.files import write_atomically
 from autograder.gradebook import COURSE_ID, GradebookError, explained, opened, read_url
 
 STUDENTS = ("early", "late", "much_too_late", "extended", "by_hand", "untimed")

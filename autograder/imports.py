@@ -1,0 +1,50 @@
+"""Which files of this repository a module is made of: itself and what it imports, as its text says."""
+
+import ast
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("autograder", "solutions")
+
+
+def files_behind(*modules: str, root: Path = ROOT) -> set[Path]:
+    """Return the files of the named modules and of all that they import from this repository, also within functions.
+
+    Args:
+        modules: As they are imported: autograder.checks.encoder.
+        root: Of the repository.
+    """
+    found: set[Path] = set()
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        path = _file_of(name, root)
+        if path is None or path in found:
+            continue
+        found.add(path)
+        waiting.append(name.rpartition(".")[0])
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                waiting += [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return found
+
+
+def _file_of(name: str, root: Path) -> Path | None:
+    """Return the file of a module of ours; None for any other, and for a name that is no module."""
+    if name.split(".")[0] not in PACKAGES:
+        return None
+    place = root.joinpath(*name.split("."))
+    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+
+
+def digest_of(files: Iterable[Path], *words: str, root: Path = ROOT) -> str:
+    """Return the SHA-256 of files, with their places below the root, and of some words."""
+    digest = hashlib.sha256()
+    for path in sorted(set(files)):
+        digest.update(f"{path.relative_to(root).as_posix()} ".encode() + hashlib.sha256(path.read_bytes()).digest())
+    digest.update("\0".join(words).encode())
+    return digest.hexdigest()
