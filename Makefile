@@ -7,6 +7,7 @@ help:
 	@echo "make demo        everything once: install, build, grade a sample class, show the marks"
 	@echo "make test        the whole test suite"
 	@echo "make setup       install into .venv"
+	@echo "make lock        lock the versions of all packages in requirements.txt, after a change in pyproject.toml"
 	@echo "make exercises   generate exercises/ and the chapters' notebooks from their sources"
 	@echo "make book        build the book"
 	@echo "make grade       grade course/submitted/ and write feedback and report"
@@ -31,6 +32,10 @@ test: .venv/.browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lock: setup
+	$(BIN)/uv pip compile pyproject.toml -o requirements.txt -q --all-extras --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --custom-compile-command "make lock"
 
 exercises: setup
 	$(BIN)/autograder build
@@ -57,4 +62,4 @@ bench-grading: setup
 formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup demo test exercises book grade train bench-training bench-grading formgrader
+.PHONY: help setup demo test lock exercises book grade train bench-training bench-grading formgrader

@@ -8,12 +8,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
 
 from autograder.imports import ROOT
 
 INPUTS = ("_config.yml", "_toc.yml", "requirements.txt", "book/**/*", "solutions/*.py")
+Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
 
 
 class BookError(RuntimeError):
@@ -30,14 +36,73 @@ def chapter_environment(root: Path = ROOT) -> dict[str, str]:
     return environment
 
 
-def build_book(root: Path = ROOT) -> Path:
+def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
+    """Run the chapters whose code changed, side by side, and keep their outputs where Jupyter Book looks for them.
+
+    Args:
+        root: Of the repository.
+        progress: Called as chapters end.
+
+    Raises:
+        BookError: a cell failed.
+    """
+    from jupyter_cache import get_cache
+    from jupyter_cache.base import CacheBundleIn
+    from myst_nb.core.config import NbParserConfig
+    from myst_nb.core.read import create_nb_reader
+    from myst_parser.config.main import MdParserConfig
+
+    cache, waiting = get_cache(str(root / "_build" / ".jupyter_cache")), {}
+    for path in sorted(root.glob("book/*.md")):
+        text = path.read_text(encoding="utf-8")
+        reader = create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text)
+        if reader is None or "\nkernelspec:" not in text:
+            continue
+        notebook = reader.read(text)
+        try:
+            cache.match_cache_notebook(notebook)
+        except KeyError:
+            waiting[path] = notebook
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        running = {threads.submit(_run, notebook, root, timeout=600): path for path, notebook in waiting.items()}
+        progress("chapters", 0, len(running))
+        for done, future in enumerate(as_completed(running), 1):
+            path = running[future]
+            try:
+                seconds = future.result()
+            except Exception as error:
+                threads.shutdown(cancel_futures=True)
+                raise BookError(f"{path.relative_to(root)} failed: {error}") from error
+            bundle = CacheBundleIn(waiting[path], str(path), data={"execution_seconds": seconds})
+            cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+            progress("chapters", done, len(running))
+
+
+def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
+    """Run a notebook, as on Colab in a folder that holds nothing of the repository; return the seconds that it took."""
+    from nbclient import NotebookClient
+
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        resources = {"metadata": {"path": folder}}
+        quiet = ["--IPKernelApp.log_level=ERROR"]
+        client = NotebookClient(notebook, kernel_name="python3", resources=resources, extra_arguments=quiet, **options)
+        client.execute(env=chapter_environment(root))
+    return time.monotonic() - begun
+
+
+def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     """Build the book with warnings as errors; its chapters run only when their code changed.
+
+    Args:
+        root: Of the repository.
+        progress: Called as the work goes on.
 
     Returns:
         The first page.
 
     Raises:
-        BookError: jupyter-book failed.
+        BookError: a chapter failed, or jupyter-book did.
     """
     digest = hashlib.sha256()
     for path in sorted({path for pattern in INPUTS for path in root.glob(pattern)}):
@@ -46,6 +111,7 @@ def build_book(root: Path = ROOT) -> Path:
     page, stamp = root / "_build" / "html" / "index.html", root / "_build" / ".stamp"
     if page.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest.hexdigest():
         return page
+    run_chapters(root, progress)
     if not stamp.exists():  # the last build failed or was ended: an unchanged page would not warn again
         shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
     stamp.unlink(missing_ok=True)
@@ -56,7 +122,7 @@ def build_book(root: Path = ROOT) -> Path:
     return page
 
 
-def record_chapter(name: str, root: Path = ROOT, progress: Callable[[str, int, int], None] = lambda *_: None) -> Path:
+def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     """Run a chapter with its long cell, which every build leaves out, and keep what that assigns to `record`.
 
     The long cell carries the tag `skip-execution`.
@@ -74,7 +140,6 @@ def record_chapter(name: str, root: Path = ROOT, progress: Callable[[str, int, i
     """
     import jupytext
     import torch
-    from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
     from nbformat.v4 import new_code_cell
 
@@ -86,22 +151,17 @@ def record_chapter(name: str, root: Path = ROOT, progress: Callable[[str, int, i
     if len(long) != 1:
         raise BookError(f"book/{name}.md has {len(long)} cells with the tag skip-execution; a record is made by one")
     notebook.cells = [*cells[: long[0] + 1], new_code_cell("import json\nprint(json.dumps(record))")]
-    done = iter(range(1, len(notebook.cells) + 1))
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with tempfile.TemporaryDirectory() as folder:
-        client = NotebookClient(
+    done, before = iter(range(1, len(notebook.cells) + 1)), resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        _run(
             notebook,
+            root,
             timeout=None,
-            kernel_name="python3",
             skip_cells_with_tag="",
-            resources={"metadata": {"path": folder}},
             on_cell_executed=lambda **_: progress("cells", next(done), len(notebook.cells)),
         )
-        os.environ.update(chapter_environment(root))
-        try:
-            client.execute()
-        except CellExecutionError as error:
-            raise BookError(f"book/{name}.md failed:\n{error}") from None
+    except CellExecutionError as error:
+        raise BookError(f"book/{name}.md failed:\n{error}") from None
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
     evidence = {

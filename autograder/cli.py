@@ -132,7 +132,9 @@ def book() -> None:
     from autograder.book import BookError, build_book
 
     try:
-        out.print(f"Book: {build_book()}", soft_wrap=True)
+        with _Bars() as bars:
+            page = build_book(progress=bars)
+        out.print(f"Book: {page}", soft_wrap=True)
     except BookError as error:
         raise _stop(error) from None
 

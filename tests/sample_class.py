@@ -1,11 +1,11 @@
-"""Make a sample class: submissions of 1_attention as students hand them in, each made from the answers.
+"""Make a sample class: submissions as students hand them in, each made from the answers.
 
-python tests/sample_class.py FOLDER      writes FOLDER/submitted/STUDENT/1_attention/…
+python tests/sample_class.py FOLDER      writes FOLDER/submitted/STUDENT/ASSIGNMENT/…
 """
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
@@ -194,32 +194,237 @@ CLASS: dict[str, Callable[[NotebookNode], None]] = {
 }
 
 
+# ------------------------------------------------------------------------------------- the exercises in PyTorch
+
+
+def heads_by_view(notebook):
+    """Cut heads by a view alone, which is M21; the layer that uses it does not pay for it again."""
+    rewrite(notebook, "split_heads", "return x.reshape(x.shape[0], num_heads, x.shape[1], x.shape[2] // num_heads)")
+
+
+def not_scaled(notebook):
+    """Forget the scale in attend, M8."""
+    change(notebook, "attend", " / q.shape[-1] ** 0.5", "")
+
+
+def softmax_over_queries(notebook):
+    """Run the softmax over the queries in attend, M6."""
+    change(notebook, "attend", "scores.softmax(dim=-1)", "scores.softmax(dim=-2)")
+
+
+def dropout_always(notebook):
+    """Drop weights in evaluation too, M29."""
+    change(notebook, "MultiHeadAttention", "self.dropout(weights)", "F.dropout(weights, self.dropout.p)")
+
+
+def bias_not_copied(notebook):
+    """Copy the matrices and not the biases, M83."""
+    change(notebook, "to_torch", "        layer.in_proj_bias.copy_(mha.qkv.bias)  # (3 D,)\n", "")
+    change(notebook, "to_torch", "        layer.out_proj.bias.copy_(mha.out.bias)  # (D,)\n", "")
+
+
+def crash_in_attend(notebook):
+    """End the kernel's process in attend: it costs that exercise alone."""
+    rewrite(notebook, "attend", "import os\nos._exit(1)")
+
+
+def in_libraries(notebook):
+    """Let PyTorch's fused function mix the values: right, and unlike the answer."""
+    change(
+        notebook,
+        "MultiHeadAttention",
+        "        mixed = torch.einsum(",
+        """        if not (self.training and self.dropout.p):
+            seen = None
+            if mask is not None:
+                seen = mask[:, None, None] if mask.ndim == 2 else mask[:, None] if mask.ndim == 3 else mask
+            output = self.out(merge_heads(F.scaled_dot_product_attention(q, k, v, seen)))
+            return (output, weights) if return_weights else output
+        mixed = torch.einsum(""",
+    )
+
+
+def norm_over_tokens(notebook):
+    """Normalise over the tokens, M34."""
+    change(notebook, "LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-2, keepdim=True)")
+    change(notebook, "LayerNorm", "square().mean(dim=-1, keepdim=True)", "square().mean(dim=-2, keepdim=True)")
+
+
+def post_norm(notebook):
+    """Normalise behind the sum, M33; the encoder that stacks such blocks does not pay for it again."""
+    change(
+        notebook,
+        "EncoderBlock",
+        "x + self.dropout(self.attention(self.norm_attention(x), mask))",
+        "self.norm_attention(x + self.dropout(self.attention(x, mask)))",
+    )
+    change(
+        notebook,
+        "EncoderBlock",
+        "x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))",
+        "self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))",
+    )
+
+
+def one_block_repeated(notebook):
+    """Stack one block again and again, M38."""
+    change(
+        notebook,
+        "Encoder",
+        "nn.ModuleList(EncoderBlock(width, num_heads, hidden_width, dropout) for _ in range(depth))",
+        "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)",
+    )
+
+
+def relu(notebook):
+    """Take a ReLU, M41."""
+    change(notebook, "FeedForward", "F.gelu(", "F.relu(")
+
+
+def another_model(notebook):
+    """Return a healthy block of one's own in place of the repaired one."""
+    body = "return EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 64)"
+    rewrite(notebook, "repair", body)
+
+
+def batch_axis_left(notebook):
+    """Repair all but the axis along which attention runs, M28."""
+    cell = next(cell for cell in notebook.cells if "batch_first = True" in cell.source)
+    cell.source = "\n".join(line for line in cell.source.split("\n") if "batch_first = True" not in line)
+
+
+def reshape_alone(notebook):
+    """Cut patches by a reshape alone, M44."""
+    change(
+        notebook,
+        "patchify",
+        "rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)",
+        "images.reshape(len(images), -1, images.shape[1] * patch_size**2)",
+    )
+
+
+def class_token_last(notebook):
+    """Put the class token behind the patches, and read the first token, M49."""
+    change(notebook, "ViT", "torch.cat([class_token, patches], dim=1)", "torch.cat([patches, class_token], dim=1)")
+
+
+def never_zeroed(notebook):
+    """Let gradients grow from batch to batch, M53, and report the loss of the last, M55."""
+    change(notebook, "train_epoch", "        optimizer.zero_grad()\n", "")
+    change(notebook, "train_epoch", "float(loss_sum) / count,", "float(loss.detach()),")
+
+
+def without_eval(notebook):
+    """Evaluate in training mode, M52."""
+    change(notebook, "evaluate", "    model.eval()\n", "")
+
+
+def blocks_reversed(notebook):
+    """Multiply the blocks from the wrong side, M150."""
+    change(notebook, "attention_rollout", "block @ rollout", "rollout @ block")
+
+
+def columns_first(notebook):
+    """Let patches run down the columns, M124; the ViT that uses them does not pay for it again."""
+    change(notebook, "PatchEmbedding", ".flatten(2).transpose(1, 2)", ".transpose(2, 3).flatten(2).transpose(1, 2)")
+
+
+def by_unfold(notebook):
+    """Cut by F.unfold, embed by patchify and a product, evaluate in inference mode: right, and unlike the answer."""
+    change(
+        notebook,
+        "patchify",
+        "rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)",
+        "F.unfold(images, patch_size, stride=patch_size).transpose(1, 2)",
+    )
+    change(
+        notebook,
+        "PatchEmbedding",
+        "self.projection(images).flatten(2).transpose(1, 2)",
+        "patchify(images, self.projection.stride[0]) @ self.projection.weight.flatten(1).T + self.projection.bias",
+    )
+    change(notebook, "evaluate", "torch.no_grad()", "torch.inference_mode()")
+
+
+CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
+    ASSIGNMENT: CLASS,
+    "2_multihead": {
+        "ada": perfect,
+        "goran": heads_by_view,
+        "hana": not_scaled,
+        "ivan": softmax_over_queries,
+        "jana": dropout_always,
+        "kofi": bias_not_copied,
+        "emil": crash_in_attend,
+        "noor": in_libraries,
+    },
+    "3_encoder": {
+        "ada": perfect,
+        "goran": post_norm,
+        "hana": norm_over_tokens,
+        "ivan": one_block_repeated,
+        "jana": relu,
+        "kofi": another_model,
+        "lena": batch_axis_left,
+    },
+    "4_vit": {
+        "ada": perfect,
+        "goran": class_token_last,
+        "hana": reshape_alone,
+        "ivan": never_zeroed,
+        "jana": without_eval,
+        "kofi": blocks_reversed,
+        "lena": columns_first,
+        "noor": by_unfold,
+    },
+}
+
+
 def make_submissions(instructor: NotebookNode, release: NotebookNode) -> dict[str, str | None]:
-    """Return the file that each student hands in; None for one who hands in nothing."""
-    files: dict[str, str | None] = {}
-    for student, spoil in CLASS.items():
-        notebook = fill_in(release, instructor)
-        spoil(notebook)
-        files[student] = json.dumps(notebook)  # not nbformat.writes, which would mend what is torn
+    """Return the file that each student of 1_attention hands in; None for one who hands in nothing."""
+    files: dict[str, str | None] = dict(_spoiled(CLASS, instructor, release))
     files["ben"] = nbformat.writes(release)
     files["quinn"] = None
     files["rosa"] = "<!DOCTYPE html><title>Sign in to continue</title>"
     return files
 
 
-def write_class(folder: Path) -> None:
-    """Write the sample class below a course's folder; what is there already stays as it is."""
+def _spoiled(students, instructor: NotebookNode, release: NotebookNode) -> Iterator[tuple[str, str]]:
+    for student, spoil in students.items():
+        notebook = fill_in(release, instructor)
+        spoil(notebook)
+        yield student, json.dumps(notebook)  # not nbformat.writes, which would mend what is torn
+
+
+def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = None) -> None:
+    """Write the sample class of an assignment below a course's folder; what is there already stays as it is.
+
+    Args:
+        folder: Of the course.
+        assignment: Its name.
+        most: How many students of those who hand in something of 2_multihead and later; by default all.
+    """
     from autograder.files import write_atomically
     from autograder.grade import load_assignment
 
-    assignment = load_assignment(ASSIGNMENT)
-    for student, text in make_submissions(assignment.instructor, assignment.release).items():
-        place = folder / "submitted" / student / ASSIGNMENT
+    loaded = load_assignment(assignment)
+    if assignment == ASSIGNMENT:
+        files = make_submissions(loaded.instructor, loaded.release)
+    else:
+        students = dict(list(CLASSES[assignment].items())[:most])
+        files = dict(_spoiled(students, loaded.instructor, loaded.release)) | {"ben": nbformat.writes(loaded.release)}
+    for student, text in files.items():
+        place = folder / "submitted" / student / assignment
         place.mkdir(parents=True, exist_ok=True)
         if text is not None:
-            name = "Copy of attention (1).ipynb" if student == "omar" else "attention.ipynb"
-            write_atomically(place / name, text)
+            renamed = student == "omar"
+            write_atomically(
+                place / (f"Copy of {loaded.notebook} (1).ipynb" if renamed else f"{loaded.notebook}.ipynb"), text
+            )
+            for name in loaded.files if student != "ben" else ():
+                write_atomically(place / name, (ROOT / "book" / "records" / "vit_mnist.pt").read_bytes())
 
 
 if __name__ == "__main__":
-    write_class(Path(sys.argv[1]))
+    for each in CLASSES:
+        write_class(Path(sys.argv[1]), each)

@@ -324,6 +324,10 @@ def _own_user() -> int | None:
     return 200_000 + os.getpid() if os.getuid() == 0 else None
 
 
+# Settings of PyTorch and NumPy that decide how numbers are rounded: the grader's hold for kernels too.
+ROUNDING = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE")
+
+
 def _environment(folder: Path) -> dict[str, str]:
     """Return the environment of a kernel: nothing of the grader's own."""
     return {
@@ -334,7 +338,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
         "GRADING": "1",  # by which a notebook may know that long work, such as training, is not asked for
-    }
+    } | {name: os.environ[name] for name in ROUNDING if name in os.environ}
 
 
 def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wires: Path | None = None) -> list[str]:
