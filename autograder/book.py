@@ -85,8 +85,13 @@ def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}
-        quiet = ["--IPKernelApp.log_level=ERROR"]
-        client = NotebookClient(notebook, kernel_name="python3", resources=resources, extra_arguments=quiet, **options)
+        options |= {
+            "kernel_name": "python3",
+            "resources": resources,
+            "extra_arguments": ["--IPKernelApp.log_level=ERROR"],
+        }
+        # what stands in a cell is part of its key in the cache: no times
+        client = NotebookClient(notebook, record_timing=False, **options)
         client.execute(env=chapter_environment(root))
     return time.monotonic() - begun
 
