@@ -5,7 +5,8 @@ BIN := .venv/bin
 
 help:
 	@echo "make demo        everything once: install, build, grade a sample class, show the marks"
-	@echo "make test        the whole test suite"
+	@echo "make test        every module and every promise once"
+	@echo "make test-all    the whole test suite: all attacks on both kinds of kernels, more seeds, kills and settings"
 	@echo "make setup       install into .venv"
 	@echo "make lock        lock the versions of all packages in requirements.txt, after a change in pyproject.toml"
 	@echo "make exercises   generate exercises/ and the chapters' notebooks from their sources"
@@ -28,10 +29,18 @@ setup: .venv/.installed
 demo: setup
 	$(BIN)/autograder demo
 
-test: .venv/.browser
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test: .venv/.browser lint
+	$(PYTEST) -m "not deep"
+
+test-all: .venv/.browser lint
+	KERNELS=forked $(PYTEST)
+	KERNELS=fresh $(PYTEST) tests/test_attacks.py
 
 lock: setup
 	$(BIN)/uv pip compile pyproject.toml -o requirements.txt -q --all-extras --universal --python-version 3.11 \
@@ -62,4 +71,4 @@ bench-grading: setup
 formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup demo test lock exercises book grade train bench-training bench-grading formgrader
+.PHONY: help setup demo lint test test-all lock exercises book grade train bench-training bench-grading formgrader

@@ -171,10 +171,10 @@ def load_notebooks(name: str, root: Path = ROOT) -> tuple[str, nbformat.Notebook
 
 def mistakes_of(root: Path = ROOT, progress: Progress = lambda *_: None) -> str:
     """Return the page of known mistakes, made by running every check on every mistake."""
-    from autograder.mutants import kill_matrix, mistakes_page
+    from autograder.mutants import kept_matrix, mistakes_page
 
     with contextlib.redirect_stdout(io.StringIO()):
-        matrices = [kill_matrix(source.parent.name, source.stem, PAGE_SEED, progress) for source in sources(root)]
+        matrices = [kept_matrix(source.parent.name, source.stem, PAGE_SEED, progress) for source in sources(root)]
         return mistakes_page(matrices)
 
 

@@ -1,14 +1,22 @@
 """The kill matrix: which check catches which known mistake and names it, and that every correct answer passes."""
 
+import fcntl
+import json
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from autograder import catalogue
 from autograder.compare import judge
 from autograder.exercise import Exercise, Function, exercises_of
+from autograder.files import write_atomically
+from autograder.imports import ROOT, digest_of, files_behind
+
+MATRICES = ROOT / "_build" / "matrices"  # that were made, by the content of what they are made of
 
 
 @dataclass
@@ -99,6 +107,25 @@ def kill_matrix(
         verdicts.append(_verdict(exercise, name, function, seed))
         progress(assignment, done, len(functions))
     return matrix
+
+
+def kept_matrix(
+    assignment: str, stem: str, seed: int, progress: Callable[[str, int, int], None] = lambda *_: None
+) -> Matrix:
+    """Return the kill matrix that was made of the same files, by whichever process; make it if there is none.
+
+    Arguments as `kill_matrix`, which makes it whatever is kept.
+    """
+    files = files_behind("autograder.mutants", f"autograder.checks.{stem}")
+    digest = digest_of(files, assignment, stem, str(seed), sys.version, np.__version__, torch.__version__)
+    path = MATRICES / f"{digest}.json"
+    MATRICES.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes that want the same make it once
+        if not path.exists():
+            write_atomically(path, json.dumps(asdict(kill_matrix(assignment, stem, seed, progress))))
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    return Matrix(**fields | {kind: [Verdict(**v) for v in fields[kind]] for kind in ("mutants", "correct")})
 
 
 def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Verdict:

@@ -2033,6 +2033,67 @@ GROUPS = {
     "Names": NAMES,
 }
 ATTACKS = [attack for group in GROUPS.values() for attack in group]
+QUICK = {  # one for each thing that is attacked: what `make test` tries; the others attack the same in other ways
+    "unsolved": "nothing, which is what those for nothing are compared with",
+    "input-transformer": "IPython, between the grader's request and the student's cells",
+    "shell-handlers": "the kernel, which answers in the agent's place",
+    "patched-comparisons": "the libraries that results are compared with",
+    "fake-modules": "the modules that the agent stands on",
+    "reads-the-answers": "the repository",
+    "edits-the-results": "the files of the course",
+    "edits-the-tests": "the locked cells",
+    "agent-odd-replies": "the replies to calls of functions",
+    "channel-flood": "the socket on which they are called",
+    "replies-for-later": "the order of requests and replies",
+    "odd-values": "the comparison, by values of every kind",
+    "steals-attention": "the correct answers to earlier exercises, which are lent",
+    "asks-for-too-much": "the grader's own process, which computes those",
+    "environment": "what the sandbox is started with",
+    "searches-files": "the file system",
+    "searches-memory": "the memory of its process",
+    "hooks": "everything that runs while it is judged",
+    "error-as-channel": "the feedback, as a way out for what was seen",
+    "sockets": "services of this machine",
+    "other-processes": "the processes around it",
+    "deletes-submissions": "the work of others",
+    "escapes": "the walls of the sandbox",
+    "endless-loop": "the time of a call",
+    "endless-loop-deaf": "the time of a cell",
+    "memory-by-processes": "the memory",
+    "processes": "the number of processes",
+    "background-process": "the end of the sandbox",
+    "gradebook-held": "the gradebook's lock",
+    "fills-the-disk": "the disk",
+    "long-line": "the size of an output",
+    "many-cells": "the size of a notebook",
+    "kills-everything": "the grader's processes, by signals",
+    "segfault": "its own process",
+    "closes-files": "the files and sockets of its process",
+    "replaces-the-sockets": "the folder in which the sockets lie",
+    "raw-frame": "the framing of messages",
+    "messages": "what messages hold",
+    "large-value": "the size of results",
+    "hostile-error": "the texts of errors",
+    "right-but-odd": "nothing: right answers in odd kinds",
+    "fifo": "the file, which is none",
+    "link-to-answers": "the file, which is a link",
+    "linked-folder": "the folder",
+    "json-bomb": "the reader of notebooks",
+    "nothing": "nothing, with no file at all",
+    "truncated": "the mending of what is torn",
+    "latin-1": "the encoding",
+    "odd-fields": "the fields of a notebook",
+    "stripped": "the ids by which cells are found",
+    "script-name": "the name of the file",
+    "bad-timestamp": "the time of handing in",
+    "slow-words": "the reader of Markdown",
+    "active-outputs": "the page of feedback, by outputs",
+    "active-error": "the page of feedback, by errors",
+    "name-script": "the pages, by a student's name",
+    "name-sql": "the gradebook, by a student's name",
+    "name-formula": "the tables, by a student's name",
+    "name-dots": "the folders, by a student's name",
+}
 
 
 # ------------------------------------------------------------------------------------------------ one batch of all
@@ -2049,6 +2110,7 @@ class Run:
 
     course: Course
     assignment: Assignment
+    attacks: list[Attack]
     canaries: dict[str, str]  # the planted secrets, by the place in which they lie
     results: dict[str, Result] = field(default_factory=dict)  # by the name of the folder
     marks: dict[str, float] = field(default_factory=dict)  # automatic points in the gradebook
@@ -2141,7 +2203,7 @@ def run_all(root: Path, attacks: list[Attack] = ATTACKS, workers: int = 2) -> Ru
     places = ("a hidden test", "the gradebook", "a submission", "the environment", "the course", "home", "a service")
     canaries = {place: CANARY + secrets.token_hex(16) for place in places}
     assignment = load_assignment(ASSIGNMENT)
-    run = Run(Course(root / "course"), assignment, canaries)
+    run = Run(Course(root / "course"), assignment, attacks, canaries)
     for cell in assignment.instructor.cells:
         cell.source = cell.source.replace(
             "### BEGIN HIDDEN TESTS", f"### BEGIN HIDDEN TESTS {canaries['a hidden test']}"

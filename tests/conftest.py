@@ -24,13 +24,21 @@ from autograder.boundary.sandbox import Limits
 from autograder.course import Assignment, Course, Result
 from autograder.exercise import Case, Exercise
 from autograder.grade import grade, load_assignment
-from autograder.mutants import Matrix, kill_matrix
+from autograder.mutants import Matrix, kept_matrix
 
 NAME = "1_attention"
 # Every assignment and its file.
 ALL = {"1_attention": "attention", "2_multihead": "multihead", "3_encoder": "encoder", "4_vit": "vit"}
 EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")
+FIRST_SEED_SOON = (0, pytest.param(1, marks=pytest.mark.deep))  # where a second one shows no more than the first
 SEED = 11  # of the hidden checks' inputs, wherever a class is graded
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one process of pytest-xdist have all tests of a file, and all files that ask about the graded class."""
+    files = {item.path.stem for item in items if "graded_class" in item.fixturenames}
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("class" if item.path.stem in files else item.path.stem))
 
 
 @dataclass
@@ -46,7 +54,7 @@ class GradedClass:
 @cache
 def matrix_of(seed: int, name: str = NAME) -> Matrix:
     """Return the kill matrix of an assignment, made once for each seed."""
-    return kill_matrix(name, ALL[name], seed)
+    return kept_matrix(name, ALL[name], seed)
 
 
 def assert_whole(matrix: Matrix) -> None:

@@ -1,6 +1,6 @@
 """Does every attack get its fair mark, and do neither secrets get out nor others come to harm?
 
-All attacks of attacks.py are graded once, in one batch with honest submissions in between.
+Those that are asked for, all of attacks.py or the quick ones, are graded once, in one batch with honest submissions in between.
 """
 
 import html
@@ -12,11 +12,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from attacks import ATTACKS, FORKED, GOOD, GROUPS, PAGE, Attack, Run, expected_numbers, numbers_in, page, run_all
+from attacks import ATTACKS, FORKED, GOOD, GROUPS, PAGE, QUICK, Attack, Run, expected_numbers, numbers_in, page, run_all
 from bs4 import BeautifulSoup
 from conftest import NAME
 
-BY_NAME = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+BY_NAME = pytest.mark.parametrize(
+    "attack",
+    [pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.deep) for each in ATTACKS],
+)
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
@@ -40,10 +43,11 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(outside: Path) -> Iterator[Run]:
-    """All attacks, graded in one batch."""
+def run(outside: Path, request: pytest.FixtureRequest) -> Iterator[Run]:
+    """The quick attacks, and all where one of the deep tests is to run, graded in one batch."""
+    everything = any(i.path == request.path and i.get_closest_marker("deep") for i in request.session.items)
     before = tree(outside)
-    run = run_all(outside)
+    run = run_all(outside, [attack for attack in ATTACKS if everything or attack.name in QUICK])
     assert tree(outside) == before, "something changed outside course/"
     yield run
 
@@ -67,6 +71,7 @@ def test_attacks_have_names_of_their_own() -> None:
     """Is no attack replaced by another of the same name, and are there as many as we say?"""
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) == sum(map(len, GROUPS.values()))
     assert len({attack.folder for attack in ATTACKS} | set(GOOD)) == len(ATTACKS) + len(GOOD)
+    assert QUICK.keys() < {attack.name for attack in ATTACKS}
 
 
 def test_leaks_would_be_seen(run: Run) -> None:
@@ -95,7 +100,7 @@ def test_honest_submissions_come_to_no_harm(run: Run, student: str) -> None:
 def test_every_submission_has_a_state(run: Run) -> None:
     """Is nobody missing from the results, on disk too, and has nobody failed on our side?"""
     folders = set(os.listdir(run.course.root / "submitted"))
-    assert len(folders) == len(ATTACKS) + len(GOOD)
+    assert len(folders) == len(run.attacks) + len(GOOD)
     assert len(run.results) == len(folders)
     assert [s for s, result in run.results.items() if result.state == "not graded"] == []
     kept = {result.student: result.state for result in run.course.load_results(NAME)}
@@ -197,6 +202,7 @@ def test_class_report_carries_nothing_active(run: Run) -> None:
         assert not [place for place, secret in run.canaries.items() if secret in text]
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not FORKED, reason="the page shows the run on forked kernels")
 def test_page_of_the_book_says_what_the_run_gave(run: Run) -> None:
     """Is book/attacks.md what this run of the grader gives?"""

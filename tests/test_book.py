@@ -51,6 +51,11 @@ SIMPLIFY = """() => {
         if (seen.has(kind)) token.replaceWith(...token.childNodes);
         seen.add(kind);
     }
+    for (const row of document.querySelectorAll("tbody > tr")) {
+        const kind = row.outerHTML.replace(/>[^<]+</g, "><");
+        if (seen.has(kind)) row.remove();
+        seen.add(kind);
+    }
     document.querySelectorAll("mjx-container").forEach(equation => { equation.replaceChildren(); });
 }"""
 SURVEY = """() => ({
@@ -96,8 +101,6 @@ class Visit:
     messages: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)  # requests to another host
     survey: dict = field(default_factory=dict)
-    violations: dict[str, list[str]] = field(default_factory=dict)  # of accessibility, per theme
-    backgrounds: dict[str, str] = field(default_factory=dict)
     phone_width: int = 0
     spills: list[str] = field(default_factory=list)  # what stands beyond the edge of a phone
     stuck: list[str] = field(default_factory=list)  # what scrolls there, but not by keyboard
@@ -191,8 +194,31 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
             page.wait_for_function(f"() => ({STUCK})().length === 0", timeout=3000)
         seen.phone_width = page.evaluate("() => document.scrollingElement.scrollWidth")
         seen.spills, seen.stuck = page.evaluate(SPILLS), page.evaluate(STUCK)
-        page.set_viewport_size({"width": 1280, "height": 800})
-        page.evaluate(SIMPLIFY)  # axe is slow on thousands of tokens and glyphs; one of each kind is left to it
+        page.close()
+        return seen
+
+    return look
+
+
+@dataclass
+class Audit:
+    """What axe says of one page, per theme."""
+
+    violations: dict[str, list[str]] = field(default_factory=dict)
+    backgrounds: dict[str, str] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="session")
+def audit(browser: Browser, site: str) -> Callable[[str], Audit]:
+    """Return a function that has axe look at a page once."""
+
+    @functools.cache
+    def look(name: str) -> Audit:
+        seen = Audit()
+        page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+        open_page(page, site, name)
+        page.evaluate(OPEN_ALL)
+        page.evaluate(SIMPLIFY)  # axe is slow on thousands of tokens, glyphs and rows; one of each kind is left to it
         for theme in ("light", "dark"):
             page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
             page.evaluate("() => Promise.all(document.getAnimations().map(animation => animation.finished))")
@@ -257,16 +283,21 @@ def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
     assert [image for image in images if image["ours"] and len(image["alt"]) < 20] == []
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_page_is_accessible(name: str, visit: Callable[[str], Visit]) -> None:
+# Axe takes longer than all else; these pages have all the parts that any has.
+SOON = (TOC["root"], "book/softmax", "book/multihead", "book/1_attention_exercise", "book/attacks", "search")
+AUDITED = [pytest.param(name, marks=() if name in SOON else pytest.mark.deep) for name in PAGES]
+
+
+@pytest.mark.parametrize("name", AUDITED)
+def test_page_is_accessible(name: str, audit: Callable[[str], Audit]) -> None:
     """Does axe find nothing serious on a page, the theme's own parts included, with all folded parts open?"""
-    assert visit(name).violations["light"] == []
+    assert audit(name).violations["light"] == []
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_page_is_legible_in_dark_mode(name: str, visit: Callable[[str], Visit]) -> None:
+@pytest.mark.parametrize("name", AUDITED)
+def test_page_is_legible_in_dark_mode(name: str, audit: Callable[[str], Audit]) -> None:
     """Is the dark theme dark, and does all text stand out from it?"""
-    seen = visit(name)
+    seen = audit(name)
     dark, light = (sum(map(int, re.findall(r"\d+", seen.backgrounds[theme])[:3])) for theme in ("dark", "light"))
     assert dark < 150 < 600 < light
     assert seen.violations["dark"] == []

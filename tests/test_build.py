@@ -9,14 +9,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
-from conftest import ALL, EXERCISES, NAME, matrix_of
+from conftest import ALL, EXERCISES, NAME
 from nbgrader.utils import is_grade, is_locked, is_solution
+from sample_class import answer
 from typer.testing import CliRunner
 
 from autograder import build, compare
@@ -66,8 +68,8 @@ ANSWERS = (ROOT / "solutions" / "attention.py").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def released() -> dict[Path, str]:
-    """The texts of the released notebooks."""
-    return build_assignments()[1]
+    """The texts of the released notebooks, which are those that the sources give, as tests below say."""
+    return {path: (ROOT / "exercises" / path).read_text(encoding="utf-8") for path in NOTEBOOKS}
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=str)
@@ -134,10 +136,47 @@ def test_build_twice_is_identical() -> None:
     assert json.loads(run.stdout.splitlines()[-1]) == here
 
 
-def test_generated_files_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_files_are_up_to_date() -> None:
     """Is every generated file that git tracks the one that the sources give, as `autograder build --check` asks?"""
-    monkeypatch.setattr(build, "kill_matrix", lambda name, stem, seed: matrix_of(seed, name))
     assert stale_files() == [], 'run "make exercises"'
+
+
+@pytest.mark.deep
+def test_generated_files_made_anew_are_the_same() -> None:
+    """Is every generated file what is made now, to the byte, whatever was noted when it was made?"""
+    for path, text in build.build_all(everything=True).items():
+        assert (ROOT / path).read_text(encoding="utf-8") == text, path
+
+
+MAKE = """
+import contextlib, json, sys
+from autograder.setup_cell import setup_cell
+from other_processor import other_processor
+seed, *stems = sys.argv[1:]
+with other_processor(int(seed)) if seed else contextlib.nullcontext():
+    print(json.dumps({stem: setup_cell(stem) for stem in stems}))
+"""
+SETTINGS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Haswell"}
+SETTINGS |= {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}
+SOON = ("attention", "multihead", "vit")  # encoder's takes several times as long
+WHERE = [  # settings, the seed of another processor, and whose set-up cells are made there
+    pytest.param({}, "", SOON, id="here"),
+    pytest.param(SETTINGS, "", tuple(ALL.values()), id="other-settings"),
+    pytest.param({}, "1", SOON, id="another-processor"),
+    pytest.param({}, "1", ("encoder",), id="another-processor-encoder", marks=pytest.mark.deep),
+    *(pytest.param({}, s, ALL.values(), id=f"another-processor-{s}", marks=pytest.mark.deep) for s in "23"),
+    *(pytest.param({n: SETTINGS[n]}, "", ALL.values(), id=n, marks=pytest.mark.deep) for n in SETTINGS),
+]
+
+
+@pytest.mark.parametrize(("settings", "seed", "stems"), WHERE)
+def test_setup_cells_are_the_same_everywhere(settings: dict[str, str], seed: str, stems: Iterable[str]) -> None:
+    """Are the set-up cells, made anew in a process of its own, the committed ones, in other settings and elsewhere?"""
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"} | settings
+    command = [sys.executable, "-c", MAKE, seed, *stems]
+    made = json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+    kept = {path.stem: nbformat.read(ROOT / "exercises" / path, 4) for path in NOTEBOOKS}
+    assert {stem: made[stem] == answer(kept[stem], "setup").source for stem in stems} == dict.fromkeys(stems, True)
 
 
 def test_exercises_hold_notebooks_alone() -> None:
@@ -349,20 +388,14 @@ def test_setup_table_gives_expected_values_for_the_visible_inputs_alone(any_assi
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tree(tmp_path: Path) -> Path:
     """A copy of sources, grader and generated files, in which every generated file is fresh."""
-    monkeypatch.setattr(
-        build, "kill_matrix", lambda name, stem, seed: matrix_of(seed, name)
-    )  # for the page of mistakes
     root = tmp_path / "copy"
     root.mkdir()
-    for name in ("_config.yml", "_toc.yml"):
+    for name in ("_config.yml", "_toc.yml", "requirements.txt"):
         shutil.copy(ROOT / name, root)
-    for name in ("autograder", "solutions", "book", "tests"):
-        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", ".*", "*.ipynb"))
-    for path, text in build.build_all(root).items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
+    for name in ("autograder", "solutions", "book", "exercises", "tests"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     assert stale_files(root) == []
     return root
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import assert_whole, cases_of, matrix_of
+from conftest import FIRST_SEED_SOON, assert_whole, cases_of, matrix_of
 from sample_class import change, fill_in
 from torch import nn
 
@@ -364,7 +364,7 @@ UNSEEN_CORRECT = [
 
 
 @pytest.mark.parametrize(("name", "function"), UNSEEN_CORRECT)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", FIRST_SEED_SOON)
 def test_unseen_correct_answer_keeps_all_points(name: str, function, seed: int) -> None:
     """Does a correct answer that the checks have never seen pass, hidden and visible?"""
     assert lost(name, function, seed) == {}

@@ -52,6 +52,7 @@ def test_kill_matrix_is_whole(matrix: Matrix) -> None:
     assert_whole(matrix)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", sorted(set(EXERCISES) - {"ViT"}))
 def test_kill_matrix_is_whole_on_other_inputs(name: str) -> None:
     """Is every mutant killed and named on other inputs too? (ViT's take a while; `autograder mutants` shows them.)"""

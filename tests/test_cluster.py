@@ -116,6 +116,7 @@ def states(grading: Future) -> dict[str, str]:
 # -------------------------------------------------------------------------------------------------- who may grade
 
 
+@pytest.mark.deep
 def test_unfit_workers_get_nothing_and_are_named(
     farm: Farm, course: Course, local: Course, assignment: Assignment, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -208,6 +209,7 @@ def test_killed_worker_and_late_worker(
     wait_for(lambda: not any(map(lives, family)), 20)  # the sandboxes of a killed worker end with it
 
 
+@pytest.mark.deep
 def test_workers_killed_at_random_moments(
     farm: Farm,
     course: Course,
@@ -237,6 +239,7 @@ def test_workers_killed_at_random_moments(
     assert {name: recorded[name] for name in copies} == dict.fromkeys(copies, 1)
 
 
+@pytest.mark.deep
 def test_hanging_worker(
     farm: Farm,
     course: Course,
@@ -274,6 +277,7 @@ def test_hanging_worker(
     assert outcome(course, assignment) == outcome(local, assignment)
 
 
+@pytest.mark.deep
 def test_scheduler_restarted_between_two_runs(
     farm: Farm,
     course: Course,
@@ -329,6 +333,7 @@ def namespaces() -> Iterator[list[str]]:
                 subprocess.run(["ip", *line.split()], capture_output=True, check=False)
 
 
+@pytest.mark.deep
 def test_workers_on_other_machines_with_tls(
     make_farm: Callable[..., Farm],
     namespaces: list[str],

@@ -55,6 +55,7 @@ def uninterrupted(tmp_path_factory) -> Course:
     return course
 
 
+@pytest.mark.deep
 def test_grade_killed_at_many_moments_gives_the_same_marks(uninterrupted: Course, tmp_path: Path) -> None:
     """Are the marks of a grader that was killed again and again those of one that was left alone?"""
     course = make_course(tmp_path / "course")

@@ -100,6 +100,7 @@ record_all(course, assignment, [*(f"{who}{{n}}" for n in range(20)), "shared"], 
 """
 
 
+@pytest.mark.deep
 def test_postgresql_made_and_written_by_two_graders_at_once(
     running: Server, assignment: Assignment, tmp_path: Path
 ) -> None:
