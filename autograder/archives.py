@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from autograder.course import MAX_BYTES, read_plain_file
+from autograder.files import MAX_BYTES, read_plain_file
 from autograder.mend import Unreadable
 
 MAX_MEMBERS = 50_000  # of an archive or a folder

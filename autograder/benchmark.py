@@ -34,10 +34,11 @@ from rich.console import Console
 from rich.table import Table
 
 import autograder.grade as grader
+from autograder import job
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
 from autograder.build import ROOT
-from autograder.cells import is_locked
+from autograder.cells import is_grade, is_locked, is_solution
 from autograder.course import CONFIG, COURSE_ID, Assignment, Course
 from autograder.exercise import exercises_of
 from autograder.files import write_atomically
@@ -83,18 +84,59 @@ WRONG_CHANGES: tuple[Change, ...] = (
     ("to_torch", "        layer.in_proj_bias.copy_(mha.qkv.bias)  # (3 D,)\n", ""),
 )
 
+# The second peer: an ordinary notebook of the same exercise, that imports PyTorch and asserts a few shapes and values.
+IMPORTS = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn"
+ORDINARY = {
+    "matmul": """a, b = torch.randn(3, 4), torch.randn(4, 5)
+assert torch.allclose(matmul(a, b), a @ b, atol=1e-5)""",
+    "matmul_transposed": """a, b = torch.randn(3, 4), torch.randn(5, 4)
+assert matmul_transposed(a, b).shape == (3, 5)
+assert torch.allclose(matmul_transposed(a, b), a @ b.T, atol=1e-5)""",
+    "batched_trace": """a = torch.randn(3, 4, 4)
+assert torch.allclose(batched_trace(a), torch.stack([m.trace() for m in a]), atol=1e-5)""",
+    "pairwise_dot": """q, k = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+assert torch.allclose(pairwise_dot(q, k), q @ k.mT, atol=1e-5)""",
+    "bilinear": """x, w, y = torch.randn(2, 3, 4), torch.randn(4, 5), torch.randn(2, 6, 5)
+assert torch.allclose(bilinear(x, w, y), x @ w @ y.mT, atol=1e-5)
+x, w, y = torch.randn(2, 3, 4), torch.randn(4, 4), torch.randn(2, 6, 4)
+assert torch.allclose(bilinear(x, w, y), x @ w @ y.mT, atol=1e-5)""",
+    "split_heads": """x = torch.randn(2, 3, 8)
+assert split_heads(x, 4).shape == (2, 4, 3, 2)
+assert torch.equal(split_heads(x, 4)[:, 1], x[:, :, 2:4])""",
+    "merge_heads": """x = torch.randn(2, 4, 3, 2)
+assert merge_heads(x).shape == (2, 3, 8)
+assert torch.equal(merge_heads(x)[:, :, 2:4], x[:, 1])""",
+    "attend": """q, k, v = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 4)
+mask = torch.rand(2, 3, 5, 5) < 0.5
+mask[..., 0] = True
+for each in (None, mask):
+    mixed, weights = attend(q, k, v, each)
+    assert weights.shape == (2, 3, 5, 5)
+    assert torch.allclose(mixed, F.scaled_dot_product_attention(q, k, v, each), atol=1e-5)""",
+    "MultiHeadAttention": """mha = MultiHeadAttention(8, 2, dropout=0.5).eval()
+x, theirs = torch.randn(2, 3, 8), nn.MultiheadAttention(8, 2, batch_first=True).eval()
+theirs.in_proj_weight.data, theirs.in_proj_bias.data = mha.qkv.weight.data, mha.qkv.bias.data
+theirs.out_proj.weight.data, theirs.out_proj.bias.data = mha.out.weight.data, mha.out.bias.data
+assert torch.allclose(mha(x), theirs(x, x, x)[0], atol=1e-5)""",
+    "to_torch": """mha = MultiHeadAttention(8, 2).eval()
+x, theirs = torch.randn(2, 3, 8), to_torch(mha).eval()
+assert isinstance(theirs, nn.MultiheadAttention)
+assert torch.equal(theirs.in_proj_bias, mha.qkv.bias)
+assert torch.equal(theirs.out_proj.weight, mha.out.weight)""",
+}
+
+BUILD_ON_OTHERS = {"attend", "MultiHeadAttention", "to_torch"}  # exercises that use earlier ones
+
 # What is timed of `autograder grade`: stage, module, function. In a process that grades, and in the one that records.
 Stages = tuple[tuple[str, str, str], ...]
 WORKER_STAGES: Stages = (
-    ("mending", "autograder.grade", "mend"),
+    ("mending", "autograder.job", "mend"),
     ("kernels", "autograder.boundary.kernel", "Kernel.__init__"),
     ("kernels", "autograder.boundary.kernel", "Kernel.close"),
     ("cells, with their imports", "autograder.boundary.kernel", "Kernel.run_cell"),
     ("calls by tests", "autograder.boundary.kernel", "Kernel.call"),
 )
 MAIN_STAGES: Stages = (
-    ("prepared cases", "autograder.grade", "_prepared_cases"),
-    ("proof", "autograder.grade", "_prove_installation"),
     ("reading", "autograder.course", "Course.read_submission"),
     ("recording", "autograder.course", "Course.record"),
     ("recording", "autograder.course", "Course.save_result"),
@@ -148,6 +190,30 @@ def write_class(folder: Path, size: int, seed: int, assignment: Assignment, alik
     write_atomically(folder / "source" / NAME / f"{STEM}.ipynb", nbformat.writes(assignment.instructor) + "\n")
     for number in range(size):
         sample["hand_in"](folder, f"student{number:05}", draw_submission(number, seed, answers, texts), NAME)
+
+
+def make_ordinary(ours: Path, folder: Path) -> None:
+    """Copy a class, with an ordinary test of a few asserts for each exercise in place of ours."""
+    shutil.copytree(ours, folder)
+    for path in folder.rglob("*.ipynb"):
+        notebook = nbformat.read(path, 4)
+        kept: dict[str, NotebookNode] = {}
+        for cell in notebook.cells:
+            name = tested = cell.id
+            if name == "setup":
+                cell.source = IMPORTS
+            elif is_grade(cell) and not is_solution(cell):
+                tested = _exercise_of(name)
+                cell.source = ORDINARY[tested]
+            if not name.startswith("test_"):
+                kept.setdefault(f"{cell.cell_type} {tested}" if name == tested else tested, cell)
+        notebook.cells = list(kept.values())
+        nbformat.write(notebook, path)
+
+
+def _exercise_of(cell: str) -> str:
+    """Return the exercise that a test cell belongs to."""
+    return max((name for name in ORDINARY if cell.startswith(f"{name}_")), key=len)
 
 
 # ---- measuring a command --------------------------------------------------------------------------------------------
@@ -294,7 +360,6 @@ class Clock:
 
 
 _clock: Clock | None = None  # of this process
-_grade_one = grader.grade_one
 _stub: dict[str, Any] | None = None
 
 
@@ -306,7 +371,7 @@ def timed_grade_one(*arguments: Any) -> dict[str, Any]:
         _clock.hook(WORKER_STAGES)
     _clock.seconds.clear()
     with _clock.measure("judging, and the rest"):
-        fields = _grade_one(*arguments)
+        fields = job.grade_one(*arguments)
     _write_times("worker", _clock)
     return fields
 
@@ -315,7 +380,7 @@ def stub_grade_one(*arguments: Any) -> dict[str, Any]:
     """Give every submission the result of the first that came to this worker."""
     global _stub
     if _stub is None:
-        _stub = _grade_one(*arguments)
+        _stub = job.grade_one(*arguments)
     return dict(_stub)
 
 
@@ -328,23 +393,20 @@ def _write_times(process: str, clock: Clock) -> None:
 @app.command(hidden=True, context_settings={"ignore_unknown_options": True})
 def timed(arguments: list[str], stub: bool = False) -> None:
     """Run `autograder` with arguments, timed. With --stub grading returns at once, and is not proved before."""
-    from autograder import benchmark  # by the name under which workers import it, not as __main__
     from autograder.cli import app as autograder_app
 
     clock = Clock()
     clock.hook(MAIN_STAGES)
-    grader.grade_one = benchmark.stub_grade_one if stub else benchmark.timed_grade_one
-    prove = grader._prove_installation
+    grader.GRADE_ONE = f"autograder.benchmark.{'stub' if stub else 'timed'}_grade_one"
+    begin = grader._runner
 
-    def prove_untimed(*given: Any, **named: Any) -> None:
-        elsewhere = clock.seconds["reading"] + clock.seconds["prepared cases"]
-        clock.seconds["start-up"] = time.time() - psutil.Process().create_time() - elsewhere
-        if not stub:
-            chosen, grader.grade_one = grader.grade_one, benchmark._grade_one
-            prove(*given, **named)
-            grader.grade_one = chosen
+    def begin_timed(*given: Any) -> Any:
+        clock.seconds["start-up"] = time.time() - psutil.Process().create_time() - clock.seconds["reading"]
+        return begin(*given)
 
-    grader._prove_installation = prove_untimed
+    grader._runner = begin_timed
+    if stub:
+        grader._Proof._wrong_with = lambda *_: []
     try:
         code = autograder_app(arguments, standalone_mode=False)
     finally:
@@ -437,6 +499,25 @@ def same_marks(plain: Path, ours: Path, assignment: Assignment) -> dict[str, Any
     return {"students": len(scores[0]), "different": different, "export_identical": exports[0] == exports[1]}
 
 
+def same_exercises(ordinary: Path, ours: Path, assignment: Assignment) -> bool:
+    """Whether the same exercises are wrong by ordinary asserts as by our tests.
+
+    An ordinary test also fails by an earlier exercise that is wrong, or other than expected; ours puts the right one in
+    its place.
+    """
+    wrong = [
+        {
+            student: {_exercise_of(cell) for cell, (score, waits) in own.items() if not (score or waits)}
+            for student, own in Course(folder).scores(assignment).items()
+        }
+        for folder in (ordinary, ours)
+    ]
+    return wrong[0].keys() == wrong[1].keys() and all(
+        wrong[1][student] <= theirs and theirs - wrong[1][student] <= BUILD_ON_OTHERS
+        for student, theirs in wrong[0].items()
+    )
+
+
 def describe_machine() -> dict[str, Any]:
     """Say on what it was measured."""
     from solutions.training import describe_machine
@@ -473,10 +554,16 @@ def run(
                 shutil.copytree(ours, plain)
                 out.print(f"{size} submissions, plain nbgrader …")
                 each["plain"] = run_plain(plain, seed)
+                ordinary = folder / f"ordinary-{size}"
+                make_ordinary(ours, ordinary)
+                out.print(f"{size} submissions, plain nbgrader on an ordinary notebook …")
+                each["ordinary"] = run_plain(ordinary, seed)
             out.print(f"{size} submissions, autograder grade …")
             each["ours"] = run_ours(ours, seed, options.split())
             each["cells"] = run_cells(ours, min(size, 100), assignment)
             each["marks"] = same_marks(plain, ours, assignment) if each["plain"] else None
+            if each["plain"]:
+                each["ordinary"]["same_exercises"] = same_exercises(ordinary, ours, assignment)
             found["runs"].append(each)
             _write(record, found)
         for size in stubs:
@@ -493,7 +580,8 @@ def run(
             shown.add_row(*row)
         out.print(shown)
     out.print(f"Record: {record}", soft_wrap=True, highlight=False)
-    if any(each["marks"] and _marks(each, "ours") != "equal" for each in found["runs"]):
+    compared = [each for each in found["runs"] if each["marks"]]
+    if not all(_marks(each, "ours") == "equal" and each["ordinary"]["same_exercises"] for each in compared):
         raise typer.Exit(1)
 
 
@@ -528,8 +616,8 @@ def tables(found: dict[str, Any]) -> list[Rows]:
     runs, before = found["runs"], None
     for each in runs:
         size, ours = each["size"], each["ours"]
-        for side in ("plain", "ours"):
-            ratio = _ratio(each) if side == "ours" else ("1" if each["plain"] else "")
+        for side in ("plain", *(["ordinary"] if each.get("ordinary") else []), "ours"):
+            ratio = _ratio(each) if side == "ours" else ("1" if side == "plain" and each["plain"] else "")
             sides.append([str(size), side, *_usage(each[side], size), ratio, *_memory(each[side]), _marks(each, side)])
         own = each["cells"]
         more = {"cpu_seconds": "–", "wall_seconds": "–"}
@@ -559,7 +647,8 @@ def _usage(usage: dict[str, Any] | None, size: int) -> list[str]:
 
 
 def _ratio(each: dict[str, Any]) -> str:
-    return f"{each['plain']['wall_seconds'] / each['ours']['wall_seconds']:.1f}" if each["plain"] else "–"
+    peers = [each[side]["wall_seconds"] for side in ("plain", "ordinary") if each.get(side)]
+    return " and ".join(f"{seconds / each['ours']['wall_seconds']:.1f}" for seconds in peers) or "–"
 
 
 def _memory(usage: dict[str, Any] | None) -> list[str]:
@@ -572,6 +661,8 @@ def _marks(each: dict[str, Any], side: str) -> str:
     if side == "plain":
         stopped = (each["plain"] or {}).get("cells_stopped", 0)
         return f"{stopped} cells stopped after 30 s" if stopped else ""
+    if side == "ordinary":
+        return "the same exercises" if each["ordinary"]["same_exercises"] else "OTHER EXERCISES"
     if each["marks"] is None:
         return "–"
     if each["marks"]["different"]:

@@ -105,6 +105,8 @@ def exercise_cell(answers: Path, name: str) -> str:
 
 def _absolute_links(text: str, root: Path) -> str:
     """Let links to chapters lead to the published book: on Colab there is no repository beside the notebook."""
+    if "](book/" not in text:
+        return text
     base = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/")
     return re.sub(r"\]\((book/\w+)\.md\)", rf"]({base}/\1.html)", text)
 
@@ -160,7 +162,7 @@ def load_notebooks(name: str, root: Path = ROOT) -> tuple[str, nbformat.Notebook
     if name not in known:
         raise ValueError(f"there is no assignment {name!r}; there is: {', '.join(known)}")
     source = known[name]
-    if exercise_of(source) not in stale(root):
+    if not stale(root, exercise_of(source)):
         release = nbformat.read(root / exercise_of(source), 4)
         setup = next(cell.source for cell in release.cells if cell.id == "setup")
         return source.stem, instructor_notebook(source, root, setup), release

@@ -1,10 +1,13 @@
 """The command `autograder`."""
 
+import contextlib
+import glob
 import json
 import os
 import secrets
 import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
@@ -57,20 +60,62 @@ class _Pace(ProgressColumn):
 
 
 class _Bars(Progress):
-    """A progress bar for each kind of work, made when that work begins; below them the states of submissions."""
+    """A progress bar for each kind of work, made when that work begins; below them the states of submissions.
+
+    Where the output is no terminal a bar cannot move: there a plain line says what begins and, every few seconds, how far
+    it is.
+    """
+
+    EVERY = 4.0  # seconds between two plain lines
 
     def __init__(self) -> None:
         self.states: Counter[str] = Counter()
         columns = (TextColumn("{task.description:>20}"), BarColumn(bar_width=24), MofNCompleteColumn(), _Pace())
-        super().__init__(*columns, console=err)
+        super().__init__(*columns, console=err, disable=not err.is_terminal)
         self._bars: dict[str, TaskID] = {}
+        self._current: TaskID | None = None
+        self._said = ""
+        self._ended = threading.Event()
 
     def __call__(self, what: str, done: int, total: int, state: str = "") -> None:
-        if what not in self._bars:
+        new = what not in self._bars
+        if new:
             self._bars[what] = self.add_task(what, total=total)
         if state:
             self.states[state] += 1
         self.update(self._bars[what], completed=done, total=total)
+        self._current = self._bars[what]
+        if new or done == total:
+            self._say_how_far()
+
+    def say(self, text: str) -> None:
+        """Say at once what is done, before there is anything to count."""
+        self._said = text
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def start(self) -> None:
+        """Begin to show the bars or, where there is no terminal, to say from time to time how far the work is."""
+        super().start()
+        if self.disable:
+            threading.Thread(target=self._say_from_time_to_time, daemon=True).start()
+
+    def stop(self) -> None:
+        """Show no more."""
+        self._ended.set()
+        super().stop()
+
+    def _say_from_time_to_time(self) -> None:
+        while not self._ended.wait(self.EVERY):
+            self._say_how_far()
+
+    def _say_how_far(self) -> None:
+        if self.disable and self._current is None:
+            self.say(self._said or "working")
+        elif self.disable:
+            task = self._tasks[self._current]
+            states = ", ".join(f"{count} {state}" for state, count in self.states.most_common())
+            text = f"{task.description} {int(task.completed)}/{int(task.total or 0)} {_Pace().render(task)}"
+            self.say(f"{text} {states}".rstrip())
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """Return what is shown: the bars, and how many submissions ended in which state."""
@@ -230,26 +275,41 @@ def grade(
         raise _stop("Some submissions were not graded because the grader failed; they have no mark. See the table.")
 
 
-def _grade(name: str, folder: Path, **options):
+def _grade(name: str, folder: Path, limits=None, workers: int | None = None, cluster: str | None = None, **options):
     """Grade an assignment with progress bars; return it and the results."""
     bars = _Bars()
     try:
-        from autograder.workers import prepare_forks
+        with bars, contextlib.ExitStack() as stack:
+            from autograder.generated import sources
 
-        prepare_forks(name.partition("_")[2])  # while this process imports the same, and builds the assignment
-        from autograder.boundary.sandbox import SandboxError
-        from autograder.grade import InstallationError, grade, load_assignment
+            if name in (source.parent.name for source in sources()):  # else the only line is what is wrong
+                bars.say(f"{name}: looking for what is new in {folder}")
+            from autograder.boundary.sandbox import Limits, SandboxError
+            from autograder.workers import InstallationError, Workers
 
-        try:
-            loaded = load_assignment(name)
-            with bars:
-                return loaded, grade(_course(folder), loaded, progress=bars, **options)
-        except (SandboxError, InstallationError, ValueError) as error:
-            raise _stop(error) from None
+            limits = limits or Limits()
+            here = Workers(workers, name.partition("_")[2], limits if options.get("sandboxed", True) else None)
+            stack.enter_context(here)
+            if not cluster and _something_is_new(name, folder):
+                here.begin()  # while this process builds the assignment
+            from autograder.grade import grade, load_assignment
+
+            try:
+                loaded = load_assignment(name)
+                options |= {"limits": limits, "cluster": cluster, "progress": bars}
+                return loaded, grade(_course(folder), loaded, workers=here, **options)
+            except (SandboxError, InstallationError, ValueError) as error:
+                raise _stop(error) from None
     except KeyboardInterrupt:
         text = f"stopped; this run graded {bars.states.total()}. The same command goes on with the others."
         err.print(f"[bold]autograder:[/] {text}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
+
+
+def _something_is_new(name: str, folder: Path) -> bool:
+    """Whether somebody handed in who has no result yet: a quick look, before anything is read."""
+    handed_in = {path.parent.name for path in folder.glob(f"submitted/*/{glob.escape(name)}")}
+    return bool(handed_in - {path.stem for path in folder.glob(f"results/{glob.escape(name)}/*.json")})
 
 
 def _show_marks(course, assignment, results) -> None:
@@ -431,7 +491,6 @@ def mutants(
 
     Exits with 1 if one is not.
     """
-    import contextlib
     import io
 
     from autograder.generated import sources

@@ -14,11 +14,14 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autograder.boundary.sandbox import Limits, SandboxError, check_sandbox, remove_leftovers
-from autograder.grade import NOT_IN_A_MARK, PACKAGES, InstallationError, grade_one
+from autograder.generated import sources
+from autograder.grade import PACKAGES
+from autograder.imports import ROOT, files_behind
+from autograder.job import grade_one
+from autograder.workers import InstallationError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -40,13 +43,13 @@ class ClusterError(InstallationError):
 
 def versions() -> dict[str, str]:
     """Return what a mark depends on besides submission and assignment, of the machine on which this runs, by name."""
-    package = Path(__file__).parent
-    files = {*package.rglob("*.py"), *(package.parent / "solutions").glob("*.py")}
-    files -= {package / name for name in NOT_IN_A_MARK if name != "cluster.py"}
+    checks = [f"autograder.checks.{source.stem}" for source in sources()]
+    files = files_behind("autograder.cluster", "autograder.checks.checkpoint", *checks)
+    files |= set((ROOT / "autograder" / "boundary").glob("*.py"))
     found = {"Python": ".".join(platform.python_version_tuple()[:2])}
     found |= {name: version(name) for name in (*PACKAGES, "torchvision", "scikit-learn", "matplotlib", "nbformat")}
     digests = {path: hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in sorted(files)}
-    return found | {str(path.relative_to(package.parent)): digest for path, digest in digests.items()}
+    return found | {str(path.relative_to(ROOT)): digest for path, digest in digests.items()}
 
 
 def ask(run: str, shared: dict[int, Any], sandboxed: bool, wanted: dict[str, str]) -> str:

@@ -21,8 +21,8 @@ from typing import Any
 from nbgrader.utils import parse_utc
 
 from autograder.archives import Member, members
-from autograder.course import MAX_FILE, REFUSED, Assignment, Course, read_plain_file
-from autograder.files import write_atomically
+from autograder.course import REFUSED, Assignment, Course
+from autograder.files import MAX_FILE, read_plain_file, write_atomically
 from autograder.mend import Unreadable
 from autograder.names import Sender, is_notebook, kind_of, read_name, shown
 from autograder.roster import Person, Roster, Worksheet, check_id

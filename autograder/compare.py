@@ -64,7 +64,8 @@ def judge(function, names, cases, messages, show=True):
         if text:
             kept = case["expected"].get("arrays", names)
             part = [i for i, name in enumerate(names) if name in kept] + [-1] if set(kept) <= set(names) else None
-            fits = {name: 0 for name, wrong in case["mistakes"].items() if alike(marks, wrong, part)}
+            known = {} if "error" in mine else case["mistakes"]  # by name what each mistake gives
+            fits = {name: 0 for name, wrong in known.items() if alike(marks, wrong, part)}
             for name in fits:  # of several that fit here, take the mistake that explains most of the other cases
                 same = [alike(m, c["mistakes"].get(name, ())) for m, c in zip(prints, cases)]
                 fits[name] = sum(same) + sum(name not in c["mistakes"] and not t for c, t in zip(cases, texts))

@@ -3,42 +3,31 @@
 import csv
 import json
 import os
-import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.api import Comment, Grade, Gradebook, MissingEntry, SubmittedNotebook
-from nbgrader.utils import compute_checksum, parse_utc
-from sqlalchemy import URL, select
+from sqlalchemy import URL
 from traitlets.config import Config, PyFileConfigLoader
 
-from autograder.cells import is_grade, is_locked, is_solution
-from autograder.files import write_atomically
-from autograder.gradebook import (
-    COURSE_ID,
-    LENGTH,
-    GradebookError,
-    Recorder,
-    add_indexes,
-    add_students,
-    alone,
-    explaining,
-    marks,
-    opened,
-    read_url,
-    student_ids,
-)
+from autograder import gradebook as tables
+from autograder.cells import is_grade, is_locked
+from autograder.files import MAX_FILE, read_plain_file, write_atomically
+from autograder.gradebook import COURSE_ID, LENGTH, GradebookError, connected, explaining, read_url
 from autograder.mend import Unreadable
 from autograder.names import kind_of
 
-MAX_BYTES = 50 * 2**20  # of a submitted notebook
-MAX_FILE = 4 * 2**20  # bytes of a file beside the notebook
+if TYPE_CHECKING:
+    from nbgrader.api import Gradebook
+
+    from autograder.gradebook import Reader
+    from autograder.recording import Recorder
+
 REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
 
 CONFIG = """from pathlib import Path
@@ -90,14 +79,9 @@ class Assignment:
         return [cell for cell in self.instructor.cells if is_grade(cell)]
 
     def gradebook_cells(self) -> list[NotebookNode]:
-        """Return the cells that nbgrader keeps: tests with their hidden part, answers as stubs, all with checksums."""
-        cells = []
-        for full, blank in zip(self.instructor.cells, self.release.cells, strict=True):
-            if "nbgrader" in full.metadata:
-                cell = nbformat.from_dict(full if is_locked(full) else blank)
-                cell.metadata.nbgrader["checksum"] = compute_checksum(cell)
-                cells.append(cell)
-        return cells
+        """Return the cells that nbgrader keeps: tests with their hidden part, answers as stubs."""
+        both = zip(self.instructor.cells, self.release.cells, strict=True)
+        return [full if is_locked(full) else blank for full, blank in both if "nbgrader" in full.metadata]
 
 
 class Course:
@@ -122,14 +106,54 @@ class Course:
             write_atomically(
                 self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n"
             )
-        with self.gradebook() as gradebook, alone(gradebook):
-            add_indexes(gradebook)
-            _register(gradebook, assignment)
-            add_students(gradebook, self.roster())
+        if not self._is_registered(assignment):
+            from autograder import recording
+
+            given = assignment.instructor.metadata.kernelspec, assignment.gradebook_cells()
+            with self.gradebook() as gradebook, recording.alone(gradebook):
+                recording.add_indexes(gradebook)
+                recording.register(gradebook, assignment.name, assignment.notebook, *given)
+                recording.add_students(gradebook, self.roster())
+
+    def _is_registered(self, assignment: Assignment) -> bool:
+        """Whether the gradebook has the cells of an assignment, and the roster, as they are now."""
+        names, cells = (assignment.name, assignment.notebook), assignment.gradebook_cells()
+        with connected(self.db_url) as db:
+            if db is None:
+                return False
+            known, people = tables.sources(db, *names), tables.students(db)
+            wanted = {(c.metadata.nbgrader.grade_id, c.cell_type, is_locked(c), c.source) for c in cells}
+            most = {c.metadata.nbgrader.grade_id: float(c.metadata.nbgrader.points) for c in cells if is_grade(c)}
+            return (
+                wanted <= known
+                and most == tables.points(db, *names)
+                and all(
+                    person["id"] in people
+                    and all(
+                        people[person["id"]].get(key, text) == text[:LENGTH] for key, text in person.items() if text
+                    )
+                    for person in self.roster()
+                )
+            )
 
     @contextmanager
-    def gradebook(self) -> Iterator[Gradebook]:
-        """Open the gradebook; make it first, whole or not at all, where there is none. Within, it is not opened again.
+    def reading(self) -> Iterator["Reader"]:
+        """Open the gradebook for the functions of `gradebook` that read it; make it first where there is none.
+
+        Raises:
+            GradebookError: as `gradebook`.
+        """
+        if self._recorder is None:
+            with connected(self.db_url) as connection:
+                if connection is not None:
+                    yield connection
+                    return
+        with self.gradebook() as gradebook:
+            yield gradebook.db
+
+    @contextmanager
+    def gradebook(self) -> Iterator["Gradebook"]:
+        """Open nbgrader's gradebook; make it first, whole or not at all, where there is none. Within, it is not opened again.
 
         Raises:
             GradebookError: it cannot be opened or written to. The message says what to do, and never shows a password.
@@ -138,6 +162,8 @@ class Course:
             with explaining(self._recorder.url):
                 yield self._recorder.gradebook
             return
+        from autograder.recording import Recorder, opened  # with nbgrader, which takes seconds
+
         url = self.db_url
         with opened(url) as gradebook:
             with self._importable():
@@ -173,8 +199,8 @@ class Course:
         return {f"({text[:60]}{'…' * (len(text) > 60)})": unfit[name] for name, text in sorted(shown.items())}
 
     def _names(self) -> set[str]:
-        with self.gradebook() as gradebook:
-            names = student_ids(gradebook)
+        with self.reading() as db:
+            names = tables.student_ids(db)
         submitted = self.root / "submitted"
         if submitted.is_dir():
             names |= {entry.name for entry in os.scandir(submitted) if entry.is_symlink() or entry.is_dir()}
@@ -302,6 +328,8 @@ class Course:
     def _timestamp(self, student: str, assignment: str) -> str | None:
         """Return when the submission came, as nbgrader's timestamp.txt says; a text that is no time is passed over."""
         path = self.root / "submitted" / student / assignment / "timestamp.txt"
+        from nbgrader.utils import parse_utc  # by now nbgrader is there
+
         try:
             text = read_plain_file(path)[:100].decode("utf-8").strip()
             parse_utc(text)
@@ -311,53 +339,11 @@ class Course:
 
     def scores(self, assignment: Assignment) -> dict[str, dict[str, tuple[float, bool]]]:
         """Return every grade of an assignment by student and cell, as (score, needs a person) pairs."""
-        with self.gradebook() as gradebook:
-            found = marks(gradebook, assignment.name)
+        with self.reading() as db:
+            found = tables.marks(db, assignment.name)
         return {
             student: {cell: (mark.score, mark.waits) for cell, mark in own.items()} for student, own in found.items()
         }
-
-
-def _register(gradebook: Gradebook, assignment: Assignment) -> None:
-    """Write the assignment's cells to the gradebook; submissions that are there already get rows for new cells."""
-    name, stem = assignment.name, assignment.notebook
-    gradebook.update_or_create_assignment(name)
-    try:
-        notebook = gradebook.find_notebook(stem, name)
-    except MissingEntry:
-        notebook = gradebook.add_notebook(stem, name, kernelspec=json.dumps(assignment.instructor.metadata.kernelspec))
-    for cell in assignment.gradebook_cells():
-        info = cell.metadata.nbgrader
-        if is_grade(cell):
-            gradebook.update_or_create_grade_cell(
-                info.grade_id, stem, name, max_score=float(info.points), cell_type=cell.cell_type
-            )
-        if is_solution(cell):
-            gradebook.update_or_create_solution_cell(info.grade_id, stem, name)
-        gradebook.update_or_create_source_cell(
-            info.grade_id,
-            stem,
-            name,
-            source=cell.source,
-            cell_type=cell.cell_type,
-            locked=is_locked(cell),
-            checksum=info.checksum,
-        )
-    current = {cell.metadata.nbgrader.grade_id for cell in assignment.gradebook_cells() if is_grade(cell)}
-    for cell in list(notebook.grade_cells):
-        if cell.name not in current:
-            for given in list(cell.grades):  # else they would still count
-                gradebook.db.delete(given)
-            gradebook.db.delete(cell)
-    gradebook.db.flush()
-    for row, cells in ((Grade, notebook.grade_cells), (Comment, notebook.solution_cells)):
-        for cell in cells:
-            if cell.name in current or row is Comment:
-                having = select(row.notebook_id).where(row.cell_id == cell.id)
-                lacking = select(SubmittedNotebook.id).where(SubmittedNotebook.notebook_id == notebook.id)
-                for submitted in gradebook.db.scalars(lacking.where(SubmittedNotebook.id.not_in(having))).all():
-                    gradebook.db.add(row(cell_id=cell.id, notebook_id=submitted))
-    gradebook.db.commit()
 
 
 def _unfit(name: str) -> str:
@@ -369,19 +355,3 @@ def _unfit(name: str) -> str:
     if len(name) > LENGTH or length > 200:
         return f"the name is longer than {LENGTH} characters, or 200 bytes; the gradebook and files cannot hold it; rename it"
     return "a student's name has no / and does not begin with a dot; rename it" if name[0] == "." or "/" in name else ""
-
-
-def read_plain_file(path: Path, most: int = MAX_BYTES) -> bytes:
-    """Read a file that a stranger named: no link, device or pipe, and of so many bytes at most."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        raise Unreadable(f"{path.name} cannot be opened: {error.strerror}") from None
-    info = os.fstat(descriptor)
-    if not stat.S_ISREG(info.st_mode):
-        os.close(descriptor)
-        raise Unreadable(f"{path.name} is not a plain file")
-    with open(descriptor, "rb") as file:
-        if info.st_size > most:
-            raise Unreadable(f"{path.name} has {info.st_size / 2**20:.1f} MiB; at most {most / 2**20:.0f} are read")
-        return file.read(most)

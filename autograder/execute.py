@@ -21,7 +21,7 @@ from autograder.boundary.kernel import BadReply, Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
 from autograder.cells import is_grade, is_locked, is_solution
-from autograder.checks import checkpoint
+from autograder.exercise import checks_of
 
 T = TypeVar("T")
 PACKAGE = Path(__file__).resolve().parent
@@ -207,7 +207,7 @@ def execute(
     limits: Limits = Limits(),
     sandboxed: bool = True,
     files: dict[str, bytes | str] | None = None,
-    held_out: checkpoint.HeldOut | None = None,
+    held_out: Any = None,
 ) -> Execution:
     """Execute a mended notebook and judge it, and the files that were handed in beside it.
 
@@ -217,7 +217,7 @@ def execute(
         limits: What the student's code may use.
         sandboxed: False only where the instructor asked for it.
         files: By the name that was asked for the bytes, or why they could not be taken.
-        held_out: The images that a file of weights is shown; by default those of this machine.
+        held_out: The images that a file of weights is shown, a `checkpoint.HeldOut`; by default those of this machine.
 
     Returns:
         The notebook with outputs, the state, and what each test cell gave.
@@ -228,16 +228,20 @@ def execute(
     """
     os.environ["AUTOGRADER_SEED"] = str(seed)
     notebook = nbformat.from_dict(notebook)
-    # before any code of the student's runs
-    verdicts = {
-        name: checkpoint.judge(name, (files or {}).get(name), held_out or checkpoint.held_out(), limits, sandboxed)
-        for name in dict.fromkeys(cell.metadata["file"] for cell in notebook.cells if "file" in cell.metadata)
-    }
+    asked = list(dict.fromkeys(cell.metadata["file"] for cell in notebook.cells if "file" in cell.metadata))
+    verdicts: dict[str, Any] = {}
+    judging = contextlib.nullcontext()
+    if asked:
+        checkpoint = checks_of("checkpoint")  # by name: marks of an assignment without files do not depend on it
+        held_out = held_out or checkpoint.held_out()
+        for name in asked:  # before any code of the student's runs
+            verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
+        judging = checkpoint.judging(verdicts)
     student = _Student(limits, sandboxed)
     namespace: dict[str, Any] = {"__name__": "tests"}
     checks: list[CheckResult] = []
     try:
-        with checkpoint.judging(verdicts):
+        with judging:
             for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
                 cell.execution_count = count
                 if not is_locked(cell) or cell.metadata.get("given"):  # code that answers and tests of classes build on

@@ -4,11 +4,13 @@ The oracle is independent of the answer in `solutions/` (PyTorch's own layers). 
 replaced; two mutants of different steps make a pair, so that two mistakes at once are named too.
 """
 
+import contextlib
 import importlib
+import io
 import os
 import secrets
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,7 +22,6 @@ import numpy as np
 import torch
 
 from autograder import catalogue
-from autograder.boundary import wire
 from autograder.compare import difference, fingerprint, judge, outcome
 
 Function = Callable[..., Any]
@@ -68,6 +69,7 @@ class Exercise:
     )  # earlier exercises that an answer may call, and their oracles
     probe: Callable[..., Function] = lambda function: function  # makes a function of arrays of a class, or of tensors
 
+    @cache  # noqa: B019  there are few exercises, and they live as long as the process
     def mistakes(self) -> dict[str, Function]:
         """Return the mutants as functions by mistake; a second way of making one mistake is called "M10/2"."""
         functions: dict[str, Function] = {}
@@ -77,35 +79,31 @@ class Exercise:
         return functions
 
     def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
-        """Return the cases as `judge` reads them: with the expected outcome and the outcome of every known mistake."""
-        torch.default_generator.manual_seed(0)  # from which layers draw their first parameters
-        mistakes = self.mistakes()
+        """Return the cases as `judge` reads them: with the expected outcome and those of the known mistakes."""
         prepared = []
         for case in cases:
-            right = outcome(self.probe(self.oracle), case.arguments, self.names)
-            wrong = {
-                name: outcome(self.probe(function), case.arguments, self.names) for name, function in mistakes.items()
-            }
-            expected = right | {"arrays": {name: right["arrays"][name] for name in case.only}} if case.only else right
+            expected = self.run(self.oracle, case)
+            if case.only:
+                expected = expected | {"arrays": {name: expected["arrays"][name] for name in case.only}}
             prepared.append(
                 {
                     "name": f"{self.name}, {case.name}",
                     "arguments": case.arguments,
                     "expected": expected,
-                    "mistakes": {
-                        name: fingerprint(got)
-                        for name, got in wrong.items()
-                        if "error" not in got
-                        and difference(got, expected, show=False)
-                        and (not case.tells or name.split("/")[0] in case.tells)
-                    },
+                    "mistakes": _Fingerprints(self, case, expected),
                     "otherwise": case.otherwise,
                     "tells": case.tells,
                 }
             )
         return prepared
 
-    @cache  # noqa: B019  there are few exercises, and they live as long as the process
+    def run(self, function: Function, case: Case) -> dict[str, Any]:
+        """Return what a function of ours gives in a case, whatever ran before; nothing that runs later notices."""
+        with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
+            torch.default_generator.manual_seed(0)  # from which layers draw their first parameters
+            return outcome(self.probe(function), case.arguments, self.names)
+
+    @cache  # noqa: B019  as above
     def visible_cases(self) -> list[dict[str, Any]]:
         """Return the prepared cases of the visible test."""
         return self.prepare(self.visible(np.random.default_rng(0)))
@@ -172,13 +170,44 @@ class Exercise:
 class ExerciseInTorch(Exercise):
     """An exercise whose right and wrong results are computed in float64, so that they are the same on every machine."""
 
-    def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
-        """Return the cases as `judge` reads them."""
+    def run(self, function: Function, case: Case) -> dict[str, Any]:
+        """Return what a function of ours gives in a case, as `Exercise.run`."""
         torch.set_default_dtype(torch.float64)
         try:
-            return super().prepare(cases)
+            return super().run(function, case)
         finally:
             torch.set_default_dtype(torch.float32)
+
+
+class _Fingerprints(Mapping[str, list[float]]):
+    """What the known mistakes give in a case, those that show there: worked out when somebody fails it, and not before.
+
+    To run the mutants takes a hundred times as long as to run the oracle.
+    """
+
+    def __init__(self, exercise: Exercise, case: Case, expected: dict[str, Any]) -> None:
+        self.exercise, self.case, self.expected = exercise, case, expected
+        self.known: dict[str, list[float] | None] = {}
+
+    def __getitem__(self, name: str) -> list[float]:
+        if name not in self.known:
+            self.known[name] = self._fingerprint(name)
+        if self.known[name] is None:
+            raise KeyError(name)
+        return self.known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.exercise.mistakes() if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _fingerprint(self, name: str) -> list[float] | None:
+        if self.case.tells and name.split("/")[0] not in self.case.tells:
+            return None
+        got = self.exercise.run(self.exercise.mistakes()[name], self.case)
+        shows = "error" not in got and difference(got, self.expected, show=False)
+        return fingerprint(got) if shows else None
 
 
 def _only(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
@@ -190,31 +219,8 @@ def _only(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _prepared(exercise: Exercise, stage: str, seed: int) -> list[dict[str, Any]]:
-    if (exercise, stage, seed) in _kept:
-        return _kept[exercise, stage, seed]
     rng = np.random.default_rng([seed, zlib.crc32(f"{exercise.name}/{stage}".encode())])
     return exercise.prepare(exercise.stages[stage](rng))
-
-
-def cases_of_stage(stem: str, exercise: str, stage: str, seed: int) -> list[dict[str, Any]]:
-    """Return the cases of a hidden stage as `judge` reads them."""
-    return _prepared(exercises_of(stem)[exercise], stage, seed)
-
-
-def dump_cases(stem: str, seed: int, cases: list[tuple[str, str, list[dict[str, Any]]]]) -> str:
-    """Return cases by exercise and stage as a text, for other processes and machines."""
-    return wire.dumps([stem, seed, cases])
-
-
-@cache
-def keep_cases(text: str) -> None:
-    """Take the cases of a text that `dump_cases` made, instead of making them again."""
-    stem, seed, cases = wire.loads(text)
-    for exercise, stage, prepared in cases:
-        _kept[exercises_of(stem)[exercise], stage, seed] = prepared
-
-
-_kept: dict[tuple[Exercise, str, int], list[dict[str, Any]]] = {}
 
 
 @contextmanager

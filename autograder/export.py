@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from autograder.collect import Ledger
-from autograder.course import Assignment, Course, Result, read_plain_file
-from autograder.files import write_atomically
-from autograder.gradebook import penalties
+from autograder.course import Assignment, Course, Result
+from autograder.files import read_plain_file, write_atomically
+from autograder.gradebook import penalties, students
 from autograder.names import shown
 from autograder.report import STATES, csv_text, defuse, marks_table
 from autograder.roster import Person, Roster, Worksheet
@@ -121,11 +121,10 @@ class _Desk:
 
     def _add_names_and_penalties(self) -> None:
         known = {person.id: person for person in self.roster.people}
-        with self.course.gradebook() as gradebook:
-            for student in gradebook.students:
-                names = (student.first_name or "", student.last_name or "", student.email or "")
-                known.setdefault(student.id, Person(student.id, *names))
-            taken = penalties(gradebook, self.assignment.name)
+        with self.course.reading() as db:
+            for student, about in students(db).items():
+                known.setdefault(student, Person(*(text or "" for text in about.values())))
+            taken = penalties(db, self.assignment.name)
         for student, row in self.rows.items():
             row["person"] = known.get(student) or Person(student)
             penalty = taken.get(student, 0.0) if row["total"] != "" else ""

@@ -123,9 +123,9 @@ def write_feedback(
         The pages, feedback/STUDENT/ASSIGNMENT/NOTEBOOK.html.
     """
     marked = [result for result in results if result.has_marks]
-    with course.gradebook() as gradebook:
-        scores, comments = marks(gradebook, assignment.name), all_comments(gradebook, assignment.name)
-        late = penalties(gradebook, assignment.name)
+    with course.reading() as db:
+        scores, comments = marks(db, assignment.name), all_comments(db, assignment.name)
+        late = penalties(db, assignment.name)
     desk = _Desk(course, assignment, show_hidden)
     of_each = [
         (r, *(found.get(r.student, none) for found, none in ((scores, {}), (comments, {}), (late, 0.0))))

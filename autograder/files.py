@@ -1,7 +1,13 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and files that a stranger named."""
 
 import os
+import stat
 from pathlib import Path
+
+from autograder.mend import Unreadable
+
+MAX_BYTES = 50 * 2**20  # of a submitted notebook
+MAX_FILE = 4 * 2**20  # bytes of a file beside the notebook
 
 
 def write_atomically(path: Path, text: str | bytes) -> None:
@@ -13,3 +19,19 @@ def write_atomically(path: Path, text: str | bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_bytes(data)
     os.replace(temporary, path)
+
+
+def read_plain_file(path: Path, most: int = MAX_BYTES) -> bytes:
+    """Read a file that a stranger named: no link, device or pipe, and of so many bytes at most."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise Unreadable(f"{path.name} cannot be opened: {error.strerror}") from None
+    info = os.fstat(descriptor)
+    if not stat.S_ISREG(info.st_mode):
+        os.close(descriptor)
+        raise Unreadable(f"{path.name} is not a plain file")
+    with open(descriptor, "rb") as file:
+        if info.st_size > most:
+            raise Unreadable(f"{path.name} has {info.st_size / 2**20:.1f} MiB; at most {most / 2**20:.0f} are read")
+        return file.read(most)

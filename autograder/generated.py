@@ -40,10 +40,16 @@ def sources_of_all(root: Path = ROOT) -> dict[Path, set[Path]]:
     return made
 
 
-def stale(root: Path = ROOT) -> list[Path]:
-    """Return the generated files that are missing, were edited, or whose sources changed since they were made."""
+def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
+    """Return the generated files that are missing, were edited, or whose sources changed since they were made.
+
+    Args:
+        root: Of the repository.
+        only: Which of them to look at, if not all.
+    """
     kept = json.loads((root / MANIFEST).read_text(encoding="utf-8")) if (root / MANIFEST).exists() else {}
-    return [path for path, entry in _entries(root, sources_of_all(root)).items() if kept.get(path.as_posix()) != entry]
+    made = {path: files for path, files in sources_of_all(root).items() if only in (None, path)}
+    return [path for path, entry in _entries(root, made).items() if kept.get(path.as_posix()) != entry]
 
 
 def write_manifest(root: Path = ROOT) -> None:

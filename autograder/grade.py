@@ -1,56 +1,34 @@
 """Grade what was handed in: prove the installation, execute in parallel, record one by one."""
 
+import contextlib
 import hashlib
 import json
-import resource
 import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import nbformat
-import psutil
 
-from autograder.boundary.sandbox import Limits, SandboxError, check_sandbox, remove_leftovers
+from autograder.boundary.sandbox import Limits, check_sandbox, remove_leftovers
 from autograder.build import load_notebooks
-from autograder.checks import checkpoint
 from autograder.course import Assignment, Course, Result
-from autograder.execute import GraderError, execute
-from autograder.exercise import cases_of_stage, dump_cases, exercises_of, keep_cases
 from autograder.files import write_atomically
-from autograder.generated import ROOT, sources
-from autograder.mend import Unreadable, mend
-from autograder.workers import Jobs, Workers
+from autograder.imports import ROOT, digest_of, files_behind
+from autograder.mend import Unreadable
+from autograder.workers import InstallationError, Jobs, Workers, call
 
-# files of this package that a mark does not depend on
-NOT_IN_A_MARK = (
-    "benchmark.py",
-    "cli.py",
-    "report.py",
-    "feedback.py",
-    "colab.py",
-    "collect.py",
-    "archives.py",
-    "names.py",
-    "roster.py",
-    "export.py",
-    "cluster.py",
-    "workers.py",
-)
+GRADE_ONE = "autograder.job.grade_one"  # by its name: it comes with PyTorch, which takes seconds to import
 PACKAGES = ("numpy", "torch", "scipy", "ipykernel")  # on which a mark depends
-MAX_MEMORY = 3 * 2**30  # bytes by which grading one submission may let the grader's process grow; the answers need none
 Progress = Callable[..., None]  # what was done, how many, of how many; of a submission also the state in which it ended
-RunAll = Callable[[Jobs], Iterable[tuple[str, dict[str, Any]]]]  # gives name and fields of each job of grade_one, once
-
-
-class InstallationError(RuntimeError):
-    """The grader itself does not work, so that no mark may be given."""
+Done = Iterable[tuple[str, dict[str, Any]]]  # name and fields of each job of grade_one, once
 
 
 def load_assignment(name: str, root: Path = ROOT) -> Assignment:
@@ -63,82 +41,13 @@ def load_assignment(name: str, root: Path = ROOT) -> Assignment:
     return Assignment(name, stem, instructor, release)
 
 
-@contextmanager
-def _bounded_memory() -> Iterator[None]:
-    """Let what a submission makes this process do fail with a MemoryError before it takes all the memory of the machine."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = psutil.Process().memory_info().data + MAX_MEMORY
-    if hard == resource.RLIM_INFINITY or most < hard:
-        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-@_bounded_memory()
-def grade_one(
-    data: bytes,
-    instructor: str,
-    release: str,
-    seed: int,
-    limits: Limits,
-    sandboxed: bool,
-    cases: str | None = None,
-    held_out: checkpoint.HeldOut | None = None,
-    files: dict[str, bytes | str] | None = None,
-) -> dict[str, Any]:
-    """Mend and execute one submission. A function of its arguments alone, so that it may run anywhere.
-
-    Args:
-        data: The file that was handed in.
-        instructor: The notebook with hidden tests.
-        release: The notebook that students got.
-        seed: From which hidden checks draw their inputs.
-        limits: What the submission may use.
-        sandboxed: False only where the instructor asked for it.
-        cases: What the hidden checks draw from the seed, as `exercise.dump_cases` writes it; by default made here.
-        held_out: The images that a file of weights is shown.
-        files: By the name that was asked for the bytes, or why they could not be taken.
-
-    Returns:
-        The fields of a Result, and the executed notebook as text.
-    """
-    try:
-        mended = mend(data, nbformat.reads(instructor, 4), nbformat.reads(release, 4))
-    except Unreadable as error:
-        return {"state": "unreadable", "why": str(error)}
-    if cases is not None:
-        keep_cases(cases)
-    try:
-        done = execute(mended.notebook, seed, limits, sandboxed, files, held_out)
-    except (GraderError, SandboxError) as error:
-        return {
-            "state": "not graded",
-            "why": f"The grader failed, not the submission: {error}",
-            "receipt": mended.receipt,
-        }
-    state = "graded after mending" if done.state == "graded" and mended.receipt else done.state
-    checks = [asdict(check) for check in done.checks]
-    notebook = nbformat.writes(done.notebook) + "\n"
-    return {
-        "state": state,
-        "why": done.why,
-        "receipt": mended.receipt,
-        "checks": checks,
-        "seed": seed,
-        "notebook": notebook,
-        "files": done.files,
-    }
-
-
 def grade(
     course: Course,
     assignment: Assignment,
     *,
     seed: int | None = None,
     regrade: bool = False,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
     cluster: str | None = None,
     limits: Limits = Limits(),
     sandboxed: bool = True,
@@ -151,7 +60,7 @@ def grade(
         assignment: What was asked for.
         seed: From which hidden checks draw their inputs; by default that of the run that this one continues, or a new one.
         regrade: Grade again what has a result already.
-        workers: How many submissions at once; by default as `default_jobs` says.
+        workers: How many submissions at once, by default as `default_jobs` says; or the processes, begun before.
         cluster: The address of a Dask scheduler, on whose workers submissions are graded instead of here.
         limits: What a submission may use.
         sandboxed: False only where the instructor asked for it.
@@ -170,8 +79,7 @@ def grade(
         check_sandbox()
     course.prepare(assignment)
     seed = _seed_of_run(course, assignment, seed, regrade)
-    texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
-    held_out = checkpoint.held_out() if assignment.files else None
+    held_out = _checkpoint().held_out() if assignment.files else None
     grader_key = _grader_key(assignment, sandboxed, held_out)
     remove_leftovers()
     results: list[Result] = []
@@ -180,34 +88,39 @@ def grade(
         results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
         course.save_result(results[-1])
     for student in course.students():
+        kept = course.load_result(student, assignment.name)
         try:
-            found = course.read_submission(student, assignment)
+            found, state, why = course.read_submission(student, assignment), "missing", "No notebook was handed in."
         except Unreadable as error:
-            results.append(Result(student, assignment.name, "unreadable", str(error)))
-            continue
+            found, state, why = None, "unreadable", str(error)
         if found is None:
-            results.append(Result(student, assignment.name, "missing", "No notebook was handed in."))
+            result = Result(student, assignment.name, state, why)
+            known = kept is not None and kept.recorded and replace(kept, recorded=False) == result
+            results.append(kept if known else result)
             continue
         files, renamed = course.read_files(student, assignment)
         key = _key(grader_key, found[0], files)
-        kept = course.load_result(student, assignment.name)
         if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
             results.append(kept)
         else:
             waiting[student] = (found[0], files, found[1] + renamed, key)
-    with course.gradebook():
+    with contextlib.ExitStack() as stack:
+        # once, and only if there is something to record: it takes seconds
+        open_gradebook = cache(lambda: stack.enter_context(course.gradebook()))
         for result in results:
             if not result.recorded:
+                open_gradebook()
                 course.record(result, assignment)
-    if waiting:
-        with Workers(workers, assignment.notebook) as here, course.gradebook():
-            run_all = _runner(here, cluster, limits, sandboxed)
-            cases = _prepared_cases(course, assignment, seed, grader_key, here, progress)
-            options = (*texts, seed, limits, sandboxed, cases, held_out)
-            _prove_installation(course, assignment, options, grader_key, run_all, progress)
+        if waiting:
+            texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
+            options = (*texts, seed, limits, sandboxed, held_out)
             jobs = {student: (data, *options, files) for student, (data, files, _, _) in waiting.items()}
+            proof = _Proof(course, assignment, options, grader_key)
             progress("submissions", 0, len(jobs))
-            for done, (student, fields) in enumerate(run_all(jobs), 1):
+            if not isinstance(workers, Workers):
+                workers = stack.enter_context(Workers(workers, assignment.notebook, limits if sandboxed else None))
+            run_all = _runner(workers, cluster, limits, sandboxed)
+            for done, (student, fields) in enumerate(proof.held_back(run_all(proof.jobs | jobs), progress), 1):
                 _, _, receipt, key = waiting[student]
                 notebook = fields.pop("notebook", None)
                 fields["receipt"] = receipt + fields.get("receipt", [])
@@ -218,9 +131,10 @@ def grade(
                     if notebook:
                         write_atomically(course.autograded_path(student, assignment), notebook)
                     course.save_result(result)
-                    course.record(result, assignment)
                     results.append(result)
                     progress("submissions", done, len(jobs), result.state)
+                    open_gradebook()
+                    course.record(result, assignment)
     return sorted(results, key=lambda result: result.student)
 
 
@@ -262,99 +176,92 @@ def _encoded(content: bytes | str) -> bytes:
     return content if isinstance(content, bytes) else content.encode("utf-8", "replace")
 
 
-def _grader_key(assignment: Assignment, sandboxed: bool, held_out: checkpoint.HeldOut | None) -> str:
+def _checkpoint() -> Any:
+    from autograder.checks import checkpoint  # with PyTorch, for assignments with a file alone
+
+    return checkpoint
+
+
+def _grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Path = ROOT) -> str:
     """Return what a mark depends on besides the submission: assignment, its checks, grader, libraries, images."""
-    digest = hashlib.sha256(f"{nbformat.writes(assignment.instructor)} {sandboxed}".encode())
-    package = Path(__file__).parent
-    own = package / "checks" / f"{assignment.notebook}.py"
-    text = own.read_text(encoding="utf-8")
-    others = {path.stem for path in sources()} - {assignment.notebook}
-    foreign = {p for stem in others if f"checks.{stem}" not in text for p in own.parent.glob(f"{stem}*.py")} - {own}
-    if held_out is None:
-        foreign |= set(own.parent.glob("checkpoint*.py"))
-    else:
-        digest.update(f"{held_out.name} {checkpoint.expected()}".encode())
-    for path in sorted(set(package.rglob("*.py")) - foreign):
-        if path.name not in NOT_IN_A_MARK:
-            digest.update(path.read_bytes())
-    for package in PACKAGES:
-        digest.update(f"{package} {version(package)}".encode())
-    return digest.hexdigest()
+    words = [nbformat.writes(assignment.instructor), str(sandboxed)]
+    modules = ["autograder.job", f"autograder.checks.{assignment.notebook}"]
+    if held_out is not None:
+        words.append(held_out.name)
+        modules.append("autograder.checks.checkpoint")
+    words += [f"{package} {version(package)}" for package in PACKAGES]
+    # of the boundary also what runs in the sandbox, which nobody here imports
+    boundary = (root / "autograder" / "boundary").glob("*.py")
+    return digest_of({*files_behind(*modules, root=root), *boundary}, *words, root=root)
 
 
-def _prove_installation(
-    course: Course,
-    assignment: Assignment,
-    options: tuple[str, str, int, Limits, bool, str, checkpoint.HeldOut | None],
-    key: str,
-    run_all: RunAll,
-    progress: Progress,
-) -> None:
-    """See that the answers get every point and the unsolved notebook none; remember it for this key and seed."""
-    instructor, release, seed, *_ = options
-    path = course.root / "results" / assignment.name / ".proof.json"
-    proof = json.dumps({"key": key, "seed": seed}) + "\n"
-    if path.exists() and path.read_text(encoding="utf-8") == proof:
-        return
-    progress("proof", 0, 2)
-    if assignment.files and not checkpoint.RECORD.exists():
-        raise InstallationError(f'{checkpoint.RECORD} is missing, by which the checks are proved. Run "make train".')
-    files = {name: checkpoint.RECORD.read_bytes() for name in assignment.files}
-    jobs = {
-        "answers": (instructor.encode(), *options, files),
-        "unsolved notebook": (release.encode(), *options, {}),
-    }
-    wrong = []
-    for done, (name, fields) in enumerate(run_all(jobs), 1):
-        progress("proof", done, 2)
+class _Proof:
+    """That the answers get every point and the unsolved notebook none; remembered for this key and seed.
+
+    It runs beside the first submissions, and no result of theirs is given before it holds.
+    """
+
+    def __init__(self, course: Course, assignment: Assignment, options: tuple[Any, ...], key: str) -> None:
+        self.name, self.path = assignment.name, course.root / "results" / assignment.name / ".proof.json"
+        instructor, release, seed, *_ = options
+        self.text = json.dumps({"key": key, "seed": seed}) + "\n"
+        self.jobs: Jobs = {}  # of grade_one; no student's name has a /
+        if self.path.exists() and self.path.read_text(encoding="utf-8") == self.text:
+            return
+        record = _checkpoint().RECORD if assignment.files else None
+        if record is not None and not record.exists():
+            raise InstallationError(f'{record} is missing, by which the checks are proved. Run "make train".')
+        files = {name: record.read_bytes() for name in assignment.files}
+        self.jobs["/answers"] = (instructor.encode(), *options, files)
+        self.jobs["/unsolved notebook"] = (release.encode(), *options, {})
+
+    def held_back(self, done: Done, progress: Progress) -> Done:
+        """Give what is done of the submissions, once the proof holds.
+
+        Raises:
+            InstallationError: it does not.
+        """
+        held, wrong, left = [], [], set(self.jobs)
+        if left:
+            progress("proof", 0, len(left))
+        for name, fields in done:
+            if name in left:
+                left.remove(name)
+                wrong += self._wrong_with(name, fields)
+                progress("proof", len(self.jobs) - len(left), len(self.jobs))
+                if not left:
+                    self._conclude(wrong)
+            else:
+                held.append((name, fields))
+            while held and not left:
+                yield held.pop(0)
+
+    def _wrong_with(self, name: str, fields: dict[str, Any]) -> list[str]:
         checks = fields.get("checks", [])
-        bad = [check for check in checks if check["passed"] != (name == "answers")]
-        if fields["state"] not in ("graded", "graded after mending") or not checks or bad:
-            reasons = [f"{check['name']}: {check['message'] or 'passed'}" for check in bad] or [fields.get("why", "")]
-            wrong.append(f"The {name} of {assignment.name}: {fields['state']}. " + "\n  ".join(reasons[:5]))
-    if wrong:
-        raise InstallationError(
-            "No mark was given, because the grader does not work here: the answers must get every point and the "
-            "unsolved notebook none.\n" + "\n".join(wrong) + '\nIs the environment complete ("make setup")?'
-        )
-    write_atomically(path, proof)
+        bad = [check for check in checks if check["passed"] != (name == "/answers")]
+        if fields["state"] in ("graded", "graded after mending") and checks and not bad:
+            return []
+        reasons = [f"{check['name']}: {check['message'] or 'passed'}" for check in bad] or [fields.get("why", "")]
+        return [f"The {name[1:]} of {self.name}: {fields['state']}. " + "\n  ".join(reasons[:5])]
+
+    def _conclude(self, wrong: list[str]) -> None:
+        if wrong:
+            raise InstallationError(
+                "No mark was given, because the grader does not work here: the answers must get every point and the "
+                "unsolved notebook none.\n" + "\n".join(wrong) + '\nIs the environment complete ("make setup")?'
+            )
+        write_atomically(self.path, self.text)
 
 
-def _prepared_cases(
-    course: Course, assignment: Assignment, seed: int, key: str, workers: Workers, progress: Progress
-) -> str:
-    """Return the cases of the hidden checks, made once for each seed and version of the checks, and kept in results/."""
-    path = course.root / "results" / assignment.name / ".cases.json"
-    head = json.dumps({"key": key, "seed": seed}) + "\n"
-    if path.exists() and (text := path.read_text(encoding="utf-8")).startswith(head):
-        return text.removeprefix(head)
-    exercises = exercises_of(assignment.notebook)
-    jobs = {
-        f"{name}/{stage}": (assignment.notebook, name, stage, seed)
-        for name in exercises
-        for stage in exercises[name].stages
-    }
-    found = []
-    progress("cases", 0, len(jobs))
-    for done, (name, cases) in enumerate(workers.run(cases_of_stage, jobs), 1):
-        if isinstance(cases, Exception):
-            raise InstallationError(f"The cases of {name} could not be made: {cases!r}")
-        found.append([*jobs[name][1:3], cases])
-        progress("cases", done, len(jobs))
-    text = dump_cases(assignment.notebook, seed, sorted(found, key=lambda item: item[:2]))
-    write_atomically(path, head + text)
-    return text
-
-
-def _runner(here: Workers, cluster: str | None, limits: Limits, sandboxed: bool) -> RunAll:
+def _runner(here: Workers, cluster: str | None, limits: Limits, sandboxed: bool) -> Callable[[Jobs], Done]:
     """Return what runs jobs: the processes of this machine, or a cluster."""
     if cluster:
-        from autograder.cluster import Cluster  # which imports this module
+        from autograder.cluster import Cluster  # with PyTorch
 
         return Cluster(cluster, limits, sandboxed).run
 
     def run_all(jobs: Jobs) -> Iterator[tuple[str, dict[str, Any]]]:
-        for name, fields in here.run(grade_one, jobs):
+        for name, fields in here.run(call, {name: (GRADE_ONE, *job) for name, job in jobs.items()}):
             if isinstance(fields, BrokenProcessPool):
                 fields = {
                     "state": "not graded",

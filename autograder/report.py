@@ -10,19 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import Any
-
-import matplotlib
-import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from typing import TYPE_CHECKING, Any
 
 from autograder import catalogue
 from autograder.cells import is_grade, is_solution
 from autograder.course import Assignment, Course, Result
 from autograder.files import write_atomically
+
+if TYPE_CHECKING:  # a table of marks is shown without pages and plots
+    from jinja2 import Template
+    from matplotlib.axes import Axes
 
 STATES = ("graded", "graded after mending", "crashed", "timed out", "not graded", "unreadable", "missing")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")  # of a spreadsheet
@@ -136,7 +133,9 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
     return folder / "index.html"
 
 
-def _template() -> Template:
+def _template() -> "Template":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     loader = FileSystemLoader(Path(__file__).parent / "templates")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["csp_hash"] = lambda text: b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -209,6 +208,9 @@ def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
 
 
 def _plot(caption: str, text: str, size: tuple[float, float], draw: Callable[..., None], *data: Any) -> dict[str, str]:
+    import matplotlib
+    from matplotlib.figure import Figure
+
     plot = {"caption": caption, "text": text}
     for mode in INK:
         style = {"font.size": 11, "svg.hashsalt": caption, "axes.spines.top": False, "axes.spines.right": False}
@@ -222,10 +224,13 @@ def _plot(caption: str, text: str, size: tuple[float, float], draw: Callable[...
     return plot
 
 
-def plot_totals(ax: Axes, colour: str, totals: list[float], of: float, kind: str) -> None:
+def plot_totals(ax: "Axes", colour: str, totals: list[float], of: float, kind: str) -> None:
     """Draw how many students have how many points, and the median."""
+    from matplotlib.ticker import MaxNLocator
+
     width, median = max(1, ceil(of / 25)), statistics.median(totals)
-    edges = np.arange(0, max(of, *totals) + 2 * width, width) - 0.5  # a whole number lies in the middle of its bar
+    # a whole number lies in the middle of its bar
+    edges = [left - 0.5 for left in range(0, ceil(max(of, *totals)) + 2 * width, width)]
     ax.hist(totals, edges, rwidth=0.85, color=colour)
     ax.axvline(median, color=ax.xaxis.label.get_color(), linestyle="--", label=f"median {median:g}")
     ax.set(xlabel=f"{kind}, of {of:g}", ylabel="students", xlim=(edges[0], edges[-1]))
@@ -234,7 +239,7 @@ def plot_totals(ax: Axes, colour: str, totals: list[float], of: float, kind: str
     ax.figure.legend(loc="outside upper right", frameon=False)
 
 
-def plot_shares(ax: Axes, colour: str, shares: dict[str, float]) -> None:
+def plot_shares(ax: "Axes", colour: str, shares: dict[str, float]) -> None:
     """Draw a bar for each question, its name and number above it."""
     for height, (name, share) in enumerate(shares.items()):
         ax.barh(height, share * 100, height=0.3, color=colour)

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from autograder.course import Course, read_plain_file
+from autograder.course import Course
+from autograder.files import read_plain_file
 
 MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")  # in English
 MOODLE_ANONYMOUS = "participant"  # stands for every name where marking is blind

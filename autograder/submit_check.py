@@ -1,14 +1,14 @@
 """What a student may run before handing in: the grader's mending, and the visible tests, in words."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
+from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.sandbox import Limits
-from autograder.checks import checkpoint
-from autograder.course import MAX_BYTES, MAX_FILE, read_plain_file
-from autograder.execute import execute
+from autograder.files import MAX_BYTES, MAX_FILE, read_plain_file
 from autograder.mend import Unreadable, mend
 
 
@@ -51,25 +51,46 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> tuple[str, lis
         data = file.read(MAX_BYTES)
     assignment, release = matching_release(data, exercises)
     mended = mend(data, release, release)
-    done = execute(mended.notebook, seed=0, limits=Limits(), sandboxed=sandboxed)
     said = []
-    for cell in done.notebook.cells:
-        name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+    for name, cell, error in _errors(mended.notebook, sandboxed):
         if name.startswith("test_"):
-            errors = [output.evalue for output in cell.outputs if output.output_type == "error"]
-            said.append((name.removeprefix("test_"), errors[0] if errors else ""))
-        elif cell.cell_type == "code" and not name.endswith("setup"):
-            for output in cell.outputs:
-                if output.output_type == "error" and output.ename != "NotImplementedError":
-                    said.append(
-                        (f"the cell {name or cell.source.splitlines()[0][:40]}", f"{output.ename}: {output.evalue}")
-                    )
+            said.append((name.removeprefix("test_"), error))
+        elif error and not error.startswith("NotImplementedError"):
+            said.append((f"the cell {name or cell.source.splitlines()[0][:40]}", error))
     asked = dict.fromkeys(cell.metadata["file"] for cell in release.cells if "file" in cell.metadata)
     return assignment, mended.receipt, said + [(name, _look_at(path.with_name(name), sandboxed)) for name in asked]
 
 
+def _errors(notebook: NotebookNode, sandboxed: bool) -> Iterator[tuple[str, NotebookNode, str]]:
+    """Run every cell but the set-up as a student does, and give the name of each, the cell, and its error or nothing.
+
+    A cell that ends the kernel costs no other its answer: a fresh one runs those before it again.
+    """
+    kernel, ran = None, list[str]()
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()):
+        name, error = cell.metadata.get("nbgrader", {}).get("grade_id", ""), ""
+        try:
+            if kernel is None or kernel.closed:
+                kernel = Kernel(Limits(), sandboxed)
+                for source in ran:
+                    kernel.run_cell(source)
+            for output in kernel.run_cell(cell.source):
+                if output.output_type == "error":
+                    kind = "" if output.ename == "AssertionError" else f"{output.ename}: "
+                    error = f"{kind}{output.evalue}"
+            ran.append(cell.source)
+        except KernelLost as lost:
+            error = str(lost)
+        if name != "setup":
+            yield name, cell, error
+    if kernel is not None and not kernel.closed:
+        kernel.close()
+
+
 def _look_at(path: Path, sandboxed: bool) -> str:
     """Say what is wrong with a file that is handed in beside the notebook; nothing if it can be used."""
+    from autograder.checks import checkpoint  # with PyTorch, which takes seconds to import
+
     try:
         content = read_plain_file(path, MAX_FILE) if path.exists() else None
     except Unreadable as error:

@@ -1,8 +1,10 @@
 """Processes that grade on this machine: as many as it bears, and none of them takes another's work along when it dies."""
 
 import gc
+import importlib
 import multiprocessing
 import os
+import re
 import signal
 import threading
 from collections import deque
@@ -11,14 +13,20 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing import forkserver
-from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from autograder.boundary.sandbox import SLOW, Limits, WarmParent, use_parent
+from autograder.imports import ROOT
+
 JOB_MEMORY = 1536 * 2**20  # bytes to count on for each job: with its sandbox 2_multihead takes 0.65 GiB, 4_vit 1.1 GiB
 Jobs = dict[str, tuple[Any, ...]]  # by name the arguments of a function
+
+
+class InstallationError(RuntimeError):
+    """The grader itself does not work, so that no mark may be given."""
 
 
 class Workers:
@@ -26,12 +34,14 @@ class Workers:
 
     Args:
         count: How many; by default as `default_jobs` says.
-        checks: The module of autograder.checks that they need.
+        checks: The module of autograder.checks that they need, which is that of an exercise.
+        limits: Of the kernels that they need; None if they need none, or none that is forked.
     """
 
-    def __init__(self, count: int | None = None, checks: str = "") -> None:
-        self.count, self.checks = count or default_jobs(), checks
+    def __init__(self, count: int | None = None, checks: str = "", limits: Limits | None = None) -> None:
+        self.count, self.checks, self.limits = count or default_jobs(), checks, limits
         self.pool: ProcessPoolExecutor | None = None
+        self.parent: WarmParent | None = None
         self.others = set(multiprocessing.active_children())
 
     def __enter__(self) -> "Workers":
@@ -39,6 +49,15 @@ class Workers:
 
     def __exit__(self, kind: type | None, *error: object) -> None:
         self._end_pool(kill=kind is not None)  # Ctrl-C: what was begun is dropped, and begun again by the next run
+
+    def begin(self) -> None:
+        """Start what imports PyTorch, which takes seconds: the process from which workers are forked, and their kernels'."""
+        multiprocessing.get_context("forkserver").set_forkserver_preload(
+            ["autograder.job", f"autograder.checks.{self.checks}"]
+        )
+        forkserver.ensure_running()
+        if self.parent is None and self.limits is not None and self.limits.forked:
+            self.parent = WarmParent(self.limits, _slow_imports(self.checks))
 
     def run(self, function: Callable[..., Any], jobs: Jobs) -> Iterator[tuple[str, Any]]:
         """Call the function for each job, and give name and result as they come, or the exception in its place.
@@ -69,9 +88,9 @@ class Workers:
 
     def _submit(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future:
         if self.pool is None:
-            self.pool = ProcessPoolExecutor(
-                self.count, mp_context=prepare_forks(self.checks), initializer=_begin_worker
-            )
+            self.begin()
+            context = multiprocessing.get_context("forkserver")
+            self.pool = ProcessPoolExecutor(self.count, context, _begin_worker, (self.parent,))
         try:
             return self.pool.submit(function, *arguments)
         except (BrokenProcessPool, OSError) as error:  # it broke a moment ago; its pipe may be closed already
@@ -86,17 +105,25 @@ class Workers:
         if self.pool is not None:
             self.pool.shutdown(cancel_futures=True)
             self.pool = None
+        if self.parent is not None:  # and with it the kernels of those that were killed
+            self.parent.close()
+            self.parent = None
 
 
-def prepare_forks(checks: str = "") -> BaseContext:
-    """Start the process from which workers are forked, unless it runs; it takes seconds to import PyTorch and the checks."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["autograder.grade", f"autograder.checks.{checks}"])
-    forkserver.ensure_running()
-    return context
+def _slow_imports(checks: str) -> list[str]:
+    """Return what takes long to import of what the students' notebook of an exercise imports."""
+    text = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob(f"exercises/*/{checks}.ipynb"))
+    return [name for name in SLOW if re.search(rf"\b(import|from) {re.escape(name)}\b", text)] if text else [*SLOW]
 
 
-def _begin_worker() -> None:
+def call(name: str, *arguments: Any) -> Any:
+    """Call a function by the name of its module and its own: whoever asks for it need not import it."""
+    module, _, function = name.rpartition(".")
+    return getattr(importlib.import_module(module), function)(*arguments)
+
+
+def _begin_worker(parent: WarmParent | None) -> None:
+    use_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's
     gc.freeze()  # what was imported stays, and is not looked through for garbage
     end_with_parent()

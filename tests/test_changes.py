@@ -10,10 +10,10 @@ from conftest import NAME
 from nbformat import NotebookNode
 from sample_class import answer, fill_in, hand_in, not_scaled
 
-from autograder import grade as grading
 from autograder.course import Assignment, Course, Result
 from autograder.feedback import write_feedback
-from autograder.grade import grade
+from autograder.grade import _grader_key, grade
+from autograder.imports import ROOT
 
 SEED = 5
 
@@ -140,36 +140,55 @@ def test_nothing_is_graded_again_without_a_change(course: Course, assignment: As
     assert [result.state for result in results] == ["graded", "graded"] and calls == []
 
 
-def key(assignment: Assignment, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the key of results if the package lay in a folder."""
-    monkeypatch.setattr(grading, "__file__", str(folder / "grade.py"))
-    return grading._grader_key(assignment, True, None)
+# what a change of each file does to the results of 1_attention
+FILES = {
+    "autograder/checks/attention.py": True,
+    "autograder/compare.py": True,
+    "autograder/exercise.py": True,
+    "autograder/mend.py": True,
+    "autograder/boundary/kernel.py": True,
+    "autograder/boundary/inside.py": True,
+    "solutions/attention.py": True,
+    "autograder/checks/encoder.py": False,
+    "autograder/checks/encoder_probes.py": False,
+    "autograder/checks/checkpoint.py": False,
+    "autograder/course.py": False,
+    "autograder/grade.py": False,
+    "autograder/gradebook.py": False,
+    "autograder/report.py": False,
+    "autograder/workers.py": False,
+}
 
 
-def test_key_changes_with_its_own_checks_alone(
-    assignment: Assignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the repository's modules."""
+    for name in ("autograder", "solutions"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def test_key_changes_with_what_a_mark_depends_on_alone(assignment: Assignment, package: Path) -> None:
     """Do changed checks of this assignment make its results stale, and those of another or a page of feedback not?"""
-    (tmp_path / "checks").mkdir()
-    files = {name: tmp_path / name for name in ("checks/attention.py", "checks/other.py", "compare.py", "feedback.py")}
-    for path in files.values():
-        path.write_text("# before\n", encoding="utf-8")
-    monkeypatch.setattr(grading, "sources", lambda: [Path("attention.py"), Path("other.py")])
-    before = key(assignment, tmp_path, monkeypatch)
-    for name, stale in (
-        ("checks/other.py", False),
-        ("feedback.py", False),
-        ("checks/attention.py", True),
-        ("compare.py", True),
-    ):
-        files[name].write_text("# after\n", encoding="utf-8")
-        after = key(assignment, tmp_path, monkeypatch)
+    before = _grader_key(assignment, True, None, package)
+    for name, stale in FILES.items():
+        with (package / name).open("a", encoding="utf-8") as file:
+            file.write("# after\n")
+        after = _grader_key(assignment, True, None, package)
         assert (after != before) == stale, name
         before = after
-    files["checks/attention.py"].write_text("from autograder.checks.other import oracle\n", encoding="utf-8")
-    before = key(assignment, tmp_path, monkeypatch)
-    files["checks/other.py"].write_text("# now it matters\n", encoding="utf-8")
-    assert key(assignment, tmp_path, monkeypatch) != before
+
+
+@pytest.mark.parametrize(
+    "line", ["from autograder.checks.encoder_probes import inputs", "from autograder.checks import encoder_probes"]
+)
+def test_key_changes_with_checks_that_are_imported(assignment: Assignment, package: Path, line: str) -> None:
+    """Do checks of another assignment count where those of this one import them, in whatever words?"""
+    with (package / "autograder/checks/attention.py").open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+    before = _grader_key(assignment, True, None, package)
+    (package / "autograder/checks/encoder_probes.py").write_text("# now it matters\n", encoding="utf-8")
+    assert _grader_key(assignment, True, None, package) != before
 
 
 def test_lost_results_are_made_again(course: Course, assignment: Assignment, tmp_path: Path) -> None:

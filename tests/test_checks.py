@@ -13,10 +13,10 @@ from conftest import EXERCISES as NAMES
 from conftest import FIRST_SEED_SOON, NAME, matrix_of
 
 from autograder import catalogue, compare, exercise, mutants
-from autograder.build import ROOT, exercises_of, sources
+from autograder.build import ROOT, sources
 from autograder.checks.attention import EXERCISES, check, hide, refuse, swap
 from autograder.compare import fingerprint, judge, outcome
-from autograder.exercise import Exercise, Mutant
+from autograder.exercise import Exercise, Mutant, exercises_of
 from autograder.mutants import Matrix, kill_matrix
 
 SEEDS = [0, 1, 2]

@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from conftest import ALL, NAME, GradedClass
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from autograder import cli
 from autograder.cli import _Bars, app
 from autograder.course import Course
 
@@ -137,6 +139,36 @@ def test_grade_shows_one_line_for_each_student(graded_class: GradedClass) -> Non
     assert "M17" in next(line for line in lines if " ivan " in line)
 
 
+LOOKS = """
+import sys
+from autograder.cli import app
+try:
+    app(sys.argv[1:])
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print("imported", sorted({"torch", "nbgrader", "nbconvert", "matplotlib", "jupyter_server"} & sys.modules.keys()))
+"""
+
+
+def test_grade_with_nothing_new_imports_nothing_slow(graded_class: GradedClass) -> None:
+    """Is a class of which everybody has a mark shown without PyTorch, nbgrader and others that take seconds to import?"""
+    arguments = ["grade", NAME, "--course", str(graded_class.course.root)]
+    done = subprocess.run([sys.executable, "-c", LOOKS, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "imported []"
+    assert done.stderr.startswith(f"{NAME}: looking for what is new in ")
+
+
+def test_submit_check_imports_nothing_slow(graded_class: GradedClass) -> None:
+    """Does a student who looks at a notebook before handing it in wait for one process alone to import PyTorch?"""
+    file = graded_class.course.root / "submitted" / "ada" / NAME / "attention.ipynb"
+    run = [sys.executable, "-c", LOOKS, "submit-check", str(file)]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "softmax: passes the visible tests" in done.stdout
+    assert done.stdout.splitlines()[-1] == "imported []"
+
+
 def test_grade_without_the_sandbox_must_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without bubblewrap, does `grade` stop with one message, give no mark, and name --no-sandbox?"""
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -153,6 +185,33 @@ def test_feedback_says_where_the_pages_are(graded_class: GradedClass) -> None:
     assert result.exit_code == 0, result.output
     assert f"17 pages of feedback: {graded_class.course.root / 'feedback'}" in result.stdout
     assert len(list((graded_class.course.root / "feedback").rglob("*.html"))) == 17
+
+
+def test_bars_speak_in_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is it said without a terminal what begins, and again and again how far it is, also before there is a number?"""
+    page = Console(file=io.StringIO(), width=100)
+    monkeypatch.setattr(cli, "err", page)
+    spoken = threading.Event()
+
+    class Fast(_Bars):
+        EVERY = 0.0
+
+        def _say_how_far(self) -> None:
+            super()._say_how_far()
+            spoken.set()
+
+    bars = Fast()
+    bars.say("looking")
+    with bars:
+        assert spoken.wait(60)
+        bars("submissions", 0, 3)
+        spoken.clear()
+        assert spoken.wait(60)
+        bars("submissions", 3, 3, "graded")
+    lines = page.file.getvalue().splitlines()
+    assert lines[:2] == ["looking", "looking"]
+    assert any(line.startswith("submissions 0/3") for line in lines)
+    assert any(line.startswith("submissions 3/3") and line.endswith("1 graded") for line in lines)
 
 
 def test_bars_show_pace_and_states() -> None:

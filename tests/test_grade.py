@@ -23,9 +23,9 @@ from nbgrader.api import MissingEntry
 from sample_class import fill_in, hand_in
 
 from autograder import catalogue
-from autograder.build import exercises_of
 from autograder.course import Assignment, Course, Result
 from autograder.execute import GraderError, execute
+from autograder.exercise import exercises_of
 from autograder.feedback import write_feedback
 from autograder.grade import InstallationError, grade
 from autograder.workers import default_jobs, free_memory
@@ -172,15 +172,14 @@ def test_submissions_are_untouched(graded_class: GradedClass) -> None:
 
 
 def test_progress_is_told(graded_class: GradedClass) -> None:
-    """Is every step told: each stage of the checks, two of the proof, and each submission with its state?"""
-    cases = [("cases", done, 15) for done in range(16)]
-    assert graded_class.progress[:16] == cases
-    assert graded_class.progress[16:19] == [("proof", 0, 2), ("proof", 1, 2), ("proof", 2, 2)]
+    """Is every step told: the proof, which is whole before the first submission is done, and each with its state?"""
     total = len(EXPECTED) - 1  # a file has to be looked into to see that it is no notebook
-    told = graded_class.progress[19:]
-    assert [call[:3] for call in told] == [("submissions", done, total) for done in range(total + 1)]
+    begun, proof, told = graded_class.progress[:1], graded_class.progress[1:4], graded_class.progress[4:]
+    assert begun == [("submissions", 0, total)]
+    assert proof == [("proof", 0, 2), ("proof", 1, 2), ("proof", 2, 2)]
+    assert [call[:3] for call in told] == [("submissions", done, total) for done in range(1, total + 1)]
     states = [state for state, _, _ in EXPECTED.values() if state != "missing"]
-    assert sorted(call[3] for call in told[1:]) == sorted(states)
+    assert sorted(call[3] for call in told) == sorted(states)
 
 
 def test_results_are_kept_on_disk(graded_class: GradedClass) -> None:

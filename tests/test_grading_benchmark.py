@@ -41,6 +41,23 @@ def test_way_of_answering_is_what_it_claims(name: str, right: bool, text: str) -
     assert bool(failed) != right, failed
 
 
+@pytest.mark.parametrize(
+    ("name", "right", "text"), WAYS, ids=(f"{name}-{right}-{i}" for i, (name, right, _) in enumerate(WAYS))
+)
+def test_ordinary_test_tells_right_from_wrong(name: str, right: bool, text: str) -> None:
+    """Do the few asserts of an ordinary notebook agree with the hidden checks on what is right?"""
+    namespace = NAMES | {"torch": torch, "nn": torch.nn, "Tensor": torch.Tensor}
+    exec(compile(text, name, "exec"), namespace)
+    failed = None
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        try:
+            exec(compile(benchmark.ORDINARY[name], "test", "exec"), namespace)
+        except Exception as error:
+            failed = error
+    assert (failed is None) == right
+
+
 def test_ways_are_many() -> None:
     """Is there for every function a right and a wrong answer that is not the book's own?"""
     assert ALL[benchmark.NAME] == benchmark.STEM

@@ -24,7 +24,8 @@ from typer.testing import CliRunner
 from autograder import cli, feedback
 from autograder.course import Assignment, Course
 from autograder.files import write_atomically
-from autograder.gradebook import COURSE_ID, GradebookError, explained, opened, read_url
+from autograder.gradebook import COURSE_ID, GradebookError, explained, read_url
+from autograder.recording import opened
 
 STUDENTS = ("early", "late", "much_too_late", "extended", "by_hand", "untimed")
 DUE = "2026-03-01 12:00:00 UTC"

@@ -137,14 +137,9 @@ def _backward(request: dict, namespace: dict) -> dict:
     outputs, leaves = GRAPHS[request["graph"]]
     pairs = [(o, g) for o, g in zip(outputs, request["gradients"]) if o.requires_grad and g is not None]
     wanted = [leaf for leaf in leaves if leaf.requires_grad]
-    with_grad = torch.autograd.grad(
-        [output for output, _ in pairs],
-        wanted,
-        [gradient for _, gradient in pairs],
-        retain_graph=True,
-        allow_unused=True,
-    )
-    found = iter(with_grad)
+    # of a sum, which has the same gradients: to be given some, autograd imports SymPy, for half a second in each kernel
+    total = sum((output * gradient).sum() for output, gradient in pairs)
+    found = iter(torch.autograd.grad(total, wanted, retain_graph=True, allow_unused=True))
     return {"gradients": [next(found) if leaf.requires_grad else None for leaf in leaves]}
 
 

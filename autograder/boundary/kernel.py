@@ -12,7 +12,6 @@ from typing import Any
 
 import nbformat
 import psutil
-import torch
 import zmq
 from jupyter_client.session import Session
 from nbformat import NotebookNode
@@ -328,6 +327,8 @@ def _gradients(
     function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any], gradients: list[Any]
 ) -> list[Any]:
     """Carry gradients of a correct answer's results back to its arguments; None for what is no tensor of real numbers."""
+    import torch  # takes seconds, and a student who looks at a notebook before handing it in waits for them
+
     values = [*arguments, *keywords.values()]
     leaves = [value.requires_grad_() for value in values if getattr(value, "is_floating_point", bool)()]
     with torch.enable_grad():  # which autograd switches off on the way back

@@ -20,9 +20,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-import matplotlib
 import psutil
 
 HERE = Path(__file__).resolve().parent
@@ -32,6 +31,7 @@ LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # a L
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder begins so, and with the number of the grader's process, which counts in these namespaces.
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
+SLOW = ("numpy", "matplotlib.pyplot", "torch", "torchvision")  # that a warm parent may have imported
 WIRE = {"connection.json", *(f"socket-{port}" for port in range(1, 6))}  # all that the folder wire/ may hold
 
 
@@ -214,31 +214,31 @@ def _start(limits: Limits, sandboxed: bool, seconds: float, parent: "WarmParent 
 
 
 class WarmParent:
-    """A process that forks kernels, in a sandbox of its own; see `warm.py`. It ends with the grader's process."""
+    """A process that forks kernels, in a sandbox of its own; see `warm.py`. It ends with the process that started it.
 
-    def __init__(self, limits: Limits) -> None:
+    To start one returns at once: it imports while others do their own work, and answers the first request when it is done.
+    It can be given to other processes of the grader, and serves all of them.
+    """
+
+    def __init__(self, limits: Limits, modules: Sequence[str] = SLOW) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self.folder.chmod(0o711)
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [*_bubblewrap(None, limits, wires=self.folder), *_python("/grader/warm.py"), str(theirs.fileno())]
-        self.log = (self.folder / "log").open("wb")
-        self.owner, self.proven = os.getpid(), False  # proven: it has forked a kernel that answered
-        self.process = _launch(command, self.folder, self.log, pass_fds=[theirs.fileno()])
-        theirs.close()
-        self.channel.settimeout(60)
-        if self._receive()["threads"] != 1:  # a fork takes one thread along, and the locks of all
-            self.close()
-            raise SandboxError("The warm parent of kernels has several threads.")
+        with theirs, (self.folder / "log").open("wb") as log:
+            self.process = _launch([*command, *modules], self.folder, log, pass_fds=[theirs.fileno()])
+        self._begin()
 
-    def _receive(self) -> dict[str, int]:
-        try:
-            if text := self.channel.recv(2**16):
-                return json.loads(text)
-        except OSError:
-            pass
-        printed = (self.folder / "log").read_text(errors="replace")[-2000:]
-        self.close()
-        raise SandboxError(f"The warm parent of kernels did not answer. It printed:\n{printed}")
+    def _begin(self) -> None:
+        self.user, self.proven = os.getpid(), False  # who uses this; proven: it has forked a kernel that answered
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"process": self.process.pid}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.process = psutil.Process(self.process)
+        self._begin()
 
     def fork(
         self, folder: Path, user: int | None, limits: Limits, log: BinaryIO, channel: socket.socket
@@ -246,25 +246,40 @@ class WarmParent:
         """Have a kernel forked; return the process that waits for the first of its namespace."""
         request = {"name": folder.name, "user": user, "limits": limits.resource_limits()}
         request["below_tmp"] = [str(folder) for folder in _python_folders() if folder.is_relative_to("/tmp")]
-        socket.send_fds(self.channel, [json.dumps(request).encode()], [log.fileno(), channel.fileno()])
-        number = self._receive()["process"]
+        ours, theirs = socket.socketpair()
+        reply = b""
+        with ours, contextlib.suppress(OSError):
+            with theirs:  # an answer to whoever asks, as several may
+                files = [log.fileno(), channel.fileno(), theirs.fileno()]
+                socket.send_fds(self.channel, [json.dumps(request).encode()], files)
+            ours.settimeout(60)
+            reply = ours.recv(2**16)
+        if not reply:
+            printed = (self.folder / "log").read_text(errors="replace")[-2000:]
+            raise SandboxError(f"The warm parent of kernels did not answer. It printed:\n{printed}")
+        number = json.loads(reply)["process"]
         for process in _below(self.process.pid):  # their numbers are others on this side
-            with contextlib.suppress(psutil.NoSuchProcess, OSError):
+            with contextlib.suppress(OSError):
                 status = Path(f"/proc/{process}/status").read_text()
-                if status.split("NSpid:")[1].split("\n")[0].split()[-1] == str(number):
+                if status.split("NSpid:")[1].split("\n")[0].split() == [str(process), str(number)]:
                     return psutil.Process(process)
         raise SandboxError("The kernel ended as it was forked.")
 
     def close(self) -> None:
         """End the process, and with it all kernels that it forked."""
-        self.log.close()
         Sandbox(self.process, self.folder, {}, self.channel).close()
 
 
-def _warm_parent(limits: Limits) -> WarmParent:
-    """Return this process's warm parent, started at the first call; a new one if it ended."""
+def use_parent(parent: WarmParent | None) -> None:
+    """Let this process have its kernels forked from a parent that another process has started."""
     global _parent
-    if _parent is None or _parent.owner != os.getpid() or not lives(_parent.process):
+    _parent = parent
+
+
+def _warm_parent(limits: Limits) -> WarmParent:
+    """Return this process's warm parent; a new one if there is none, or it ended."""
+    global _parent
+    if _parent is None or _parent.user != os.getpid() or not lives(_parent.process):
         _parent = WarmParent(limits)
         Finalize(None, _parent.close, exitpriority=1)  # also at the end of a process of multiprocessing
     return _parent
@@ -370,7 +385,7 @@ def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wire
         command += _visible(folder)
     for file in (
         *(HERE / name for name in ("inside.py", "warm.py", "wire.py")),
-        *Path(matplotlib.get_cachedir()).glob("fontlist-*.json"),
+        *_font_lists(),
     ):
         command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
     for folder in (HERE.parent, REPOSITORY / "solutions"):  # in Python's own folder, unless installed as editable
@@ -393,6 +408,12 @@ def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wire
         command += ["--cap-add", f"CAP_{name}"]
     drop = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", "--no-new-privs"]
     return [*command, "--", *drop, "--bounding-set=-all", "--inh-caps=-all"]
+
+
+def _font_lists() -> Iterator[Path]:
+    """Return what Matplotlib has found out about this machine's fonts, which else takes each kernel seconds."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "matplotlib")
+    return Path(os.environ.get("MPLCONFIGDIR", caches)).glob("fontlist-*.json")
 
 
 def _python_folders() -> list[Path]:

@@ -273,7 +273,7 @@ def _count(model: ViT, images: torch.Tensor, labels: torch.Tensor) -> int:
 
 def _beside_the_notebook(name: str) -> Verdict:
     """Judge the file in the folder in which a notebook runs: plain nbgrader."""
-    from autograder.course import MAX_FILE, read_plain_file
+    from autograder.files import MAX_FILE, read_plain_file
 
     content = read_plain_file(Path(name), MAX_FILE) if Path(name).exists() else None
     return judge(name, content, held_out(), Limits(), sandboxed=False)

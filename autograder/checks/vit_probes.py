@@ -126,7 +126,7 @@ def backward(output):
     """Go backward with the gradient 1, cos 0.7, cos 1.4 …; without a graph all gradients stay 0."""
     slopes = torch.cos(0.7 * torch.arange(output.numel())).reshape(output.shape)
     if output.requires_grad:
-        output.backward(slopes.to(output))
+        (output * slopes.to(output)).sum().backward()
 
 
 def number_or_nan(there):
