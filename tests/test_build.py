@@ -21,7 +21,7 @@ from nbgrader.utils import is_grade, is_locked, is_solution
 from sample_class import answer
 from typer.testing import CliRunner
 
-from autograder import build, compare
+from autograder import build, compare, exercise
 from autograder.build import ROOT, build_assignments, exercise_cell, stale_files
 from autograder.cli import app
 from autograder.course import Assignment
@@ -280,7 +280,7 @@ def test_cell_ids_are_grade_ids(any_assignment: Assignment) -> None:
 
 def exercises_of(assignment: Assignment) -> dict[str, Exercise]:
     """Return the exercises of an assignment."""
-    return build.exercises_of(ALL[assignment.name])
+    return exercise.exercises_of(ALL[assignment.name])
 
 
 def test_points_add_up(any_assignment: Assignment) -> None:

@@ -23,9 +23,9 @@ from nbgrader.api import MissingEntry
 from sample_class import fill_in, hand_in
 
 from autograder import catalogue
-from autograder.build import exercises_of
 from autograder.course import Assignment, Course, Result
 from autograder.execute import GraderError, execute
+from autograder.exercise import exercises_of
 from autograder.feedback import write_feedback
 from autograder.grade import InstallationError, grade
 from autograder.workers import default_jobs, free_memory
