@@ -21,7 +21,7 @@ from nbgrader.utils import is_grade, is_locked, is_solution
 from sample_class import answer
 from typer.testing import CliRunner
 
-from autograder import build, compare
+from autograder import build, compare, exercise
 from autograder.build import ROOT, build_assignments, exercise_cell, stale_files
 from autograder.cli import app
 from autograder.course import Assignment
@@ -280,7 +280,7 @@ def test_cell_ids_are_grade_ids(any_assignment: Assignment) -> None:
 
 def exercises_of(assignment: Assignment) -> dict[str, Exercise]:
     """Return the exercises of an assignment."""
-    return build.exercises_of(ALL[assignment.name])
+    return exercise.exercises_of(ALL[assignment.name])
 
 
 def test_points_add_up(any_assignment: Assignment) -> None:
@@ -401,11 +401,12 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_stale_files_notices_changed_sources(tree: Path) -> None:
-    """Are the notebooks stale when the text of a chapter, or the docstring of an answer, which specifies it, changed?"""
+    """Are the notebooks stale when a chapter, or the docstring of an answer, changed, and the page that judges answers?"""
     answers, chapter = tree / "solutions" / "attention.py", tree / "book" / "softmax.md"
     answers.write_text(ANSWERS.replace("Mix values by how well", "Blend values by how well"), encoding="utf-8")
     chapter.write_text(chapter.read_text(encoding="utf-8") + "\nOne sentence more.\n", encoding="utf-8")
-    assert stale_files(tree) == [Path("exercises") / NOTEBOOK, Path("book") / "softmax.ipynb"]
+    of_answers = [Path("book") / "mistakes.md", Path("exercises") / NOTEBOOK]
+    assert stale_files(tree) == [*of_answers, Path("book") / "softmax.ipynb"]
 
 
 def test_build_check_names_the_file_and_the_mend(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

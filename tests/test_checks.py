@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from autograder.build import ROOT, sources
 from autograder.checks.attention import EXERCISES, check, hide, refuse, swap
 from autograder.compare import fingerprint, judge, outcome
 from autograder.exercise import Exercise, Mutant, exercises_of
-from autograder.mutants import Matrix, kill_matrix
+from autograder.mutants import Matrix, Verdict, kept_matrix, kill_matrix
 
 SEEDS = [0, 1, 2]
 OTHERS = [source.stem for source in sources() if source.stem != "attention"]  # the other assignments' checks
@@ -83,6 +84,23 @@ def test_kill_matrix_to_dict_counts() -> None:
     assert values["killed"] == values["named"] == len(values["mutants"]) == len(matrix.mutants)
     assert all(mutant["title"] == catalogue.TITLES[mutant["mistake"]] for mutant in values["mutants"])
     assert all(answer["passes"] for answer in values["correct"])
+
+
+def test_kept_matrix_is_made_once_of_the_same_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Is a matrix read whole where it was made of the same, and made again for other inputs and other files?"""
+    seeds = []
+
+    def make(name: str, stem: str, seed: int, progress: Callable) -> Matrix:
+        seeds.append(seed)
+        return Matrix(name, seed, [Verdict("softmax", "M3", {"extreme": "M3"}, "")], [Verdict("softmax", "steps")])
+
+    monkeypatch.setattr(mutants, "MATRICES", tmp_path)
+    monkeypatch.setattr(mutants, "kill_matrix", make)
+    assert kept_matrix(NAME, "attention", 0) == kept_matrix(NAME, "attention", 0) == make(NAME, "attention", 0, print)
+    kept_matrix(NAME, "attention", 1)
+    monkeypatch.setattr(mutants, "files_behind", lambda *modules: {ROOT / "README.md"})
+    kept_matrix(NAME, "attention", 1)
+    assert seeds == [0, 0, 1, 1]
 
 
 def proof_with(monkeypatch: pytest.MonkeyPatch, seed: int = SEEDS[0], **changed) -> Matrix:
