@@ -544,7 +544,7 @@ def test_submit_check_looks_for_the_file(
     file_assignment: Assignment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Is a student told before handing in that the file is missing, wrong or fine?"""
-    monkeypatch.setattr("autograder.build.ROOT", tmp_path)
+    monkeypatch.setattr("autograder.imports.ROOT", tmp_path)
     released = tmp_path / "exercises" / NAME / f"{STEM}.ipynb"
     released.parent.mkdir(parents=True)
     nbformat.write(file_assignment.release, released)
@@ -556,4 +556,4 @@ def test_submit_check_looks_for_the_file(
             work.with_name("vit.pt").write_bytes(content)
         run = CliRunner().invoke(cli.app, ["submit-check", str(work)])
         assert words in " ".join(run.output.split())
-        assert run.exit_code == code
+        assert run.exit_code == code, run.output
