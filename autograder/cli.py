@@ -223,7 +223,7 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     graded = []
     for name in sample["CLASSES"]:
         sample["write_class"](course, name, most=3)
-        graded.append(_grade(name, course, limits=Limits(call_seconds=4.0)))  # one of them waits for ever
+        graded.append(_grade(name, course, limits=Limits(call_seconds=6.0)))  # one of them waits for ever
         _show_marks(_course(course), *graded[-1])
     for loaded, results in graded:
         with _Bars() as bars:
