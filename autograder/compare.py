@@ -64,8 +64,7 @@ def judge(function, names, cases, messages, show=True):
         if text:
             kept = case["expected"].get("arrays", names)
             part = [i for i, name in enumerate(names) if name in kept] + [-1] if set(kept) <= set(names) else None
-            known = {} if "error" in mine else case["mistakes"]  # by name what each mistake gives
-            fits = {name: 0 for name, wrong in known.items() if alike(marks, wrong, part)}
+            fits = {n: 0 for n, w in (case["mistakes"] if "arrays" in mine else {}).items() if alike(marks, w, part)}
             for name in fits:  # of several that fit here, take the mistake that explains most of the other cases
                 same = [alike(m, c["mistakes"].get(name, ())) for m, c in zip(prints, cases)]
                 fits[name] = sum(same) + sum(name not in c["mistakes"] and not t for c, t in zip(cases, texts))

@@ -2101,7 +2101,7 @@ QUICK = {  # one for each thing that is attacked: what `make test` tries; the ot
 GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; nothing may happen to them
 SEED = 20
 FORKED = os.environ.get("KERNELS") != "fresh"  # the two kinds of kernels
-LIMITS = Limits(cell_seconds=8.0, call_seconds=4.0, memory_bytes=3 * 2**29, total_seconds=150.0, forked=FORKED)
+LIMITS = Limits(cell_seconds=8.0, call_seconds=6.0, memory_bytes=3 * 2**29, total_seconds=150.0, forked=FORKED)
 
 
 @dataclass
