@@ -29,7 +29,7 @@ setup: .venv/.installed
 demo: setup
 	$(BIN)/autograder demo
 
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .

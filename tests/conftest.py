@@ -34,13 +34,6 @@ FIRST_SEED_SOON = (0, pytest.param(1, marks=pytest.mark.deep))  # where a second
 SEED = 11  # of the hidden checks' inputs, wherever a class is graded
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process of pytest-xdist have all tests of a file, and all files that ask about the graded class."""
-    files = {item.path.stem for item in items if "graded_class" in item.fixturenames}
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("class" if item.path.stem in files else item.path.stem))
-
-
 @dataclass
 class GradedClass:
     """The sample class after `autograder grade`."""

@@ -202,12 +202,12 @@ def heads_by_view(notebook):
     rewrite(notebook, "split_heads", "return x.reshape(x.shape[0], num_heads, x.shape[1], x.shape[2] // num_heads)")
 
 
-def not_scaled(notebook):
+def attend_not_scaled(notebook):
     """Forget the scale in attend, M8."""
     change(notebook, "attend", " / q.shape[-1] ** 0.5", "")
 
 
-def softmax_over_queries(notebook):
+def softmax_of_attend_over_queries(notebook):
     """Run the softmax over the queries in attend, M6."""
     change(notebook, "attend", "scores.softmax(dim=-1)", "scores.softmax(dim=-2)")
 
@@ -351,8 +351,8 @@ CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
     "2_multihead": {
         "ada": perfect,
         "goran": heads_by_view,
-        "hana": not_scaled,
-        "ivan": softmax_over_queries,
+        "hana": attend_not_scaled,
+        "ivan": softmax_of_attend_over_queries,
         "jana": dropout_always,
         "kofi": bias_not_copied,
         "emil": crash_in_attend,
