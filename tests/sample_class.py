@@ -207,7 +207,7 @@ def attend_not_scaled(notebook):
     change(notebook, "attend", " / q.shape[-1] ** 0.5", "")
 
 
-def softmax_of_attend_over_queries(notebook):
+def attend_over_queries(notebook):
     """Run the softmax over the queries in attend, M6."""
     change(notebook, "attend", "scores.softmax(dim=-1)", "scores.softmax(dim=-2)")
 
@@ -352,7 +352,7 @@ CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
         "ada": perfect,
         "goran": heads_by_view,
         "hana": attend_not_scaled,
-        "ivan": softmax_of_attend_over_queries,
+        "ivan": attend_over_queries,
         "jana": dropout_always,
         "kofi": bias_not_copied,
         "emil": crash_in_attend,
