@@ -21,6 +21,7 @@ from conftest import EXERCISES, NAME, SEED, GradedClass, chromium
 from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
 from sample_class import fill_in, hand_in
+from test_cli import run
 
 from autograder import catalogue
 from autograder.course import Assignment, Course, Result
@@ -468,6 +469,59 @@ def test_feedback_is_left_alone_when_nothing_changed(graded_class: GradedClass, 
     before = [path.stat().st_mtime_ns for path in paths]
     write_feedback(graded_class.course, graded_class.assignment, list(graded_class.results.values()))
     assert [path.stat().st_mtime_ns for path in paths] == before
+
+
+# ------------------------------------------------------------------------------------------------- as users see it
+
+
+def test_grade_shows_one_line_for_each_student(graded_class: GradedClass) -> None:
+    """Does `grade` on a graded class show its table, within 80 columns, with a name for each mistake?"""
+    result = run("grade", NAME, "--course", str(graded_class.course.root), width=80)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    for student, kept in graded_class.results.items():
+        (line,) = [line for line in lines if f" {student} " in line]
+        assert kept.state in line
+    assert "M17" in next(line for line in lines if " ivan " in line)
+
+
+LOOKS = """
+import sys
+from autograder.cli import app
+try:
+    app(sys.argv[1:])
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print("imported", sorted({"torch", "nbgrader", "nbconvert", "matplotlib", "jupyter_server"} & sys.modules.keys()))
+"""
+
+
+def test_grade_with_nothing_new_imports_nothing_slow(graded_class: GradedClass) -> None:
+    """Is a class of which everybody has a mark shown without PyTorch, nbgrader and others that take seconds to import?"""
+    arguments = ["grade", NAME, "--course", str(graded_class.course.root)]
+    done = subprocess.run([sys.executable, "-c", LOOKS, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "imported []"
+    assert done.stderr.startswith(f"{NAME}: looking for what is new in ")
+
+
+def test_submit_check_imports_nothing_slow(graded_class: GradedClass) -> None:
+    """Does a student who looks at a notebook before handing it in wait for one process alone to import PyTorch?"""
+    file = graded_class.course.root / "submitted" / "ada" / NAME / "attention.ipynb"
+    run = [sys.executable, "-c", LOOKS, "submit-check", str(file)]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "softmax: passes the visible tests" in done.stdout
+    assert done.stdout.splitlines()[-1] == "imported []"
+
+
+def test_feedback_says_where_the_pages_are(graded_class: GradedClass) -> None:
+    """Does `feedback` say how many pages it wrote, and where?"""
+    result = run("feedback", NAME, "--course", str(graded_class.course.root))
+    assert result.exit_code == 0, result.output
+    assert f"17 pages of feedback: {graded_class.course.root / 'feedback'}" in result.stdout
+    assert len(list((graded_class.course.root / "feedback").rglob("*.html"))) == 17
 
 
 # --------------------------------------------------------------------------------------------- nothing but nbgrader
