@@ -540,13 +540,15 @@ def _show_matrix(matrix) -> None:
 
 def main() -> None:
     """Run the command."""
-    if not os.access(Path.home(), os.W_OK):  # where Jupyter and Matplotlib keep what they need to run
-        os.environ["HOME"] = tempfile.mkdtemp(prefix="autograder-home-")
-    try:
-        app()
-    except RuntimeError as error:
-        from autograder.gradebook import GradebookError  # with nbgrader, as in _course
+    with contextlib.ExitStack() as until_it_ends:
+        if not os.access(Path.home(), os.W_OK):  # where Jupyter and Matplotlib keep what they need to run
+            home = tempfile.TemporaryDirectory(prefix="autograder-home-", ignore_cleanup_errors=True)
+            os.environ["HOME"] = until_it_ends.enter_context(home)
+        try:
+            app()
+        except RuntimeError as error:
+            from autograder.gradebook import GradebookError  # with nbgrader, as in _course
 
-        if isinstance(error, GradebookError):
-            raise SystemExit(_stop(error).exit_code) from None
-        raise
+            if isinstance(error, GradebookError):
+                raise SystemExit(_stop(error).exit_code) from None
+            raise

@@ -2115,6 +2115,7 @@ class Run:
     results: dict[str, Result] = field(default_factory=dict)  # by the name of the folder
     marks: dict[str, float] = field(default_factory=dict)  # automatic points in the gradebook
     connections: int = 0  # that reached a service on this machine
+    before: set[psutil.Process] = field(default_factory=set)  # that this process had started for other tests
     processes: set[int] = field(default_factory=set)  # of the grader, while it worked
 
     def state(self, attack: Attack) -> str:
@@ -2213,6 +2214,8 @@ def run_all(root: Path, attacks: list[Attack] = ATTACKS, workers: int = 2) -> Ru
     home = Path.home() / f".autograder-canary-{os.getpid()}"
     home.write_text(canaries["home"], encoding="utf-8")
     os.environ["AUTOGRADER_CANARY"] = canaries["the environment"]
+
+    run.before |= set(psutil.Process().children(recursive=True))
 
     def watch(*progress: Any) -> None:
         run.processes |= {process.pid for process in psutil.Process().children(recursive=True)}

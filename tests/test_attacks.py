@@ -144,7 +144,8 @@ def test_no_process_is_left(run: Run) -> None:
         ours = str(run.course.root) in command or (process.info["uids"] and process.info["uids"].real in users)
         if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
             left.append(command)
-    left += [p.name() for p in psutil.Process().children(recursive=True) if p.name() in ("bwrap", "setpriv")]
+    started = set(psutil.Process().children(recursive=True)) - run.before
+    left += [process.name() for process in started if process.name() in ("bwrap", "setpriv")]
     assert left == []
 
 
