@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -64,9 +63,9 @@ def cases_of(each: Exercise, seed: int) -> list[tuple[str, Case]]:
     return [(stage, case) for stage, make in stages.items() for case in make(np.random.default_rng(seed))]
 
 
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    """Start the machine's Chromium; end it with the block."""
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The machine's Chromium, one for all tests of a process."""
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:

@@ -21,7 +21,7 @@ import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from conftest import ALL, chromium
+from conftest import ALL
 from playwright.sync_api import Browser, Page, TimeoutError
 
 from autograder.book import chapter_environment
@@ -136,13 +136,6 @@ def site() -> Iterator[str]:
     server.shutdown()
     thread.join()
     server.server_close()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The machine's Chromium, for all tests."""
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

@@ -46,17 +46,20 @@ def lost(name: str, function, seed: int = 0) -> dict[str, str | None]:
 # ------------------------------------------------------------------------------------------------- the kill matrix
 
 
+@pytest.mark.deep
 def test_kill_matrix_is_whole() -> None:
     """Is every mutant killed and named, and does every correct answer pass? For other inputs: `autograder mutants`."""
     assert_whole(matrix_of(0, NAME))
 
 
+@pytest.mark.deep
 def test_visible_tests_name_every_mutant() -> None:
     """Is each mistake named while the student works, and not only after handing in?"""
     unnamed = [(v.exercise, v.name, v.visible) for v in matrix_of(0, NAME).mutants if v.visible != v.name.split("/")[0]]
     assert unnamed == []
 
 
+@pytest.mark.deep
 def test_every_stage_catches_something() -> None:
     """Does no hidden check pass whatever it gets?"""
     failed = {(v.exercise, stage) for v in matrix_of(0, NAME).mutants for stage in v.failed}

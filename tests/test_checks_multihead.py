@@ -47,11 +47,13 @@ def lost(name: str, function: Callable, *own: Callable) -> set[str]:
 # ------------------------------------------------------------------------------------------------- the kill matrix
 
 
+@pytest.mark.deep
 def test_kill_matrix_is_whole() -> None:
     """Is every mutant killed and named, and does every correct answer pass? For other inputs: `autograder mutants`."""
     assert_whole(matrix_of(SEEDS[0], NAME))
 
 
+@pytest.mark.deep
 def test_kill_matrix_has_every_function_and_every_stage() -> None:
     """Does the matrix leave out no mutant, no correct answer, and does every stage fail for some mutant?"""
     matrix = matrix_of(SEEDS[0], NAME)

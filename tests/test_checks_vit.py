@@ -47,6 +47,7 @@ def lost(name: str, function, seed: int = 3) -> dict[str, str | None]:
 # ------------------------------------------------------------------------------------------------- the kill matrix
 
 
+@pytest.mark.deep
 def test_kill_matrix_is_whole(matrix: Matrix) -> None:
     """Is every mutant killed and named, and does every correct answer pass?"""
     assert_whole(matrix)
@@ -62,12 +63,14 @@ def test_kill_matrix_is_whole_on_other_inputs(name: str) -> None:
     assert {label: lost(name, function) for label, function in each.correct.items() if lost(name, function)} == {}
 
 
+@pytest.mark.deep
 def test_visible_tests_name_every_mutant(matrix: Matrix) -> None:
     """Is each mistake named while the student works, and not only after handing in?"""
     unnamed = [(v.exercise, v.name, v.visible) for v in matrix.mutants if v.visible != v.name.split("/")[0]]
     assert unnamed == []
 
 
+@pytest.mark.deep
 def test_every_stage_catches_something(matrix: Matrix) -> None:
     """Does no hidden check pass whatever it gets?"""
     failed = {(v.exercise, stage) for v in matrix.mutants for stage in v.failed}

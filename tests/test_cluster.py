@@ -153,6 +153,7 @@ def test_difference_names_packages_and_files() -> None:
     assert none.endswith(f"and {len(ours) - 5} more")
 
 
+@pytest.mark.deep
 def test_cluster_without_fit_workers_is_an_error(
     farm: Farm, course: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,6 +369,7 @@ def jobs_of(tmp_path: Path, *names: str) -> dict[str, tuple[Path]]:
     return {name: (tmp_path / name,) for name in names}
 
 
+@pytest.mark.deep
 def test_submission_that_loses_five_workers_is_not_graded(farm: Farm) -> None:
     """Is it left after five, with its reason?"""
     for _ in range(5):
@@ -378,6 +380,7 @@ def test_submission_that_loses_five_workers_is_not_graded(farm: Farm) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_hanging_workers_that_are_killed_are_lost_once(
     farm: Farm, tmp_path: Path, background: ThreadPoolExecutor
 ) -> None:
@@ -398,6 +401,7 @@ def test_hanging_workers_that_are_killed_are_lost_once(
     assert grading.result(timeout=60) == [("a", {"state": "graded", "process": late.pid})]
 
 
+@pytest.mark.deep
 def test_first_of_two_results_counts(farm: Farm, tmp_path: Path, background: ThreadPoolExecutor) -> None:
     """If a worker that was given up answers after all, and the other as well, does the submission count once?"""
     hanging = [farm.start(manner=Manner("waits_for_argument")) for _ in range(2)]
@@ -417,6 +421,7 @@ def test_first_of_two_results_counts(farm: Farm, tmp_path: Path, background: Thr
     assert sorted(name for name, _ in grading.result(timeout=60)) == ["a", "b"]
 
 
+@pytest.mark.deep
 def test_worker_that_took_anothers_address_is_asked_first(farm: Farm, tmp_path: Path) -> None:
     """Is a new process at a known address asked for its versions before it grades?"""
     with socket.create_server(("127.0.0.1", 0)) as server:

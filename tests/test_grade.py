@@ -17,9 +17,10 @@ import psutil
 import pytest
 import sample_class
 from bs4 import BeautifulSoup
-from conftest import EXERCISES, NAME, SEED, GradedClass, chromium
+from conftest import EXERCISES, NAME, SEED, GradedClass
 from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
+from playwright.sync_api import Browser
 from sample_class import fill_in, hand_in
 from test_cli import run
 
@@ -454,13 +455,13 @@ def test_feedback_keeps_scripts_of_a_student_inert(pages: dict[str, str]) -> Non
 
 
 @pytest.mark.parametrize("student", ["goran", "omar"])
-def test_feedback_fits_a_phone(pages: dict[str, str], student: str) -> None:
+def test_feedback_fits_a_phone(pages: dict[str, str], student: str, browser: Browser) -> None:
     """Is the page as narrow as a phone, and do its hints look as if they could be opened?"""
-    with chromium() as browser:
-        phone = browser.new_page(viewport={"width": 390, "height": 800}, is_mobile=True, offline=True)
-        phone.set_content(pages[student])
-        assert phone.evaluate("() => document.scrollingElement.scrollWidth") == 390
-        assert phone.evaluate("() => getComputedStyle(document.querySelector('summary')).display") == "list-item"
+    phone = browser.new_page(viewport={"width": 390, "height": 800}, is_mobile=True, offline=True)
+    phone.set_content(pages[student])
+    assert phone.evaluate("() => document.scrollingElement.scrollWidth") == 390
+    assert phone.evaluate("() => getComputedStyle(document.querySelector('summary')).display") == "list-item"
+    phone.close()
 
 
 def test_feedback_is_left_alone_when_nothing_changed(graded_class: GradedClass, pages: dict[str, str]) -> None:

@@ -63,6 +63,7 @@ def test_postgresql_gives_the_same_pages(pair: tuple[Course, Course], assignment
     assert made[0] == made[1]
 
 
+@pytest.mark.deep
 def test_postgresql_restarts_between_two_submissions(
     running: Server, pair: tuple[Course, Course], assignment: Assignment
 ) -> None:

@@ -208,6 +208,7 @@ record_all(Course(Path({root!r})), assignment, [f"s{{n:03d}}" for n in range(150
 """
 
 
+@pytest.mark.deep
 def test_record_killed_at_any_moment_is_never_half(assignment: Assignment, tmp_path: Path) -> None:
     """Has the gradebook, after a SIGKILL, all marks of a result that says so, and of others all or none?"""
     course, moments = Course(tmp_path / "course"), random.Random(3)
