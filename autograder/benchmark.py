@@ -33,17 +33,17 @@ from nbformat import NotebookNode
 from rich.console import Console
 from rich.table import Table
 
-import autograder.grade as grader
-from autograder import job
+import autograder.grading.grade as grader
+from autograder.authoring.build import ROOT
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
-from autograder.build import ROOT
 from autograder.cells import is_grade, is_locked, is_solution
-from autograder.course import CONFIG, COURSE_ID, Assignment, Course
-from autograder.exercise import exercises_of
+from autograder.course.course import CONFIG, COURSE_ID, Assignment, Course
 from autograder.files import write_atomically
-from autograder.grade import load_assignment
-from autograder.mend import mend
+from autograder.grading import job
+from autograder.grading.grade import load_assignment
+from autograder.grading.mend import mend
+from autograder.judging.exercise import exercises_of
 
 NAME, STEM = "2_multihead", "multihead"
 RECORD, PAGE = ROOT / "book" / "records" / "grading.json", ROOT / "book" / "instructors.md"
@@ -130,16 +130,16 @@ BUILD_ON_OTHERS = {"attend", "MultiHeadAttention", "to_torch"}  # exercises that
 # What is timed of `autograder grade`: stage, module, function. In a process that grades, and in the one that records.
 Stages = tuple[tuple[str, str, str], ...]
 WORKER_STAGES: Stages = (
-    ("mending", "autograder.job", "mend"),
+    ("mending", "autograder.grading.job", "mend"),
     ("kernels", "autograder.boundary.kernel", "Kernel.__init__"),
     ("kernels", "autograder.boundary.kernel", "Kernel.close"),
     ("cells, with their imports", "autograder.boundary.kernel", "Kernel.run_cell"),
     ("calls by tests", "autograder.boundary.kernel", "Kernel.call"),
 )
 MAIN_STAGES: Stages = (
-    ("reading", "autograder.course", "Course.read_submission"),
-    ("recording", "autograder.course", "Course.record"),
-    ("recording", "autograder.course", "Course.save_result"),
+    ("reading", "autograder.course.course", "Course.read_submission"),
+    ("recording", "autograder.course.course", "Course.record"),
+    ("recording", "autograder.course.course", "Course.save_result"),
 )
 out = Console(width=max(Console().width, 110))
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)

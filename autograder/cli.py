@@ -127,7 +127,7 @@ class _Bars(Progress):
 
 def _course(folder: Path):
     """Return the course in a folder. Its module comes with nbgrader, which takes a second to import."""
-    from autograder.course import Course
+    from autograder.course.course import Course
 
     return Course(folder)
 
@@ -145,9 +145,9 @@ def build(
     ] = False,
 ) -> None:
     """Make exercises/, the chapters' notebooks for Colab and the page of mistakes from their sources."""
-    from autograder.build import build_all, stale_files
+    from autograder.authoring.build import build_all, stale_files
+    from autograder.authoring.generated import ROOT, write_manifest
     from autograder.files import write_atomically
-    from autograder.generated import ROOT, write_manifest
 
     stale = stale_files()
     if check:
@@ -176,7 +176,7 @@ def build(
 @app.command()
 def book() -> None:
     """Build the book into _build/html, with warnings as errors. Does nothing when nothing changed."""
-    from autograder.book import BookError, build_book
+    from autograder.authoring.book import BookError, build_book
 
     try:
         with _Bars() as bars:
@@ -191,7 +191,7 @@ def record(
     chapters: Annotated[list[str], typer.Argument(help="Names of chapters, such as encoder.")],
 ) -> None:
     """Run the long cells of chapters, which the book leaves out, and write what they found to book/records/."""
-    from autograder.book import BookError, record_chapter
+    from autograder.authoring.book import BookError, record_chapter
 
     for chapter in chapters:
         try:
@@ -208,9 +208,9 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     import runpy
 
     from autograder.boundary.sandbox import Limits
-    from autograder.feedback import write_feedback
     from autograder.imports import ROOT
-    from autograder.report import write_report
+    from autograder.reporting.feedback import write_feedback
+    from autograder.reporting.report import write_report
 
     sample = runpy.run_path(str(ROOT / "tests" / "sample_class.py"))
     out.print(
@@ -280,19 +280,19 @@ def _grade(name: str, folder: Path, limits=None, workers: int | None = None, clu
     bars = _Bars()
     try:
         with bars, contextlib.ExitStack() as stack:
-            from autograder.generated import sources
+            from autograder.authoring.generated import sources
 
             if name in (source.parent.name for source in sources()):  # else the only line is what is wrong
                 bars.say(f"{name}: looking for what is new in {folder}")
             from autograder.boundary.sandbox import Limits, SandboxError
-            from autograder.workers import InstallationError, Workers
+            from autograder.grading.workers import InstallationError, Workers
 
             limits = limits or Limits()
             here = Workers(workers, name.partition("_")[2], limits if options.get("sandboxed", True) else None)
             stack.enter_context(here)
             if not cluster and _something_is_new(name, folder):
                 here.begin()  # while this process builds the assignment
-            from autograder.grade import grade, load_assignment
+            from autograder.grading.grade import grade, load_assignment
 
             try:
                 loaded = load_assignment(name)
@@ -314,7 +314,7 @@ def _something_is_new(name: str, folder: Path) -> bool:
 
 def _show_marks(course, assignment, results) -> None:
     """Show one line for each student, narrow enough for a terminal of 80 columns."""
-    from autograder.report import marks_table, questions_of
+    from autograder.reporting.report import marks_table, questions_of
 
     questions = [question.name for question in questions_of(assignment)]
     table = Table(caption=f"{assignment.name}; parts: {', '.join(questions)}. – waits for a person. No marks is not 0.")
@@ -336,7 +336,7 @@ def feedback(
     assignment: AssignmentArgument, course: CourseOption = Path("course"), show_hidden: ShowOption = False
 ) -> None:
     """Write a page of feedback for each student: COURSE/feedback/STUDENT/ASSIGNMENT/."""
-    from autograder.feedback import write_feedback
+    from autograder.reporting.feedback import write_feedback
 
     loaded_course, loaded, results = _graded(assignment, course)
     with _Bars() as bars:
@@ -347,7 +347,7 @@ def feedback(
 @app.command()
 def report(assignment: AssignmentArgument, course: CourseOption = Path("course")) -> None:
     """Write the report on the class: who made which mistake, as a page and as CSV."""
-    from autograder.report import write_report
+    from autograder.reporting.report import write_report
 
     page = write_report(*_graded(assignment, course))
     out.print(f"Class report: {page}", soft_wrap=True)
@@ -355,7 +355,7 @@ def report(assignment: AssignmentArgument, course: CourseOption = Path("course")
 
 def _graded(name: str, folder: Path):
     """Return course, assignment and results of a class that was graded."""
-    from autograder.grade import load_assignment
+    from autograder.grading.grade import load_assignment
 
     course = _course(folder)
     try:
@@ -384,10 +384,10 @@ def collect(
     """
     from collections import Counter
 
-    from autograder.collect import collect
-    from autograder.grade import load_assignment
-    from autograder.names import shown
-    from autograder.roster import read_worksheet
+    from autograder.course.roster import read_worksheet
+    from autograder.exchange.collect import collect
+    from autograder.files import shown
+    from autograder.grading.grade import load_assignment
 
     try:
         loaded, sheet = load_assignment(assignment), read_worksheet(worksheet) if worksheet else None
@@ -427,10 +427,10 @@ def export(
     show_hidden: ShowOption = False,
 ) -> None:
     """Write the marks and the feedback in the form that Moodle or Canvas imports, and marks.csv with every state."""
-    from autograder.export import export
-    from autograder.feedback import write_feedback
-    from autograder.names import shown
-    from autograder.roster import read_worksheet
+    from autograder.course.roster import read_worksheet
+    from autograder.exchange.export import export
+    from autograder.files import shown
+    from autograder.reporting.feedback import write_feedback
 
     if system not in ("moodle", "canvas", "csv"):
         raise _stop(f"there is no format {system!r}; there is: moodle, canvas, csv")
@@ -459,9 +459,9 @@ def submit_check(
 ) -> None:
     """Say what the grader would mend in a notebook, and what the visible tests say of it. Gives no marks."""
     from autograder.boundary.sandbox import SandboxError
+    from autograder.files import Unreadable
+    from autograder.grading.submit_check import submit_check
     from autograder.imports import ROOT
-    from autograder.mend import Unreadable
-    from autograder.submit_check import submit_check
 
     try:
         assignment, receipt, said = submit_check(file, ROOT / "exercises", sandbox)
@@ -493,8 +493,8 @@ def mutants(
     """
     import io
 
-    from autograder.generated import sources
-    from autograder.mutants import kill_matrix
+    from autograder.authoring.generated import sources
+    from autograder.judging.kill_matrix import kill_matrix
 
     chosen = [source for source in sources() if assignment in (None, source.parent.name)]
     if not chosen:
@@ -512,7 +512,7 @@ def mutants(
 
 
 def _show_matrix(matrix) -> None:
-    from autograder.catalogue import TITLES
+    from autograder.judging.catalogue import TITLES
 
     table = Table(title=f"{matrix.assignment}: what each check makes of each known mistake (seed {matrix.seed})")
     for column in ("exercise", "mutant", "mistake", "failed by", "named", "visible test names"):
@@ -547,7 +547,7 @@ def main() -> None:
         try:
             app()
         except RuntimeError as error:
-            from autograder.gradebook import GradebookError  # with nbgrader, as in _course
+            from autograder.course.gradebook import GradebookError  # with nbgrader, as in _course
 
             if isinstance(error, GradebookError):
                 raise SystemExit(_stop(error).exit_code) from None

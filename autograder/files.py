@@ -2,12 +2,14 @@
 
 import os
 import stat
-from pathlib import Path
-
-from autograder.mend import Unreadable
+from pathlib import Path, PurePosixPath
 
 MAX_BYTES = 50 * 2**20  # of a submitted notebook
 MAX_FILE = 4 * 2**20  # bytes of a file beside the notebook
+
+
+class Unreadable(ValueError):
+    """No notebook can be made of the file; the message says why."""
 
 
 def write_atomically(path: Path, text: str | bytes) -> None:
@@ -35,3 +37,18 @@ def read_plain_file(path: Path, most: int = MAX_BYTES) -> bytes:
         if info.st_size > most:
             raise Unreadable(f"{path.name} has {info.st_size / 2**20:.1f} MiB; at most {most / 2**20:.0f} are read")
         return file.read(most)
+
+
+def is_notebook(path: str) -> bool:
+    """Whether a file is a notebook, by its name."""
+    return path.lower().endswith(".ipynb")
+
+
+def kind_of(path: str) -> str:
+    """Return by which ending a file is known: ".pt" of "Copy of vit (1).PT"."""
+    return PurePosixPath(path).suffix.lower()
+
+
+def shown(name: str) -> str:
+    """Return a stranger's name as it can be printed: nothing in it moves the cursor or turns the text around."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)

@@ -37,12 +37,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from sample_class import ASSIGNMENT, answer, change, fill_in, rewrite
 
 from autograder.boundary.sandbox import Limits
-from autograder.course import Assignment, Course, Result
-from autograder.exercise import _prepared
-from autograder.feedback import write_feedback
+from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
-from autograder.grade import grade, load_assignment
-from autograder.report import write_report
+from autograder.grading.grade import grade, load_assignment
+from autograder.judging.exercise import _prepared
+from autograder.reporting.feedback import write_feedback
+from autograder.reporting.report import write_report
 
 PAGE = ROOT / "book" / "attacks.md"
 EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")

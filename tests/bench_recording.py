@@ -18,13 +18,13 @@ from typing import Any
 import nbformat
 import sample_class
 
-from autograder.course import Assignment, Course, Result
-from autograder.export import export
-from autograder.feedback import write_feedback
+from autograder.course.course import Assignment, Course, Result
+from autograder.exchange.export import export
 from autograder.files import write_atomically
-from autograder.grade import load_assignment
-from autograder.mend import mend
-from autograder.report import marks_table, write_report
+from autograder.grading.grade import load_assignment
+from autograder.grading.mend import mend
+from autograder.reporting.feedback import write_feedback
+from autograder.reporting.report import marks_table, write_report
 
 KINDS = 8  # of submissions; they differ in what they got wrong
 

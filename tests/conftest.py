@@ -20,10 +20,10 @@ os.environ.setdefault("MNIST_ROOT", os.devnull)  # no test downloads: where MNIS
 import numpy as np
 
 from autograder.boundary.sandbox import Limits
-from autograder.course import Assignment, Course, Result
-from autograder.exercise import Case, Exercise
-from autograder.grade import grade, load_assignment
-from autograder.mutants import Matrix, kept_matrix
+from autograder.course.course import Assignment, Course, Result
+from autograder.grading.grade import grade, load_assignment
+from autograder.judging.exercise import Case, Exercise
+from autograder.judging.kill_matrix import Matrix, kept_matrix
 
 NAME = "1_attention"
 # Every assignment and its file.

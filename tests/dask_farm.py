@@ -15,15 +15,17 @@ from types import ModuleType
 import psutil
 
 FORKS = multiprocessing.get_context("forkserver")  # which the grader's own pool uses too
-FORKS.set_forkserver_preload(["autograder.cluster", "autograder.checks.attention", "distributed.cli.dask_worker"])
+FORKS.set_forkserver_preload(
+    ["autograder.grading.cluster", "autograder.checks.attention", "distributed.cli.dask_worker"]
+)
 
 
 def run_worker(options: list[str], folder: Path, manner: Callable[[ModuleType], None] | None) -> None:
     """Be a worker: write down when it begins with a submission, and in some respect be unlike others."""
     from distributed.cli import dask_worker
 
-    from autograder import cluster
-    from autograder.workers import end_with_parent
+    from autograder.grading import cluster
+    from autograder.grading.workers import end_with_parent
 
     end_with_parent()  # when the tests are killed
     log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)

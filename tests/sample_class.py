@@ -405,7 +405,7 @@ def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = N
         most: How many students of those who hand in something of 2_multihead and later; by default all.
     """
     from autograder.files import write_atomically
-    from autograder.grade import load_assignment
+    from autograder.grading.grade import load_assignment
 
     loaded = load_assignment(assignment)
     if assignment == ASSIGNMENT:

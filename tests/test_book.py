@@ -24,9 +24,9 @@ from bs4 import BeautifulSoup
 from conftest import ALL
 from playwright.sync_api import Browser, Page, TimeoutError
 
-from autograder.book import chapter_environment
-from autograder.colab import build_chapters, read_book
-from autograder.exercise import exercises_of
+from autograder.authoring.book import chapter_environment
+from autograder.authoring.colab import build_chapters, read_book
+from autograder.judging.exercise import exercises_of
 
 ROOT = Path(__file__).parents[1]
 HTML = ROOT / "_build" / "html"

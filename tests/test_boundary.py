@@ -27,7 +27,7 @@ from autograder.boundary.kernel import BadReply, Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import REPOSITORY, Limits, SandboxError, check_sandbox
 from autograder.boundary.wire import MAX_DEPTH, MAX_TEXT, Foreign, Handle, dumps, loads
-from autograder.compare import judge, outcome
+from autograder.judging.compare import judge, outcome
 
 IS_ROOT = os.getuid() == 0
 

@@ -21,11 +21,12 @@ from nbgrader.utils import is_grade, is_locked, is_solution
 from sample_class import answer
 from typer.testing import CliRunner
 
-from autograder import build, compare, exercise
-from autograder.build import ROOT, build_assignments, exercise_cell, stale_files
+from autograder.authoring import build
+from autograder.authoring.build import ROOT, build_assignments, exercise_cell, stale_files
 from autograder.cli import app
-from autograder.course import Assignment
-from autograder.exercise import Exercise
+from autograder.course.course import Assignment
+from autograder.judging import compare, exercise
+from autograder.judging.exercise import Exercise
 
 NOTEBOOK = Path(NAME) / "attention.ipynb"
 NOTEBOOKS = [Path(name) / f"{stem}.ipynb" for name, stem in ALL.items()]
@@ -123,7 +124,7 @@ def sources_of(text: str) -> str:
 def test_build_twice_is_identical() -> None:
     """Are two builds the same to the byte, the second in a process that hashes otherwise and stands elsewhere?"""
     program = (
-        "import hashlib, json; from autograder.build import build_assignments\n"
+        "import hashlib, json; from autograder.authoring.build import build_assignments\n"
         "print(json.dumps([{str(path): hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()}"
         " for files in build_assignments(only='1_attention')]), end='')"
     )
@@ -150,7 +151,7 @@ def test_generated_files_made_anew_are_the_same() -> None:
 
 MAKE = """
 import contextlib, json, sys
-from autograder.setup_cell import setup_cell
+from autograder.authoring.setup_cell import setup_cell
 from other_processor import other_processor
 seed, *stems = sys.argv[1:]
 with other_processor(int(seed)) if seed else contextlib.nullcontext():
@@ -331,12 +332,12 @@ def setup_of(assignment: Assignment) -> str:
 
 
 def helper() -> str:
-    """Return what the set-up cell takes from autograder/compare.py."""
+    """Return what the set-up cell takes from autograder/judging/compare.py."""
     return inspect.getsource(compare).split('"""', 2)[2].strip()
 
 
 def test_setup_helper_is_short(any_assignment: Assignment) -> None:
-    """Has the helper at most 60 lines, and is it autograder/compare.py word for word?"""
+    """Has the helper at most 60 lines, and is it autograder/judging/compare.py word for word?"""
     assert sum(bool(line.strip()) for line in helper().splitlines()) <= 60
     assert helper() in setup_of(any_assignment)
 

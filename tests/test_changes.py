@@ -10,10 +10,10 @@ from conftest import NAME
 from nbformat import NotebookNode
 from sample_class import answer, fill_in, hand_in, not_scaled
 
-from autograder.course import Assignment, Course, Result
-from autograder.feedback import write_feedback
-from autograder.grade import _grader_key, grade
+from autograder.course.course import Assignment, Course, Result
+from autograder.grading.grade import _grader_key, grade
 from autograder.imports import ROOT
+from autograder.reporting.feedback import write_feedback
 
 SEED = 5
 
@@ -142,21 +142,21 @@ def test_nothing_is_graded_again_without_a_change(course: Course, assignment: As
 
 # what a change of each file does to the results of 1_attention
 FILES = {
-    "autograder/checks/attention.py": True,
-    "autograder/compare.py": True,
-    "autograder/exercise.py": True,
-    "autograder/mend.py": True,
+    "autograder/checks/attention/__init__.py": True,
+    "autograder/judging/compare.py": True,
+    "autograder/judging/exercise.py": True,
+    "autograder/grading/mend.py": True,
     "autograder/boundary/kernel.py": True,
     "autograder/boundary/inside.py": True,
     "solutions/attention.py": True,
-    "autograder/checks/encoder.py": False,
-    "autograder/checks/encoder_probes.py": False,
-    "autograder/checks/checkpoint.py": False,
-    "autograder/course.py": False,
-    "autograder/grade.py": False,
-    "autograder/gradebook.py": False,
-    "autograder/report.py": False,
-    "autograder/workers.py": False,
+    "autograder/checks/encoder/__init__.py": False,
+    "autograder/checks/encoder/probes.py": False,
+    "autograder/checks/vit/checkpoint.py": False,
+    "autograder/course/course.py": False,
+    "autograder/grading/grade.py": False,
+    "autograder/course/gradebook.py": False,
+    "autograder/reporting/report.py": False,
+    "autograder/grading/workers.py": False,
 }
 
 
@@ -180,14 +180,18 @@ def test_key_changes_with_what_a_mark_depends_on_alone(assignment: Assignment, p
 
 
 @pytest.mark.parametrize(
-    "line", ["from autograder.checks.encoder_probes import inputs", "from autograder.checks import encoder_probes"]
+    "line",
+    [
+        "from autograder.checks.encoder.probes import inputs",
+        "from autograder.checks.encoder import probes",
+    ],
 )
 def test_key_changes_with_checks_that_are_imported(assignment: Assignment, package: Path, line: str) -> None:
     """Do checks of another assignment count where those of this one import them, in whatever words?"""
-    with (package / "autograder/checks/attention.py").open("a", encoding="utf-8") as file:
+    with (package / "autograder/checks/attention/__init__.py").open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
     before = _grader_key(assignment, True, None, package)
-    (package / "autograder/checks/encoder_probes.py").write_text("# now it matters\n", encoding="utf-8")
+    (package / "autograder/checks/encoder/probes.py").write_text("# now it matters\n", encoding="utf-8")
     assert _grader_key(assignment, True, None, package) != before
 
 

@@ -26,14 +26,14 @@ from typer.testing import CliRunner
 from autograder import cli
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
-from autograder.checks import checkpoint
-from autograder.checks.checkpoint import HeldOut, Verdict
-from autograder.collect import collect
-from autograder.course import MAX_FILE, Assignment, Course, Result
-from autograder.execute import execute
-from autograder.feedback import summary, write_feedback
-from autograder.grade import InstallationError, grade
-from autograder.report import questions_of, write_report
+from autograder.checks.vit import checkpoint
+from autograder.checks.vit.checkpoint import HeldOut, Verdict
+from autograder.course.course import MAX_FILE, Assignment, Course, Result
+from autograder.exchange.collect import collect
+from autograder.grading.execute import execute
+from autograder.grading.grade import InstallationError, grade
+from autograder.reporting.feedback import summary, write_feedback
+from autograder.reporting.report import questions_of, write_report
 from solutions.vit import ViT
 
 NAME, STEM = "9_file", "attention"  # a stem of which there are checks
@@ -336,7 +336,7 @@ def file_assignment() -> Assignment:
         kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
         return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
-    instructor = written("answer = 1", "from autograder.checks.checkpoint import check; check({})")
+    instructor = written("answer = 1", "from autograder.checks.vit.checkpoint import check; check({})")
     return Assignment(NAME, STEM, instructor, written("raise NotImplementedError()", "# judged after you hand in {}"))
 
 
@@ -440,7 +440,7 @@ def test_grade_takes_files_of_a_class(
 
 def test_grade_again_where_mnist_came_later(file_assignment: Assignment, held_out: HeldOut) -> None:
     """Does a result that the stand-in gave no longer count once the machine has MNIST?"""
-    from autograder.grade import _grader_key
+    from autograder.grading.grade import _grader_key
 
     keys = {_grader_key(file_assignment, True, held) for held in (held_out, checkpoint.stand_in(), None)}
     assert len(keys) == 3

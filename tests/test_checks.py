@@ -13,12 +13,12 @@ import scipy.special
 from conftest import EXERCISES as NAMES
 from conftest import FIRST_SEED_SOON, NAME, matrix_of
 
-from autograder import catalogue, compare, exercise, mutants
-from autograder.build import ROOT, sources
+from autograder.authoring.build import ROOT, sources
 from autograder.checks.attention import EXERCISES, check, hide, refuse, swap
-from autograder.compare import fingerprint, judge, outcome
-from autograder.exercise import Exercise, Mutant, exercises_of
-from autograder.mutants import Matrix, Verdict, kept_matrix, kill_matrix
+from autograder.judging import catalogue, compare, exercise
+from autograder.judging.compare import fingerprint, judge, outcome
+from autograder.judging.exercise import Exercise, Mutant, exercises_of
+from autograder.judging.kill_matrix import Matrix, Verdict, kept_matrix, kill_matrix
 
 SEEDS = [0, 1, 2]
 OTHERS = [source.stem for source in sources() if source.stem != "attention"]  # the other assignments' checks
@@ -94,11 +94,11 @@ def test_kept_matrix_is_made_once_of_the_same_files(monkeypatch: pytest.MonkeyPa
         seeds.append(seed)
         return Matrix(name, seed, [Verdict("softmax", "M3", {"extreme": "M3"}, "")], [Verdict("softmax", "steps")])
 
-    monkeypatch.setattr(mutants, "MATRICES", tmp_path)
-    monkeypatch.setattr(mutants, "kill_matrix", make)
+    monkeypatch.setattr("autograder.judging.kill_matrix.MATRICES", tmp_path)
+    monkeypatch.setattr("autograder.judging.kill_matrix.kill_matrix", make)
     assert kept_matrix(NAME, "attention", 0) == kept_matrix(NAME, "attention", 0) == make(NAME, "attention", 0, print)
     kept_matrix(NAME, "attention", 1)
-    monkeypatch.setattr(mutants, "files_behind", lambda *modules: {ROOT / "README.md"})
+    monkeypatch.setattr("autograder.judging.kill_matrix.files_behind", lambda *modules: {ROOT / "README.md"})
     kept_matrix(NAME, "attention", 1)
     assert seeds == [0, 0, 1, 1]
 
@@ -106,7 +106,7 @@ def test_kept_matrix_is_made_once_of_the_same_files(monkeypatch: pytest.MonkeyPa
 def proof_with(monkeypatch: pytest.MonkeyPatch, seed: int = SEEDS[0], **changed) -> Matrix:
     """Return the kill matrix of softmax alone, with something changed about it."""
     changed_exercise = replace(EXERCISES["softmax"], **changed)
-    monkeypatch.setattr(mutants, "exercises_of", lambda stem: {"softmax": changed_exercise})
+    monkeypatch.setattr("autograder.judging.kill_matrix.exercises_of", lambda stem: {"softmax": changed_exercise})
     return kill_matrix(NAME, "attention", seed)
 
 

@@ -11,16 +11,15 @@ from conftest import FIRST_SEED_SOON, assert_whole, cases_of, matrix_of
 from sample_class import change, fill_in
 from torch import nn
 
-from autograder import catalogue, compare, exercise
+from autograder.authoring.build import ROOT
 from autograder.boundary.sandbox import Limits
-from autograder.build import ROOT
-from autograder.checks import encoder_probes as probes
-from autograder.checks.encoder import EXERCISES
-from autograder.compare import judge, outcome
-from autograder.course import Assignment
-from autograder.execute import execute
-from autograder.grade import load_assignment
-from autograder.mend import mend
+from autograder.checks.encoder import EXERCISES, probes
+from autograder.course.course import Assignment
+from autograder.grading.execute import execute
+from autograder.grading.grade import load_assignment
+from autograder.grading.mend import mend
+from autograder.judging import catalogue, compare, exercise
+from autograder.judging.compare import judge, outcome
 from solutions import encoder as answers
 from solutions.encoder import BrokenBlock, MultiHeadAttention
 

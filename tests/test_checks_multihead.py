@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from conftest import assert_whole, matrix_of
 from torch import nn
 
-from autograder import catalogue, mutants
-from autograder.build import ROOT
+from autograder.authoring.build import ROOT
 from autograder.checks.multihead import (
     CORRECT_ATTEND,
     EXERCISES,
@@ -23,9 +22,10 @@ from autograder.checks.multihead import (
     draw_mask,
     with_axes,
 )
-from autograder.compare import outcome
-from autograder.exercise import ExerciseInTorch, Mutant
-from autograder.mutants import kill_matrix
+from autograder.judging import catalogue
+from autograder.judging.compare import outcome
+from autograder.judging.exercise import ExerciseInTorch, Mutant
+from autograder.judging.kill_matrix import kill_matrix
 from solutions import multihead as answers
 
 NAME = "2_multihead"
@@ -100,7 +100,7 @@ def test_proof_fails_when_a_stage_is_missing(monkeypatch: pytest.MonkeyPatch) ->
     each = EXERCISES["attend"]
     stages = {stage: cases for stage, cases in each.stages.items() if stage in ("weights", "output")}
     fewer = ExerciseInTorch(**{**vars(each), "stages": stages, "mutants": (Mutant("M71", hide=lambda s, m: s),)})
-    monkeypatch.setattr(mutants, "exercises_of", lambda stem: {"attend": fewer})
+    monkeypatch.setattr("autograder.judging.kill_matrix.exercises_of", lambda stem: {"attend": fewer})
     assert not kill_matrix(NAME, "multihead", 0).whole
 
 

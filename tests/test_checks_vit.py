@@ -11,14 +11,13 @@ import torch.nn.functional as F
 from conftest import assert_whole, cases_of, matrix_of
 from torch import nn
 
-from autograder import catalogue, compare, exercise
-from autograder.build import ROOT
-from autograder.checks import vit_probes as probes
-from autograder.checks.vit import EXERCISES
-from autograder.compare import judge, outcome
-from autograder.course import Assignment
-from autograder.grade import load_assignment
-from autograder.mutants import Matrix
+from autograder.authoring.build import ROOT
+from autograder.checks.vit import EXERCISES, probes
+from autograder.course.course import Assignment
+from autograder.grading.grade import load_assignment
+from autograder.judging import catalogue, compare, exercise
+from autograder.judging.compare import judge, outcome
+from autograder.judging.kill_matrix import Matrix
 from solutions import vit as answers
 
 # M54, M58, M62 and M64 are no mistakes of these functions; of training and its conclusions the chapters speak.

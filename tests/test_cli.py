@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from autograder import cli
 from autograder.cli import _Bars, app
-from autograder.course import Course
+from autograder.course.course import Course
 
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
 
@@ -113,12 +113,13 @@ def test_mutants_json_can_be_read(tmp_path: Path) -> None:
 
 def test_mutants_exits_with_1_when_one_survives(monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the command fail, and say in the table which mutant or answer it is, when the proof fails?"""
-    from autograder import mutants
-    from autograder.mutants import Matrix, Verdict
+    from autograder.judging.kill_matrix import Matrix, Verdict
 
     survivor = Verdict("softmax", "M3", {}, "")
     refused = Verdict("softmax", "differences", {}, None)  # the visible test fails and names nothing
-    monkeypatch.setattr(mutants, "kill_matrix", lambda *arguments: Matrix(NAME, 5, [survivor], [refused]))
+    monkeypatch.setattr(
+        "autograder.judging.kill_matrix.kill_matrix", lambda *arguments: Matrix(NAME, 5, [survivor], [refused])
+    )
     result = run("mutants")
     assert result.exit_code == 1
     assert "NOT CAUGHT" in result.stdout

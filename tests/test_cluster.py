@@ -18,13 +18,13 @@ import sample_class
 from conftest import NAME, SEED
 from dask_farm import Farm, Manner, wait_for
 
-from autograder import cluster
 from autograder.boundary.sandbox import Limits, lives
-from autograder.cluster import Cluster, ClusterError
-from autograder.course import Assignment, Course, Result
-from autograder.execute import CheckResult
-from autograder.export import export
-from autograder.grade import InstallationError, grade
+from autograder.course.course import Assignment, Course, Result
+from autograder.exchange.export import export
+from autograder.grading import cluster
+from autograder.grading.cluster import Cluster, ClusterError
+from autograder.grading.execute import CheckResult
+from autograder.grading.grade import InstallationError, grade
 
 STUDENTS = ("ada", "goran", "pia", "rosa")
 PROOF = Path("results", NAME, ".proof.json")
@@ -128,7 +128,7 @@ def test_unfit_workers_get_nothing_and_are_named(
     }
     fit = farm.start()
     (course.root / PROOF).unlink()  # which is then proved on the cluster
-    with caplog.at_level(logging.WARNING, "autograder.cluster"):
+    with caplog.at_level(logging.WARNING, "autograder.grading.cluster"):
         grade(course, assignment, seed=SEED, cluster=farm.address)
     assert outcome(course, assignment) == outcome(local, assignment)
     assert fit.begun == len(STUDENTS) + 2
@@ -141,13 +141,18 @@ def test_difference_names_packages_and_files() -> None:
     """Does one read what to install, and which file is another?"""
     ours = cluster.versions()
     assert cluster._difference(ours, dict(ours)) == ""
-    theirs = ours | {"torch": "2.0", "autograder/checks/vit.py": "0"}
+    theirs = ours | {"torch": "2.0", "autograder/checks/vit/__init__.py": "0"}
     assert cluster._difference(ours, theirs) == (
-        f"torch 2.0 instead of {ours['torch']}, autograder/checks/vit.py is another version"
+        f"torch 2.0 instead of {ours['torch']}, autograder/checks/vit/__init__.py is another version"
     )
-    files = {"autograder/grade.py", "autograder/cluster.py", "autograder/boundary/sandbox.py", "solutions/vit.py"}
+    files = {
+        "autograder/grading/grade.py",
+        "autograder/grading/cluster.py",
+        "autograder/boundary/sandbox.py",
+        "solutions/vit.py",
+    }
     assert files < ours.keys()
-    assert "autograder/report.py" not in ours
+    assert "autograder/reporting/report.py" not in ours
     none = cluster._difference(ours, {})
     assert none.startswith("Python None instead of 3.")
     assert none.endswith(f"and {len(ours) - 5} more")

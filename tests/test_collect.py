@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from autograder import archives
 from autograder.cli import app
-from autograder.collect import collect
-from autograder.course import Assignment, Course
-from autograder.mend import Unreadable
-from autograder.names import read_name
-from autograder.roster import read_worksheet
+from autograder.course.course import Assignment, Course
+from autograder.course.roster import read_worksheet
+from autograder.exchange import archives
+from autograder.exchange.collect import collect
+from autograder.exchange.names import read_name
+from autograder.files import Unreadable
 
 NAME = "1_attention"
 ROSTER = [

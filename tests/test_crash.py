@@ -13,8 +13,8 @@ import pytest
 import sample_class
 
 from autograder.boundary.sandbox import lives
-from autograder.course import Course
-from autograder.grade import load_assignment
+from autograder.course.course import Course
+from autograder.grading.grade import load_assignment
 
 STUDENTS = ("ada", "goran", "ivan", "jana", "pia", "rosa")
 SEED = 7

@@ -13,10 +13,10 @@ from test_report import WRITTEN, put_in_gradebook, result
 from typer.testing import CliRunner
 
 from autograder.cli import app
-from autograder.collect import collect
-from autograder.course import Assignment, Course, Result
-from autograder.export import Exported, export
-from autograder.roster import read_worksheet
+from autograder.course.course import Assignment, Course, Result
+from autograder.course.roster import read_worksheet
+from autograder.exchange.collect import collect
+from autograder.exchange.export import Exported, export
 
 # nbgrader's own add_submission() makes SQLAlchemy warn
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")

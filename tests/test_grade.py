@@ -24,13 +24,13 @@ from playwright.sync_api import Browser
 from sample_class import fill_in, hand_in
 from test_cli import run
 
-from autograder import catalogue
-from autograder.course import Assignment, Course, Result
-from autograder.execute import GraderError, execute
-from autograder.exercise import exercises_of
-from autograder.feedback import write_feedback
-from autograder.grade import InstallationError, grade
-from autograder.workers import default_jobs, free_memory
+from autograder.course.course import Assignment, Course, Result
+from autograder.grading.execute import GraderError, execute
+from autograder.grading.grade import InstallationError, grade
+from autograder.grading.workers import default_jobs, free_memory
+from autograder.judging import catalogue
+from autograder.judging.exercise import exercises_of
+from autograder.reporting.feedback import write_feedback
 
 CHECKS = [f"{name}_{stage}" for name, exercise in exercises_of("attention").items() for stage in exercise.stages]
 WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
@@ -558,7 +558,7 @@ def test_default_jobs_follow_cores_and_memory(
 ) -> None:
     """Is there one job for each processor, fewer where memory would not reach, and always one?"""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
-    monkeypatch.setattr("autograder.workers.free_memory", lambda: int(free * 2**30))
+    monkeypatch.setattr("autograder.grading.workers.free_memory", lambda: int(free * 2**30))
     assert default_jobs() == jobs
 
 

@@ -13,9 +13,9 @@ from conftest import ALL
 from sample_class import fill_in
 
 from autograder import benchmark
-from autograder.course import Assignment
-from autograder.exercise import exercises_of
-from autograder.grade import load_assignment
+from autograder.course.course import Assignment
+from autograder.grading.grade import load_assignment
+from autograder.judging.exercise import exercises_of
 from solutions import multihead as answers
 
 NAMES = vars(answers) | {"F": F, "math": math}  # what stands in the notebook before a student's cell

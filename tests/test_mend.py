@@ -9,9 +9,9 @@ import pytest
 from conftest import EXERCISES, SEED
 from nbformat import NotebookNode
 
-from autograder.course import Assignment
-from autograder.execute import execute
-from autograder.mend import MAX_CELLS, Mended, Unreadable, mend
+from autograder.course.course import Assignment
+from autograder.grading.execute import execute
+from autograder.grading.mend import MAX_CELLS, Mended, Unreadable, mend
 
 WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
 STUB = re.compile(r"    ### BEGIN SOLUTION.*### END SOLUTION", re.DOTALL)

@@ -17,12 +17,12 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from sample_class import fill_in
 
-from autograder import catalogue
 from autograder.checks.attention import EXERCISES
-from autograder.compare import difference, fingerprint, outcome
-from autograder.course import Assignment
-from autograder.exercise import exercises_of
-from autograder.grade import load_assignment
+from autograder.course.course import Assignment
+from autograder.grading.grade import load_assignment
+from autograder.judging import catalogue
+from autograder.judging.compare import difference, fingerprint, outcome
+from autograder.judging.exercise import exercises_of
 from solutions import multihead as answers
 
 # How many mutants of an exercise the visible test names; the others need larger scores or more axes than a test that a

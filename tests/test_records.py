@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 
-from autograder.book import chapter_environment
+from autograder.authoring.book import chapter_environment
 from solutions.vit import ViT
 
 ROOT = Path(__file__).parents[1]

@@ -8,9 +8,9 @@ import pytest
 from bs4 import BeautifulSoup
 from nbgrader.api import Gradebook
 
-from autograder.course import Assignment, Course, Result
-from autograder.grade import load_assignment
-from autograder.report import marks_table, questions_of, write_report
+from autograder.course.course import Assignment, Course, Result
+from autograder.grading.grade import load_assignment
+from autograder.reporting.report import marks_table, questions_of, write_report
 
 # nbgrader's own add_submission() makes SQLAlchemy warn
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")

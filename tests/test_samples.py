@@ -15,9 +15,9 @@ import pytest
 import sample_class
 from conftest import SEED as SEED_OF_CLASS
 
-from autograder.course import Course, Result
-from autograder.feedback import write_feedback
-from autograder.grade import grade, load_assignment
+from autograder.course.course import Course, Result
+from autograder.grading.grade import grade, load_assignment
+from autograder.reporting.feedback import write_feedback
 
 SEED = 4
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from autograder.workers import Workers
+from autograder.grading.workers import Workers
 
 DIES = "__import__('os')._exit(1)"
 

@@ -1,0 +1,1 @@
+"""From the sources to the notebooks and the book."""

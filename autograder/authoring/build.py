@@ -1,0 +1,213 @@
+"""From the sources to the notebooks: `solutions/` to the instructor's notebook and to `exercises/`, `book/*.md` to Colab.
+
+All is deterministic to the byte, on every processor, so that `autograder build --check` can tell a stale file.
+"""
+
+import ast
+import contextlib
+import io
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import jupytext
+import nbformat
+import yaml
+from traitlets.config import Config
+
+from autograder.authoring.colab import build_chapters
+from autograder.authoring.generated import MISTAKES, ROOT, exercise_of, sources, stale
+
+PAGE_SEED = 0  # of the inputs behind the page of known mistakes
+Progress = Callable[[str, int, int], None]  # what is made, how many, of how many
+WRITTEN_STUB = "*Write your answer here.*"
+
+
+def instructor_notebook(source: Path, root: Path = ROOT, setup: str | None = None) -> nbformat.NotebookNode:
+    """Fill an instructor notebook: answers from `solutions/`, the set-up cell, and the metadata that nbgrader reads.
+
+    Args:
+        source: The notebook as text.
+        root: Of the repository.
+        setup: The text of its set-up cell, if that is known; to make it takes seconds.
+
+    Raises:
+        ValueError: a cell asks for an answer that the module does not have.
+    """
+    notebook = jupytext.read(source)
+    answers = root / "solutions" / source.name
+    cells = [_fill(cell, index, answers, root, setup) for index, cell in enumerate(notebook.cells)]
+    kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernelspec, "language_info": {"name": "python"}}
+    return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
+
+
+def _fill(
+    cell: nbformat.NotebookNode, index: int, answers: Path, root: Path, setup: str | None
+) -> nbformat.NotebookNode:
+    given = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
+    kind = next((key for key in ("setup", "given", "exercise", "visible", "grade", "written") if key in given), None)
+    name = {None: f"text_{index:02}", "setup": "setup", "visible": f"test_{given.get('visible')}"}.get(
+        kind, given.get(kind)
+    )
+    text, metadata = cell.source, {}
+    if kind == "setup":
+        text = setup or _setup_cell(given["setup"])
+        metadata = {"cellView": "form", "jupyter": {"source_hidden": True}}
+    elif kind == "given":
+        text = re.sub(r"\n +### (BEGIN|END) SOLUTION", "", exercise_cell(answers, name))
+        metadata = {"given": True}
+    elif kind == "exercise":
+        text = exercise_cell(answers, name)
+    elif cell.cell_type == "markdown":
+        text = _absolute_links(text, root)
+    if kind:
+        metadata["nbgrader"] = {
+            "grade": kind in ("grade", "written"),
+            "grade_id": name,
+            "locked": kind in ("setup", "given", "visible", "grade"),
+            "schema_version": 3,
+            "solution": kind in ("exercise", "written"),
+            "task": False,
+        }
+        if "points" in given:
+            metadata["nbgrader"]["points"] = given["points"]
+        if "file" in given:  # handed in beside the notebook, and judged by this cell
+            metadata["file"] = given["file"]
+    new = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
+    return new(text, id=name.replace(" ", "-"), metadata=metadata)
+
+
+def _setup_cell(stem: str) -> str:
+    from autograder.authoring.setup_cell import setup_cell  # with PyTorch, which takes seconds to import
+
+    return setup_cell(stem)
+
+
+def exercise_cell(answers: Path, name: str) -> str:
+    """Return the source of an answer, a function or a class, with its bodies between nbgrader's solution markers."""
+    text = answers.read_text(encoding="utf-8")
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    found = next((node for node in ast.parse(text).body if isinstance(node, kinds) and node.name == name), None)
+    if found is None:
+        raise ValueError(f"{answers} has no function {name}; add it, or correct the cell that asks for it")
+    lines = text.splitlines()
+    functions = [found] if isinstance(found, ast.FunctionDef) else found.body
+    for node in (node for node in reversed(functions) if isinstance(node, ast.FunctionDef)):
+        first = node.body[1 if ast.get_docstring(node) else 0]
+        indent = " " * first.col_offset
+        lines.insert(node.end_lineno, f"{indent}### END SOLUTION")
+        lines.insert(first.lineno - 1, f"{indent}### BEGIN SOLUTION")
+    markers = 2 * sum(isinstance(node, ast.FunctionDef) for node in functions)
+    return re.sub(r"\bArray\b", "np.ndarray", "\n".join(lines[found.lineno - 1 : found.end_lineno + markers]))
+
+
+def _absolute_links(text: str, root: Path) -> str:
+    """Let links to chapters lead to the published book: on Colab there is no repository beside the notebook."""
+    if "](book/" not in text:
+        return text
+    base = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/")
+    return re.sub(r"\]\((book/\w+)\.md\)", rf"]({base}/\1.html)", text)
+
+
+def build_assignments(root: Path = ROOT, only: str | None = None) -> tuple[dict[Path, str], dict[Path, str]]:
+    """Return the instructor notebooks and, made from them by nbgrader, the students', as texts by relative path.
+
+    Args:
+        root: Of the repository.
+        only: The name of an assignment; all of them by default.
+    """
+    from nbgrader.converters import GenerateAssignment  # takes seconds to import
+    from nbgrader.coursedir import CourseDirectory
+
+    instructor = {}
+    for source in (source for source in sources(root) if only in (None, source.parent.name)):
+        notebook = instructor_notebook(source, root)
+        instructor[Path(source.parent.name) / f"{source.stem}.ipynb"] = nbformat.writes(notebook) + "\n"
+    with tempfile.TemporaryDirectory() as folder:
+        course = Path(folder)
+        for path, text in instructor.items():
+            (course / "source" / path).parent.mkdir(parents=True, exist_ok=True)
+            (course / "source" / path).write_text(text, encoding="utf-8")
+        config = Config()
+        config.CourseDirectory.root = folder
+        config.GenerateAssignment.no_database = True
+        config.ClearSolutions.text_stub = WRITTEN_STUB
+        config.GenerateAssignment.preprocessors = [
+            step for step in GenerateAssignment.preprocessors.default() if step.__name__ != "SaveCells"
+        ]
+        for assignment in sorted({path.parent.name for path in instructor}):
+            config.CourseDirectory.assignment_id = assignment
+            GenerateAssignment(coursedir=CourseDirectory(config=config), config=config).start()
+        release = {path: _clean((course / "release" / path).read_text(encoding="utf-8")) for path in instructor}
+    return instructor, release
+
+
+def _clean(text: str) -> str:
+    notebook = nbformat.reads(text, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.execution_count, cell.outputs = None, []
+    return nbformat.writes(notebook) + "\n"
+
+
+def load_notebooks(name: str, root: Path = ROOT) -> tuple[str, nbformat.NotebookNode, nbformat.NotebookNode]:
+    """Return the stem of an assignment, its instructor notebook and its students'; as they were made, if nothing changed.
+
+    Raises:
+        ValueError: there is no such assignment.
+    """
+    known = {source.parent.name: source for source in sources(root)}
+    if name not in known:
+        raise ValueError(f"there is no assignment {name!r}; there is: {', '.join(known)}")
+    source = known[name]
+    if not stale(root, exercise_of(source)):
+        release = nbformat.read(root / exercise_of(source), 4)
+        setup = next(cell.source for cell in release.cells if cell.id == "setup")
+        return source.stem, instructor_notebook(source, root, setup), release
+    instructor, made = build_assignments(root, name)
+    ((path, text),) = instructor.items()
+    return source.stem, nbformat.reads(text, 4), nbformat.reads(made[path], 4)
+
+
+def mistakes_of(root: Path = ROOT, progress: Progress = lambda *_: None) -> str:
+    """Return the page of known mistakes, made by running every check on every mistake."""
+    from autograder.judging.kill_matrix import kept_matrix, mistakes_page
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        matrices = [kept_matrix(source.parent.name, source.stem, PAGE_SEED, progress) for source in sources(root)]
+        return mistakes_page(matrices)
+
+
+def build_all(root: Path = ROOT, everything: bool = True, progress: Progress = lambda *_: None) -> dict[Path, str]:
+    """Return every generated file that git tracks, as text by path relative to the root.
+
+    Args:
+        root: Of the repository.
+        everything: Whether to make files anew whose sources did not change.
+        progress: Called as the work goes on.
+    """
+    old = {exercise_of(source) for source in sources(root)} | {MISTAKES}
+    files = {}
+    for done, source in enumerate(sources(root)):
+        progress("notebooks", done, len(sources(root)))
+        if everything or exercise_of(source) in stale(root):
+            _, release = build_assignments(root, source.parent.name)
+            files |= {Path("exercises") / path: text for path, text in release.items()}
+    progress("notebooks", len(sources(root)), len(sources(root)))
+    if everything or MISTAKES in stale(root):
+        files[MISTAKES] = mistakes_of(root, progress)
+    files |= {path: (root / path).read_text(encoding="utf-8") for path in sorted(old - files.keys())}
+    return files | {path.relative_to(root): text for path, text in build_chapters(root).items()}
+
+
+def stale_files(root: Path = ROOT) -> list[Path]:
+    """Return the generated files that are missing, were edited by hand, or whose sources changed since they were made."""
+    chapters = {path.relative_to(root): text for path, text in build_chapters(root).items()}
+    changed = [
+        path
+        for path, text in chapters.items()
+        if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text
+    ]
+    return [*stale(root), *changed]

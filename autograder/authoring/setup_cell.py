@@ -1,0 +1,98 @@
+"""The set-up cell of an exercise notebook: how results are compared, and what the visible tests compare with."""
+
+import json
+from types import ModuleType
+from typing import Any
+
+from autograder.judging import catalogue, compare
+from autograder.judging.exercise import Exercise, checks_of, exercises_of
+
+DECIMALS = 7  # of frozen numbers: two less than `compare.TOLERANCE` looks at
+SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
+{helper}
+
+{tests}
+TESTS = {{name: {{**test, "messages": MESSAGES}} for name, test in json.loads(TABLE).items()}}
+print(f"Ready: {version}. This notebook needs no GPU and nothing but {needs}.")
+"""
+
+
+def setup_cell(stem: str) -> str:
+    """Return the set-up cell: the comparison of `autograder/judging/compare.py` and the frozen outcomes of the visible tests.
+
+    The modules that the checks call HELPERS stand there too.
+    """
+    helpers = getattr(checks_of(stem), "HELPERS", ())
+    helper = "\n\n\n".join(["import json\n\n" + _below_docstring(compare), *map(_below_docstring, helpers)])
+    tests = {name: frozen_tests(exercise) for name, exercise in exercises_of(stem).items()}
+    used = sorted(
+        {name.split("/")[0] for test in tests.values() for case in test["cases"] for name in _named(case)}, key=_number
+    )
+    messages = ",\n".join(
+        f"    {json.dumps(name)}: {json.dumps(catalogue.MESSAGES[name], ensure_ascii=False)}" for name in used
+    )
+    table = (
+        json.dumps(tests, separators=(",", ":"))
+        .replace('{"name":', '\n{"name":')
+        .replace('"mistakes":', '\n"mistakes":')
+    )
+    ready = (
+        ("PyTorch {torch.__version__}", "PyTorch") if helpers else ("NumPy {np.__version__}", "NumPy and Matplotlib")
+    )
+    return SETUP.format(
+        helper=helper,
+        tests=f"MESSAGES = {{\n{messages},\n}}\n\nTABLE = '''{table}'''",
+        version=ready[0],
+        needs=ready[1],
+    ).rstrip()
+
+
+def _below_docstring(module: ModuleType) -> str:
+    return module.__loader__.get_source(module.__name__).split('"""', 2)[2].strip()
+
+
+def frozen_tests(exercise: Exercise) -> dict[str, Any]:
+    """Return the visible tests of an exercise as plain values: inputs, right results, and each mistake's fingerprint."""
+    cases = [dict(case) for case in exercise.visible_cases()]
+    for case in cases:
+        case["arguments"] = [
+            argument.tolist() if hasattr(argument, "tolist") else argument for argument in case["arguments"]
+        ]
+        if "error" in case["expected"]:
+            case["expected"] = {"error": case["expected"]["error"]}
+        else:
+            arrays = {name: _rounded(array.tolist(), 7) for name, array in case["expected"]["arrays"].items()}
+            case["expected"] = {"arrays": arrays}
+        case["mistakes"] = {name: _rounded(marks, 5) for name, marks in case["mistakes"].items()}
+        if case["otherwise"] is None:
+            del case["otherwise"]
+        del case["tells"]  # `prepare` has heeded it
+    _drop_repeated(cases)
+    return {"names": list(exercise.names), "cases": cases}
+
+
+def _named(case: dict[str, Any]) -> list[str]:
+    return [*case["mistakes"], *filter(None, [case.get("otherwise")])]
+
+
+def _number(name: str) -> int:
+    return int(name[1:])
+
+
+def _drop_repeated(cases: list[dict[str, Any]]) -> None:
+    """Drop a second way of making a mistake that gives in every case what the first gives."""
+    first: dict[tuple[str, str], str] = {}
+    for name in dict.fromkeys(name for case in cases for name in case["mistakes"]):
+        first.setdefault((name.split("/")[0], json.dumps([case["mistakes"].get(name) for case in cases])), name)
+    for case in cases:
+        case["mistakes"] = {name: marks for name, marks in case["mistakes"].items() if name in first.values()}
+
+
+def _rounded(value: Any, digits: int) -> Any:
+    """Round numbers to what they mean, so that they are the same on every processor: rounding noise becomes 0.
+
+    First to 12 digits: a number that lies in the middle, as 1/2048 of 7 digits, goes the same way with and without noise.
+    """
+    if isinstance(value, list):
+        return [_rounded(item, digits) for item in value]
+    return float(f"{round(float(f'{value:.12g}'), DECIMALS):.{digits}g}") + 0.0  # -0.0 becomes 0.0

@@ -1,0 +1,178 @@
+"""Let what exercise 2 asks for, functions of tensors and a class, be judged like functions of arrays.
+
+`autograder build` copies all below this docstring into the set-up cell of the notebook. The hidden checks run it in the
+grader's process, where a student's modules are likenesses: parameters, parts, modes, calls and gradients are what both have.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")
+IN_TORCH = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
+BLOCKS = (*[f"{name} for {part}" for name in IN_TORCH[:2] for part in "qkv"], *IN_TORCH[2:])
+
+
+def tensor(array):
+    """Return an array as a tensor; its numbers, unless they are in half precision, of PyTorch's default type."""
+    made = torch.from_numpy(np.array(array))
+    return made.to(torch.get_default_dtype()) if made.dtype in (torch.float32, torch.float64) else made
+
+
+def leaf(array):
+    """Return a tensor that asks for its gradient, and a copy that a function may get, and even change."""
+    made = tensor(array)
+    made = made.requires_grad_() if made.is_floating_point() else made
+    return made, made.clone()
+
+
+def on_tensors(function):
+    """Make a function of arrays of a function of tensors; with "gradient" as its last argument, of its gradients."""
+
+    def run(*arguments):
+        asked = isinstance(arguments[-1], str)
+        arguments = arguments[:-1] if asked else arguments
+        pairs = [leaf(item) if isinstance(item, np.ndarray) else (item, item) for item in arguments]
+        results = function(*(given for _, given in pairs))
+        for array, (_, left) in zip(arguments, pairs):
+            if isinstance(array, np.ndarray):
+                array[...] = left.detach().numpy()  # so that a change in place is seen
+        several = results if isinstance(results, tuple) and results else (results,)
+        needed = several if asked else several[:1]  # weights that are detached cost one point, not all
+        if any(isinstance(result, Tensor) and not result.requires_grad for result in needed):
+            raise RuntimeError("no gradient flows back through the result. Does it leave PyTorch, or is it detached?")
+        sources = {f"argument {place}": source for place, (source, _) in enumerate(pairs, 1)}
+        return gradients_of(several[0], sources) if asked else results
+
+    return run
+
+
+def gradients_of(output, sources):
+    """Carry a gradient back from the output; return what reaches each source."""
+    (output * torch.cos(torch.arange(output.numel())).to(output).reshape(output.shape)).sum().backward()
+    for name, source in sources.items():
+        if getattr(source, "grad", None) is None:
+            raise RuntimeError(f"no gradient reaches {name}. Is something detached, or made anew from numbers?")
+    return {f"gradient of {name}": source.grad for name, source in sources.items()}
+
+
+def fill(module, seed):
+    """Give every parameter numbers that depend on its name, its shape and the seed alone; return the module."""
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            numbers = np.random.RandomState([seed, *name.encode()]).normal(size=tuple(parameter.shape))
+            parameter.copy_(tensor(1.5 * numbers / np.sqrt(parameter.shape[-1])))
+    return module
+
+
+def on_layer(layer_class):
+    """Make a function of a class: build a layer, fill its parameters, and return what is asked for."""
+
+    def run(what, sizes, seed, x, mask=None):
+        torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
+        layer = layer_class(**sizes)
+        there = dict(layer.named_parameters())
+        if what == "parameters":
+            return shapes_of(there)
+        if what == "dropout":
+            return spread_by_dropout(layer, x, sizes["num_heads"], sizes["dropout"])
+        if what == "weights in training":
+            dropped = layer.train(True)(torch.ones(*map(int, x)), return_weights=True)[1] == 0
+            share = dropped.to(torch.float32).mean()
+            return {"share of the returned weights that are 0, in training": quarters(share)}
+        fill(layer.train(False), seed)  # dropout is judged apart
+        source, given = leaf(x)
+        mask = None if mask is None else tensor(mask)
+        if what == "weights":
+            return dict(zip(("output", "weights"), layer(given, mask=mask, return_weights=True)))
+        output = layer(given, mask=mask)
+        x[...] = given.detach().numpy()
+        if what == "gradient":
+            return gradients_of(output, {"x": source} | {name: there.get(name) for name in PARAMETERS})
+        return {"output": output}
+
+    return run
+
+
+def quarters(number):
+    """Round what is random a little, so that it is the same for everybody."""
+    return np.round(4 * np.array([float(number)])) / 4
+
+
+def shapes_of(there):
+    """Return the shape of each parameter that should be there, (0, 0) if it is not; say so if others are in its place."""
+    others = [name for name in there if name not in PARAMETERS]
+    missing = [name for name in PARAMETERS if name not in there]
+    if others and missing:
+        raise AttributeError(f"no parameter is called {', '.join(missing)}; there is {', '.join(others)}")
+    shapes = {
+        f"shape of {name}": np.array((*there[name].shape, 0)[:2] if name in there else (0, 0)) for name in PARAMETERS
+    }
+    return shapes | {"other parameters": np.array([len(others) > 0], dtype=float)}
+
+
+def spread_by_dropout(layer, shape, num_heads, share):
+    """With queries, keys and values of 1, each output is the sum of a row of equal weights: their mean, and their spread.
+
+    Both are 1 in training, the spread over the tokens in units of what dropout of this share gives; the features of a
+    head, which share its weights, do not spread. All are rounded to quarters.
+    """
+    x, width = torch.ones(*map(int, shape)), int(shape[-1])
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.zero_()
+        layer.qkv.bias.fill_(1)
+        layer.out.weight.copy_(torch.eye(width))
+        measured = {}
+        for mode in ("training", "evaluation"):
+            output = layer.train(mode == "training")(x)
+            unit = (share / (1 - share) / shape[1]) ** 0.5
+            variances = output.var(1).mean(), output.unflatten(-1, (num_heads, -1)).var(-1).mean()
+            found = np.minimum([float(output.mean()), *(float(variance.sqrt() / unit) for variance in variances)], 4)
+            for name, number in zip(("mean", "spread over the tokens", "spread over the features"), found):
+                measured[f"{name} of the sums of weights, in {mode}"] = quarters(number)
+    return measured
+
+
+class Parts(nn.Module):
+    """What `to_torch` needs of a MultiHeadAttention, so that it can be judged without one."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        self.width, self.num_heads = width, num_heads
+        self.qkv, self.out, self.dropout = nn.Linear(width, 3 * width), nn.Linear(width, width), nn.Dropout(dropout)
+
+
+def blocks_of(layer, names):
+    """Return the parameters of these names, those of q, k and v apart; none for one that is not there."""
+    there = dict(layer.named_parameters())
+    packed_weight, packed_bias, weight, bias = (there.get(name, torch.zeros(0)).detach() for name in names)
+    return [*packed_weight.tensor_split(3), *packed_bias.tensor_split(3), weight, bias]
+
+
+def on_converter(to_torch, layer_class=None):
+    """Make a function of `to_torch`: convert a filled layer, and return what is asked for of the result."""
+    layer_class = layer_class or getattr(to_torch, "sibling", lambda name: Parts)("Parts")
+
+    def run(what, sizes, seed, x):
+        torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
+        mha = layer_class(**sizes)
+        fill(mha, seed)
+        layer = to_torch(mha)
+        kind = getattr(layer, "kind", type(layer).__name__)
+        if what == "kind":
+            return {"is an nn.MultiheadAttention": np.array([kind == "MultiheadAttention"], dtype=float)}
+        if kind != "MultiheadAttention":
+            raise TypeError(f"returned {kind}, expected nn.MultiheadAttention")
+        if what == "parameters":
+            wanted, there = blocks_of(mha, PARAMETERS), blocks_of(layer, IN_TORCH)
+            wanted += [block.T for block in wanted if block.ndim == 2]  # from 8 on: transposed
+            equal = [[a.shape == b.shape and torch.equal(a, b) for a in wanted] for b in there]
+            numbers = torch.cat([block.flatten() for block in wanted])  # 12: ours too, in another order; -1: not ours
+            ours = [12 if len(block) and torch.isin(block, numbers).all() else -1 for block in there]
+            places = [row.index(True) if True in row else other for row, other in zip(equal, ours)]
+            return {f"where {name} comes from": np.array([place]) for name, place in zip(BLOCKS, places)}
+        output, weights = layer(*[tensor(x)] * 3, average_attn_weights=False)
+        return {"output": output} if what == "output" else {"weights": weights}
+
+    return run

@@ -1,0 +1,319 @@
+"""The checks of a file of weights that is handed in beside the notebook: `vit.pt` of assignment 4_vit.
+
+The file is read in a sandbox in which no code of the student's runs, and comes out as plain values. They are loaded into
+the ViT of `solutions/` here, and that is shown images that no student had in the notebook: MNIST's test set or, where the
+machine has none, digits of scikit-learn.
+"""
+
+import base64
+import contextlib
+import io
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from autograder.boundary.kernel import BadReply, Kernel, KernelLost
+from autograder.boundary.sandbox import Limits, SandboxError
+from autograder.files import shown
+from solutions.vit import ViT
+
+torch.set_num_threads(1)  # submissions are graded side by side
+
+ROOT = Path(__file__).resolve().parents[3]
+READER = Path(__file__).with_name("checkpoint_reader.py")
+RECORD = ROOT / "book" / "records" / "vit_mnist.pt"  # the answer: by it a grader proves that it works
+MEAN, STD = 0.1307, 0.3081  # of MNIST's training images: what is given to a ViT is normalised by them
+STAND_IN_TEST = 1450  # from here on the shuffled digits of scikit-learn are held out
+# What a step asks for on the stand-in, where weights that were trained on MNIST are not at home. Nobody may lose by
+# what the grader lacks: each number lies four standard errors (of 347 images) or more below what weights of that step
+# had there in four runs (87 to 91 % on MNIST: 57 to 64 %; 95 to 96 %: 74 to 82 %; 97 %: 84 to 88 %). Weights that
+# were trained on the stand-in had 96 to 98 %.
+ON_STAND_IN = {0.0: 0.0, 0.90: 0.45, 0.95: 0.60, 0.97: 0.65, 0.98: 0.70}
+START_SECONDS = 120.0  # until PyTorch is loaded: not the file's time; 2 s on a machine that does nothing else
+WRAPPED = ("_orig_mod.", "module.")  # begins the names of a model that was compiled, or spread over GPUs
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Images that no student had in the notebook."""
+
+    name: str  # "MNIST" or "stand-in"
+    images: np.ndarray  # (ways, B, 28, 28), uint8: in one or several ways of showing them, of which the best counts
+    labels: np.ndarray  # (B,)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a file."""
+
+    problem: str = ""  # why it cannot be used; nothing if it can
+    right: int = 0  # images that were recognised
+    of: int = 0
+    on: str = ""  # which images: "MNIST" or "stand-in"
+
+    def __str__(self) -> str:
+        if self.problem or not self.of:
+            return self.problem
+        share = f"{self.right:,} of {self.of:,} images are recognised, {self.right / self.of:.2%}"
+        if self.on == "MNIST":
+            return f"{share}, of MNIST's test set."
+        steps = ", ".join(f"{there:.0%} for {here:.0%}" for here, there in ON_STAND_IN.items() if here)
+        return (
+            f"{share}, of digits of scikit-learn that stand in for MNIST's test set, which the grading machine has not. "
+            f"The steps ask for less of them: {steps}."
+        )
+
+
+# The verdicts on the files beside the notebook that is being executed, by name: `execute` sets them, as it does the seed.
+# None under plain nbgrader, where the file lies in the folder in which the notebook runs.
+PRESENT: dict[str, Verdict] | None = None
+
+
+@contextlib.contextmanager
+def judging(verdicts: dict[str, Verdict]) -> Iterator[None]:
+    """Let `check` look these verdicts up for a while."""
+    global PRESENT
+    PRESENT = verdicts
+    try:
+        yield
+    finally:
+        PRESENT = None
+
+
+def check(at_least: float = 0.0, name: str = "vit.pt") -> None:
+    """Fail unless a file is a ViT's weights, with which it recognises a share of the held-out images.
+
+    Args:
+        at_least: The share, of MNIST's test set; one of ON_STAND_IN, which says what is asked for on the stand-in.
+        name: Of the file.
+
+    Raises:
+        AssertionError: the file is missing, cannot be used, or is not good enough.
+    """
+    verdict = PRESENT[name] if PRESENT is not None else _beside_the_notebook(name)
+    if verdict.problem:
+        raise AssertionError(verdict.problem)
+    enough = ON_STAND_IN[at_least] if verdict.on == "stand-in" else at_least
+    if verdict.right < enough * verdict.of:
+        raise AssertionError(
+            f"{verdict} This step asks for {enough:.0%}. If your own evaluation says more: does your ViT pass its tests, so "
+            "that it is the same model as the grader's, and are its images normalised as in the notebook?"
+        )
+    print(f"{name}: {verdict}" if at_least else f"{name} holds the weights of a ViT.")
+
+
+def judge(name: str, content: bytes | str | None, held_out: HeldOut, limits: Limits, sandboxed: bool) -> Verdict:
+    """Judge a file that was handed in. A function of its arguments alone.
+
+    Args:
+        name: What it should be called.
+        content: Its bytes; a text that says why they could not be taken; None if it was not handed in.
+        held_out: The images.
+        limits: Of the sandbox in which it is read.
+        sandboxed: False only where the instructor asked for it.
+    """
+    weights, problem = read(name, content, limits, sandboxed)
+    if problem:
+        return Verdict(problem)
+    return Verdict(right=count_right(weights, held_out), of=len(held_out.labels), on=held_out.name)
+
+
+def read(
+    name: str, content: bytes | str | None, limits: Limits, sandboxed: bool
+) -> tuple[dict[str, torch.Tensor], str]:
+    """Read the weights of a ViT from a file that may be hostile. Arguments as `judge`.
+
+    Returns:
+        The weights by name, in float32; and what is wrong with the file and how to mend it, nothing if it can be used.
+    """
+    save = f'Write it with torch.save(model.state_dict(), "{name}"), where model is the ViT() that you trained.'
+    if content is None:
+        return {}, (
+            f"{name} was not handed in; two files are asked for, the notebook and {name}. {save} Did you download it?"
+        )
+    if isinstance(content, str):
+        return {}, f"{name} could not be taken: {content.removeprefix(f'{name} could not be taken: ')}. {save}"
+    if not content:
+        return {}, f"{name} is empty. Was the download finished? {save}"
+    try:
+        reply = _ask_sandbox(content, limits, sandboxed)
+        problem = _problem_of(reply, name)
+    except KernelLost as lost:
+        return {}, f"{name} cannot be read; what reads it was ended. {lost} {save}"
+    except (BadReply, KeyError, TypeError, ValueError, AttributeError):  # no reply, or one that the reader never gives
+        return {}, f"{name} cannot be read. {save}"
+    if problem:
+        return {}, f"{problem} {save}"
+    return {_plain_name(key): about["numbers"] for key, about in reply["entries"]}, ""
+
+
+def _ask_sandbox(content: bytes, limits: Limits, sandboxed: bool) -> dict[str, Any]:
+    """Have the reader read a file in a fresh kernel, and return what it says, whatever that is."""
+    with _reader(limits, sandboxed) as kernel:
+        request = {"do": "call", "target": "read_weights", "arguments": [base64.b64encode(content).decode()]}
+        request |= {"keywords": {}, "modules": [], "differentiable": [], "gradient": False}
+        return kernel.call(request, {}, limits.cell_seconds)["value"]
+
+
+@contextlib.contextmanager
+def _reader(limits: Limits, sandboxed: bool) -> Iterator[Kernel]:
+    """Start a kernel in which the reader stands."""
+    kernel = Kernel(replace(limits, cell_seconds=START_SECONDS), sandboxed)
+    try:
+        try:
+            kernel.run_cell(READER.read_text(encoding="utf-8"))
+        except KernelLost as lost:  # no file was there yet
+            raise SandboxError(f"PyTorch could not be loaded in the sandbox: {lost}") from None
+        yield kernel
+    finally:
+        if not kernel.closed:
+            kernel.close()
+
+
+def _problem_of(reply: dict[str, Any], name: str) -> str:
+    """Say what keeps a reply of the reader from being the weights of a ViT; nothing if they are."""
+    if "error" in reply:
+        return _cannot_be_loaded(str(reply["error"]), str(reply["text"]), name)
+    if "unpacked" in reply:
+        return f"{name} unpacks to {int(reply['unpacked']) / 2**20:,.0f} MiB; the weights of a ViT() have 0.8."
+    if "type" in reply:
+        return f"{name} holds a {str(reply['type'])[:50]}; expected a state_dict: tensors by name."
+    if "count" in reply:
+        return f"{name} holds {int(reply['count']):,} entries; the weights of a ViT() have {len(expected())}."
+    entries = {_plain_name(key): about for key, about in reply["entries"]}
+    inner = [key for key, about in entries.items() if about["type"] in ("dict", "OrderedDict")]
+    missing = [key for key in expected() if key not in entries]
+    foreign = [key for key in entries if key not in expected()]
+    if inner and missing:
+        holds = ", ".join(key[:50] for key in list(entries)[:5])
+        return f"{name} holds a dictionary of several things ({holds}); expected the model's weights alone."
+    if missing or foreign:
+        lacks = f" It lacks {_first(missing)}." if missing else ""
+        has = f" It has {_first(foreign)}, which a ViT() has not." if foreign else ""
+        return f"{name} holds the weights of another model than ViT().{lacks}{has} Was it made by your ViT class?"
+    return next(filter(None, (_wrong_with(key, entries[key], name) for key in expected())), "")
+
+
+def _cannot_be_loaded(error: str, text: str, name: str) -> str:
+    asked = text.partition("GLOBAL ")[2].split(" ")[0][:100] if "GLOBAL " in text else ""
+    if asked.startswith(("__main__.", "torch.nn.modules", "torchvision.models")):
+        return f"{name} holds a whole model ({asked}), not its weights."
+    if asked:
+        return f"{name} holds code, {asked}, that was not run: only tensors are read."
+    return f"{name} is no file that torch.save has written, or only a part of one ({error}). Was the download finished?"
+
+
+def _wrong_with(key: str, about: dict[str, Any], name: str) -> str:
+    """Say what is wrong with one entry of which the name is right."""
+    shape = expected()[key]
+    if "shape" not in about:
+        return f"{key} in {name} is a {about['type'][:50]}; expected a tensor."
+    got = tuple(int(size) for size in about["shape"])
+    if got != shape:
+        return f"{key} in {name} has the shape {got}; expected {shape}. Was the model a ViT() with its defaults?"
+    numbers = about.get("numbers")
+    if numbers is None:
+        return f"{key} in {name} has the type {about['dtype'][:50]}; expected float32."
+    if not isinstance(numbers, torch.Tensor) or numbers.shape != shape or numbers.dtype != torch.float32:
+        return f"{key} in {name} cannot be read."
+    if not numbers.isfinite().all():
+        wrong = int((~numbers.isfinite()).sum())
+        return f"{wrong:,} of the {numbers.numel():,} numbers of {key} in {name} are NaN or infinite. Did the loss become NaN?"
+    return ""
+
+
+def _plain_name(key: object) -> str:
+    """Return the name of a parameter as the model itself has it."""
+    text = shown(str(key))
+    for start in WRAPPED:
+        text = text.removeprefix(start)
+    return text
+
+
+def _first(names: list[str]) -> str:
+    """Name the first three."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(name[:100] for name in names[:3]) + more
+
+
+@cache
+def expected() -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the weights of a ViT(), by name."""
+    return {name: tuple(value.shape) for name, value in ViT().state_dict().items()}
+
+
+def count_right(weights: dict[str, torch.Tensor], held_out: HeldOut) -> int:
+    """Count the images of which a ViT with these weights finds the class, shown in the way that suits it best."""
+    model = ViT().eval()
+    model.load_state_dict(weights)
+    labels = torch.from_numpy(held_out.labels)
+    torch.set_flush_denormal(True)  # arithmetic with numbers near 0 may be 100 times slower
+    try:
+        with torch.inference_mode():
+            return max(_count(model, torch.from_numpy(images), labels) for images in held_out.images)
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def _count(model: ViT, images: torch.Tensor, labels: torch.Tensor) -> int:
+    right = 0
+    for some, classes in zip(images.split(500), labels.split(500)):
+        scores = model((some[:, None] / 255 - MEAN) / STD)  # (500, 10)
+        right += int((scores.argmax(dim=-1) == classes).sum())
+    return right
+
+
+def _beside_the_notebook(name: str) -> Verdict:
+    """Judge the file in the folder in which a notebook runs: plain nbgrader."""
+    from autograder.files import MAX_FILE, read_plain_file
+
+    content = read_plain_file(Path(name), MAX_FILE) if Path(name).exists() else None
+    return judge(name, content, held_out(), Limits(), sandboxed=False)
+
+
+@cache
+def held_out() -> HeldOut:
+    """Return MNIST's test set, from MNIST_ROOT or, where that is not set, downloaded once; else the stand-in."""
+    import torchvision  # takes a second, for which only the assignment with a file has to wait
+
+    given = os.environ.get("MNIST_ROOT")
+    patience = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(10)  # seconds, of a network that does not answer
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            mnist = torchvision.datasets.MNIST(given or ROOT / "data", train=False, download=not given)
+    except (RuntimeError, OSError):  # there is none: torchvision's way to say so
+        return stand_in()
+    finally:
+        socket.setdefaulttimeout(patience)
+    return HeldOut("MNIST", mnist.data.numpy()[None], mnist.targets.numpy())
+
+
+def stand_in() -> HeldOut:
+    """Return scikit-learn's digits that no notebook trains on, as the notebook shows them and laid out as MNIST's are.
+
+    Who trained on the stand-in knows digits that fill the image. In MNIST they are smaller, their centre of mass lies in
+    the middle, and they have more contrast; who trained on it knows those.
+    """
+    from scipy.ndimage import center_of_mass
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    chosen = np.random.default_rng(0).permutation(len(digits.target))[STAND_IN_TEST:]
+    small = torch.tensor(digits.images[chosen] / 16)[:, None]  # (B, 1, 8, 8)
+    filling = F.interpolate(small, size=(28, 28), mode="bilinear")[:, 0]  # (B, 28, 28)
+    strokes = 1.5 * (F.interpolate(small, size=(20, 16), mode="bicubic")[:, 0] - 0.2)  # (B, 20, 16)
+    padded = F.pad(strokes.clamp(0, 1), (6, 6, 4, 4)).numpy()  # (B, 28, 28)
+    like_mnist = [
+        np.roll(image, [round(13.5 - middle) for middle in center_of_mass(image)], axis=(0, 1)) for image in padded
+    ]
+    images = np.stack([filling.numpy(), like_mnist])  # (2, B, 28, 28)
+    return HeldOut("stand-in", (255 * images).round().astype(np.uint8), digits.target[chosen])

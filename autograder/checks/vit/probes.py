@@ -1,0 +1,436 @@
+"""Put what exercise 4 asks for to the question: functions of tensors, two classes, an epoch of training, an evaluation.
+
+`autograder build` copies all below this docstring into the set-up cell of the notebook. The hidden checks run it in the
+grader's process, where the student's modules are likenesses. Models and optimizers that a student's function gets are made
+beside it, in the student's kernel, by the functions of the set-up cell there: they cannot cross.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+BLOCK = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight", "self_attn.out_proj.bias"]
+BLOCK += ["linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias"]
+BLOCK += ["norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"]
+PROJECTION = "patch_embedding.projection."
+
+
+def float_tensor(array):
+    """Return an array of numbers as a tensor."""
+    return torch.tensor(np.array(array), dtype=torch.get_default_dtype())
+
+
+def called(function, *arguments):
+    """Call a function or a module and refuse what is no tensor."""
+    result = function(*arguments)
+    if not isinstance(result, Tensor):
+        raise TypeError(f"returned {type(result).__name__}; expected a tensor")
+    return result
+
+
+def on_tensors(function):
+    """Make a function of arrays, whose result has a name, of a function of a tensor and numbers."""
+
+    def run(name, array, *others):
+        given = float_tensor(array)
+        before = given.clone()
+        result = called(function, given, *others).detach()
+        if not torch.equal(given, before):
+            array[...] = given.numpy()  # so that a change in place is seen
+        return {name: result, "shape": np.array(result.shape)}  # two mistakes may differ in the shape alone
+
+    return run
+
+
+# ------------------------------------------------------------------------------------------- parameters and their values
+
+
+def shapes_of_projection(sizes, before=""):
+    """Return the shapes of the parameters of a PatchEmbedding."""
+    kernel = sizes["channels"], sizes["patch_size"], sizes["patch_size"]
+    return {f"{before}projection.weight": (sizes["width"], *kernel), f"{before}projection.bias": (sizes["width"],)}
+
+
+def shapes_of_vit(sizes):
+    """Return the shapes of the parameters of a ViT."""
+    width, hidden = sizes["width"], sizes["hidden_width"]
+    of_block = [(3 * width, width), (3 * width,), (width, width), (width,)]
+    of_block += [(hidden, width), (hidden,), (width, hidden), (width,), *([(width,)] * 4)]
+    shapes = {"class_token": (1, 1, width)}
+    shapes["position_embedding"] = (1, 1 + (sizes["image_size"] // sizes["patch_size"]) ** 2, width)
+    shapes |= shapes_of_projection(sizes, "patch_embedding.")
+    for index in range(sizes["depth"]):
+        shapes |= {f"encoder.blocks.{index}.{name}": shape for name, shape in zip(BLOCK, of_block)}
+    shapes |= {"encoder.norm.weight": (width,), "encoder.norm.bias": (width,)}
+    return shapes | {"head.weight": (sizes["num_classes"], width), "head.bias": (sizes["num_classes"],)}
+
+
+def drawn(seed, index, name, shape):
+    """Draw the value of one parameter; the same for the student's module and for ours."""
+    numbers = np.random.default_rng([seed, index]).normal(size=tuple(shape))
+    spread = 1 / np.sqrt(np.prod(shape[1:])) if name.endswith("weight") and len(shape) > 1 else 0.5
+    return float_tensor(spread * numbers + (len(shape) == 1 and "norm" in name and name.endswith("weight")))
+
+
+def found(module, name):
+    """Return the parameter of that name, or None."""
+    for word in name.split("."):
+        module = getattr(module, word, None)
+    return module if isinstance(module, nn.Parameter) else None
+
+
+def looked_up(module, names):
+    """Return the parameters by name, and those that are there beside them; refuse others in place of some."""
+    parameters = {name: found(module, name) for name in names}
+    known = {id(parameter) for parameter in parameters.values()}
+    others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]
+    missing = [name for name, parameter in parameters.items() if parameter is None]
+    if missing and others:
+        raise AttributeError(
+            f"there is no parameter {missing[0]}; beside those asked for there are {', '.join(others[:6])}"
+        )
+    return parameters, others
+
+
+def load(module, shapes, seed):
+    """Give the parameters drawn values, whatever their shapes are. Return which are there, and how many others."""
+    parameters, others = looked_up(module, shapes)
+    with torch.no_grad():
+        for index, (name, parameter) in enumerate(parameters.items()):
+            if parameter is not None:
+                value = drawn(seed, index, name, shapes[name])
+                alike = value.numel() == parameter.numel()
+                parameter.copy_(value.reshape(parameter.shape) if alike else drawn(seed, index, name, parameter.shape))
+    return np.array([*(parameter is not None for parameter in parameters.values()), len(others)], dtype=float)
+
+
+def shape_of(parameter, axes):
+    """Return a shape as an array of so many numbers, zeros if there is no such parameter."""
+    shape = () if parameter is None else tuple(parameter.shape)
+    return np.array([*shape, *[0] * (axes - len(shape))], dtype=float)
+
+
+def marks_of(gradient):
+    """Condense a gradient to its length and its direction: 1 plus its share along the entries 1, cos 1, cos 2 …"""
+    if gradient is None:
+        return 0.0, 1.0
+    entries = gradient.detach().flatten().double()
+    along, length = torch.cos(torch.arange(entries.numel())).double(), float(entries.norm())
+    return length, 1 + float(entries @ along / along.norm()) / max(length, 1e-12)
+
+
+def backward(output):
+    """Go backward with the gradient 1, cos 0.7, cos 1.4 …; without a graph all gradients stay 0."""
+    slopes = torch.cos(0.7 * torch.arange(output.numel())).reshape(output.shape)
+    if output.requires_grad:
+        (output * slopes.to(output)).sum().backward()
+
+
+def number_or_nan(there):
+    """Return 1, or NaN where there are parameters that we did not fill: what they give is random."""
+    return np.nan if there[-1] else 1.0
+
+
+def output_of(module, shapes, images, seed):
+    """Return the output and its shape."""
+    there = load(module, shapes, seed)
+    output = called(module.eval(), float_tensor(images)).detach().numpy()
+    measured = {"parameters_that_are_there": there, "output": number_or_nan(there) * output}
+    return measured | {"shape": np.array(output.shape)}
+
+
+def learned_by(module, shapes, images, seed):
+    """Return how many numbers are learned, the gradient of the images, of each parameter two marks, and other flags."""
+    there = load(module, shapes, seed)
+    source = float_tensor(images).requires_grad_()
+    given = source.clone()  # which an answer may change in place
+    output = called(module, given)
+    unchanged = torch.equal(given, source)
+    blank = number_or_nan(there) if unchanged else np.nan  # what was changed in place has no gradient to compare
+    if unchanged:
+        backward(output)
+    parameters, _ = looked_up(module, shapes)
+    gradient = torch.zeros_like(source) if source.grad is None else source.grad
+    marks = [marks_of(None if p is None else p.grad) for p in parameters.values()]
+    return {
+        "images_stay_as_they_were": np.float64(unchanged),
+        "parameters_that_are_there": there,
+        "numbers_that_are_learned": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
+        "gradient_of_the_images": blank * gradient.numpy(),
+        "gradients_of_the_parameters": blank * np.array(marks),
+    }
+
+
+def probe_patch_embedding(cls):
+    """Return a function that measures a PatchEmbedding; what: "output", "learning" or "parts"."""
+
+    def probe(what, images, sizes, seed=0):
+        module, shapes = cls(**sizes), shapes_of_projection(sizes)
+        if what == "parts":
+            parameters, others = looked_up(module, shapes)
+            shape_of_weight, shape_of_bias = (shape_of(parameter, 4) for parameter in parameters.values())
+            counts = {"shape_of_weight": shape_of_weight, "shape_of_bias": shape_of_bias}
+            return counts | {"other_parameters": np.float64(len(others))}
+        measure = output_of if what == "output" else learned_by
+        return measure(module, shapes, images, seed)
+
+    return probe
+
+
+def fill(module, names, value=0.0):
+    """Give the same value to the parameters of these names."""
+    with torch.no_grad():
+        for name in names:
+            if found(module, name) is not None:
+                found(module, name).fill_(value)
+
+
+def branches(depth):
+    """Name the last layers of attention and feed-forward nets: if they are zeros, the stream passes unchanged."""
+    return [f"encoder.blocks.{index}.{name}" for index in range(depth) for name in BRANCHES]
+
+
+BRANCHES = "self_attn.out_proj.weight", "self_attn.out_proj.bias", "linear2.weight", "linear2.bias"
+EMBEDDED = "class_token", f"{PROJECTION}weight", f"{PROJECTION}bias"
+
+
+def run(module, images, training=False):
+    """Run a module in one of its modes."""
+    module.train(training)
+    with torch.no_grad():
+        return called(module, images.clone()).double().numpy()
+
+
+def equal(one, other):
+    """Are two outputs equal, up to rounding?"""
+    return float(np.allclose(one, other, rtol=1e-4, atol=1e-5))
+
+
+def gradient_of(module, name):
+    """Return the gradient of a parameter, one row for each token."""
+    parameter = found(module, name)
+    return torch.zeros(1, 1) if parameter is None or parameter.grad is None else parameter.grad.flatten(0, -2)
+
+
+def positions_of(module, shapes, images, seed):
+    """Measure which positions count, which the class token has, whether patches have places and images keep apart."""
+    there = load(module, shapes, seed)
+    module.eval()
+    images, side = float_tensor(images), shapes[f"{PROJECTION}weight"][-1]
+    backward(called(module, images.clone()))
+    of_positions, of_class_token = (gradient_of(module, n) for n in ("position_embedding", "class_token"))
+    sizes = of_positions.norm(dim=-1).numpy()
+    sums = [F.normalize(gradient, dim=0) for gradient in (of_class_token.sum(0), of_positions[0], of_positions.sum(0))]
+    own = [equal(sums[0], direction) for direction in sums[1:]]  # a factor is judged elsewhere
+    own = own if of_class_token.any() else (1.0, 0.0)  # what does not learn is judged elsewhere
+    changed = images.clone()
+    changed[0] = changed[0].flip(-1) + 1
+    before, moved, same = (run(module, x) for x in (images, changed, images[:1].expand(len(images), -1, -1, -1)))
+    return {
+        "parameters_that_are_there": there,
+        "positions_that_count": (sizes > 1e-5 * max(sizes.max(), 1e-9)).astype(float),
+        "class_token_has_the_first": np.float64(own[0]),
+        "class_token_has_all": np.float64(own[1]),
+        "places_matter": np.float64(not equal(before, run(module, images.roll((side, side), (-2, -1))))),
+        "images_matter": np.float64(not equal(moved[0], before[0])),
+        "images_keep_apart": np.float64(equal(moved[1:], before[1:]) and equal(same, same[:1])),
+    }
+
+
+def dropped_of(module, shapes, depth, images, seed):
+    """Let tokens be their positions alone, or the class token, and pass unchanged: does dropout act on what is read?"""
+    for zeros in (EMBEDDED, (*EMBEDDED[1:], "position_embedding")):
+        load(module, shapes, seed)
+        fill(module, [*zeros, *branches(depth)])
+        evaluated, trained = run(module, images), run(module, images, True)
+        fill(module, ["position_embedding", "class_token"])
+        if not equal(evaluated, run(module, images)):
+            return 1 - equal(evaluated, trained)
+    return 1.0  # what is read is neither, which is judged elsewhere
+
+
+def dropout_of(cls, shapes, sizes, images, dropout, seed):
+    """Measure where dropout acts: on the tokens with their positions, and in the encoder; in training alone."""
+    without, module = cls(**sizes), cls(**sizes, dropout=dropout)
+    images = float_tensor(images).repeat(8, 1, 1, 1)
+    whole = load(module, shapes, seed)[:-1].all()  # else there may be random numbers that we cannot copy
+    without.load_state_dict(module.state_dict(), strict=False)
+    evaluated = [run(module, images) for _ in range(2)]
+    plain = run(without, images) if whole else evaluated[1]
+    fill(module, (*EMBEDDED, "position_embedding"))  # the tokens are 0, whatever is dropped of them
+    encoder_drops = 1 - equal(run(module, images), run(module, images, True))
+    return {
+        "evaluation_is_plain": np.float64(equal(evaluated[0], plain) and equal(evaluated[1], plain)),
+        "encoder_drops": np.float64(encoder_drops),
+        "tokens_are_dropped": np.float64(dropped_of(module, shapes, sizes["depth"], images, seed)),
+    }
+
+
+def probe_vit(cls):
+    """Return a function that measures a ViT; what: "output", "parts", "reading", "positions", "learning" or "dropout"."""
+
+    def probe(what, images, sizes, seed=0, dropout=0.0):
+        shapes = shapes_of_vit(sizes)
+        if what == "dropout":
+            return dropout_of(cls, shapes, sizes, images, dropout, seed)
+        module = cls() if what == "defaults" else cls(**sizes)
+        if what in ("parts", "defaults"):
+            return parts_of(module, shapes, sizes["depth"])
+        if (
+            what == "reading"
+        ):  # attention and feed-forward nets add nothing: what is read goes through the last norm alone
+            there = load(module, shapes, seed)
+            fill(module, [*branches(sizes["depth"]), "position_embedding"])
+            output = number_or_nan(there) * run(module, float_tensor(images))
+            return {"parameters_that_are_there": there, "output": output, "shape": np.array(output.shape)}
+        measure = {"output": output_of, "positions": positions_of, "learning": learned_by}[what]
+        return measure(module, shapes, images, seed)
+
+    return probe
+
+
+def parts_of(module, shapes, depth):
+    """Return the shapes of the parts, how many blocks there are, and how many parameters beside those asked for."""
+    parameters, others = looked_up(module, shapes)
+    names = "class_token", "position_embedding", f"{PROJECTION}weight", "head.weight"
+    axes = {f"shape_of_{name.split('.')[-2 if '.' in name else 0]}": len(shapes[name]) for name in names}
+    measured = {what: shape_of(parameters[name], size) for name, (what, size) in zip(names, axes.items())}
+    blocks = [index for index in range(depth + 9) if found(module, f"encoder.blocks.{index}.{BLOCK[0]}") is not None]
+    widths = shape_of(found(module, f"encoder.blocks.0.{BLOCK[4]}"), 2)
+    count = sum(parameter.numel() for parameter in module.parameters())
+    return measured | {
+        "blocks": np.float64(len(blocks)),
+        "shape_of_linear1": widths,
+        "missing_parameters": np.float64(sum(p is None for p in parameters.values())),
+        "other_parameters": np.float64(len(others)),
+        "numbers_in_all": np.float64(count),
+    }
+
+
+# --------------------------------------------------------------------------------------- an epoch, and an evaluation
+
+
+class ByMode(nn.Module):
+    """Doubles in training, as a dropout of a half does to what it keeps, and notes whether a graph was built."""
+
+    graph = False
+
+    def forward(self, x):
+        """Return x, or in training 2 x, so small that no gradient of a linear layer is longer than 1."""
+        self.graph = self.graph or torch.is_grad_enabled()
+        return x / 10 if self.training else x / 20
+
+
+def model_by_mode(shape, classes, seed):
+    """Make a linear classifier that behaves differently in its two modes, with a batch norm that remembers."""
+    pixels = int(np.prod(shape))
+    model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(pixels, affine=False), ByMode(), nn.Linear(pixels, classes))
+    numbers = np.random.default_rng(seed).normal(size=(classes, pixels + 1)) * 10 / pixels**0.5
+    with torch.no_grad():
+        model[-1].weight.copy_(float_tensor(numbers[:, 1:]))
+        model[-1].bias.copy_(float_tensor(numbers[:, 0] / 10))
+    return model
+
+
+def batches_for_test(images, labels, sizes, kind):
+    """Cut images and labels into batches: a list, or a generator, which has no length and can be read once."""
+    sizes = list(map(int, sizes))
+    pairs = list(zip(float_tensor(images).split(sizes), torch.tensor(np.array(labels)).long().split(sizes)))
+    return pairs if kind == "list" else (pair for pair in pairs)
+
+
+def loss_and_accuracy(result):
+    """Return loss and accuracy, and refuse anything else."""
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise TypeError(f"returned {type(result).__name__}; expected (loss, accuracy)")
+    numbers = [torch.as_tensor(number).detach().double() for number in result]
+    if any(number.numel() != 1 for number in numbers):
+        raise TypeError(
+            f"returned tensors of shapes {[tuple(number.shape) for number in numbers]}; expected two numbers"
+        )
+    return {name: np.float64(float(number)) for name, number in zip(("loss", "accuracy"), numbers)}
+
+
+def learns_by_heart(train_epoch, images, labels):
+    """Does a small net learn 64 images by heart?"""
+    with torch.random.fork_rng():
+        torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
+        model = nn.Sequential(
+            nn.Flatten(), nn.Linear(images[0].numel(), 48), nn.GELU(), nn.Dropout(0.1), nn.Linear(48, 5)
+        )
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        for _ in range(30):
+            train_epoch(model, list(zip(images.split(16), labels.split(16))), optimizer)
+        model.eval()
+        with torch.no_grad():
+            right = (model(images).argmax(dim=-1) == labels).double().mean()
+    return {"learns_64_images": np.float64(float(right) > 0.95)}
+
+
+def measure_training(train_epoch, what, images, labels, sizes, kind, classes, rate, seed):
+    """Train a small model for an epoch; return its parameters, or loss and accuracy, or whether a net learns."""
+    train_epoch = globals()[train_epoch] if isinstance(train_epoch, str) else train_epoch
+    if what == "overfit":
+        return learns_by_heart(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())
+    model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # as an evaluation may leave it
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.5)
+    result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)
+    if what == "means":
+        return loss_and_accuracy(result)
+    parameters = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    return {"parameters": parameters.numpy(), "left_in_training_mode": np.float64(model.training)}
+
+
+def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, seed):
+    """Evaluate a small model; return loss and accuracy, or what of the model is as it was before."""
+    evaluate = globals()[evaluate] if isinstance(evaluate, str) else evaluate
+    model = model_by_mode(np.shape(images)[1:], classes, seed)
+    try:
+        if what == "means":
+            return loss_and_accuracy(evaluate(model, batches_for_test(images, labels, sizes, kind)))
+        return left_behind_by(evaluate, model, lambda: batches_for_test(images, labels, sizes, kind))
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def left_behind_by(evaluate, model, make_batches):
+    """Evaluate a model in each mode; return what of it is as it was before."""
+    modes, (weight, bias) = [], model[-1].parameters()
+    weight.grad = torch.cos(torch.arange(weight.numel())).reshape(weight.shape).to(weight)  # the bias has none
+    gradient, before = weight.grad.clone(), {name: value.clone() for name, value in model.state_dict().items()}
+    for training in (True, False):
+        model.train(training)
+        evaluate(model, make_batches())
+        modes.append(all(part.training == training for part in model.modules()))
+    return {
+        "parameters_stay": np.float64(
+            all(torch.equal(value, before[name]) for name, value in model.named_parameters())
+        ),
+        "buffers_stay": np.float64(all(torch.equal(value, before[name]) for name, value in model.named_buffers())),
+        "mode_stays": np.array(modes, dtype=float),
+        "gradients_stay": np.float64(
+            bias.grad is None and weight.grad is not None and torch.equal(weight.grad, gradient)
+        ),
+        "gradients_stay_switched_on": np.float64(
+            torch.is_grad_enabled() and weight.requires_grad and bias.requires_grad
+        ),
+        "graph_is_built": np.float64(model[2].graph),
+    }
+
+
+def beside(function, measure):
+    """Make a function of arrays of a function of models: measure it where it is, in the student's kernel if it is there."""
+    if not hasattr(function, "sibling"):
+        return lambda *arguments: measure(function, *arguments)
+    return lambda *arguments: function.sibling(measure.__name__)(function.__name__, *arguments)
+
+
+def probe_train_epoch(train_epoch):
+    """Return a function that measures `train_epoch`; what: "steps", "means" or "overfit"."""
+    return beside(train_epoch, measure_training)
+
+
+def probe_evaluate(evaluate):
+    """Return a function that measures `evaluate`; what: "means" or "unchanged"."""
+    return beside(evaluate, measure_evaluation)

@@ -1,0 +1,355 @@
+"""The folder of a course, laid out as nbgrader lays it out, and the gradebook in it."""
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+from nbformat import NotebookNode
+from sqlalchemy import URL
+from traitlets.config import Config, PyFileConfigLoader
+
+from autograder.cells import is_grade, is_locked
+from autograder.course import gradebook as tables
+from autograder.course.gradebook import COURSE_ID, LENGTH, GradebookError, connected, explaining, read_url
+from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, write_atomically
+
+if TYPE_CHECKING:
+    from nbgrader.api import Gradebook
+
+    from autograder.course.gradebook import Reader
+    from autograder.course.recording import Recorder
+
+REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
+
+CONFIG = """from pathlib import Path
+
+c = get_config()
+c.CourseDirectory.root = str(Path(__file__).resolve().parent)
+c.CourseDirectory.course_id = "%s"
+c.Exchange.root = str(Path(__file__).resolve().parent / "exchange")  # not used: submissions come by "autograder collect"
+"""
+
+
+@dataclass
+class Result:
+    """What became of one student's submission of one assignment."""
+
+    student: str
+    assignment: str
+    state: str  # graded, graded after mending, crashed, timed out, missing, unreadable; not graded if we failed
+    why: str = ""
+    receipt: list[str] = field(default_factory=list)
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    seed: int | None = None
+    key: str = ""  # of the file, the assignment and the grader
+    recorded: bool = False  # in the gradebook
+    files: dict[str, str] = field(default_factory=dict)  # what came of each file that is asked for beside the notebook
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether there is a mark; a submission that nobody could read, or that we failed on, has none, not 0."""
+        return bool(self.checks)
+
+
+@dataclass
+class Assignment:
+    """An assignment as the grader needs it: the same cells with hidden tests and as students got them."""
+
+    name: str
+    notebook: str  # the stem of the file
+    instructor: NotebookNode
+    release: NotebookNode
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files that are to be handed in beside the notebook: those of the cells that judge them."""
+        return list(dict.fromkeys(cell.metadata["file"] for cell in self.graded_cells() if "file" in cell.metadata))
+
+    def graded_cells(self) -> list[NotebookNode]:
+        """Return the cells with points: the test cells and the written questions."""
+        return [cell for cell in self.instructor.cells if is_grade(cell)]
+
+    def gradebook_cells(self) -> list[NotebookNode]:
+        """Return the cells that nbgrader keeps: tests with their hidden part, answers as stubs."""
+        both = zip(self.instructor.cells, self.release.cells, strict=True)
+        return [full if is_locked(full) else blank for full, blank in both if "nbgrader" in full.metadata]
+
+
+class Course:
+    """The folder of a course."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._recorder: Recorder | None = None  # while the gradebook is open
+
+    @property
+    def db_url(self) -> URL:
+        """The address of nbgrader's gradebook: that in nbgrader_config.py, by default gradebook.db in the folder."""
+        return read_url(self._config().CourseDirectory.get("db_url", "sqlite:///gradebook.db"), self.root)
+
+    def prepare(self, assignment: Assignment) -> None:
+        """Make the folder, nbgrader's configuration and the gradebook's record of the assignment, where they are missing."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        config = self.root / "nbgrader_config.py"
+        if not config.exists():
+            config.write_text(CONFIG % COURSE_ID, encoding="utf-8")
+        for step, notebook in (("source", assignment.instructor), ("release", assignment.release)):
+            write_atomically(
+                self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n"
+            )
+        if not self._is_registered(assignment):
+            from autograder.course import recording
+
+            given = assignment.instructor.metadata.kernelspec, assignment.gradebook_cells()
+            with self.gradebook() as gradebook, recording.alone(gradebook):
+                recording.add_indexes(gradebook)
+                recording.register(gradebook, assignment.name, assignment.notebook, *given)
+                recording.add_students(gradebook, self.roster())
+
+    def _is_registered(self, assignment: Assignment) -> bool:
+        """Whether the gradebook has the cells of an assignment, and the roster, as they are now."""
+        names, cells = (assignment.name, assignment.notebook), assignment.gradebook_cells()
+        with connected(self.db_url) as db:
+            if db is None:
+                return False
+            known, people = tables.sources(db, *names), tables.students(db)
+            wanted = {(c.metadata.nbgrader.grade_id, c.cell_type, is_locked(c), c.source) for c in cells}
+            most = {c.metadata.nbgrader.grade_id: float(c.metadata.nbgrader.points) for c in cells if is_grade(c)}
+            return (
+                wanted <= known
+                and most == tables.points(db, *names)
+                and all(
+                    person["id"] in people
+                    and all(
+                        people[person["id"]].get(key, text) == text[:LENGTH] for key, text in person.items() if text
+                    )
+                    for person in self.roster()
+                )
+            )
+
+    @contextmanager
+    def reading(self) -> Iterator["Reader"]:
+        """Open the gradebook for the functions of `gradebook` that read it; make it first where there is none.
+
+        Raises:
+            GradebookError: as `gradebook`.
+        """
+        if self._recorder is None:
+            with connected(self.db_url) as connection:
+                if connection is not None:
+                    yield connection
+                    return
+        with self.gradebook() as gradebook:
+            yield gradebook.db
+
+    @contextmanager
+    def gradebook(self) -> Iterator["Gradebook"]:
+        """Open nbgrader's gradebook; make it first, whole or not at all, where there is none. Within, it is not opened again.
+
+        Raises:
+            GradebookError: it cannot be opened or written to. The message says what to do, and never shows a password.
+        """
+        if self._recorder is not None:
+            with explaining(self._recorder.url):
+                yield self._recorder.gradebook
+            return
+        from autograder.course.recording import Recorder, opened  # with nbgrader, which takes seconds
+
+        url = self.db_url
+        with opened(url) as gradebook:
+            with self._importable():
+                self._recorder = Recorder(gradebook, url, self._config())
+            try:
+                yield gradebook
+            finally:
+                self._recorder = None
+
+    def roster(self) -> list[dict[str, str]]:
+        """Read roster.csv, if there is one: a column `id`; first_name, last_name, email, moodle_id, canvas_id if known."""
+        path = self.root / "roster.csv"
+        if not path.exists():
+            return []
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+        if rows and "id" not in rows[0]:
+            raise ValueError(f"{path} has the columns {', '.join(rows[0])}; it needs a column id")
+        return [
+            {key: (value or "").strip() for key, value in row.items() if key}
+            for row in rows
+            if (row["id"] or "").strip()
+        ]
+
+    def students(self) -> list[str]:
+        """Return everybody who is in the roster, in the gradebook, or has a folder in submitted/."""
+        return sorted(name for name in self._names() if not _unfit(name))
+
+    def unfit_names(self) -> dict[str, str]:
+        """Return by name, as it may be shown, why a folder in submitted/ or an entry of the roster is nobody's."""
+        unfit = {name: why for name in self._names() if (why := _unfit(name))}
+        shown = {name: name.encode("utf-8", "backslashreplace").decode().replace("/", "|") for name in unfit}
+        return {f"({text[:60]}{'…' * (len(text) > 60)})": unfit[name] for name, text in sorted(shown.items())}
+
+    def _names(self) -> set[str]:
+        with self.reading() as db:
+            names = tables.student_ids(db)
+        submitted = self.root / "submitted"
+        if submitted.is_dir():
+            names |= {entry.name for entry in os.scandir(submitted) if entry.is_symlink() or entry.is_dir()}
+        return names
+
+    def read_submission(self, student: str, assignment: Assignment) -> tuple[bytes, list[str]] | None:
+        """Read what a student handed in, and a receipt of how it was found; None if there is nothing.
+
+        Raises:
+            Unreadable: there is something, but it is no plain file of a bearable size.
+        """
+        folder = self.root / "submitted" / student / assignment.name
+        if folder.is_symlink() or folder.parent.is_symlink():
+            raise Unreadable("the folder of the submission is a link")
+        if not folder.is_dir():
+            return None
+        entries = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".ipynb"))
+        if not entries:
+            if (folder / REFUSED).is_file():
+                raise Unreadable(read_plain_file(folder / REFUSED)[:1000].decode("utf-8", "replace").strip())
+            return None
+        wanted, receipt = f"{assignment.notebook}.ipynb", []
+        name = wanted if wanted in entries else max(entries, key=lambda entry: os.lstat(folder / entry).st_mtime)
+        if name != wanted:
+            receipt.append(f"The file was called {name!r}; it was taken as {wanted}.")
+        return read_plain_file(folder / name), receipt
+
+    def read_files(self, student: str, assignment: Assignment) -> tuple[dict[str, bytes | str], list[str]]:
+        """Read the files beside a submitted notebook.
+
+        Returns:
+            By the name that was asked for the bytes or, as a text, why they cannot be taken; and a receipt of what was
+            found under another name. A file that was not handed in is not there.
+        """
+        folder = self.root / "submitted" / student / assignment.name
+        entries = sorted(entry.name for entry in os.scandir(folder))
+        found: dict[str, bytes | str] = {}
+        receipt = []
+        for wanted in assignment.files:
+            fits = [entry for entry in entries if kind_of(entry) == kind_of(wanted)]
+            if not fits and f"{wanted}.{REFUSED}" in entries:
+                fits = [f"{wanted}.{REFUSED}"]
+            if not fits:
+                continue
+            name = wanted if wanted in fits else max(fits, key=lambda entry: os.lstat(folder / entry).st_mtime)
+            try:
+                data = read_plain_file(folder / name, MAX_FILE)
+            except Unreadable as error:
+                found[wanted] = str(error)
+                continue
+            if name.endswith(REFUSED):
+                found[wanted] = data[:1000].decode("utf-8", "replace").strip()
+                continue
+            found[wanted] = data
+            if name != wanted:
+                receipt.append(f"The file was called {name!r}; it was taken as {wanted}.")
+        return found, receipt
+
+    def result_path(self, student: str, assignment: str) -> Path:
+        """Return where a result is kept."""
+        return self.root / "results" / assignment / f"{student}.json"
+
+    def load_result(self, student: str, assignment: str) -> Result | None:
+        """Return the kept result of a submission, if there is one."""
+        try:
+            return Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+
+    def load_results(self, assignment: str) -> list[Result]:
+        """Return every kept result of an assignment, by student."""
+        folder = self.root / "results" / assignment
+        students = sorted(path.stem for path in folder.glob("*.json") if not path.name.startswith("."))
+        return [result for student in students if (result := self.load_result(student, assignment)) is not None]
+
+    def save_result(self, result: Result) -> None:
+        """Keep a result."""
+        text = json.dumps(asdict(result), indent=1, ensure_ascii=False)
+        write_atomically(self.result_path(result.student, result.assignment), text + "\n")
+
+    def autograded_path(self, student: str, assignment: Assignment) -> Path:
+        """Return where nbgrader's formgrader looks for an executed submission."""
+        return self.root / "autograded" / student / assignment.name / f"{assignment.notebook}.ipynb"
+
+    def record(self, result: Result, assignment: Assignment) -> None:
+        """Write the marks of a result to the gradebook. Marks that were given by hand stay.
+
+        The result is kept before, by `save_result`; it says that it is recorded only when the gradebook has it, so that a
+        grader that is killed in between records it when it is run again. To record many, open the `gradebook` around them.
+
+        Raises:
+            GradebookError: the gradebook cannot be written to.
+        """
+        with self.gradebook(), self._importable():
+            if result.has_marks:
+                text = self.autograded_path(result.student, assignment).read_text(encoding="utf-8")
+                notebook = nbformat.v4.reads(text)  # ours: there is no need to validate it
+                timestamp = self._timestamp(result.student, assignment.name)
+                self._recorder.record(result.student, assignment.name, assignment.notebook, notebook, timestamp)
+            else:
+                self._recorder.record(result.student, assignment.name)
+        result.recorded = True
+        self.save_result(result)
+
+    def _config(self) -> Config:
+        """Read nbgrader_config.py, where an instructor names database and plugin for late penalties; it may lie beside it."""
+        if not (self.root / "nbgrader_config.py").exists():
+            return Config()
+        try:
+            with self._importable():
+                return PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
+        except Exception as error:  # it is a program; its lines are not shown, for a password may stand in one
+            said = f"{type(error).__name__}: {error}"
+            raise GradebookError(f"{self.root / 'nbgrader_config.py'} cannot be run ({said}); correct it") from None
+
+    @contextmanager
+    def _importable(self) -> Iterator[None]:
+        """Let what lies in the folder be imported, for a plugin; not for longer: workers begin with the path that this has."""
+        sys.path.append(str(self.root))
+        try:
+            yield
+        finally:
+            sys.path.remove(str(self.root))
+
+    def _timestamp(self, student: str, assignment: str) -> str | None:
+        """Return when the submission came, as nbgrader's timestamp.txt says; a text that is no time is passed over."""
+        path = self.root / "submitted" / student / assignment / "timestamp.txt"
+        from nbgrader.utils import parse_utc  # by now nbgrader is there
+
+        try:
+            text = read_plain_file(path)[:100].decode("utf-8").strip()
+            parse_utc(text)
+        except Exception:  # whatever dateutil makes of a student's text
+            return None
+        return text
+
+    def scores(self, assignment: Assignment) -> dict[str, dict[str, tuple[float, bool]]]:
+        """Return every grade of an assignment by student and cell, as (score, needs a person) pairs."""
+        with self.reading() as db:
+            found = tables.marks(db, assignment.name)
+        return {
+            student: {cell: (mark.score, mark.waits) for cell, mark in own.items()} for student, own in found.items()
+        }
+
+
+def _unfit(name: str) -> str:
+    """Say why a name, of a folder or in a roster, cannot be a student's; nothing where it can."""
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError:
+        return "the name of the folder is no text; rename it"
+    if len(name) > LENGTH or length > 200:
+        return f"the name is longer than {LENGTH} characters, or 200 bytes; the gradebook and files cannot hold it; rename it"
+    return "a student's name has no / and does not begin with a dot; rename it" if name[0] == "." or "/" in name else ""

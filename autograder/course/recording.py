@@ -1,0 +1,299 @@
+"""nbgrader's gradebook of a course: made, opened, and written to in one transaction a submission.
+
+The marks are nbgrader's own: its preprocessors work them out here from an open gradebook, where they would open it anew
+for every submission. This module comes with nbgrader, which takes seconds to import; to read there is `gradebook`.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbgrader
+from alembic.script import ScriptDirectory
+from nbformat import NotebookNode
+from nbgrader.api import (
+    Assignment,
+    Base,
+    Comment,
+    Course,
+    Grade,
+    Gradebook,
+    GradeCell,
+    MissingEntry,
+    Notebook,
+    SolutionCell,
+    Student,
+    SubmittedAssignment,
+    SubmittedNotebook,
+    new_uuid,
+)
+from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
+from nbgrader.utils import compute_checksum, parse_utc
+from sqlalchemy import URL, Connection, and_, create_engine, insert, inspect, select, text
+from sqlalchemy.exc import DBAPIError
+from traitlets.config import Config
+
+from autograder.cells import is_grade, is_locked, is_solution
+from autograder.course.gradebook import COURSE_ID, LENGTH, address_of, explaining
+
+LOCK = 7_226_471  # any number: who makes the tables in PostgreSQL holds this lock
+# nbgrader's tables have none for what every page of a submission asks; without them it takes longer the larger the class
+INDEXES = (
+    ("grade", "notebook_id"),
+    ("comment", "notebook_id"),
+    ("submitted_notebook", "assignment_id"),
+    ("submitted_assignment", "student_id"),
+)
+
+
+@contextmanager
+def opened(url: URL) -> Iterator[Gradebook]:
+    """Open a gradebook; make it first, whole or not at all, where there is none.
+
+    Raises:
+        GradebookError: it cannot be opened, or cannot be reached any more. The message never holds the password.
+    """
+    with explaining(url):
+        _make(url)
+        with Gradebook(address_of(url).render_as_string(hide_password=False), COURSE_ID) as gradebook:
+            yield gradebook
+
+
+@contextmanager
+def alone(gradebook: Gradebook) -> Iterator[None]:
+    """Wait until no other grader prepares the same gradebook in PostgreSQL; of a file there is one grader at a time."""
+    if gradebook.engine.dialect.name != "postgresql":
+        yield
+        return
+    with gradebook.engine.connect() as connection:  # that holds the lock while nbgrader commits on another
+        connection.execute(text(f"SELECT pg_advisory_lock({LOCK})"))
+        try:
+            yield
+        finally:
+            connection.execute(text(f"SELECT pg_advisory_unlock({LOCK})"))
+
+
+def _make(url: URL) -> None:
+    """Make nbgrader's tables, all or none, where there are none."""
+    if url.get_backend_name() == "sqlite":
+        path = Path(url.database)
+        if not path.exists() or path.stat().st_size == 0:
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=".gradebook-") as folder:
+                engine = create_engine(f"sqlite:///{folder}/gradebook.db")
+                with engine.begin() as connection:
+                    _make_tables(connection)
+                engine.dispose()
+                os.replace(Path(folder) / "gradebook.db", path)
+        return
+    engine = create_engine(address_of(url))
+    try:
+        with engine.begin() as connection:
+            if inspect(connection).has_table("alembic_version"):
+                return
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+            if inspect(connection).has_table("alembic_version"):  # by now
+                return
+            _make_tables(connection)
+    finally:
+        engine.dispose()
+
+
+def _make_tables(connection: Connection) -> None:
+    """Make what nbgrader makes in an empty database; it would start a program to learn the version of its tables."""
+    version = ScriptDirectory(str(Path(nbgrader.__file__).parent / "alembic")).get_current_head()
+    Base.metadata.create_all(connection)
+    connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
+    connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": version})
+    connection.execute(insert(Course).values(id=COURSE_ID))
+
+
+def add_indexes(gradebook: Gradebook) -> None:
+    """Add the indexes that are missing."""
+    for table, column in INDEXES:
+        gradebook.db.execute(text(f"CREATE INDEX IF NOT EXISTS autograder_{table}_{column} ON {table} ({column})"))
+    gradebook.db.commit()
+
+
+def add_students(gradebook: Gradebook, people: Iterable[dict[str, str]]) -> None:
+    """Write the students of a roster, and the names that it has for them."""
+    known = {student.id: student for student in gradebook.db.scalars(select(Student))}
+    for person in people:
+        names = {key: person[key][:LENGTH] for key in ("first_name", "last_name", "email") if person.get(key)}
+        student = known.setdefault(person["id"], Student(id=person["id"]))
+        gradebook.db.add(student)
+        for key, name in names.items():
+            setattr(student, key, name)
+    gradebook.db.commit()
+
+
+def register(gradebook: Gradebook, name: str, stem: str, kernelspec: dict[str, Any], given: list[NotebookNode]) -> None:
+    """Write an assignment's cells to the gradebook; submissions that are there already get rows for new cells.
+
+    Args:
+        gradebook: Where to.
+        name: The name of the assignment.
+        stem: That of its notebook.
+        kernelspec: Of the notebook.
+        given: The cells that nbgrader keeps.
+    """
+    gradebook.update_or_create_assignment(name)
+    try:
+        notebook = gradebook.find_notebook(stem, name)
+    except MissingEntry:
+        notebook = gradebook.add_notebook(stem, name, kernelspec=json.dumps(kernelspec))
+    for cell in given:
+        info = cell.metadata.nbgrader
+        if is_grade(cell):
+            gradebook.update_or_create_grade_cell(
+                info.grade_id, stem, name, max_score=float(info.points), cell_type=cell.cell_type
+            )
+        if is_solution(cell):
+            gradebook.update_or_create_solution_cell(info.grade_id, stem, name)
+        gradebook.update_or_create_source_cell(
+            info.grade_id,
+            stem,
+            name,
+            source=cell.source,
+            cell_type=cell.cell_type,
+            locked=is_locked(cell),
+            checksum=compute_checksum(cell),
+        )
+    current = {cell.metadata.nbgrader.grade_id for cell in given if is_grade(cell)}
+    for cell in list(notebook.grade_cells):
+        if cell.name not in current:
+            for given in list(cell.grades):  # else they would still count
+                gradebook.db.delete(given)
+            gradebook.db.delete(cell)
+    gradebook.db.flush()
+    for row, cells in ((Grade, notebook.grade_cells), (Comment, notebook.solution_cells)):
+        for cell in cells:
+            if cell.name in current or row is Comment:
+                having = select(row.notebook_id).where(row.cell_id == cell.id)
+                lacking = select(SubmittedNotebook.id).where(SubmittedNotebook.notebook_id == notebook.id)
+                for submitted in gradebook.db.scalars(lacking.where(SubmittedNotebook.id.not_in(having))).all():
+                    gradebook.db.add(row(cell_id=cell.id, notebook_id=submitted))
+    gradebook.db.commit()
+
+
+class Recorder:
+    """Writes marks to an open gradebook as nbgrader's own preprocessors do."""
+
+    def __init__(self, gradebook: Gradebook, url: URL, config: Config) -> None:
+        self.gradebook, self.url = gradebook, url
+        self._steps = _SaveAutoGrades(config=config), _AssignLatePenalties(config=config)
+
+    def record(
+        self,
+        student: str,
+        assignment: str,
+        stem: str | None = None,
+        notebook: NotebookNode | None = None,
+        timestamp: str | None = None,
+    ) -> None:
+        """Write a student, and the marks of a submission, in one transaction. Marks and comments of a person stay.
+
+        Args:
+            student: Who it is.
+            assignment: The name of the assignment.
+            stem: That of its notebook.
+            notebook: As it was executed; None if there is no mark.
+            timestamp: When it was handed in, in UTC; None if that is not known, and then it stays as it was.
+        """
+        db = self.gradebook.db
+        for last in (False, True):
+            db.remove()  # nothing of an earlier submission: neither rows nor a transaction
+            try:
+                if db.get(Student, student) is None:
+                    db.add(Student(id=student))
+                if notebook is not None:
+                    self._write(student, assignment, stem, notebook, timestamp)
+                db.commit()
+                return
+            except DBAPIError:  # of a server that was restarted, or another grader that wrote the same row
+                if last:
+                    raise
+            finally:
+                db.remove()
+
+    def _write(self, student: str, assignment: str, stem: str, notebook: NotebookNode, timestamp: str | None) -> None:
+        db = self.gradebook.db
+        named = select(Assignment.id, Notebook.id).join(Notebook, Notebook.assignment_id == Assignment.id)
+        ids = db.execute(named.where(Assignment.name == assignment, Notebook.name == stem)).one()
+        submission = self._row(SubmittedAssignment, assignment_id=ids[0], student_id=student)
+        if timestamp:
+            submission.timestamp = parse_utc(timestamp)
+        submitted = self._row(SubmittedNotebook, notebook_id=ids[1], assignment_id=submission.id)
+        grades = self._rows(Grade, GradeCell, submitted)
+        comments = self._rows(Comment, SolutionCell, submitted)
+        rows = _Rows(submission, submitted, grades, comments)
+        resources = {"notebook": stem, "assignment": assignment, "student": student, "rows": rows}
+        save_marks, assign_penalties = self._steps
+        save_marks.preprocess(notebook, {"nbgrader": resources})
+        db.add_all([submission, submitted, *grades.values(), *comments.values()])
+        db.flush()  # so that a penalty is worked out from the sum of the marks
+        assign_penalties.preprocess(notebook, {"nbgrader": resources})
+
+    def _row(self, table: type, **names: str) -> Any:
+        """Return a row by what it is known by; a new one, with an id, where there is none."""
+        found = self.gradebook.db.scalars(select(table).filter_by(**names)).one_or_none()
+        return table(id=new_uuid(), **names) if found is None else found
+
+    def _rows(self, table: type, cells: type, submitted: SubmittedNotebook) -> dict[str, Any]:
+        """Return the grades or comments of a notebook by cell; new ones where there are none."""
+        found = and_(table.cell_id == cells.id, table.notebook_id == submitted.id)
+        query = select(cells.name, cells.id, table).outerjoin(table, found)
+        rows = self.gradebook.db.execute(query.where(cells.notebook_id == submitted.notebook_id))
+        return {name: row or table(cell_id=cell, notebook_id=submitted.id) for name, cell, row in rows}
+
+
+@dataclass
+class _Rows:
+    """Stands for the gradebook before nbgrader's preprocessors: the rows of one submission, which were read at once."""
+
+    submission: SubmittedAssignment
+    notebook: SubmittedNotebook
+    grades: dict[str, Grade]
+    comments: dict[str, Comment]
+
+    def find_grade(self, cell: str, *_: str) -> Grade:
+        return self.grades[cell]
+
+    def find_comment(self, cell: str, *_: str) -> Comment:
+        return self.comments[cell]
+
+    @property
+    def db(self) -> "_Rows":
+        return self
+
+    def commit(self) -> None:
+        """Leave it to the one transaction of the submission."""
+
+
+class _SaveAutoGrades(SaveAutoGrades):
+    """nbgrader's, on rows that were read already."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        facts = resources["nbgrader"]
+        self.notebook_id, self.assignment_id, self.student_id = facts["notebook"], facts["assignment"], facts["student"]
+        self.gradebook = facts["rows"]
+        return super(SaveAutoGrades, self).preprocess(nb, resources)
+
+
+class _AssignLatePenalties(AssignLatePenalties):
+    """nbgrader's, on rows that were read already."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        rows, notebook = resources["nbgrader"]["rows"], resources["nbgrader"]["rows"].notebook
+        self.init_plugin()
+        notebook.late_submission_penalty = None
+        late = rows.submission.total_seconds_late
+        if late > 0:
+            penalty = self.plugin_inst.late_submission_penalty(resources["nbgrader"]["student"], notebook.score, late)
+            if penalty is not None:
+                notebook.late_submission_penalty = self._check_late_penalty(notebook, penalty)
+        return nb, resources

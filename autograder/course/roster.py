@@ -1,0 +1,242 @@
+"""Who is in the course, and whose file it is: roster.csv, Moodle's grading worksheet, Canvas's gradebook export.
+
+How both systems name people and columns is read from their sources:
+
+- Moodle (https://github.com/moodle/moodle): mod/assign/gradingtable.php and mod/assign/feedback/offline/importgradeslib.php
+  for the worksheet, mod/assign/classes/downloader.php and PARAM_FILE in lib/moodlelib.php for names in a download. A
+  participant's number belongs to one assignment; the same person has another one in the next.
+- Canvas (https://github.com/instructure/canvas-lms): lib/gradebook_exporter.rb and lib/gradebook_importer.rb for the
+  columns, lib/content_zipper.rb for names in a download. The id of a user is the same everywhere.
+"""
+
+import csv
+import io
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from autograder.course.course import Course
+from autograder.files import read_plain_file
+
+MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")  # in English
+MOODLE_ANONYMOUS = "participant"  # stands for every name where marking is blind
+MAX_ID = 120  # bytes: nbgrader's gradebook has 128 characters for it, a folder's name 255 bytes
+
+
+@dataclass(eq=False)
+class Person:
+    """A student, with what the learning management systems call them."""
+
+    id: str  # and the name of their folder
+    first_name: str = ""
+    last_name: str = ""
+    email: str = ""
+    numbers: dict[str, str] = field(default_factory=dict)  # by system: participant of Moodle, user of Canvas
+    names: list[str] = field(default_factory=list)  # in full, as some system or person writes them
+
+    def is_called(self, name: str, system: str) -> bool:
+        """Whether a name in a download of a system may be that of this person."""
+        return bool(key_of(name, system)) and key_of(name, system) in {key_of(own, system) for own in self.names}
+
+
+@dataclass
+class Entry:
+    """What a worksheet says of one student."""
+
+    row: int
+    number: str
+    name: str
+    ids: list[str]  # any of which may be the student's id in the course, or their e-mail address
+    submitted: datetime | None
+
+
+@dataclass
+class Worksheet:
+    """A table that a learning management system gave out and takes back."""
+
+    system: str  # "moodle" or "canvas"
+    header: list[str]
+    rows: list[list[str]]
+    delimiter: str
+
+    def cell(self, row: list[str], column: str) -> str:
+        """Return a cell by the title of its column; nothing where there is no such column."""
+        return row[self.header.index(column)].strip() if column in self.header else ""
+
+    def entries(self) -> list[Entry]:
+        """Return the students in it; rows of another kind, such as Canvas's "Points Possible", are passed over."""
+        entries = []
+        for index, row in enumerate(self.rows):
+            if self.system == "moodle":
+                number = re.search(r"\d+$", self.cell(row, "Identifier"))
+                name = self.cell(row, "Full name")
+                columns = ("ID number", "Username", "Email address")
+            else:
+                number = re.fullmatch(r"\d+", self.cell(row, "ID"))
+                name = self.cell(row, "Student") or f"{self.cell(row, 'LastName')}, {self.cell(row, 'FirstName')}"
+                columns = ("SIS User ID", "SIS Login ID")
+            if number:
+                ids = [value for value in (self.cell(row, column) for column in columns) if value]
+                submitted = _time(self.cell(row, "Last modified (submission)"))
+                entries.append(Entry(index, number[0], name, ids, submitted))
+        return entries
+
+
+class Roster:
+    """Everybody in the course. Who cannot be told apart is found for nobody."""
+
+    def __init__(self, course: Course, worksheet: Worksheet | None = None) -> None:
+        self.people = [_person(row) for row in course.roster()]
+        entries = worksheet.entries() if worksheet else []
+        if not self.people:  # then the worksheet is the roster
+            self.people = [_person_of_entry(entry, worksheet.system) for entry in entries]
+        _check_ids([person.id for person in self.people])
+        found = {entry.row: self._match(entry, worksheet.system) for entry in entries}
+        times = Counter(person.id for person in found.values() if person)
+        self.of_row = {row: person for row, person in found.items() if person and times[person.id] == 1}
+        self.submitted: dict[str, datetime] = {}  # when, by id, as Moodle's worksheet says
+        for entry in entries:
+            person = self.of_row.get(entry.row)
+            if person:
+                person.numbers[worksheet.system] = entry.number
+                person.names += [entry.name] if entry.name else []
+                if entry.submitted:
+                    self.submitted[person.id] = entry.submitted
+
+    def by_id(self, student: str) -> Person | None:
+        """Return the person with an id."""
+        return next((person for person in self.people if _same(person.id) == _same(student)), None)
+
+    def find(self, system: str, number: str, name: str) -> tuple[Person | None, str]:
+        """Return whose number and name these are, or nobody and the reason.
+
+        Args:
+            system: "moodle" or "canvas".
+            number: Of the participant or the user, as the file's name has it.
+            name: As the file's name has it, without the characters that the system takes out.
+        """
+        holders = [person for person in self.people if person.numbers.get(system) == number]
+        if len(holders) > 1:
+            return None, f"{_ids(holders)} have the same number {number}"
+        if holders:
+            blind = name.casefold() == MOODLE_ANONYMOUS
+            if system == "moodle" and holders[0].names and not (blind or holders[0].is_called(name, system)):
+                return None, (
+                    f"participant {number} is {holders[0].id}, who is not called {name!r}; "
+                    "is the worksheet, or moodle_id, that of this assignment?"
+                )
+            return holders[0], ""
+        people = [person for person in self.people if person.is_called(name, system)]
+        if len(people) > 1:
+            return None, f"{_ids(people)} are both called {name!r}, and number {number} is unknown"
+        if not self.people:
+            return None, "nobody is known: there is no roster.csv in the course, and no --worksheet was given"
+        if not people:
+            return None, f"nobody has the number {number}, and nobody is called {name!r}"
+        if people[0].numbers.get(system, number) != number:
+            return (
+                None,
+                f"{people[0].id} is called {name!r}, but has the number {people[0].numbers[system]}, not {number}",
+            )
+        return people[0], ""
+
+    def _match(self, entry: Entry, system: str) -> Person | None:
+        """Return whose row it is: by id or e-mail address, else by number, else by name; nobody if two fit."""
+        ids = {_same(value).casefold() for value in entry.ids}
+        ways = [
+            [p for p in self.people if ids & {_same(p.id).casefold(), _same(p.email).casefold()} - {""}],
+            [p for p in self.people if p.numbers.get(system) == entry.number],
+            [p for p in self.people if p.is_called(entry.name, system)],
+        ]
+        for people in ways:
+            if people:
+                return people[0] if len(people) == 1 else None
+        return None
+
+
+def read_worksheet(path: Path) -> Worksheet:
+    """Read the table that Moodle or Canvas gave out.
+
+    Raises:
+        ValueError: it is neither of them.
+    """
+    try:
+        text = read_plain_file(path.resolve()).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8; use the file as it was downloaded, or save it as CSV UTF-8") from None
+    first = text.partition("\n")[0]
+    delimiter = ";" if first.count(";") > first.count(",") else ","
+    header, *rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)) or [[]]
+    header = [title.strip() for title in header]
+    rows = [(row + [""] * len(header))[: len(header)] for row in rows if any(row)]
+    if {"Identifier", "Grade"} <= set(header):
+        return Worksheet("moodle", header, rows, delimiter)
+    if {"ID", "Section"} <= set(header) and {"Student", "LastName"} & set(header):
+        return Worksheet("canvas", header, rows, delimiter)
+    raise ValueError(
+        f"{path} has the columns {', '.join(header)[:300]}. Moodle's grading worksheet has Identifier and Grade (set "
+        "Moodle to English to download it), Canvas's gradebook export has Student, ID and Section"
+    )
+
+
+def key_of(name: str, system: str) -> str:
+    """Return what is left of a name in a file of a system, so that both can be compared exactly."""
+    name = unicodedata.normalize("NFC", name)
+    if system == "canvas":
+        name = re.sub(r"\W", "", name)
+    else:
+        name = re.sub(r"""[\x00-\x1f\x7f&<>"`|':\\/]|\.\.+""", "", name).replace("_", " ")
+    return unicodedata.normalize("NFC", " ".join(name.split()).casefold())
+
+
+def check_id(student: str) -> str:
+    """Return why an id cannot be the name of a folder; nothing if it can."""
+    if not student or student.startswith(".") or "/" in student or student != student.strip():
+        return f"{student!r} cannot be the name of a folder"
+    if any(unicodedata.category(char) in ("Cc", "Cs") for char in student):
+        return f"{student!r} has characters that a name of a folder may not have"
+    if len(student.encode()) > MAX_ID:
+        return f"{student[:20]!r}… has {len(student.encode())} bytes; at most {MAX_ID} are taken"
+    return ""
+
+
+def _check_ids(ids: list[str]) -> None:
+    reasons = [reason for student in ids if (reason := check_id(student))]
+    reasons += [f"{student!r} is there {times} times" for student, times in Counter(ids).items() if times > 1]
+    if reasons:
+        raise ValueError(f"ids of students: {'; '.join(reasons[:10])}. Correct roster.csv")
+
+
+def _person(row: dict[str, str]) -> Person:
+    first, last = row.get("first_name", ""), row.get("last_name", "")
+    names = [f"{first} {last}", f"{last} {first}", f"{last}, {first}"] if first and last else [first or last]
+    numbers = {system: row[f"{system}_id"] for system in ("moodle", "canvas") if row.get(f"{system}_id")}
+    return Person(row["id"], first, last, row.get("email", ""), numbers, [name for name in names if name])
+
+
+def _person_of_entry(entry: Entry, system: str) -> Person:
+    usable = [value for value in entry.ids if not check_id(value)]
+    email = next((value for value in entry.ids if "@" in value), "")
+    last, _, first = entry.name.partition(", ") if system == "canvas" else (entry.name, "", "")
+    return Person(usable[0] if usable else f"{system}-{entry.number}", first, last, email, {}, [entry.name])
+
+
+def _time(text: str) -> datetime | None:
+    """Read a time as Moodle writes it in English, in the time zone of this machine."""
+    for pattern in MOODLE_TIMES:
+        try:
+            return datetime.strptime(" ".join(text.split()), pattern).astimezone(UTC)
+        except ValueError:
+            pass
+    return None
+
+
+def _same(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _ids(people: list[Person]) -> str:
+    return ", ".join(sorted(person.id for person in people))

@@ -1,0 +1,1 @@
+"""In from an LMS, and out to it."""

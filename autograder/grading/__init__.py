@@ -1,0 +1,1 @@
+"""One submission to one result, and many of them."""

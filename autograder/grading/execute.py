@@ -1,0 +1,356 @@
+"""Execute one submission: the student's cells in the sandbox, the tests here. A function of its arguments alone."""
+
+import contextlib
+import io
+import math
+import os
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from types import CodeType
+from typing import Any, TypeVar
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.boundary.kernel import BadReply, Kernel, KernelLost
+from autograder.boundary.proxy import Function, GraderFault
+from autograder.boundary.sandbox import Limits
+from autograder.cells import is_grade, is_locked, is_solution
+from autograder.judging.exercise import checks_of
+
+T = TypeVar("T")
+PACKAGE = Path(__file__).resolve().parent.parent
+MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
+MAX_OWN_CELLS = 500  # of the student's own, that pages show
+CUT = "[Cut here. The whole is in the file that was handed in.]"
+
+
+class GraderError(RuntimeError):
+    """Something failed on our side, so that no mark can be given."""
+
+
+@dataclass
+class CheckResult:
+    """What a test cell gave."""
+
+    name: str  # the grade id of the cell
+    points: float
+    passed: bool
+    mistake: str | None = None  # "M6", "M3+M4", or None where the mistake is not in the catalogue
+    message: str = ""
+
+
+@dataclass
+class Execution:
+    """A submission that was executed."""
+
+    notebook: NotebookNode
+    state: str  # "graded", "crashed" or "timed out"
+    why: str = ""
+    checks: list[CheckResult] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)  # what came of each file beside the notebook
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the execution as plain values."""
+        return asdict(self) | {"notebook": nbformat.writes(self.notebook)}
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A cell that runs in the sandbox."""
+
+    source: str
+    own: bool = False  # whether the student's own
+    plain: bool = False  # whether Python and nothing of IPython's
+
+    def run(self, kernel: Kernel, seconds: float) -> list[NotebookNode]:
+        """Run it, and return its outputs; those of a plain one are dropped."""
+        if self.plain:
+            kernel.run_plain(self.source, seconds)
+            return []
+        return kernel.run_cell(self.source, seconds)
+
+
+class _Student:
+    """The student's side: a kernel, what to run in a fresh one when it was lost, and the time that is left."""
+
+    def __init__(self, limits: Limits, sandboxed: bool) -> None:
+        self.limits, self.sandboxed = limits, sandboxed
+        self.kernel: Kernel | None = None
+        self.ran: list[_Cell] = []  # the cells that did not lose the kernel
+        self.kernels = self.own_kernels = 0  # that were started; that cells of the student's own lost
+        self.deadline = time.monotonic() + limits.total_seconds
+        self.own_seconds = limits.total_seconds / 3  # that cells of the student's own may still take
+        self.test_seconds, self.calls = 0.0, 0  # that calls of the present test may still take; how many there were
+        self.lost: list[KernelLost] = []
+        self.losses: Counter[str] = Counter()  # by the function that was called; from the third on it gets less time
+
+    def ready(self) -> Kernel:
+        """Return the kernel; a fresh one, in which the earlier cells ran, if the last was lost."""
+        if time.monotonic() > self.deadline:
+            self.close()
+        while self.kernel is None or self.kernel.closed:
+            if self.kernels == self.limits.kernels or time.monotonic() > self.deadline:
+                raise KernelLost(
+                    "timed out",
+                    f"The notebook used up its {self.limits.total_seconds:.0f} s or its {self.limits.kernels} fresh kernels.",
+                )
+            self.kernels += 1
+            self.kernel = Kernel(self.limits, self.sandboxed)
+            for cell in list(self.ran):
+                try:
+                    cell.run(self.kernel, self.left())
+                except KernelLost:  # it went well before; leave it out and start over
+                    self.ran.remove(cell)
+                    break
+        return self.kernel
+
+    def run(self, cell: _Cell) -> list[NotebookNode]:
+        """Run a cell, and return its outputs; one of the student's own only while the exercises have time enough."""
+        begun, own = time.monotonic(), cell.own
+        try:
+            if own and (self.own_seconds <= 0 or self.own_kernels > self.limits.kernels / 5):
+                raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
+            seconds = max(1.0, self.own_seconds) if own else math.inf
+            outputs = self.attempt(lambda: cell.run(self.ready(), min(self.left(), seconds)), again=not own)
+        except KernelLost as lost:
+            self.lost.append(lost)
+            self.own_kernels += own
+            return [nbformat.v4.new_output("error", ename="KernelLost", evalue=str(lost), traceback=[str(lost)])]
+        finally:
+            self.own_seconds -= own * (time.monotonic() - begun)
+        self.ran.append(cell)
+        return outputs
+
+    def begin_test(self) -> None:
+        """Give the calls of a test their time together."""
+        self.test_seconds, self.calls = 3 * self.limits.call_seconds, 0
+
+    def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
+        """Have a function called, within the time of a call and of the test.
+
+        What it draws at random, as dropout does, depends on nothing but which call of the test it is.
+        """
+        name = str(request.get("target"))
+        self.calls += 1
+        seconds = self.limits.call_seconds / (1 if self.losses[name] < 2 else 4)
+
+        def call() -> dict[str, Any]:
+            if self.test_seconds <= 0:
+                self.close()
+                raise KernelLost("timed out", f"A test was not done after {3 * self.limits.call_seconds:.0f} s.")
+            kernel, begun = self.ready(), time.monotonic()  # a kernel's start is not the test's time
+            try:
+                patience = min(seconds, self.left(), max(1.0, self.test_seconds))
+                reply = kernel.call(request | {"draw": self.calls}, correct, patience)
+                if not (self.ran_own_cells and _had_no_memory(reply)):
+                    return reply
+            except BadReply:
+                if not self.ran_own_cells:
+                    raise
+            finally:
+                self.test_seconds -= time.monotonic() - begun
+            self.close()
+            raise KernelLost(
+                "crashed", "After the notebook's own cells had run, a call gave no reply or had no memory."
+            )
+
+        try:
+            return self.attempt(call, again=not self.losses[name])
+        except KernelLost as lost:
+            self.losses[name] += 1
+            self.lost.append(lost)
+            raise
+
+    def attempt(self, action: Callable[[], T], again: bool) -> T:
+        """Do something in the kernel; if that is lost, once more in one without the student's own cells.
+
+        For it may be lost by what they left behind: a thread, a process, a hook. If it is not to blame, they stay out.
+        """
+        try:
+            return action()
+        except KernelLost as lost:
+            released = [cell for cell in self.ran if not cell.own]
+            if not again or released == self.ran:
+                raise
+            self.lost.append(lost)
+        ran, self.ran = self.ran, released
+        try:
+            return action()
+        except KernelLost:
+            self.ran = ran
+            raise
+
+    @property
+    def ran_own_cells(self) -> bool:
+        """Whether cells of the student's own ran in the kernel."""
+        return any(cell.own for cell in self.ran)
+
+    def left(self) -> float:
+        """Return the seconds that the submission has left, at least one."""
+        return max(1.0, self.deadline - time.monotonic())
+
+    def close(self) -> None:
+        """End the kernel."""
+        if self.kernel is not None and not self.kernel.closed:
+            self.kernel.close()
+
+
+def execute(
+    notebook: NotebookNode,
+    seed: int,
+    limits: Limits = Limits(),
+    sandboxed: bool = True,
+    files: dict[str, bytes | str] | None = None,
+    held_out: Any = None,
+) -> Execution:
+    """Execute a mended notebook and judge it, and the files that were handed in beside it.
+
+    Args:
+        notebook: Student's code in the cells that are theirs; in the locked cells the instructor's, hidden tests included.
+        seed: From which the hidden checks draw their inputs.
+        limits: What the student's code may use.
+        sandboxed: False only where the instructor asked for it.
+        files: By the name that was asked for the bytes, or why they could not be taken.
+        held_out: The images that a file of weights is shown, a `checkpoint.HeldOut`; by default those of this machine.
+
+    Returns:
+        The notebook with outputs, the state, and what each test cell gave.
+
+    Raises:
+        GraderError: a test failed in a way that no student's function can cause.
+        SandboxError: no kernel could be started.
+    """
+    os.environ["AUTOGRADER_SEED"] = str(seed)
+    notebook = nbformat.from_dict(notebook)
+    asked = list(dict.fromkeys(cell.metadata["file"] for cell in notebook.cells if "file" in cell.metadata))
+    verdicts: dict[str, Any] = {}
+    judging = contextlib.nullcontext()
+    if asked:
+        checkpoint = checks_of("checkpoint")  # by name: marks of an assignment without files do not depend on it
+        held_out = held_out or checkpoint.held_out()
+        for name in asked:  # before any code of the student's runs
+            verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
+        judging = checkpoint.judging(verdicts)
+    student = _Student(limits, sandboxed)
+    namespace: dict[str, Any] = {"__name__": "tests"}
+    checks: list[CheckResult] = []
+    try:
+        with judging:
+            for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
+                cell.execution_count = count
+                if not is_locked(cell) or cell.metadata.get("given"):  # code that answers and tests of classes build on
+                    cell.outputs = student.run(_Cell(cell.source, own=_is_own(cell)))
+                elif cell.metadata.nbgrader.grade_id == "setup":
+                    student.run(_Cell(cell.source, plain=True))
+                    cell.outputs = _run_test(cell, namespace, student)[0]
+                else:
+                    cell.outputs, error = _run_test(cell, namespace, student)
+                    if is_grade(cell) and not is_solution(cell):
+                        checks.append(_check_result(cell, error))
+    finally:
+        student.close()
+    _shorten(notebook, limits)
+    state = "graded"
+    if student.lost:
+        state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
+    why = "; ".join(dict.fromkeys(str(lost) for lost in student.lost))
+    return Execution(notebook, state, why, checks, {name: str(verdict) for name, verdict in verdicts.items()})
+
+
+def _run_test(
+    cell: NotebookNode, namespace: dict[str, Any], student: _Student
+) -> tuple[list[NotebookNode], BaseException | None]:
+    """Run a locked cell in this process, where names that it does not know are functions of the student's."""
+    code = _compiled(cell.source, cell.metadata.nbgrader.grade_id)
+    builtin = vars(__builtins__) if not isinstance(__builtins__, dict) else __builtins__
+    for name in code.co_names:
+        if name not in namespace and name not in builtin:
+            namespace[name] = Function(name, student.call)
+    printed, error = io.StringIO(), None
+    student.begin_test()
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(code, namespace)
+    except (AssertionError, KernelLost) as caught:
+        error = caught
+    except (Exception, GraderFault) as caught:
+        if not (student.calls and _is_of_the_student(caught)):
+            raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
+        error = AssertionError(f"{type(caught).__name__}: {caught}")
+    outputs, said = [], _writable(str(error))
+    if printed.getvalue():
+        outputs.append(nbformat.v4.new_output("stream", name="stdout", text=_writable(printed.getvalue())))
+    if error is not None:
+        name = type(error).__name__
+        outputs.append(nbformat.v4.new_output("error", ename=name, evalue=said, traceback=[f"{name}: {said}"]))
+    return outputs, error
+
+
+@cache
+def _compiled(source: str, name: str) -> CodeType:
+    """Return the code of a locked cell, which is the same for every student."""
+    return compile(source, name, "exec")
+
+
+def _is_of_the_student(error: BaseException) -> bool:
+    """Whether an error that ended a test comes of what the student's function raised or returned, and not from our code.
+
+    A test may be a plain assert. The answers passed it before, so what fails at a value of the student's is their value.
+    """
+    if isinstance(error, (GraderFault, MemoryError, OSError, ImportError)):
+        return False
+    files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)[1:]]
+    return not any(file.is_relative_to(PACKAGE) and file.parent.name != "boundary" for file in files)
+
+
+def _shorten(notebook: NotebookNode, limits: Limits) -> None:
+    """Cut what would make a page of many megabytes, or one over which a reader of Markdown takes hours."""
+    room, own, shown = limits.total_output_bytes, 0, []
+    for cell in notebook.cells:
+        most = MAX_CODE if cell.cell_type == "code" else MAX_TEXT
+        if not is_locked(cell) and len(cell.source) > most:
+            cell.source = f"{cell.source[:most]}\n# {CUT}"
+        if _is_own(cell):
+            own += 1
+            room -= len(cell.source)
+            if own > MAX_OWN_CELLS or room < 0:
+                continue
+        if cell.get("outputs"):
+            room -= len(str(cell.outputs))
+            if room < 0:
+                cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=CUT)]
+        shown.append(cell)
+    notebook.cells = shown
+
+
+def _had_no_memory(reply: dict[str, Any]) -> bool:
+    """Whether a reply says that memory ran out; what it holds is whatever the student's code sent."""
+    names = reply.get("error")
+    return isinstance(names, list) and any(isinstance(name, str) and name == "MemoryError" for name in names)
+
+
+def _is_own(cell: NotebookNode) -> bool:
+    """Whether the student added the cell to the released ones."""
+    return bool(cell.metadata.get("own"))
+
+
+def _check_result(cell: NotebookNode, error: BaseException | None) -> CheckResult:
+    info = cell.metadata.nbgrader
+    return CheckResult(
+        info.grade_id,
+        float(info.points),
+        error is None,
+        getattr(error, "mistake", None),
+        "" if error is None else _writable(str(error)),
+    )
+
+
+def _writable(text: str) -> str:
+    """Replace what no file can hold: half a character that a student's function returned or raised."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,273 @@
+"""Grade what was handed in: prove the installation, execute in parallel, record one by one."""
+
+import contextlib
+import hashlib
+import json
+import secrets
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder.authoring.build import load_notebooks
+from autograder.boundary.sandbox import Limits, check_sandbox, remove_leftovers
+from autograder.course.course import Assignment, Course, Result
+from autograder.files import Unreadable, write_atomically
+from autograder.grading.workers import InstallationError, Jobs, Workers, call
+from autograder.imports import ROOT, digest_of, files_behind
+
+GRADE_ONE = "autograder.grading.job.grade_one"  # by its name: it comes with PyTorch, which takes seconds to import
+PACKAGES = ("numpy", "torch", "scipy", "ipykernel")  # on which a mark depends
+Progress = Callable[..., None]  # what was done, how many, of how many; of a submission also the state in which it ended
+Done = Iterable[tuple[str, dict[str, Any]]]  # name and fields of each job of grade_one, once
+
+
+def load_assignment(name: str, root: Path = ROOT) -> Assignment:
+    """Build an assignment from its sources.
+
+    Raises:
+        ValueError: there is no such assignment.
+    """
+    stem, instructor, release = load_notebooks(name, root)
+    return Assignment(name, stem, instructor, release)
+
+
+def grade(
+    course: Course,
+    assignment: Assignment,
+    *,
+    seed: int | None = None,
+    regrade: bool = False,
+    workers: int | Workers | None = None,
+    cluster: str | None = None,
+    limits: Limits = Limits(),
+    sandboxed: bool = True,
+    progress: Progress = lambda *_: None,
+) -> list[Result]:
+    """Grade every submission of an assignment that is new or changed, and record the marks.
+
+    Args:
+        course: Where the submissions lie and the marks go.
+        assignment: What was asked for.
+        seed: From which hidden checks draw their inputs; by default that of the run that this one continues, or a new one.
+        regrade: Grade again what has a result already.
+        workers: How many submissions at once, by default as `default_jobs` says; or the processes, begun before.
+        cluster: The address of a Dask scheduler, on whose workers submissions are graded instead of here.
+        limits: What a submission may use.
+        sandboxed: False only where the instructor asked for it.
+        progress: Called as the work goes on.
+
+    Returns:
+        A result for everybody in the roster, the gradebook or submitted/.
+
+    Raises:
+        SandboxError: bubblewrap is not there or does not work.
+        InstallationError: the answers do not get all points, or the unsolved notebook gets some; or the
+            cluster cannot grade.
+        GradebookError: the gradebook cannot be opened or written to; what is graded is kept, and recorded the next time.
+    """
+    if sandboxed and not cluster:
+        check_sandbox()
+    course.prepare(assignment)
+    seed = _seed_of_run(course, assignment, seed, regrade)
+    held_out = _checkpoint().held_out() if assignment.files else None
+    grader_key = _grader_key(assignment, sandboxed, held_out)
+    remove_leftovers()
+    results: list[Result] = []
+    waiting: dict[str, tuple[bytes, dict[str, bytes | str], list[str], str]] = {}
+    for name, why in course.unfit_names().items():
+        results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
+        course.save_result(results[-1])
+    for student in course.students():
+        kept = course.load_result(student, assignment.name)
+        try:
+            found, state, why = course.read_submission(student, assignment), "missing", "No notebook was handed in."
+        except Unreadable as error:
+            found, state, why = None, "unreadable", str(error)
+        if found is None:
+            result = Result(student, assignment.name, state, why)
+            known = kept is not None and kept.recorded and replace(kept, recorded=False) == result
+            results.append(kept if known else result)
+            continue
+        files, renamed = course.read_files(student, assignment)
+        key = _key(grader_key, found[0], files)
+        if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
+            results.append(kept)
+        else:
+            waiting[student] = (found[0], files, found[1] + renamed, key)
+    with contextlib.ExitStack() as stack:
+        # once, and only if there is something to record: it takes seconds
+        open_gradebook = cache(lambda: stack.enter_context(course.gradebook()))
+        for result in results:
+            if not result.recorded:
+                open_gradebook()
+                course.record(result, assignment)
+        if waiting:
+            texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
+            options = (*texts, seed, limits, sandboxed, held_out)
+            jobs = {student: (data, *options, files) for student, (data, files, _, _) in waiting.items()}
+            proof = _Proof(course, assignment, options, grader_key)
+            progress("submissions", 0, len(jobs))
+            if not isinstance(workers, Workers):
+                workers = stack.enter_context(Workers(workers, assignment.notebook, limits if sandboxed else None))
+            run_all = _runner(workers, cluster, limits, sandboxed)
+            for done, (student, fields) in enumerate(proof.held_back(run_all(proof.jobs | jobs), progress), 1):
+                _, _, receipt, key = waiting[student]
+                notebook = fields.pop("notebook", None)
+                fields["receipt"] = receipt + fields.get("receipt", [])
+                if receipt and fields["state"] == "graded":
+                    fields["state"] = "graded after mending"
+                result = Result(student, assignment.name, key=key, **fields)
+                with _undisturbed():
+                    if notebook:
+                        write_atomically(course.autograded_path(student, assignment), notebook)
+                    course.save_result(result)
+                    results.append(result)
+                    progress("submissions", done, len(jobs), result.state)
+                    open_gradebook()
+                    course.record(result, assignment)
+    return sorted(results, key=lambda result: result.student)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait until something is done that is done wholly or not at all."""
+    if threading.current_thread() is not threading.main_thread():  # no other thread is interrupted
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regrade: bool) -> int:
+    """Return the seed of the run that this one continues; write down a new one where a new run begins."""
+    path = course.root / "results" / assignment.name / ".run.json"
+    if seed is None and not regrade and path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))["seed"]
+    seed = secrets.randbits(31) if seed is None else seed
+    write_atomically(path, json.dumps({"seed": seed}) + "\n")
+    return seed
+
+
+def _key(grader_key: str, notebook: bytes, files: dict[str, bytes | str]) -> str:
+    """Return what a mark depends on: the grader and all that was handed in."""
+    digest = hashlib.sha256(grader_key.encode() + notebook)
+    for name, content in sorted(files.items()):
+        digest.update(f"\0{name} {type(content).__name__} {hashlib.sha256(_encoded(content)).hexdigest()}".encode())
+    return digest.hexdigest()
+
+
+def _encoded(content: bytes | str) -> bytes:
+    return content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+
+
+def _checkpoint() -> Any:
+    from autograder.checks.vit import checkpoint  # with PyTorch, for assignments with a file alone
+
+    return checkpoint
+
+
+def _grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Path = ROOT) -> str:
+    """Return what a mark depends on besides the submission: assignment, its checks, grader, libraries, images."""
+    words = [nbformat.writes(assignment.instructor), str(sandboxed)]
+    modules = ["autograder.grading.job", f"autograder.checks.{assignment.notebook}"]
+    if held_out is not None:
+        words.append(held_out.name)
+        modules.append("autograder.checks.vit.checkpoint")
+    words += [f"{package} {version(package)}" for package in PACKAGES]
+    # of the boundary also what runs in the sandbox, which nobody here imports
+    boundary = (root / "autograder" / "boundary").glob("*.py")
+    return digest_of({*files_behind(*modules, root=root), *boundary}, *words, root=root)
+
+
+class _Proof:
+    """That the answers get every point and the unsolved notebook none; remembered for this key and seed.
+
+    It runs beside the first submissions, and no result of theirs is given before it holds.
+    """
+
+    def __init__(self, course: Course, assignment: Assignment, options: tuple[Any, ...], key: str) -> None:
+        self.name, self.path = assignment.name, course.root / "results" / assignment.name / ".proof.json"
+        instructor, release, seed, *_ = options
+        self.text = json.dumps({"key": key, "seed": seed}) + "\n"
+        self.jobs: Jobs = {}  # of grade_one; no student's name has a /
+        if self.path.exists() and self.path.read_text(encoding="utf-8") == self.text:
+            return
+        record = _checkpoint().RECORD if assignment.files else None
+        if record is not None and not record.exists():
+            raise InstallationError(f'{record} is missing, by which the checks are proved. Run "make train".')
+        files = {name: record.read_bytes() for name in assignment.files}
+        self.jobs["/answers"] = (instructor.encode(), *options, files)
+        self.jobs["/unsolved notebook"] = (release.encode(), *options, {})
+
+    def held_back(self, done: Done, progress: Progress) -> Done:
+        """Give what is done of the submissions, once the proof holds.
+
+        Raises:
+            InstallationError: it does not.
+        """
+        held, wrong, left = [], [], set(self.jobs)
+        if left:
+            progress("proof", 0, len(left))
+        for name, fields in done:
+            if name in left:
+                left.remove(name)
+                wrong += self._wrong_with(name, fields)
+                progress("proof", len(self.jobs) - len(left), len(self.jobs))
+                if not left:
+                    self._conclude(wrong)
+            else:
+                held.append((name, fields))
+            while held and not left:
+                yield held.pop(0)
+
+    def _wrong_with(self, name: str, fields: dict[str, Any]) -> list[str]:
+        checks = fields.get("checks", [])
+        bad = [check for check in checks if check["passed"] != (name == "/answers")]
+        if fields["state"] in ("graded", "graded after mending") and checks and not bad:
+            return []
+        reasons = [f"{check['name']}: {check['message'] or 'passed'}" for check in bad] or [fields.get("why", "")]
+        return [f"The {name[1:]} of {self.name}: {fields['state']}. " + "\n  ".join(reasons[:5])]
+
+    def _conclude(self, wrong: list[str]) -> None:
+        if wrong:
+            raise InstallationError(
+                "No mark was given, because the grader does not work here: the answers must get every point and the "
+                "unsolved notebook none.\n" + "\n".join(wrong) + '\nIs the environment complete ("make setup")?'
+            )
+        write_atomically(self.path, self.text)
+
+
+def _runner(here: Workers, cluster: str | None, limits: Limits, sandboxed: bool) -> Callable[[Jobs], Done]:
+    """Return what runs jobs: the processes of this machine, or a cluster."""
+    if cluster:
+        from autograder.grading.cluster import Cluster  # with PyTorch
+
+        return Cluster(cluster, limits, sandboxed).run
+
+    def run_all(jobs: Jobs) -> Iterator[tuple[str, dict[str, Any]]]:
+        for name, fields in here.run(call, {name: (GRADE_ONE, *job) for name, job in jobs.items()}):
+            if isinstance(fields, BrokenProcessPool):
+                fields = {
+                    "state": "not graded",
+                    "why": "The grader's process was killed while it graded this submission alone.",
+                }
+            elif isinstance(fields, Exception):
+                fields = {"state": "not graded", "why": f"The grader failed, not the submission: {fields!r}"}
+            yield name, fields
+
+    return run_all

@@ -1,0 +1,98 @@
+"""What a student may run before handing in: the grader's mending, and the visible tests, in words."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.boundary.kernel import Kernel, KernelLost
+from autograder.boundary.sandbox import Limits
+from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
+from autograder.grading.mend import mend
+
+
+def matching_release(data: bytes, exercises: Path) -> tuple[str, NotebookNode]:
+    """Return the released notebook whose cells a file has, by the cells' names and texts.
+
+    Raises:
+        ValueError: there is no released notebook.
+    """
+    text = data.decode("utf-8", errors="replace")
+    best: tuple[int, str, NotebookNode] | None = None
+    for path in sorted(exercises.glob("*/*.ipynb")):
+        release = nbformat.read(path, as_version=4)
+        names = [cell.metadata.nbgrader.grade_id for cell in release.cells if "nbgrader" in cell.metadata]
+        score = sum(f'"{name}"' in text or f"def {name}(" in text for name in names)
+        if best is None or score > best[0]:
+            best = (score, path.parent.name, release)
+    if best is None:
+        raise ValueError(f'{exercises} holds no notebook; run "make exercises"')
+    return best[1], best[2]
+
+
+def submit_check(path: Path, exercises: Path, sandboxed: bool) -> tuple[str, list[str], list[tuple[str, str]]]:
+    """Mend a notebook as the grader would, run it, and say what the visible tests see.
+
+    Args:
+        path: The file that is to be handed in. It is not changed.
+        exercises: The folder of released notebooks.
+        sandboxed: Whether to run it in the grader's sandbox; a student's own file needs none.
+
+    Returns:
+        The assignment, what would be mended, and for each visible test, and each file that is handed in beside the
+        notebook, its name and what there is to say ("" where all is well).
+
+    Raises:
+        Unreadable: no notebook can be made of the file.
+        ValueError: there is no released notebook.
+    """
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES)
+    assignment, release = matching_release(data, exercises)
+    mended = mend(data, release, release)
+    said = []
+    for name, cell, error in _errors(mended.notebook, sandboxed):
+        if name.startswith("test_"):
+            said.append((name.removeprefix("test_"), error))
+        elif error and not error.startswith("NotImplementedError"):
+            said.append((f"the cell {name or cell.source.splitlines()[0][:40]}", error))
+    asked = dict.fromkeys(cell.metadata["file"] for cell in release.cells if "file" in cell.metadata)
+    return assignment, mended.receipt, said + [(name, _look_at(path.with_name(name), sandboxed)) for name in asked]
+
+
+def _errors(notebook: NotebookNode, sandboxed: bool) -> Iterator[tuple[str, NotebookNode, str]]:
+    """Run every cell but the set-up as a student does, and give the name of each, the cell, and its error or nothing.
+
+    A cell that ends the kernel costs no other its answer: a fresh one runs those before it again.
+    """
+    kernel, ran = None, list[str]()
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()):
+        name, error = cell.metadata.get("nbgrader", {}).get("grade_id", ""), ""
+        try:
+            if kernel is None or kernel.closed:
+                kernel = Kernel(Limits(), sandboxed)
+                for source in ran:
+                    kernel.run_cell(source)
+            for output in kernel.run_cell(cell.source):
+                if output.output_type == "error":
+                    kind = "" if output.ename == "AssertionError" else f"{output.ename}: "
+                    error = f"{kind}{output.evalue}"
+            ran.append(cell.source)
+        except KernelLost as lost:
+            error = str(lost)
+        if name != "setup":
+            yield name, cell, error
+    if kernel is not None and not kernel.closed:
+        kernel.close()
+
+
+def _look_at(path: Path, sandboxed: bool) -> str:
+    """Say what is wrong with a file that is handed in beside the notebook; nothing if it can be used."""
+    from autograder.checks.vit import checkpoint  # with PyTorch, which takes seconds to import
+
+    try:
+        content = read_plain_file(path, MAX_FILE) if path.exists() else None
+    except Unreadable as error:
+        content = str(error)
+    return checkpoint.read(path.name, content, Limits(), sandboxed)[1]

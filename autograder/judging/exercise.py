@@ -1,0 +1,285 @@
+"""What an exercise is to the grader: an oracle, stages of cases with points, mutants and correct answers.
+
+The oracle is independent of the answer in `solutions/` (PyTorch's own layers). A mutant is the answer with one step
+replaced; two mutants of different steps make a pair, so that two mistakes at once are named too.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import secrets
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import combinations
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from autograder.judging import catalogue
+from autograder.judging.compare import difference, fingerprint, judge, outcome
+
+Function = Callable[..., Any]
+
+
+def run_seed() -> int:
+    """Return the seed of this grading run: that of AUTOGRADER_SEED, which `autograder grade` sets, or a new one."""
+    return int(os.environ.setdefault("AUTOGRADER_SEED", str(secrets.randbits(31))))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call that a function is judged by."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    otherwise: str | None = (
+        None  # the mistake to name if it fits no mutant, and is NaN, or an error was due and none came
+    )
+    only: tuple[str, ...] = ()  # the results to compare, if not all: partial credit
+    tells: tuple[str, ...] = ()  # the mistakes that it may name, if not all: others look alike here
+
+
+class Mutant:
+    """A known mistake as code: the steps of the answer that it replaces."""
+
+    def __init__(self, mistake: str, **steps: Any) -> None:
+        self.mistake, self.steps = mistake, steps
+
+
+@dataclass(frozen=True, eq=False)
+class Exercise:
+    """One function or class that a student writes, and all that the grader knows about it."""
+
+    name: str
+    names: tuple[str, ...]  # what the function returns, in order; none where a probe says it
+    oracle: Function
+    build: Callable[..., Function]  # steps -> function; without steps a correct one
+    mutants: tuple[Mutant, ...]
+    stages: dict[str, Callable[[np.random.Generator], list[Case]]]  # one hidden check, one point, each
+    visible: Callable[[np.random.Generator], list[Case]]
+    correct: dict[str, Function] = field(default_factory=dict)  # right answers, written differently
+    uses: dict[str, Function] = field(
+        default_factory=dict
+    )  # earlier exercises that an answer may call, and their oracles
+    probe: Callable[..., Function] = lambda function: function  # makes a function of arrays of a class, or of tensors
+
+    @cache  # noqa: B019  there are few exercises, and they live as long as the process
+    def mistakes(self) -> dict[str, Function]:
+        """Return the mutants as functions by mistake; a second way of making one mistake is called "M10/2"."""
+        functions: dict[str, Function] = {}
+        for mutant in self.mutants:
+            ways = sum(name.split("/")[0] == mutant.mistake for name in functions)
+            functions[f"{mutant.mistake}/{ways + 1}" if ways else mutant.mistake] = self.build(**mutant.steps)
+        return functions
+
+    def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
+        """Return the cases as `judge` reads them: with the expected outcome and those of the known mistakes."""
+        prepared = []
+        for case in cases:
+            expected = self.run(self.oracle, case)
+            if case.only:
+                expected = expected | {"arrays": {name: expected["arrays"][name] for name in case.only}}
+            prepared.append(
+                {
+                    "name": f"{self.name}, {case.name}",
+                    "arguments": case.arguments,
+                    "expected": expected,
+                    "mistakes": _Fingerprints(self, case, expected),
+                    "otherwise": case.otherwise,
+                    "tells": case.tells,
+                }
+            )
+        return prepared
+
+    def run(self, function: Function, case: Case) -> dict[str, Any]:
+        """Return what a function of ours gives in a case, whatever ran before; nothing that runs later notices."""
+        with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
+            torch.default_generator.manual_seed(0)  # from which layers draw their first parameters
+            return outcome(self.probe(function), case.arguments, self.names)
+
+    @cache  # noqa: B019  as above
+    def visible_cases(self) -> list[dict[str, Any]]:
+        """Return the prepared cases of the visible test."""
+        return self.prepare(self.visible(np.random.default_rng(0)))
+
+    def judge_stage(self, stage: str, function: Function, seed: int, *own: Function) -> None:
+        """Judge a function by one hidden stage, on inputs drawn from the seed.
+
+        An exercise that uses earlier ones is judged with the correct ones in their place, so that a mistake made there
+        is not paid for here; and, if that fails, with the student's own, which may take other arguments. Of those that
+        its probe calls, the student's own are given.
+
+        Raises:
+            AssertionError: the function is wrong; its attribute `mistake` holds the name of the known mistake,
+                of two at once ("M3+M4"), or None.
+        """
+        cases, changed = _prepared(self, stage, seed), False
+        torch.default_generator.manual_seed(seed)  # whatever ran before
+        try:
+            with replaced(function, self.uses) as changed:
+                judge(self.probe(function), self.names, cases, catalogue.MESSAGES, show=False)
+        except AssertionError as error:
+            if error.mistake is None and (pair := self._pair(error.case, error.got)):
+                error.mistake = "+".join(pair)
+                error.args = ("\n".join([str(error), *(catalogue.MESSAGES[name] for name in pair)]),)
+            if not changed and not own:
+                raise
+            try:
+                judge(self.probe(function, *own), self.names, cases, catalogue.MESSAGES, show=False)
+            except AssertionError:
+                raise error from None
+
+    def failures(self, function: Function, seed: int, *own: Function) -> dict[str, AssertionError]:
+        """Judge a function by every hidden stage; return the error of each stage that fails. Arguments as `judge_stage`."""
+        failed = {}
+        for stage in self.stages:
+            try:
+                self.judge_stage(stage, function, seed, *own)
+            except AssertionError as error:
+                failed[stage] = error
+        return failed
+
+    def _pair(self, case: dict[str, Any], got: dict[str, Any]) -> list[str] | None:
+        """Return the two mistakes that together give what was got in a case, if any do; each shows there alone too."""
+        if case["tells"] or "error" in got or any(np.isnan(array).all() for array in got["arrays"].values()):
+            return None  # nothing to tell two mistakes by
+
+        def differs(steps: dict[str, Any], expected: dict[str, Any]) -> bool:
+            wrong = outcome(self.probe(self.build(**steps)), case["arguments"], self.names)
+            return bool(difference(_only(wrong, case["expected"]), expected, show=False))
+
+        def gives(steps: dict[str, Any]) -> bool:
+            both = _only(outcome(self.probe(self.build(**steps)), case["arguments"], self.names), case["expected"])
+            return both.get("changed") == got["changed"] and not difference(both | {"changed": False}, got, show=False)
+
+        visible = [mutant for mutant in self.mutants if differs(mutant.steps, case["expected"])]
+        got = _only(got, case["expected"])
+        for one, other in combinations(visible, 2):
+            disjoint = one.mistake != other.mistake and not one.steps.keys() & other.steps.keys()
+            if disjoint and gives(one.steps | other.steps):
+                return sorted((one.mistake, other.mistake), key=lambda name: int(name[1:]))
+        return None
+
+
+class ExerciseInTorch(Exercise):
+    """An exercise whose right and wrong results are computed in float64, so that they are the same on every machine."""
+
+    def run(self, function: Function, case: Case) -> dict[str, Any]:
+        """Return what a function of ours gives in a case, as `Exercise.run`."""
+        torch.set_default_dtype(torch.float64)
+        try:
+            return super().run(function, case)
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
+class _Fingerprints(Mapping[str, list[float]]):
+    """What the known mistakes give in a case, those that show there: worked out when somebody fails it, and not before.
+
+    To run the mutants takes a hundred times as long as to run the oracle.
+    """
+
+    def __init__(self, exercise: Exercise, case: Case, expected: dict[str, Any]) -> None:
+        self.exercise, self.case, self.expected = exercise, case, expected
+        self.known: dict[str, list[float] | None] = {}
+
+    def __getitem__(self, name: str) -> list[float]:
+        if name not in self.known:
+            self.known[name] = self._fingerprint(name)
+        if self.known[name] is None:
+            raise KeyError(name)
+        return self.known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.exercise.mistakes() if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _fingerprint(self, name: str) -> list[float] | None:
+        if self.case.tells and name.split("/")[0] not in self.case.tells:
+            return None
+        got = self.exercise.run(self.exercise.mistakes()[name], self.case)
+        shows = "error" not in got and difference(got, self.expected, show=False)
+        return fingerprint(got) if shows else None
+
+
+def _only(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
+    """Keep the arrays that the expected outcome has too."""
+    if "error" in got or "error" in expected:
+        return got
+    return got | {"arrays": {name: got["arrays"][name] for name in expected["arrays"]}}
+
+
+@cache
+def _prepared(exercise: Exercise, stage: str, seed: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng([seed, zlib.crc32(f"{exercise.name}/{stage}".encode())])
+    return exercise.prepare(exercise.stages[stage](rng))
+
+
+@contextmanager
+def replaced(function: Function, correct: dict[str, Function]) -> Iterator[bool]:
+    """Let the module or notebook in which the function stands use other functions of these names for a while.
+
+    Yields:
+        Whether there is something to use: an answer in a module uses what it imports.
+    """
+    if hasattr(function, "replaced"):  # a proxy of a function in the student's kernel
+        with function.replaced(correct):
+            yield bool(correct)
+        return
+    written = [function, *(vars(function).values() if isinstance(function, type) else ())]  # of a class, its methods
+    namespace = next((part.__globals__ for part in written if hasattr(part, "__globals__")), {})
+    if namespace.get("__name__") != "__main__":  # not in a notebook
+        yield False
+        return
+    before = {name: namespace[name] for name in correct if name in namespace}
+    namespace.update(correct)
+    try:
+        yield bool(correct)
+    finally:
+        for name in correct:
+            namespace.pop(name, None)
+        namespace.update(before)
+
+
+def draw_mask(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Draw a mask that allows about half, and in each row at least one key and not all."""
+    mask = rng.random(shape) < 0.5
+    keep = rng.integers(shape[-1], size=shape[:-1])[..., None]
+    np.put_along_axis(mask, keep, True, axis=-1)
+    np.put_along_axis(mask, (keep + 1) % shape[-1], False, axis=-1)
+    return mask
+
+
+def checker(exercises: dict[str, Exercise]) -> Callable[..., None]:
+    """Return the `check` that hidden test cells import from a module of checks."""
+
+    def check(exercise: str, stage: str, function: Function, *own: Function) -> None:
+        """Judge a function or class by one stage, on the inputs of this grading run.
+
+        Args:
+            exercise: Its name.
+            stage: One of its stages.
+            function: What the student wrote.
+            own: The student's own of what the function is called with: its class, for `to_torch`.
+        """
+        exercises[exercise].judge_stage(stage, function, run_seed(), *own)
+
+    return check
+
+
+def checks_of(stem: str) -> ModuleType:
+    """Return the module of checks of a file of answers."""
+    return importlib.import_module(f"autograder.checks.{stem}")
+
+
+def exercises_of(stem: str) -> dict[str, Exercise]:
+    """Return the exercises of a file of answers, by name."""
+    return checks_of(stem).EXERCISES

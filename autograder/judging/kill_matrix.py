@@ -1,0 +1,213 @@
+"""The kill matrix: which check catches which known mistake and names it, and that every correct answer passes."""
+
+import fcntl
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from autograder.files import write_atomically
+from autograder.imports import ROOT, digest_of, files_behind
+from autograder.judging import catalogue
+from autograder.judging.compare import judge
+from autograder.judging.exercise import Exercise, Function, exercises_of
+
+MATRICES = ROOT / "_build" / "matrices"  # that were made, by the content of what they are made of
+
+
+@dataclass
+class Verdict:
+    """What the checks say of one function."""
+
+    exercise: str
+    name: str  # of the mistake ("M10/2") or of the correct answer ("einsum")
+    failed: dict[str, str | None] = field(default_factory=dict)  # check -> the mistake that it names
+    visible: str | None = None  # the mistake that the visible test names, "" if it passes
+
+    @property
+    def killed(self) -> bool:
+        """Whether a hidden check fails."""
+        return bool(self.failed)
+
+    @property
+    def named(self) -> bool:
+        """Whether the checks that fail name this mistake and no other."""
+        names = {name for name in self.failed.values() if name}
+        return names == {self.name.split("/")[0]}
+
+
+@dataclass
+class Matrix:
+    """The kill matrix of an assignment."""
+
+    assignment: str
+    seed: int
+    mutants: list[Verdict]
+    correct: list[Verdict]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every mutant is killed and named, and every correct answer passes."""
+        return all(v.killed and v.named for v in self.mutants) and not any(
+            v.killed or v.visible != "" for v in self.correct
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the matrix as plain values, for --json."""
+        return {
+            "assignment": self.assignment,
+            "seed": self.seed,
+            "killed": sum(v.killed for v in self.mutants),
+            "named": sum(v.named for v in self.mutants),
+            "mutants": [
+                {
+                    "exercise": v.exercise,
+                    "mutant": v.name,
+                    "mistake": v.name.split("/")[0],
+                    "title": catalogue.TITLES[v.name.split("/")[0]],
+                    "killed": v.killed,
+                    "named": v.named,
+                    "failed": v.failed,
+                    "visible": v.visible,
+                }
+                for v in self.mutants
+            ],
+            "correct": [
+                {
+                    "exercise": v.exercise,
+                    "answer": v.name,
+                    "passes": not v.killed and v.visible == "",
+                    "failed": v.failed,
+                }
+                for v in self.correct
+            ],
+        }
+
+
+def kill_matrix(
+    assignment: str, stem: str, seed: int, progress: Callable[[str, int, int], None] = lambda *_: None
+) -> Matrix:
+    """Judge every mutant and every correct answer of an assignment by all of its checks.
+
+    Args:
+        assignment: Its name, "1_attention".
+        stem: The name of its module of checks, "attention".
+        seed: From which the hidden checks draw their inputs.
+        progress: Called as the work goes on.
+    """
+    matrix = Matrix(assignment, seed, [], [])
+    exercises = exercises_of(stem).values()
+    functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]
+    functions += [(e, matrix.correct, name, function) for e in exercises for name, function in e.correct.items()]
+    for done, (exercise, verdicts, name, function) in enumerate(functions, 1):
+        verdicts.append(_verdict(exercise, name, function, seed))
+        progress(assignment, done, len(functions))
+    return matrix
+
+
+def kept_matrix(
+    assignment: str, stem: str, seed: int, progress: Callable[[str, int, int], None] = lambda *_: None
+) -> Matrix:
+    """Return the kill matrix that was made of the same files, by whichever process; make it if there is none.
+
+    Arguments as `kill_matrix`, which makes it whatever is kept.
+    """
+    files = files_behind("autograder.judging.kill_matrix", f"autograder.checks.{stem}")
+    digest = digest_of(files, assignment, stem, str(seed), sys.version, np.__version__, torch.__version__)
+    path = MATRICES / f"{digest}.json"
+    MATRICES.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes that want the same make it once
+        if not path.exists():
+            write_atomically(path, json.dumps(asdict(kill_matrix(assignment, stem, seed, progress))))
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    return Matrix(**fields | {kind: [Verdict(**v) for v in fields[kind]] for kind in ("mutants", "correct")})
+
+
+def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Verdict:
+    failed = {stage: error.mistake for stage, error in exercise.failures(function, seed).items()}
+    verdict = Verdict(exercise.name, name, failed)
+    visible = exercise.visible_cases()
+    torch.default_generator.manual_seed(seed)  # whatever ran before
+    try:
+        judge(exercise.probe(function), exercise.names, visible, catalogue.MESSAGES)
+        verdict.visible = ""
+    except AssertionError as error:
+        verdict.visible = error.mistake
+    return verdict
+
+
+PAGE = """# The known mistakes
+
+A list of the mistakes that the exercises can name, and a proof that they do. Each is code: the answer with one step
+replaced, often in several ways. The tables say which hidden check catches which mistake; they are made by running the
+checks, {wrong} wrong functions and {right} right ones, on inputs of seed {seed}: all wrong ones are caught and named, all right
+ones pass. `autograder mutants` does the same on new inputs.
+
+Numbers that are not in the list belong to the parts in preparation.
+
+## The list
+
+| | mistake | what a student is asked |
+| --- | --- | --- |
+{catalogue}
+
+{matrices}"""
+
+
+def mistakes_page(matrices: list[Matrix]) -> str:
+    """Return the page of the book that lists the mistakes and which check catches them.
+
+    Raises:
+        ValueError: a mistake is not caught or not named, so that the page would not be true.
+    """
+    if not all(matrix.whole for matrix in matrices):
+        raise ValueError('the checks do not catch and name every mistake; see "autograder mutants"')
+    mutants = [verdict for matrix in matrices for verdict in matrix.mutants]
+    names = sorted({verdict.name.split("/")[0] for verdict in mutants}, key=_number)
+    tables = [
+        _matrix_of(matrix, exercise)
+        for matrix in matrices
+        for exercise in dict.fromkeys(v.exercise for v in matrix.mutants)
+    ]
+    return (
+        PAGE.format(
+            wrong=len(mutants),
+            right=sum(len(matrix.correct) for matrix in matrices),
+            seed=matrices[0].seed,
+            catalogue="\n".join(
+                f"| {name} | {catalogue.TITLES[name]} | {catalogue.QUESTIONS[name]} |" for name in names
+            ),
+            matrices="\n\n".join(tables),
+        )
+        + "\n"
+    )
+
+
+def _matrix_of(matrix: Matrix, exercise: str) -> str:
+    """Return one exercise's table: for each mistake how many of its ways each check catches."""
+    verdicts = [verdict for verdict in matrix.mutants if verdict.exercise == exercise]
+    stages = list(dict.fromkeys(stage for verdict in verdicts for stage in verdict.failed))
+    lines = [
+        f"## `{exercise}`",
+        "",
+        "How many ways of making the mistake there are, and how many of them the visible test in the notebook and each "
+        "hidden check catch.",
+        "",
+        "| mistake | ways | visible test | " + " | ".join(stages) + " |",
+        "| --- | --: | --: | " + " | ".join("--:" for _ in stages) + " |",
+    ]
+    for name in sorted({verdict.name.split("/")[0] for verdict in verdicts}, key=_number):
+        ways = [verdict for verdict in verdicts if verdict.name.split("/")[0] == name]
+        caught = [sum(stage in way.failed for way in ways) for stage in stages]
+        cells = [len(ways), sum(way.visible != "" for way in ways), *caught]
+        lines.append(f"| {name} | " + " | ".join(str(cell) if cell else "·" for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def _number(name: str) -> int:
+    return int(name[1:])
