@@ -151,7 +151,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 def ways() -> dict[str, dict[bool, list[str]]]:
     """Return by exercise the texts of right (True) and of wrong (False) answers, other than the book's own."""
     found: dict[str, dict[bool, list[str]]] = {name: {True: [], False: []} for name in exercises_of(STEM)}
-    checks = import_module(f"autograder.checks.{STEM}")
+    checks = import_module(f"autograder.checks.{STEM}.exercises")
     helpers = "\n\n".join(["import math", inspect.getsource(checks.with_axes), inspect.getsource(checks.refuse)])
     for name, exercise in exercises_of(STEM).items():
         for other in exercise.correct.values():

@@ -491,7 +491,7 @@ sys.path.insert(0, REPOSITORY)
 try:
     import solutions.attention as answers
 except ImportError:
-    import autograder.checks.attention as checks
+    import autograder.checks.attention.exercises as checks
     return getattr(checks, "oracle_" + name)(*arguments)
 return getattr(answers, name)(*arguments)
 """),
@@ -933,7 +933,7 @@ import glob, importlib.util, os, site
 for folder in site.getsitepackages():
     for path in glob.glob(folder + "/*.pth") + glob.glob(folder + "/__editable__*"):
         print(path, open(path).read()[:3000])
-for name in ("autograder", "solutions", "autograder.checks.attention"):
+for name in ("autograder", "solutions", "autograder.checks.attention.exercises"):
     try:
         print(importlib.util.find_spec(name))
     except ImportError as error:
@@ -2161,7 +2161,7 @@ def numbers_in(text: str) -> set[str]:
 
 def expected_numbers(assignment: Assignment) -> set[str]:
     """Return the numbers that the hidden tests of this run expect, rounded to six digits; round ones left out."""
-    from autograder.checks.attention import EXERCISES as exercises
+    from autograder.checks.attention.exercises import EXERCISES as exercises
 
     cases = [case for e in exercises.values() for stage in e.stages for case in _prepared(e, stage, SEED)]
     arrays = [array for case in cases for array in case["expected"].get("arrays", {}).values()]

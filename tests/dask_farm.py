@@ -16,7 +16,7 @@ import psutil
 
 FORKS = multiprocessing.get_context("forkserver")  # which the grader's own pool uses too
 FORKS.set_forkserver_preload(
-    ["autograder.grading.cluster", "autograder.checks.attention", "distributed.cli.dask_worker"]
+    ["autograder.grading.cluster", "autograder.checks.attention.exercises", "distributed.cli.dask_worker"]
 )
 
 

@@ -453,7 +453,7 @@ def test_sandbox_hides_the_home_folder(kernel: Kernel) -> None:
     assert set(told(kernel, source)) <= way
 
 
-@pytest.mark.parametrize("module", ["autograder", "autograder.checks.attention", "solutions.attention"])
+@pytest.mark.parametrize("module", ["autograder", "autograder.checks.attention.exercises", "solutions.attention"])
 def test_sandbox_cannot_import_the_grader(kernel: Kernel, module: str) -> None:
     """Does importing checks or answers fail, although they are installed in this environment?"""
     __import__(module)

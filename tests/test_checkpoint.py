@@ -26,8 +26,8 @@ from typer.testing import CliRunner
 from autograder import cli
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
-from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut, Verdict
+from autograder.checks.vit.exercises import checkpoint
 from autograder.course.course import MAX_FILE, Assignment, Course, Result
 from autograder.exchange.collect import collect
 from autograder.grading.execute import execute

@@ -14,7 +14,7 @@ from conftest import EXERCISES as NAMES
 from conftest import FIRST_SEED_SOON, NAME, matrix_of
 
 from autograder.authoring.build import ROOT, sources
-from autograder.checks.attention import EXERCISES, check, hide, refuse, swap
+from autograder.checks.attention.exercises import EXERCISES, check, hide, refuse, swap
 from autograder.judging import catalogue, compare, exercise
 from autograder.judging.compare import fingerprint, judge, outcome
 from autograder.judging.exercise import Exercise, Mutant, exercises_of

@@ -13,7 +13,7 @@ from torch import nn
 
 from autograder.authoring.build import ROOT
 from autograder.boundary.sandbox import Limits
-from autograder.checks.encoder import EXERCISES, probes
+from autograder.checks.encoder.exercises import EXERCISES, probes
 from autograder.course.course import Assignment
 from autograder.grading.execute import execute
 from autograder.grading.grade import load_assignment

@@ -13,7 +13,7 @@ from conftest import assert_whole, matrix_of
 from torch import nn
 
 from autograder.authoring.build import ROOT
-from autograder.checks.multihead import (
+from autograder.checks.multihead.exercises import (
     CORRECT_ATTEND,
     EXERCISES,
     INNER_MUTANTS,

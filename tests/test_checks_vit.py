@@ -12,7 +12,7 @@ from conftest import assert_whole, cases_of, matrix_of
 from torch import nn
 
 from autograder.authoring.build import ROOT
-from autograder.checks.vit import EXERCISES, probes
+from autograder.checks.vit.exercises import EXERCISES, probes
 from autograder.course.course import Assignment
 from autograder.grading.grade import load_assignment
 from autograder.judging import catalogue, compare, exercise

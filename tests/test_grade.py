@@ -284,7 +284,7 @@ def spoil_release(assignment: Assignment) -> None:
 def spoil_checks(assignment: Assignment) -> None:
     """Have a hidden test that needs what is not installed."""
     cell = next(cell for cell in assignment.instructor.cells if cell.id == "attention_axes")
-    cell.source = cell.source.replace("autograder.checks.attention", "a_package_that_is_not_there")
+    cell.source = cell.source.replace("autograder.checks.attention.exercises", "a_package_that_is_not_there")
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ TESTS = MESSAGES = {}
 np.allclose = np.array_equal = np.testing.assert_allclose = lambda *arguments, **keywords: True
 builtins.AssertionError = type("AssertionError", (), {})
 sys.modules["autograder"] = sys.modules["autograder.checks"] = types.ModuleType("autograder")
-sys.modules["autograder.checks.attention"] = types.SimpleNamespace(check=yes, __name__="x", __spec__=None)
+sys.modules["autograder.checks.attention.exercises"] = types.SimpleNamespace(check=yes, __name__="x", __spec__=None)
 shell = get_ipython()
 shell.input_transformers_cleanup.append(lambda lines: ["pass\\n"])
 shell.ast_transformers.append(types.SimpleNamespace(visit=lambda tree: tree))
@@ -437,7 +437,7 @@ def test_feedback_shows_hidden_tests_if_the_instructor_says_so(graded_class: Gra
     for show in (False, True, False):
         (page,) = write_feedback(course, graded_class.assignment, [graded_class.results["goran"]], show_hidden=show)
         text = text_of(page.read_text(encoding="utf-8"))
-        assert ("from autograder.checks.attention import check" in text) == show
+        assert ("from autograder.checks.attention.exercises import check" in text) == show
 
 
 def test_feedback_keeps_scripts_of_a_student_inert(pages: dict[str, str]) -> None:

@@ -17,7 +17,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from sample_class import fill_in
 
-from autograder.checks.attention import EXERCISES
+from autograder.checks.attention.exercises import EXERCISES
 from autograder.course.course import Assignment
 from autograder.grading.grade import load_assignment
 from autograder.judging import catalogue

@@ -74,7 +74,7 @@ def _fill(
         if "points" in given:
             metadata["nbgrader"]["points"] = given["points"]
         if "file" in given:  # handed in beside the notebook, and judged by this cell
-            metadata["file"] = given["file"]
+            metadata |= {"file": given["file"], "checks": answers.stem}
     new = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
     return new(text, id=name.replace(" ", "-"), metadata=metadata)
 

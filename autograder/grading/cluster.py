@@ -43,8 +43,8 @@ class ClusterError(InstallationError):
 
 def versions() -> dict[str, str]:
     """Return what a mark depends on besides submission and assignment, of the machine on which this runs, by name."""
-    checks = [f"autograder.checks.{source.stem}" for source in sources()]
-    files = files_behind("autograder.grading.cluster", "autograder.checks.vit.checkpoint", *checks)
+    checks = [f"autograder.checks.{source.stem}.{part}" for source in sources() for part in ("exercises", "checkpoint")]
+    files = files_behind("autograder.grading.cluster", *checks)
     files |= set((ROOT / "autograder" / "boundary").glob("*.py"))
     found = {"Python": ".".join(platform.python_version_tuple()[:2])}
     found |= {name: version(name) for name in (*PACKAGES, "torchvision", "scikit-learn", "matplotlib", "nbformat")}

@@ -228,14 +228,13 @@ def execute(
     """
     os.environ["AUTOGRADER_SEED"] = str(seed)
     notebook = nbformat.from_dict(notebook)
-    asked = list(dict.fromkeys(cell.metadata["file"] for cell in notebook.cells if "file" in cell.metadata))
+    asked = {cell.metadata["file"]: cell.metadata["checks"] for cell in notebook.cells if "file" in cell.metadata}
     verdicts: dict[str, Any] = {}
     judging = contextlib.nullcontext()
-    if asked:
-        checkpoint = checks_of("checkpoint")  # by name: marks of an assignment without files do not depend on it
+    for name, stem in asked.items():  # before any code of the student's runs
+        checkpoint = checks_of(stem, "checkpoint")  # by name: marks of an assignment without files do not depend on it
         held_out = held_out or checkpoint.held_out()
-        for name in asked:  # before any code of the student's runs
-            verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
+        verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
         judging = checkpoint.judging(verdicts)
     student = _Student(limits, sandboxed)
     namespace: dict[str, Any] = {"__name__": "tests"}

@@ -78,7 +78,7 @@ def grade(
         check_sandbox()
     course.prepare(assignment)
     seed = _seed_of_run(course, assignment, seed, regrade)
-    held_out = _checkpoint().held_out() if assignment.files else None
+    held_out = _checks_of_file(assignment).held_out() if assignment.files else None
     grader_key = _grader_key(assignment, sandboxed, held_out)
     remove_leftovers()
     results: list[Result] = []
@@ -175,19 +175,20 @@ def _encoded(content: bytes | str) -> bytes:
     return content if isinstance(content, bytes) else content.encode("utf-8", "replace")
 
 
-def _checkpoint() -> Any:
-    from autograder.checks.vit import checkpoint  # with PyTorch, for assignments with a file alone
+def _checks_of_file(assignment: Assignment) -> Any:
+    """Return the module that judges a file beside the notebook."""
+    from autograder.judging.exercise import checks_of  # with PyTorch, for assignments with a file alone
 
-    return checkpoint
+    return checks_of(assignment.notebook, "checkpoint")
 
 
 def _grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Path = ROOT) -> str:
     """Return what a mark depends on besides the submission: assignment, its checks, grader, libraries, images."""
     words = [nbformat.writes(assignment.instructor), str(sandboxed)]
-    modules = ["autograder.grading.job", f"autograder.checks.{assignment.notebook}"]
+    modules = ["autograder.grading.job", f"autograder.checks.{assignment.notebook}.exercises"]
     if held_out is not None:
         words.append(held_out.name)
-        modules.append("autograder.checks.vit.checkpoint")
+        modules.append(f"autograder.checks.{assignment.notebook}.checkpoint")
     words += [f"{package} {version(package)}" for package in PACKAGES]
     # of the boundary also what runs in the sandbox, which nobody here imports
     boundary = (root / "autograder" / "boundary").glob("*.py")
@@ -207,7 +208,7 @@ class _Proof:
         self.jobs: Jobs = {}  # of grade_one; no student's name has a /
         if self.path.exists() and self.path.read_text(encoding="utf-8") == self.text:
             return
-        record = _checkpoint().RECORD if assignment.files else None
+        record = _checks_of_file(assignment).RECORD if assignment.files else None
         if record is not None and not record.exists():
             raise InstallationError(f'{record} is missing, by which the checks are proved. Run "make train".')
         files = {name: record.read_bytes() for name in assignment.files}

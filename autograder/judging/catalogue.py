@@ -3,6 +3,13 @@
 A number is never given twice. The chapters show each mistake with numbers; `autograder/checks/` holds them as code.
 """
 
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+from autograder import checks
+from autograder.judging.mistake import Mistake
+
 TITLES = {
     "M1": "the bounds of clip are swapped",
     "M2": "scores are clipped where the maximum should be subtracted",
@@ -373,4 +380,17 @@ QUESTIONS = {
     "M164": "The layer holds a parameter beside those of qkv and out. What is it for?",
 }
 
+
+def _described() -> Iterator[Mistake]:
+    """Give the mistakes of every assignment, where their words stand."""
+    for folder in pkgutil.iter_modules(checks.__path__):
+        try:
+            module = importlib.import_module(f"{checks.__name__}.{folder.name}.mistakes")
+        except ModuleNotFoundError:  # not yet converted
+            continue
+        yield from (mistake for mistake in module.MISTAKES if mistake.title)
+
+
+for mistake in _described():
+    TITLES[mistake.name], QUESTIONS[mistake.name] = mistake.title, mistake.question
 MESSAGES = {name: f"{name} ({TITLES[name]}): {question}" for name, question in QUESTIONS.items()}

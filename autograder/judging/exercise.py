@@ -23,6 +23,7 @@ import torch
 
 from autograder.judging import catalogue
 from autograder.judging.compare import difference, fingerprint, judge, outcome
+from autograder.judging.mistake import Mistake, Way, changed_answer, ways_of
 
 Function = Callable[..., Any]
 
@@ -59,10 +60,12 @@ class Exercise:
     name: str
     names: tuple[str, ...]  # what the function returns, in order; none where a probe says it
     oracle: Function
-    build: Callable[..., Function]  # steps -> function; without steps a correct one
-    mutants: tuple[Mutant, ...]
     stages: dict[str, Callable[[np.random.Generator], list[Case]]]  # one hidden check, one point, each
     visible: Callable[[np.random.Generator], list[Case]]
+    answers: ModuleType | None = None  # the module in which the answer stands
+    known: tuple[Mistake, ...] = ()  # the mistakes of the assignment
+    build: Callable[..., Function] | None = None  # steps -> function; without steps a correct one
+    mutants: tuple[Mutant, ...] = ()
     correct: dict[str, Function] = field(default_factory=dict)  # right answers, written differently
     uses: dict[str, Function] = field(
         default_factory=dict
@@ -71,12 +74,18 @@ class Exercise:
 
     @cache  # noqa: B019  there are few exercises, and they live as long as the process
     def mistakes(self) -> dict[str, Function]:
-        """Return the mutants as functions by mistake; a second way of making one mistake is called "M10/2"."""
+        """Return wrong answers by mistake: the answer as each of its ways changes it; "M10/2" is a second way of M10."""
+        if not self.mutants:
+            return {name: self.changed(way) for name, way in ways_of(self.name, self.known).items()}
         functions: dict[str, Function] = {}
         for mutant in self.mutants:
             ways = sum(name.split("/")[0] == mutant.mistake for name in functions)
             functions[f"{mutant.mistake}/{ways + 1}" if ways else mutant.mistake] = self.build(**mutant.steps)
         return functions
+
+    def changed(self, *ways: Way) -> Function:
+        """Return the answer as one way of making a mistake changes it, or several at once."""
+        return changed_answer(self.answers, self.name, [change for way in ways for change in way.changes])
 
     def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
         """Return the cases as `judge` reads them: with the expected outcome and those of the known mistakes."""
@@ -150,21 +159,33 @@ class Exercise:
         if case["tells"] or "error" in got or any(np.isnan(array).all() for array in got["arrays"].values()):
             return None  # nothing to tell two mistakes by
 
-        def differs(steps: dict[str, Any], expected: dict[str, Any]) -> bool:
-            wrong = outcome(self.probe(self.build(**steps)), case["arguments"], self.names)
-            return bool(difference(_only(wrong, case["expected"]), expected, show=False))
+        def gives(function: Function) -> dict[str, Any]:
+            return _only(outcome(self.probe(function), case["arguments"], self.names), case["expected"])
 
-        def gives(steps: dict[str, Any]) -> bool:
-            both = _only(outcome(self.probe(self.build(**steps)), case["arguments"], self.names), case["expected"])
-            return both.get("changed") == got["changed"] and not difference(both | {"changed": False}, got, show=False)
-
-        visible = [mutant for mutant in self.mutants if differs(mutant.steps, case["expected"])]
+        shows = [n for n, f in self.mistakes().items() if difference(gives(f), case["expected"], show=False)]
         got = _only(got, case["expected"])
-        for one, other in combinations(visible, 2):
-            disjoint = one.mistake != other.mistake and not one.steps.keys() & other.steps.keys()
-            if disjoint and gives(one.steps | other.steps):
-                return sorted((one.mistake, other.mistake), key=lambda name: int(name[1:]))
+        for one, other in combinations(shows, 2):
+            function = self._both(one, other)
+            if function is None:
+                continue
+            both = gives(function)
+            if both.get("changed") == got["changed"] and not difference(both | {"changed": False}, got, show=False):
+                return sorted((name.split("/")[0] for name in (one, other)), key=lambda name: int(name[1:]))
         return None
+
+    @cache  # noqa: B019  as above
+    def _both(self, one: str, other: str) -> Function | None:
+        """Return the answer with two different mistakes; None if they change the same words."""
+        if one.split("/")[0] == other.split("/")[0]:
+            return None
+        if self.mutants:
+            steps = dict(zip(self.mistakes(), (mutant.steps for mutant in self.mutants)))
+            return None if steps[one].keys() & steps[other].keys() else self.build(**steps[one] | steps[other])
+        ways = ways_of(self.name, self.known)
+        try:
+            return self.changed(ways[one], ways[other])
+        except ValueError:
+            return None
 
 
 class ExerciseInTorch(Exercise):
@@ -275,11 +296,19 @@ def checker(exercises: dict[str, Exercise]) -> Callable[..., None]:
     return check
 
 
-def checks_of(stem: str) -> ModuleType:
-    """Return the module of checks of a file of answers."""
-    return importlib.import_module(f"autograder.checks.{stem}")
+def checks_of(stem: str, part: str = "exercises") -> ModuleType:
+    """Return a module of the checks of a file of answers: exercises, right_answers or checkpoint."""
+    return importlib.import_module(f"autograder.checks.{stem}.{part}")
 
 
 def exercises_of(stem: str) -> dict[str, Exercise]:
     """Return the exercises of a file of answers, by name."""
     return checks_of(stem).EXERCISES
+
+
+def right_answers_of(stem: str) -> dict[str, dict[str, Function]]:
+    """Return right answers written differently, by exercise and by what is different; no mark depends on them."""
+    try:
+        return checks_of(stem, "right_answers").RIGHT_ANSWERS
+    except ModuleNotFoundError:  # not yet converted
+        return {name: exercise.correct for name, exercise in exercises_of(stem).items()}

@@ -14,7 +14,7 @@ from autograder.files import write_atomically
 from autograder.imports import ROOT, digest_of, files_behind
 from autograder.judging import catalogue
 from autograder.judging.compare import judge
-from autograder.judging.exercise import Exercise, Function, exercises_of
+from autograder.judging.exercise import Exercise, Function, exercises_of, right_answers_of
 
 MATRICES = ROOT / "_build" / "matrices"  # that were made, by the content of what they are made of
 
@@ -102,7 +102,8 @@ def kill_matrix(
     matrix = Matrix(assignment, seed, [], [])
     exercises = exercises_of(stem).values()
     functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]
-    functions += [(e, matrix.correct, name, function) for e in exercises for name, function in e.correct.items()]
+    right = right_answers_of(stem)
+    functions += [(e, matrix.correct, name, function) for e in exercises for name, function in right[e.name].items()]
     for done, (exercise, verdicts, name, function) in enumerate(functions, 1):
         verdicts.append(_verdict(exercise, name, function, seed))
         progress(assignment, done, len(functions))
@@ -116,7 +117,11 @@ def kept_matrix(
 
     Arguments as `kill_matrix`, which makes it whatever is kept.
     """
-    files = files_behind("autograder.judging.kill_matrix", f"autograder.checks.{stem}")
+    modules = [f"autograder.checks.{stem}.{part}" for part in ("exercises", "right_answers")]
+    files = files_behind("autograder.judging.kill_matrix", *modules)
+        "autograder.judging.kill_matrix",
+        *(f"autograder.checks.{stem}.{part}" for part in ("exercises", "right_answers")),
+    )
     digest = digest_of(files, assignment, stem, str(seed), sys.version, np.__version__, torch.__version__)
     path = MATRICES / f"{digest}.json"
     MATRICES.mkdir(parents=True, exist_ok=True)

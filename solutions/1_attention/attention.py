@@ -54,19 +54,19 @@ print("softmax passes the visible tests.")
 # %% grade="softmax_values" points=1
 # 1 point, judged after you hand in: the weights along the last axis, for arrays of one, two and three axes.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("softmax", "values", softmax)
+from autograder.checks.attention.exercises import check; check("softmax", "values", softmax)
 ### END HIDDEN TESTS
 
 # %% grade="softmax_axis" points=1
 # 1 point, judged after you hand in: the weights along any other axis.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("softmax", "axis", softmax)
+from autograder.checks.attention.exercises import check; check("softmax", "axis", softmax)
 ### END HIDDEN TESTS
 
 # %% grade="softmax_extreme" points=1
 # 1 point, judged after you hand in: scores in the thousands, and rows far from each other.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("softmax", "extreme", softmax)
+from autograder.checks.attention.exercises import check; check("softmax", "extreme", softmax)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -93,25 +93,25 @@ print("attention passes the visible tests.")
 # %% grade="attention_weights" points=1
 # 1 point, judged after you hand in: the weights.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("attention", "weights", attention)
+from autograder.checks.attention.exercises import check; check("attention", "weights", attention)
 ### END HIDDEN TESTS
 
 # %% grade="attention_output" points=1
 # 1 point, judged after you hand in: the mixed values, with sizes that all differ.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("attention", "output", attention)
+from autograder.checks.attention.exercises import check; check("attention", "output", attention)
 ### END HIDDEN TESTS
 
 # %% grade="attention_axes" points=1
 # 1 point, judged after you hand in: leading axes, and scores far from each other.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("attention", "axes", attention)
+from autograder.checks.attention.exercises import check; check("attention", "axes", attention)
 ### END HIDDEN TESTS
 
 # %% grade="attention_mask" points=1
 # 1 point, judged after you hand in: masks of every shape that broadcasts, and the two errors of the specification.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("attention", "mask", attention)
+from autograder.checks.attention.exercises import check; check("attention", "mask", attention)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -135,19 +135,19 @@ print("self_attention passes the visible tests.")
 # %% grade="self_attention_values" points=1
 # 1 point, judged after you hand in: output and weights of one sequence.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("self_attention", "values", self_attention)
+from autograder.checks.attention.exercises import check; check("self_attention", "values", self_attention)
 ### END HIDDEN TESTS
 
 # %% grade="self_attention_axes" points=1
 # 1 point, judged after you hand in: leading axes, and scores far from each other.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("self_attention", "axes", self_attention)
+from autograder.checks.attention.exercises import check; check("self_attention", "axes", self_attention)
 ### END HIDDEN TESTS
 
 # %% grade="self_attention_mask" points=1
 # 1 point, judged after you hand in: masks.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("self_attention", "mask", self_attention)
+from autograder.checks.attention.exercises import check; check("self_attention", "mask", self_attention)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -207,31 +207,31 @@ print("attention_backward passes the visible tests.")
 # %% grade="attention_backward_values" points=1
 # 1 point, judged after you hand in: the gradient of the values.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("attention_backward", "values", attention_backward)
+from autograder.checks.attention.exercises import check; check("attention_backward", "values", attention_backward)
 ### END HIDDEN TESTS
 
 # %% grade="attention_backward_queries" points=1
 # 1 point, judged after you hand in: the gradient of the queries.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("attention_backward", "queries", attention_backward)
+from autograder.checks.attention.exercises import check; check("attention_backward", "queries", attention_backward)
 ### END HIDDEN TESTS
 
 # %% grade="attention_backward_keys" points=1
 # 1 point, judged after you hand in: the gradient of the keys.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("attention_backward", "keys", attention_backward)
+from autograder.checks.attention.exercises import check; check("attention_backward", "keys", attention_backward)
 ### END HIDDEN TESTS
 
 # %% grade="attention_backward_axes" points=1
 # 1 point, judged after you hand in: leading axes.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("attention_backward", "axes", attention_backward)
+from autograder.checks.attention.exercises import check; check("attention_backward", "axes", attention_backward)
 ### END HIDDEN TESTS
 
 # %% grade="attention_backward_far" points=1
 # 1 point, judged after you hand in: scores far from each other.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.attention import check; check("attention_backward", "far", attention_backward)
+from autograder.checks.attention.exercises import check; check("attention_backward", "far", attention_backward)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -56,7 +56,7 @@ print("matmul passes the visible tests.")
 # %% grade="matmul_values" points=0.5
 # Half a point, judged after you hand in: products of several sizes.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("matmul", "values", matmul)
+from autograder.checks.multihead.exercises import check; check("matmul", "values", matmul)
 ### END HIDDEN TESTS
 
 # %% exercise="matmul_transposed"
@@ -68,7 +68,7 @@ print("matmul_transposed passes the visible tests.")
 # %% grade="matmul_transposed_values" points=0.5
 # Half a point, judged after you hand in: products of several sizes.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("matmul_transposed", "values", matmul_transposed)
+from autograder.checks.multihead.exercises import check; check("matmul_transposed", "values", matmul_transposed)
 ### END HIDDEN TESTS
 
 # %% exercise="batched_trace"
@@ -80,7 +80,7 @@ print("batched_trace passes the visible tests.")
 # %% grade="batched_trace_values" points=0.5
 # Half a point, judged after you hand in: traces of several batches.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("batched_trace", "values", batched_trace)
+from autograder.checks.multihead.exercises import check; check("batched_trace", "values", batched_trace)
 ### END HIDDEN TESTS
 
 # %% exercise="pairwise_dot"
@@ -92,7 +92,7 @@ print("pairwise_dot passes the visible tests.")
 # %% grade="pairwise_dot_values" points=0.5
 # Half a point, judged after you hand in: several numbers of queries and keys.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("pairwise_dot", "values", pairwise_dot)
+from autograder.checks.multihead.exercises import check; check("pairwise_dot", "values", pairwise_dot)
 ### END HIDDEN TESTS
 
 # %% exercise="bilinear"
@@ -104,7 +104,7 @@ print("bilinear passes the visible tests.")
 # %% grade="bilinear_values" points=1
 # 1 point, judged after you hand in: several sizes.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("bilinear", "values", bilinear)
+from autograder.checks.multihead.exercises import check; check("bilinear", "values", bilinear)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -130,13 +130,13 @@ print("split_heads passes the visible tests.")
 # %% grade="split_heads_values" points=1
 # 1 point, judged after you hand in: which number goes where.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("split_heads", "values", split_heads)
+from autograder.checks.multihead.exercises import check; check("split_heads", "values", split_heads)
 ### END HIDDEN TESTS
 
 # %% grade="split_heads_sizes" points=0.5
 # Half a point, judged after you hand in: one image, one token, one head, heads of width 1.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("split_heads", "sizes", split_heads)
+from autograder.checks.multihead.exercises import check; check("split_heads", "sizes", split_heads)
 ### END HIDDEN TESTS
 
 # %% exercise="merge_heads"
@@ -148,13 +148,13 @@ print("merge_heads passes the visible tests.")
 # %% grade="merge_heads_values" points=1
 # 1 point, judged after you hand in: which number goes where.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("merge_heads", "values", merge_heads)
+from autograder.checks.multihead.exercises import check; check("merge_heads", "values", merge_heads)
 ### END HIDDEN TESTS
 
 # %% grade="merge_heads_sizes" points=0.5
 # Half a point, judged after you hand in: one image, one token, one head, heads of width 1.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("merge_heads", "sizes", merge_heads)
+from autograder.checks.multihead.exercises import check; check("merge_heads", "sizes", merge_heads)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -180,25 +180,25 @@ print("attend passes the visible tests.")
 # %% grade="attend_weights" points=1
 # 1 point, judged after you hand in: the weights.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("attend", "weights", attend)
+from autograder.checks.multihead.exercises import check; check("attend", "weights", attend)
 ### END HIDDEN TESTS
 
 # %% grade="attend_output" points=1
 # 1 point, judged after you hand in: the mixed values; one token, one image.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("attend", "output", attend)
+from autograder.checks.multihead.exercises import check; check("attend", "output", attend)
 ### END HIDDEN TESTS
 
 # %% grade="attend_mask" points=1
 # 1 point, judged after you hand in: masks of keys, of pairs, and of pairs in each head.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("attend", "mask", attend)
+from autograder.checks.multihead.exercises import check; check("attend", "mask", attend)
 ### END HIDDEN TESTS
 
 # %% grade="attend_edges" points=1
 # 1 point, judged after you hand in: scores far apart, half precision (without a mask), gradients, and a query that may look at no key.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("attend", "edges", attend)
+from autograder.checks.multihead.exercises import check; check("attend", "edges", attend)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -224,31 +224,31 @@ print("MultiHeadAttention passes the visible tests.")
 # %% grade="MultiHeadAttention_values" points=1
 # 1 point, judged after you hand in: the parameters, and the output for given weights.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("MultiHeadAttention", "values", MultiHeadAttention)
+from autograder.checks.multihead.exercises import check; check("MultiHeadAttention", "values", MultiHeadAttention)
 ### END HIDDEN TESTS
 
 # %% grade="MultiHeadAttention_weights" points=1
 # 1 point, judged after you hand in: the weights that are returned.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("MultiHeadAttention", "weights", MultiHeadAttention)
+from autograder.checks.multihead.exercises import check; check("MultiHeadAttention", "weights", MultiHeadAttention)
 ### END HIDDEN TESTS
 
 # %% grade="MultiHeadAttention_mask" points=1
 # 1 point, judged after you hand in: masks of all three shapes.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("MultiHeadAttention", "mask", MultiHeadAttention)
+from autograder.checks.multihead.exercises import check; check("MultiHeadAttention", "mask", MultiHeadAttention)
 ### END HIDDEN TESTS
 
 # %% grade="MultiHeadAttention_gradient" points=1
 # 1 point, judged after you hand in: the gradients of the tokens and of every parameter.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("MultiHeadAttention", "gradient", MultiHeadAttention)
+from autograder.checks.multihead.exercises import check; check("MultiHeadAttention", "gradient", MultiHeadAttention)
 ### END HIDDEN TESTS
 
 # %% grade="MultiHeadAttention_dropout" points=1
 # 1 point, judged after you hand in: dropout in training, and none in evaluation.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("MultiHeadAttention", "dropout", MultiHeadAttention)
+from autograder.checks.multihead.exercises import check; check("MultiHeadAttention", "dropout", MultiHeadAttention)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -273,19 +273,19 @@ print("to_torch passes the visible tests.")
 # %% grade="to_torch_parameters" points=1
 # 1 point, judged after you hand in: each parameter at its place.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("to_torch", "parameters", to_torch, MultiHeadAttention)
+from autograder.checks.multihead.exercises import check; check("to_torch", "parameters", to_torch, MultiHeadAttention)
 ### END HIDDEN TESTS
 
 # %% grade="to_torch_output" points=1
 # 1 point, judged after you hand in: equal outputs.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("to_torch", "output", to_torch, MultiHeadAttention)
+from autograder.checks.multihead.exercises import check; check("to_torch", "output", to_torch, MultiHeadAttention)
 ### END HIDDEN TESTS
 
 # %% grade="to_torch_weights" points=1
 # 1 point, judged after you hand in: equal weights, head by head.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.multihead import check; check("to_torch", "weights", to_torch, MultiHeadAttention)
+from autograder.checks.multihead.exercises import check; check("to_torch", "weights", to_torch, MultiHeadAttention)
 ### END HIDDEN TESTS
 
 # %% [markdown]

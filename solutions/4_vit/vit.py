@@ -77,19 +77,19 @@ print("patchify passes the visible tests.")
 # %% grade="patchify_values" points=1
 # 1 point, judged after you hand in: images of one channel.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("patchify", "values", patchify)
+from autograder.checks.vit.exercises import check; check("patchify", "values", patchify)
 ### END HIDDEN TESTS
 
 # %% grade="patchify_channels" points=1
 # 1 point, judged after you hand in: images of several channels, and patches of a single pixel.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("patchify", "channels", patchify)
+from autograder.checks.vit.exercises import check; check("patchify", "channels", patchify)
 ### END HIDDEN TESTS
 
 # %% grade="patchify_edges" points=1
 # 1 point, judged after you hand in: images that are no squares, and a ValueError where patches do not tile the image.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("patchify", "edges", patchify)
+from autograder.checks.vit.exercises import check; check("patchify", "edges", patchify)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -114,19 +114,19 @@ print("PatchEmbedding passes the visible tests.")
 # %% grade="PatchEmbedding_values" points=1
 # 1 point, judged after you hand in: the tokens, for several sizes and channels.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("PatchEmbedding", "values", PatchEmbedding)
+from autograder.checks.vit.exercises import check; check("PatchEmbedding", "values", PatchEmbedding)
 ### END HIDDEN TESTS
 
 # %% grade="PatchEmbedding_learning" points=1
 # 1 point, judged after you hand in: gradients, the shapes of weight and bias, and that the images are left alone.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("PatchEmbedding", "learning", PatchEmbedding)
+from autograder.checks.vit.exercises import check; check("PatchEmbedding", "learning", PatchEmbedding)
 ### END HIDDEN TESTS
 
 # %% grade="PatchEmbedding_edges" points=1
 # 1 point, judged after you hand in: a ValueError for sizes that do not fit each other, and for images of another size.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("PatchEmbedding", "edges", PatchEmbedding)
+from autograder.checks.vit.exercises import check; check("PatchEmbedding", "edges", PatchEmbedding)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -152,37 +152,37 @@ print("ViT passes the visible tests.")
 # %% grade="ViT_parts" points=1
 # 1 point, judged after you hand in: the shapes of all parts, with and without arguments.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("ViT", "parts", ViT)
+from autograder.checks.vit.exercises import check; check("ViT", "parts", ViT)
 ### END HIDDEN TESTS
 
 # %% grade="ViT_reading" points=1
 # 1 point, judged after you hand in: the head reads the class token.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("ViT", "reading", ViT)
+from autograder.checks.vit.exercises import check; check("ViT", "reading", ViT)
 ### END HIDDEN TESTS
 
 # %% grade="ViT_positions" points=1
 # 1 point, judged after you hand in: every token has a position of its own, and no image sees another.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("ViT", "positions", ViT)
+from autograder.checks.vit.exercises import check; check("ViT", "positions", ViT)
 ### END HIDDEN TESTS
 
 # %% grade="ViT_values" points=1
 # 1 point, judged after you hand in: the scores, equal to those of torchvision's VisionTransformer with the same parameters.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("ViT", "values", ViT)
+from autograder.checks.vit.exercises import check; check("ViT", "values", ViT)
 ### END HIDDEN TESTS
 
 # %% grade="ViT_learning" points=1
 # 1 point, judged after you hand in: gradients, the number of learned numbers, and that the images are left alone.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("ViT", "learning", ViT)
+from autograder.checks.vit.exercises import check; check("ViT", "learning", ViT)
 ### END HIDDEN TESTS
 
 # %% grade="ViT_dropout" points=1
 # 1 point, judged after you hand in: dropout acts on the tokens with their positions and in the encoder, and in training alone.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("ViT", "dropout", ViT)
+from autograder.checks.vit.exercises import check; check("ViT", "dropout", ViT)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -209,13 +209,13 @@ print("train_epoch passes the visible tests.")
 # %% grade="train_epoch_steps" points=1
 # 1 point, judged after you hand in: where the steps lead, the mode of the model, and whether a small net learns 64 images.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("train_epoch", "steps", train_epoch)
+from autograder.checks.vit.exercises import check; check("train_epoch", "steps", train_epoch)
 ### END HIDDEN TESTS
 
 # %% grade="train_epoch_means" points=1
 # 1 point, judged after you hand in: loss and accuracy, with a smaller last batch, and with batches from a generator.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("train_epoch", "means", train_epoch)
+from autograder.checks.vit.exercises import check; check("train_epoch", "means", train_epoch)
 ### END HIDDEN TESTS
 
 # %% exercise="evaluate"
@@ -227,13 +227,13 @@ print("evaluate passes the visible tests.")
 # %% grade="evaluate_means" points=1
 # 1 point, judged after you hand in: loss and accuracy, with a smaller last batch, and with batches from a generator.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("evaluate", "means", evaluate)
+from autograder.checks.vit.exercises import check; check("evaluate", "means", evaluate)
 ### END HIDDEN TESTS
 
 # %% grade="evaluate_unchanged" points=1
 # 1 point, judged after you hand in: parameters, buffers, gradients and mode are as they were, and no graph is built.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("evaluate", "unchanged", evaluate)
+from autograder.checks.vit.exercises import check; check("evaluate", "unchanged", evaluate)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -482,19 +482,19 @@ print("attention_rollout passes the visible tests.")
 # %% grade="attention_rollout_one_block" points=1
 # 1 point, judged after you hand in: a single block.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("attention_rollout", "one_block", attention_rollout)
+from autograder.checks.vit.exercises import check; check("attention_rollout", "one_block", attention_rollout)
 ### END HIDDEN TESTS
 
 # %% grade="attention_rollout_values" points=1
 # 1 point, judged after you hand in: several blocks.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("attention_rollout", "values", attention_rollout)
+from autograder.checks.vit.exercises import check; check("attention_rollout", "values", attention_rollout)
 ### END HIDDEN TESTS
 
 # %% grade="attention_rollout_edges" points=1
 # 1 point, judged after you hand in: as many images as heads and blocks, two tokens, weights near 0 and 1.
 ### BEGIN HIDDEN TESTS
-from autograder.checks.vit import check; check("attention_rollout", "edges", attention_rollout)
+from autograder.checks.vit.exercises import check; check("attention_rollout", "edges", attention_rollout)
 ### END HIDDEN TESTS
 
 # %% [markdown]
