@@ -119,9 +119,6 @@ def kept_matrix(
     """
     modules = [f"autograder.checks.{stem}.{part}" for part in ("exercises", "right_answers")]
     files = files_behind("autograder.judging.kill_matrix", *modules)
-        "autograder.judging.kill_matrix",
-        *(f"autograder.checks.{stem}.{part}" for part in ("exercises", "right_answers")),
-    )
     digest = digest_of(files, assignment, stem, str(seed), sys.version, np.__version__, torch.__version__)
     path = MATRICES / f"{digest}.json"
     MATRICES.mkdir(parents=True, exist_ok=True)
