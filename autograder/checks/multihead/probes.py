@@ -6,6 +6,7 @@ grader's process, where a student's modules are likenesses: parameters, parts, m
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # for the answers
 from torch import Tensor, nn
 
 PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")

@@ -5,6 +5,8 @@ grader's process, where the student's modules are likenesses. Models and optimiz
 beside it, in the student's kernel, by the functions of the set-up cell there: they cannot cross.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import torch
 import torch.nn.functional as F
