@@ -11,7 +11,8 @@ from nbformat import NotebookNode
 from sample_class import answer, fill_in, hand_in, not_scaled
 
 from autograder.course.course import Assignment, Course, Result
-from autograder.grading.grade import _grader_key, grade
+from autograder.grading.grade import grade
+from autograder.grading.keys import grader_key
 from autograder.imports import ROOT
 from autograder.reporting.feedback import write_feedback
 
@@ -170,11 +171,11 @@ def package(tmp_path: Path) -> Path:
 
 def test_key_changes_with_what_a_mark_depends_on_alone(assignment: Assignment, package: Path) -> None:
     """Do changed checks of this assignment make its results stale, and those of another or a page of feedback not?"""
-    before = _grader_key(assignment, True, None, package)
+    before = grader_key(assignment, True, None, package)
     for name, stale in FILES.items():
         with (package / name).open("a", encoding="utf-8") as file:
             file.write("# after\n")
-        after = _grader_key(assignment, True, None, package)
+        after = grader_key(assignment, True, None, package)
         assert (after != before) == stale, name
         before = after
 
@@ -190,9 +191,9 @@ def test_key_changes_with_checks_that_are_imported(assignment: Assignment, packa
     """Do checks of another assignment count where those of this one import them, in whatever words?"""
     with (package / "autograder/checks/attention/__init__.py").open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
-    before = _grader_key(assignment, True, None, package)
+    before = grader_key(assignment, True, None, package)
     (package / "autograder/checks/encoder/probes.py").write_text("# now it matters\n", encoding="utf-8")
-    assert _grader_key(assignment, True, None, package) != before
+    assert grader_key(assignment, True, None, package) != before
 
 
 def test_lost_results_are_made_again(course: Course, assignment: Assignment, tmp_path: Path) -> None:

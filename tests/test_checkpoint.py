@@ -26,8 +26,8 @@ from typer.testing import CliRunner
 from autograder import cli
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
+from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut, Verdict
-from autograder.checks.vit.exercises import checkpoint
 from autograder.course.course import MAX_FILE, Assignment, Course, Result
 from autograder.exchange.collect import collect
 from autograder.grading.execute import execute
@@ -321,7 +321,7 @@ def cell(source: str, name: str, points: int | None = None, **metadata: str) -> 
     """Return a cell that nbgrader knows: a test if it has points, else an answer."""
     info = {"grade": bool(points), "grade_id": name, "locked": bool(points), "schema_version": 3, "task": False}
     info |= {"solution": not points} | ({"points": points} if points else {})
-    return nbformat.v4.new_code_cell(source, id=name, metadata={"nbgrader": info} | metadata)
+    return nbformat.v4.new_code_cell(source, id=name, metadata={"nbgrader": info, "checks": "vit"} | metadata)
 
 
 @pytest.fixture
@@ -440,9 +440,9 @@ def test_grade_takes_files_of_a_class(
 
 def test_grade_again_where_mnist_came_later(file_assignment: Assignment, held_out: HeldOut) -> None:
     """Does a result that the stand-in gave no longer count once the machine has MNIST?"""
-    from autograder.grading.grade import _grader_key
+    from autograder.grading.grade import grader_key
 
-    keys = {_grader_key(file_assignment, True, held) for held in (held_out, checkpoint.stand_in(), None)}
+    keys = {grader_key(file_assignment, True, held) for held in (held_out, checkpoint.stand_in(), None)}
     assert len(keys) == 3
 
 

@@ -68,9 +68,10 @@ class Assignment:
     release: NotebookNode
 
     @property
-    def files(self) -> list[str]:
-        """The names of the files that are to be handed in beside the notebook: those of the cells that judge them."""
-        return list(dict.fromkeys(cell.metadata["file"] for cell in self.graded_cells() if "file" in cell.metadata))
+    def files(self) -> dict[str, str]:
+        """The files that are to be handed in beside the notebook: by name, whose checks judge them."""
+        cells = (cell.metadata for cell in self.graded_cells() if "file" in cell.metadata)
+        return {metadata["file"]: metadata["checks"] for metadata in cells}
 
     def graded_cells(self) -> list[NotebookNode]:
         """Return the cells with points: the test cells and the written questions."""

@@ -1,7 +1,6 @@
 """Grade what was handed in: prove the installation, execute in parallel, record one by one."""
 
 import contextlib
-import hashlib
 import json
 import secrets
 import signal
@@ -11,7 +10,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +19,11 @@ from autograder.authoring.build import load_notebooks
 from autograder.boundary.sandbox import Limits, check_sandbox, remove_leftovers
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import Unreadable, write_atomically
+from autograder.grading.keys import grader_key, key_of
 from autograder.grading.workers import InstallationError, Jobs, Workers, call
-from autograder.imports import ROOT, digest_of, files_behind
+from autograder.imports import ROOT
 
 GRADE_ONE = "autograder.grading.job.grade_one"  # by its name: it comes with PyTorch, which takes seconds to import
-PACKAGES = ("numpy", "torch", "scipy", "ipykernel")  # on which a mark depends
 Progress = Callable[..., None]  # what was done, how many, of how many; of a submission also the state in which it ended
 Done = Iterable[tuple[str, dict[str, Any]]]  # name and fields of each job of grade_one, once
 
@@ -78,8 +76,8 @@ def grade(
         check_sandbox()
     course.prepare(assignment)
     seed = _seed_of_run(course, assignment, seed, regrade)
-    held_out = _checks_of_file(assignment).held_out() if assignment.files else None
-    grader_key = _grader_key(assignment, sandboxed, held_out)
+    held_out = _checkpoint(assignment).held_out() if assignment.files else None
+    of_grader = grader_key(assignment, sandboxed, held_out)
     remove_leftovers()
     results: list[Result] = []
     waiting: dict[str, tuple[bytes, dict[str, bytes | str], list[str], str]] = {}
@@ -98,7 +96,7 @@ def grade(
             results.append(kept if known else result)
             continue
         files, renamed = course.read_files(student, assignment)
-        key = _key(grader_key, found[0], files)
+        key = key_of(of_grader, found[0], files)
         if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
             results.append(kept)
         else:
@@ -114,7 +112,7 @@ def grade(
             texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
             options = (*texts, seed, limits, sandboxed, held_out)
             jobs = {student: (data, *options, files) for student, (data, files, _, _) in waiting.items()}
-            proof = _Proof(course, assignment, options, grader_key)
+            proof = _Proof(course, assignment, options, of_grader)
             progress("submissions", 0, len(jobs))
             if not isinstance(workers, Workers):
                 workers = stack.enter_context(Workers(workers, assignment.notebook, limits if sandboxed else None))
@@ -163,36 +161,11 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
     return seed
 
 
-def _key(grader_key: str, notebook: bytes, files: dict[str, bytes | str]) -> str:
-    """Return what a mark depends on: the grader and all that was handed in."""
-    digest = hashlib.sha256(grader_key.encode() + notebook)
-    for name, content in sorted(files.items()):
-        digest.update(f"\0{name} {type(content).__name__} {hashlib.sha256(_encoded(content)).hexdigest()}".encode())
-    return digest.hexdigest()
-
-
-def _encoded(content: bytes | str) -> bytes:
-    return content if isinstance(content, bytes) else content.encode("utf-8", "replace")
-
-
-def _checks_of_file(assignment: Assignment) -> Any:
-    """Return the module that judges a file beside the notebook."""
+def _checkpoint(assignment: Assignment) -> Any:
+    """Return the module that judges the files beside the notebook."""
     from autograder.judging.exercise import checks_of  # with PyTorch, for assignments with a file alone
 
-    return checks_of(assignment.notebook, "checkpoint")
-
-
-def _grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Path = ROOT) -> str:
-    """Return what a mark depends on besides the submission: assignment, its checks, grader, libraries, images."""
-    words = [nbformat.writes(assignment.instructor), str(sandboxed)]
-    modules = ["autograder.grading.job", f"autograder.checks.{assignment.notebook}.exercises"]
-    if held_out is not None:
-        words.append(held_out.name)
-        modules.append(f"autograder.checks.{assignment.notebook}.checkpoint")
-    words += [f"{package} {version(package)}" for package in PACKAGES]
-    # of the boundary also what runs in the sandbox, which nobody here imports
-    boundary = (root / "autograder" / "boundary").glob("*.py")
-    return digest_of({*files_behind(*modules, root=root), *boundary}, *words, root=root)
+    return checks_of(next(iter(assignment.files.values())), "checkpoint")
 
 
 class _Proof:
@@ -208,7 +181,7 @@ class _Proof:
         self.jobs: Jobs = {}  # of grade_one; no student's name has a /
         if self.path.exists() and self.path.read_text(encoding="utf-8") == self.text:
             return
-        record = _checks_of_file(assignment).RECORD if assignment.files else None
+        record = _checkpoint(assignment).RECORD if assignment.files else None
         if record is not None and not record.exists():
             raise InstallationError(f'{record} is missing, by which the checks are proved. Run "make train".')
         files = {name: record.read_bytes() for name in assignment.files}

@@ -12,20 +12,20 @@ from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grading.mend import mend
 
 
-def matching_release(data: bytes, exercises: Path) -> tuple[Path, NotebookNode]:
+def matching_release(data: bytes, exercises: Path) -> tuple[str, NotebookNode]:
     """Return the released notebook whose cells a file has, by the cells' names and texts.
 
     Raises:
         ValueError: there is no released notebook.
     """
     text = data.decode("utf-8", errors="replace")
-    best: tuple[int, Path, NotebookNode] | None = None
+    best: tuple[int, str, NotebookNode] | None = None
     for path in sorted(exercises.glob("*/*.ipynb")):
         release = nbformat.read(path, as_version=4)
         names = [cell.metadata.nbgrader.grade_id for cell in release.cells if "nbgrader" in cell.metadata]
         score = sum(f'"{name}"' in text or f"def {name}(" in text for name in names)
         if best is None or score > best[0]:
-            best = (score, path, release)
+            best = (score, path.parent.name, release)
     if best is None:
         raise ValueError(f'{exercises} holds no notebook; run "make exercises"')
     return best[1], best[2]
@@ -49,7 +49,7 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> tuple[str, lis
     """
     with path.open("rb") as file:
         data = file.read(MAX_BYTES)
-    released, release = matching_release(data, exercises)
+    assignment, release = matching_release(data, exercises)
     mended = mend(data, release, release)
     said = []
     for name, cell, error in _errors(mended.notebook, sandboxed):
@@ -57,9 +57,9 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> tuple[str, lis
             said.append((name.removeprefix("test_"), error))
         elif error and not error.startswith("NotImplementedError"):
             said.append((f"the cell {name or cell.source.splitlines()[0][:40]}", error))
-    asked = dict.fromkeys(cell.metadata["file"] for cell in release.cells if "file" in cell.metadata)
-    said += [(name, _look_at(path.with_name(name), released.stem, sandboxed)) for name in asked]
-    return released.parent.name, mended.receipt, said
+    asked = {cell.metadata["file"]: cell.metadata["checks"] for cell in release.cells if "file" in cell.metadata}
+    said += [(name, _look_at(path.with_name(name), stem, sandboxed)) for name, stem in asked.items()]
+    return assignment, mended.receipt, said
 
 
 def _errors(notebook: NotebookNode, sandboxed: bool) -> Iterator[tuple[str, NotebookNode, str]]:

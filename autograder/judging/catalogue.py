@@ -4,10 +4,9 @@ A number is never given twice. The chapters show each mistake with numbers; `aut
 """
 
 import importlib
-import pkgutil
 from collections.abc import Iterator
 
-from autograder import checks
+from autograder.imports import ROOT
 from autograder.judging.mistake import Mistake
 
 TITLES = {
@@ -383,11 +382,8 @@ QUESTIONS = {
 
 def _described() -> Iterator[Mistake]:
     """Give the mistakes of every assignment, where their words stand."""
-    for folder in pkgutil.iter_modules(checks.__path__):
-        try:
-            module = importlib.import_module(f"{checks.__name__}.{folder.name}.mistakes")
-        except ModuleNotFoundError:  # not yet converted
-            continue
+    for path in sorted(ROOT.glob("autograder/checks/*/mistakes.py")):
+        module = importlib.import_module(f"autograder.checks.{path.parent.name}.mistakes")
         yield from (mistake for mistake in module.MISTAKES if mistake.title)
 
 

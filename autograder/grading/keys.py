@@ -1,0 +1,41 @@
+"""What a mark depends on: the grader, the checks of its assignment and all that was handed in, and nothing else.
+
+While a submission's key stays, so does its result.
+"""
+
+import hashlib
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder.course.course import Assignment
+from autograder.imports import ROOT, digest_of, files_behind
+
+PACKAGES = ("numpy", "torch", "scipy", "ipykernel")  # whose versions count
+
+
+def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Path = ROOT) -> str:
+    """Return what a mark depends on besides the submission: assignment, its checks, grader, libraries, images."""
+    words = [nbformat.writes(assignment.instructor), str(sandboxed)]
+    modules = ["autograder.grading.job", f"autograder.checks.{assignment.notebook}.exercises"]
+    if held_out is not None:
+        words.append(held_out.name)
+        modules += [f"autograder.checks.{stem}.checkpoint" for stem in assignment.files.values()]
+    words += [f"{package} {version(package)}" for package in PACKAGES]
+    # of the boundary also what runs in the sandbox, which nobody here imports
+    boundary = (root / "autograder" / "boundary").glob("*.py")
+    return digest_of({*files_behind(*modules, root=root), *boundary}, *words, root=root)
+
+
+def key_of(grader_key: str, notebook: bytes, files: dict[str, bytes | str]) -> str:
+    """Return what a mark depends on: the grader and all that was handed in."""
+    digest = hashlib.sha256(grader_key.encode() + notebook)
+    for name, content in sorted(files.items()):
+        digest.update(f"\0{name} {type(content).__name__} {hashlib.sha256(_encoded(content)).hexdigest()}".encode())
+    return digest.hexdigest()
+
+
+def _encoded(content: bytes | str) -> bytes:
+    return content if isinstance(content, bytes) else content.encode("utf-8", "replace")
