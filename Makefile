@@ -66,7 +66,7 @@ bench-training: setup
 	$(BIN)/python -m solutions.benchmark estimate
 
 bench-grading: setup
-	$(BIN)/python -m autograder.benchmark run
+	$(BIN)/python tests/bench_grading.py
 
 formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader $(if $(filter 0,$(shell id -u)),--allow-root)
