@@ -34,6 +34,9 @@ CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
 CHAPTERS = [TOC["root"], *(entry["file"] for part in TOC["parts"] for entry in part["chapters"])]
 PAGES = [*CHAPTERS, "search", "genindex"]
+# These have all the parts that any page has; in a browser the others are looked at by the deep suite.
+SOON = (TOC["root"], "book/softmax", "book/multihead", "book/1_attention_exercise", "book/attacks", "search")
+OPENED = [pytest.param(name, marks=() if name in SOON else pytest.mark.deep) for name in PAGES]
 EXECUTABLE = [name for name in CHAPTERS if "\nkernelspec:" in (ROOT / f"{name}.md").read_text(encoding="utf-8")[:400]]
 COLAB = (
     CONFIG["repository"]["url"].replace("https://github.com", f"{CONFIG['launch_buttons']['colab_url']}/github")
@@ -240,19 +243,19 @@ def test_every_chapter_is_in_the_contents() -> None:
     assert {path.stem for path in (ROOT / "book").glob("*.md")} == {Path(name).name for name in CHAPTERS}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", OPENED)
 def test_page_logs_nothing(name: str, visit: Callable[[str], Visit]) -> None:
     """Does a page load without an error or a warning in the browser's console?"""
     assert visit(name).messages == []
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", OPENED)
 def test_page_needs_no_other_host(name: str, visit: Callable[[str], Visit]) -> None:
     """Does a page show itself without asking any other host for anything?"""
     assert visit(name).strangers == []
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", OPENED)
 def test_page_renders_equations(name: str, visit: Callable[[str], Visit]) -> None:
     """Is every equation drawn, with no TeX left in the prose?"""
     survey = visit(name).survey
@@ -262,13 +265,13 @@ def test_page_renders_equations(name: str, visit: Callable[[str], Visit]) -> Non
     assert raw == []
 
 
-@pytest.mark.parametrize("name", EXECUTABLE)
+@pytest.mark.parametrize("name", [each for each in OPENED if each.values[0] in EXECUTABLE])
 def test_chapter_has_equations(name: str, visit: Callable[[str], Visit]) -> None:
     """Does the browser find equations where the source has some? (If not, the test above is blind.)"""
     assert visit(name).survey["equations"] > 0
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", OPENED)
 def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
     """Has every image loaded, and does each of ours say its conclusion in words?"""
     images = visit(name).survey["images"]
@@ -276,18 +279,13 @@ def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
     assert [image for image in images if image["ours"] and len(image["alt"]) < 20] == []
 
 
-# Axe takes longer than all else; these pages have all the parts that any has.
-SOON = (TOC["root"], "book/softmax", "book/multihead", "book/1_attention_exercise", "book/attacks", "search")
-AUDITED = [pytest.param(name, marks=() if name in SOON else pytest.mark.deep) for name in PAGES]
-
-
-@pytest.mark.parametrize("name", AUDITED)
+@pytest.mark.parametrize("name", OPENED)
 def test_page_is_accessible(name: str, audit: Callable[[str], Audit]) -> None:
     """Does axe find nothing serious on a page, the theme's own parts included, with all folded parts open?"""
     assert audit(name).violations["light"] == []
 
 
-@pytest.mark.parametrize("name", AUDITED)
+@pytest.mark.parametrize("name", OPENED)
 def test_page_is_legible_in_dark_mode(name: str, audit: Callable[[str], Audit]) -> None:
     """Is the dark theme dark, and does all text stand out from it?"""
     seen = audit(name)
@@ -296,7 +294,7 @@ def test_page_is_legible_in_dark_mode(name: str, audit: Callable[[str], Audit]) 
     assert seen.violations["dark"] == []
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", OPENED)
 def test_page_fits_a_phone(name: str, visit: Callable[[str], Visit]) -> None:
     """Does a page of 390 pixels show everything, and scroll sideways only within its wide parts, by keyboard too?"""
     seen = visit(name)

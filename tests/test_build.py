@@ -161,11 +161,11 @@ SETTINGS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLA
 SETTINGS |= {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}
 SOON = ("attention", "multihead", "vit")  # encoder's takes several times as long
 WHERE = [  # settings, the seed of another processor, and whose set-up cells are made there
-    pytest.param({}, "", SOON, id="here"),
-    pytest.param(SETTINGS, "", tuple(ALL.values()), id="other-settings"),
+    pytest.param(SETTINGS, "", SOON, id="other-settings"),
     pytest.param({}, "1", SOON, id="another-processor"),
-    pytest.param({}, "1", ("encoder",), id="another-processor-encoder", marks=pytest.mark.deep),
-    *(pytest.param({}, s, ALL.values(), id=f"another-processor-{s}", marks=pytest.mark.deep) for s in "23"),
+    pytest.param({}, "", ALL.values(), id="here", marks=pytest.mark.deep),
+    pytest.param(SETTINGS, "", ALL.values(), id="other-settings-all", marks=pytest.mark.deep),
+    *(pytest.param({}, s, ALL.values(), id=f"another-processor-{s}", marks=pytest.mark.deep) for s in "123"),
     *(pytest.param({n: SETTINGS[n]}, "", ALL.values(), id=n, marks=pytest.mark.deep) for n in SETTINGS),
 ]
 
