@@ -19,6 +19,7 @@ os.environ.setdefault("MNIST_ROOT", os.devnull)  # no test downloads: where MNIS
 
 import numpy as np
 
+from autograder.authoring.generated import sources
 from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading.grade import grade, load_assignment
@@ -26,8 +27,7 @@ from autograder.judging.exercise import Case, Exercise
 from autograder.judging.kill_matrix import Matrix, kept_matrix
 
 NAME = "1_attention"
-# Every assignment and its file.
-ALL = {"1_attention": "attention", "2_multihead": "multihead", "3_encoder": "encoder", "4_vit": "vit"}
+ALL = {source.parent.name: source.stem for source in sources()}  # every assignment and its file
 EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")
 FIRST_SEED_SOON = (0, pytest.param(1, marks=pytest.mark.deep))  # where a second one shows no more than the first
 SEED = 11  # of the hidden checks' inputs, wherever a class is graded
