@@ -34,6 +34,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
 
 test: .venv/.browser lint
 	$(PYTEST) -m "not deep"
