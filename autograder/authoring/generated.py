@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from autograder.imports import ROOT, digest_of, files_behind
+from autograder.judging.catalogue import MESSAGES, mistakes_of
 
 MANIFEST = Path("book/records/generated.json")
 MISTAKES = Path("book/mistakes.md")
@@ -64,8 +65,17 @@ def _entries(root: Path, made: dict[Path, Iterable[Path]]) -> dict[Path, dict[st
     versions = [line for line in text.splitlines() if re.match(rf"({'|'.join(MAKERS)})==", line)]
     return {
         path: {
-            "sources": digest_of(files, *versions, root=root),
+            "sources": digest_of(files, *versions, *_words_of(path), root=root),
             "file": digest_of([root / path], root=root) if (root / path).exists() else "",
         }
         for path, files in made.items()
     }
+
+
+def _words_of(path: Path) -> list[str]:
+    """Return what a notebook says of mistakes that an earlier assignment describes: not a word of it is in its own files."""
+    try:
+        known = mistakes_of(path.stem)
+    except ModuleNotFoundError:  # the page of mistakes depends on all of them
+        return []
+    return [MESSAGES[mistake.name] for mistake in known if not mistake.title]

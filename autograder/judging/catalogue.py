@@ -4,7 +4,6 @@ A number is never given twice. The chapters show each mistake with numbers; `aut
 """
 
 import importlib
-from collections.abc import Iterator
 
 from autograder.imports import ROOT
 from autograder.judging.mistake import Mistake
@@ -380,13 +379,13 @@ QUESTIONS = {
 }
 
 
-def _described() -> Iterator[Mistake]:
-    """Give the mistakes of every assignment, where their words stand."""
-    for path in sorted(ROOT.glob("autograder/checks/*/mistakes.py")):
-        module = importlib.import_module(f"autograder.checks.{path.parent.name}.mistakes")
-        yield from (mistake for mistake in module.MISTAKES if mistake.title)
+def mistakes_of(stem: str) -> tuple[Mistake, ...]:
+    """Return the mistakes of a file of answers."""
+    return importlib.import_module(f"autograder.checks.{stem}.mistakes").MISTAKES
 
 
-for mistake in _described():
-    TITLES[mistake.name], QUESTIONS[mistake.name] = mistake.title, mistake.question
+for path in sorted(ROOT.glob("autograder/checks/*/mistakes.py")):
+    for mistake in mistakes_of(path.parent.name):
+        if mistake.title:
+            TITLES[mistake.name], QUESTIONS[mistake.name] = mistake.title, mistake.question
 MESSAGES = {name: f"{name} ({TITLES[name]}): {question}" for name, question in QUESTIONS.items()}
