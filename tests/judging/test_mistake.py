@@ -1,0 +1,107 @@
+"""Is a mistake the answer with exactly the words changed that it names?"""
+
+from types import ModuleType
+
+import pytest
+
+from autograder.imports import ROOT
+from autograder.judging import catalogue
+from autograder.judging.exercise import exercises_of
+from autograder.judging.mistake import Mistake, changed_answer, way, ways_of
+
+ANSWERS = '''"""Answers."""
+
+import math
+
+FACTOR = 2
+
+
+def helper(x: float) -> float:
+    """Double: return x * FACTOR, as helper does."""
+    return x * FACTOR
+
+
+def answer(x: float) -> float:
+    """Return helper(x) + 1."""
+    return helper(x) + 1 - 0 * math.pi
+
+
+def other(x: float) -> float:
+    """Return x + x + x."""
+    return x + x + x
+'''
+
+
+@pytest.fixture
+def answers(tmp_path) -> ModuleType:
+    """A module of three answers, one of which uses another."""
+    module = ModuleType("answers")
+    module.__file__ = str(tmp_path / "answers.py")
+    (tmp_path / "answers.py").write_text(ANSWERS, encoding="utf-8")
+    return module
+
+
+def test_words_are_changed_in_the_answer(answers: ModuleType) -> None:
+    """Is the function another, and the docstring, in which the same words stand, no hindrance?"""
+    assert changed_answer(answers, "answer", [])(3) == 7
+    assert changed_answer(answers, "answer", [("helper(x) + 1", "helper(x) - 1")])(3) == 5
+
+
+def test_words_are_changed_in_what_the_answer_uses(answers: ModuleType) -> None:
+    """Are words that do not stand in the answer looked for in the functions that it uses, and several changed at once?"""
+    assert changed_answer(answers, "answer", [("x * FACTOR", "x * 10")])(3) == 31
+    assert changed_answer(answers, "answer", [("x * FACTOR", "x * 10"), (" + 1", " + 2")])(3) == 32
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([("x + 7", "x")], "other: 'x + 7' does not stand in the answer"),
+        ([("x * FACTOR", "x")], "other: 'x * FACTOR' does not stand in the answer"),
+        ([("+ x", "- x")], "other: '+ x' stands 2 times in the answer"),
+        ([("x + x + x", "x"), ("return x", "return 2")], "other: two changes overlap"),
+    ],
+)
+def test_words_that_cannot_be_changed_are_an_error(answers: ModuleType, changes: list, said: str) -> None:
+    """Are words that stand nowhere, elsewhere, twice, or across each other an error that names them and the exercise?"""
+    with pytest.raises(ValueError, match=said.replace("+", r"\+").replace("*", r"\*")):
+        changed_answer(answers, "other", changes)
+
+
+def test_a_mistake_is_said_whole_or_not_at_all() -> None:
+    """Are a title without a question, and old words without new ones, errors?"""
+    with pytest.raises(ValueError, match="M1: expected a title and a question"):
+        Mistake("M1", "a title", way("answer", "a", "b"))
+    with pytest.raises(ValueError, match="expected pairs of words"):
+        way("answer", "a", "b", "c")
+    with pytest.raises(ValueError, match="expected pairs of words"):
+        way("answer")
+
+
+def test_ways_are_counted_by_exercise() -> None:
+    """Has a second way of making a mistake in an exercise a name of its own?"""
+    first, second, elsewhere = way(("f", "g"), "a", "b"), way("f", "a", "c"), way("g", "a", "d")
+    mistakes = (Mistake("M1", "title", "question?", first, elsewhere, second), Mistake("M2", second))
+    assert ways_of("f", mistakes) == {"M1": first, "M1/2": second, "M2": second}
+    assert ways_of("g", mistakes) == {"M1": first, "M1/2": elsewhere}
+
+
+STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mistakes.py"))
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_every_way_can_be_made(stem: str) -> None:
+    """Do the words of every way stand exactly once in the answers as they are now?"""
+    for exercise in exercises_of(stem).values():
+        assert exercise.mistakes()
+    named = {name for mistake in catalogue.mistakes_of(stem) for each in mistake.ways for name in each.exercises}
+    assert named == set(exercises_of(stem)), "a way for an exercise that is not there, or an exercise without any"
+
+
+def test_every_number_is_described_once() -> None:
+    """Has each number one title and one question in all assignments, in the first that has it?"""
+    described = [m.name for stem in STEMS for m in catalogue.mistakes_of(stem) if m.title]
+    used = {m.name for stem in STEMS for m in catalogue.mistakes_of(stem)}
+    assert len(described) == len(set(described))
+    assert set(described) == used == set(catalogue.MESSAGES)
+    assert all("?" in question for question in catalogue.QUESTIONS.values())
