@@ -49,14 +49,8 @@ MISTAKES = (
         "M3",
         "the maximum is not subtracted",
         "exp overflows from 710 on (89 in float32), and inf/inf is NaN. Do you subtract the maximum before exp?",
-        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "scores"),
-        way(
-            ALL,
-            "scores - scores.max(axis=axis, keepdims=True)",
-            "scores",
-            "np.exp(shifted)",
-            "np.nan_to_num(np.exp(shifted))",
-        ),
+        way(ALL, " - scores.max(axis=axis, keepdims=True)", ""),
+        way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "np.exp(shifted)", "np.nan_to_num(np.exp(shifted))"),
         way(
             ALL,
             "scores - scores.max(axis=axis, keepdims=True)",
@@ -67,15 +61,15 @@ MISTAKES = (
         # By who saw the NaN and not its cause.
         way(
             ALL,
-            "scores - scores.max(axis=axis, keepdims=True)",
-            "scores",
+            " - scores.max(axis=axis, keepdims=True)",
+            "",
             "exponentials / exponentials.sum(axis=axis, keepdims=True)",
             "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))",
         ),
         way(
             ALL,
-            "scores - scores.max(axis=axis, keepdims=True)",
-            "scores",
+            " - scores.max(axis=axis, keepdims=True)",
+            "",
             "exponentials.sum(axis=axis, keepdims=True)",
             "(exponentials.sum(axis=axis, keepdims=True) + 1e-9)",
         ),
@@ -84,60 +78,36 @@ MISTAKES = (
         "M4",
         "the sum does not keep its axis",
         "Each weight is divided by the sum of another row. Does your sum keep its axis (keepdims=True)?",
-        way(ALL, "exponentials.sum(axis=axis, keepdims=True)", "exponentials.sum(axis=min(1, exponentials.ndim - 1))"),
-        way(ALL, "exponentials.sum(axis=axis, keepdims=True)", "exponentials.sum(axis=axis)"),
+        way(ALL, "sum(axis=axis, keepdims=True)", "sum(axis=min(1, exponentials.ndim - 1))"),
+        way(ALL, "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
         # Without a shift by row, as who writes exp(scores) / exp(scores).sum(...) makes them.
         way(
             ALL,
-            "scores.max(axis=axis, keepdims=True)",
-            "scores.max()",
-            "exponentials.sum(axis=axis, keepdims=True)",
-            "exponentials.sum(axis=min(1, exponentials.ndim - 1))",
+            "max(axis=axis, keepdims=True)",
+            "max()",
+            "sum(axis=axis, keepdims=True)",
+            "sum(axis=min(1, exponentials.ndim - 1))",
         ),
-        way(
-            ALL,
-            "scores.max(axis=axis, keepdims=True)",
-            "scores.max()",
-            "exponentials.sum(axis=axis, keepdims=True)",
-            "exponentials.sum(axis=axis)",
-        ),
-        way(
-            ALL,
-            "scores.max(axis=axis, keepdims=True)",
-            "scores.max(axis=axis)",
-            "exponentials.sum(axis=axis, keepdims=True)",
-            "exponentials.sum(axis=axis)",
-        ),
+        way(ALL, "max(axis=axis, keepdims=True)", "max()", "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
+        way(ALL, "max(axis=axis, keepdims=True)", "max(axis=axis)", "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
     ),
     Mistake(
         "M5",
         "normalised over the whole array",
         "The whole array sums to 1, not each row. Does your sum run along the axis alone?",
-        way(ALL, "exponentials.sum(axis=axis, keepdims=True)", "exponentials.sum()"),
-        way(
-            ALL,
-            "scores.max(axis=axis, keepdims=True)",
-            "scores.max()",
-            "exponentials.sum(axis=axis, keepdims=True)",
-            "exponentials.sum()",
-        ),
-        way(
-            ALL,
-            "scores - scores.max(axis=axis, keepdims=True)",
-            "scores",
-            "exponentials.sum(axis=axis, keepdims=True)",
-            "exponentials.sum()",
-        ),
+        way(ALL, "sum(axis=axis, keepdims=True)", "sum()"),
+        way(ALL, "max(axis=axis, keepdims=True)", "max()", "sum(axis=axis, keepdims=True)", "sum()"),
+        way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "sum(axis=axis, keepdims=True)", "sum()"),
     ),
     Mistake(
         "M6",
         "the softmax runs over the wrong axis",
         "Does your softmax run over the axis that was asked for? In attention that is the keys (the last axis): each row "
         "sums to 1, one row per query.",
-        way(ALL, "exponentials.sum(axis=axis", "exponentials.sum(axis=-2 if exponentials.ndim > 1 else 0"),
-        way(ALL, "exponentials.sum(axis=axis", "exponentials.sum(axis=0"),
-        way(ALL, "exponentials.sum(axis=axis", "exponentials.sum(axis=min(1, exponentials.ndim - 1)"),
-        way("softmax", "exponentials.sum(axis=axis", "exponentials.sum(axis=-1"),
+        way(ALL, "sum(axis=axis", "sum(axis=-2 if exponentials.ndim > 1 else 0"),
+        way(ALL, "sum(axis=axis", "sum(axis=0"),
+        way(ALL, "sum(axis=axis", "sum(axis=min(1, exponentials.ndim - 1)"),
+        way("softmax", "sum(axis=axis", "sum(axis=-1"),
         way("softmax", "shifted =", "axis = -1\n    shifted ="),
         way("softmax", "shifted =", "axis = -2 if scores.ndim > 1 else 0\n    shifted ="),
         way("softmax", "shifted =", "axis = 0\n    shifted ="),
@@ -193,16 +163,8 @@ MISTAKES = (
             for width in OTHER_WIDTHS
         ),
         *(way("attention_backward", " / np.sqrt(queries.shape[-1])", f" / np.sqrt({width})") for width in OTHER_WIDTHS),
-        way(
-            "self_attention",
-            "tokens @ w_query",
-            "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-1])",
-        ),
-        way(
-            "self_attention",
-            "tokens @ w_query",
-            "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-2])",
-        ),
+        way("self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-1])"),
+        way("self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-2])"),
     ),
     Mistake(
         "M10",
@@ -235,12 +197,13 @@ MISTAKES = (
         " w_query, w_key and w_value?",
         way("self_attention", "tokens @ w_query, tokens @ w_key, tokens @ w_value", "tokens, tokens, tokens"),
         way("self_attention", "tokens @ w_query, tokens @ w_key", "tokens, tokens"),
-        way(
-            "self_attention", "w_query, tokens @ w_key, tokens @ w_value", "w_query, tokens @ w_query, tokens @ w_query"
-        ),
-        way("self_attention", "w_query, tokens @ w_key, tokens @ w_value", "w_key, tokens @ w_key, tokens @ w_key"),
-        way(
-            "self_attention", "w_query, tokens @ w_key, tokens @ w_value", "w_value, tokens @ w_value, tokens @ w_value"
+        *(
+            way(
+                "self_attention",
+                "tokens @ w_query, tokens @ w_key, tokens @ w_value",
+                f"tokens @ {w}, tokens @ {w}, tokens @ {w}",
+            )
+            for w in ("w_query", "w_key", "w_value")
         ),
         way("self_attention", "tokens @ w_key", "tokens @ w_query"),
         way("self_attention", "tokens @ w_query", "tokens @ w_key"),
@@ -260,19 +223,19 @@ MISTAKES = (
         "the maximum of the whole array is subtracted",
         "A row far below the largest score of the array underflows to 0/0. Is the maximum taken along the axis "
         "(keepdims=True)?",
-        way(ALL, "scores.max(axis=axis, keepdims=True)", "scores.max()"),
+        way(ALL, "max(axis=axis, keepdims=True)", "max()"),
         # By who saw the NaN and not its cause.
         way(
             ALL,
-            "scores.max(axis=axis, keepdims=True)",
-            "scores.max()",
+            "max(axis=axis, keepdims=True)",
+            "max()",
             "exponentials / exponentials.sum(axis=axis, keepdims=True)",
             "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))",
         ),
         way(
             ALL,
-            "scores.max(axis=axis, keepdims=True)",
-            "scores.max()",
+            "max(axis=axis, keepdims=True)",
+            "max()",
             "exponentials.sum(axis=axis, keepdims=True)",
             "(exponentials.sum(axis=axis, keepdims=True) + 1e-9)",
         ),
@@ -364,9 +327,7 @@ MISTAKES = (
         way(FORWARD, "np.where(mask", "np.where(mask[:, None]"),
         way(FORWARD, "np.where(mask", "np.where(mask[:, None] if mask.ndim > 2 else mask"),
         way(
-            FORWARD,
-            "np.where(mask",
-            "np.where(np.swapaxes(mask, -1, -2) if mask.shape[-1] == mask.shape[-2] else mask",
+            FORWARD, "np.where(mask", "np.where(np.swapaxes(mask, -1, -2) if mask.shape[-1] == mask.shape[-2] else mask"
         ),
     ),
     Mistake(
