@@ -22,6 +22,8 @@ OTHER_POWERS = (
     "* queries.shape[-1] ** -2.0",
 )
 
+# Of two mistakes that explain a result equally well the first is named. That is why M5 stands in front of M3 (with 1e-9
+# added to the sum) and M8 in front of M7 (whose weights are those of M8 where the output is scaled).
 # "-2) / np.sqrt(queries.shape[-1])" is the scale of the scores; in attention_backward, the same words without the bracket
 # are the scale of their gradient.
 MISTAKES = (
@@ -44,6 +46,31 @@ MISTAKES = (
         way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.minimum(scores, 700)"),
         way(FORWARD, "if mask is not None:", "scores = np.clip(scores, -100, 100)\n    if mask is not None:"),
         way(FORWARD, "if mask is not None:", "scores = np.clip(scores, -50, 50)\n    if mask is not None:"),
+    ),
+    Mistake(
+        "M4",
+        "the sum does not keep its axis",
+        "Each weight is divided by the sum of another row. Does your sum keep its axis (keepdims=True)?",
+        way(ALL, "sum(axis=axis, keepdims=True)", "sum(axis=min(1, exponentials.ndim - 1))"),
+        way(ALL, "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
+        # Without a shift by row, as who writes exp(scores) / exp(scores).sum(...) makes them.
+        way(
+            ALL,
+            "max(axis=axis, keepdims=True)",
+            "max()",
+            "sum(axis=axis, keepdims=True)",
+            "sum(axis=min(1, exponentials.ndim - 1))",
+        ),
+        way(ALL, "max(axis=axis, keepdims=True)", "max()", "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
+        way(ALL, "max(axis=axis, keepdims=True)", "max(axis=axis)", "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
+    ),
+    Mistake(
+        "M5",
+        "normalised over the whole array",
+        "The whole array sums to 1, not each row. Does your sum run along the axis alone?",
+        way(ALL, "sum(axis=axis, keepdims=True)", "sum()"),
+        way(ALL, "max(axis=axis, keepdims=True)", "max()", "sum(axis=axis, keepdims=True)", "sum()"),
+        way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "sum(axis=axis, keepdims=True)", "sum()"),
     ),
     Mistake(
         "M3",
@@ -75,31 +102,6 @@ MISTAKES = (
         ),
     ),
     Mistake(
-        "M4",
-        "the sum does not keep its axis",
-        "Each weight is divided by the sum of another row. Does your sum keep its axis (keepdims=True)?",
-        way(ALL, "sum(axis=axis, keepdims=True)", "sum(axis=min(1, exponentials.ndim - 1))"),
-        way(ALL, "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
-        # Without a shift by row, as who writes exp(scores) / exp(scores).sum(...) makes them.
-        way(
-            ALL,
-            "max(axis=axis, keepdims=True)",
-            "max()",
-            "sum(axis=axis, keepdims=True)",
-            "sum(axis=min(1, exponentials.ndim - 1))",
-        ),
-        way(ALL, "max(axis=axis, keepdims=True)", "max()", "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
-        way(ALL, "max(axis=axis, keepdims=True)", "max(axis=axis)", "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
-    ),
-    Mistake(
-        "M5",
-        "normalised over the whole array",
-        "The whole array sums to 1, not each row. Does your sum run along the axis alone?",
-        way(ALL, "sum(axis=axis, keepdims=True)", "sum()"),
-        way(ALL, "max(axis=axis, keepdims=True)", "max()", "sum(axis=axis, keepdims=True)", "sum()"),
-        way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "sum(axis=axis, keepdims=True)", "sum()"),
-    ),
-    Mistake(
         "M6",
         "the softmax runs over the wrong axis",
         "Does your softmax run over the axis that was asked for? In attention that is the keys (the last axis): each row "
@@ -121,6 +123,13 @@ MISTAKES = (
         way(FORWARD, "softmax(scores)", "softmax(scores, axis=1)", "-np.inf", "-1e9"),
     ),
     Mistake(
+        "M8",
+        "not scaled",
+        "Your scores are √d too large. Where do you divide them by √d?",
+        way(INSIDE, "-2) / np.sqrt(queries.shape[-1])", "-2)"),
+        way("attention_backward", "-2) / np.sqrt(queries.shape[-1])", "-2)", " / np.sqrt(queries.shape[-1])", ""),
+    ),
+    Mistake(
         "M7",
         "scaled after the softmax",
         "The rows do not sum to 1, but to 1/√d. Do you divide the scores by √d before the softmax, not the weights after it?",
@@ -139,13 +148,6 @@ MISTAKES = (
             "weights @ values",
             "weights @ values / np.sqrt(queries.shape[-1])",
         ),
-    ),
-    Mistake(
-        "M8",
-        "not scaled",
-        "Your scores are √d too large. Where do you divide them by √d?",
-        way(INSIDE, "-2) / np.sqrt(queries.shape[-1])", "-2)"),
-        way("attention_backward", "-2) / np.sqrt(queries.shape[-1])", "-2)", " / np.sqrt(queries.shape[-1])", ""),
     ),
     Mistake(
         "M9",
@@ -324,10 +326,16 @@ MISTAKES = (
         "the mask meets the wrong axis",
         "The mask of one image or head is used for another. Does your mask broadcast to the scores from the right, without "
         "an extra axis?",
-        way(FORWARD, "np.where(mask", "np.where(mask[:, None]"),
-        way(FORWARD, "np.where(mask", "np.where(mask[:, None] if mask.ndim > 2 else mask"),
+        way(FORWARD, "np.where(mask, scores, -np.inf)", "np.where(mask[:, None], scores, -np.inf)"),
         way(
-            FORWARD, "np.where(mask", "np.where(np.swapaxes(mask, -1, -2) if mask.shape[-1] == mask.shape[-2] else mask"
+            FORWARD,
+            "np.where(mask, scores, -np.inf)",
+            "np.where(mask[:, None] if mask.ndim > 2 else mask, scores, -np.inf)",
+        ),
+        way(
+            FORWARD,
+            "np.where(mask, scores, -np.inf)",
+            "np.where(np.swapaxes(mask, -1, -2) if mask.shape[-1] == mask.shape[-2] else mask, scores, -np.inf)",
         ),
     ),
     Mistake(
