@@ -22,8 +22,9 @@ OTHER_POWERS = (
     "* queries.shape[-1] ** -2.0",
 )
 
-# Of two mistakes that explain a result equally well the first is named. That is why M5 stands in front of M3 (with 1e-9
-# added to the sum) and M8 in front of M7 (whose weights are those of M8 where the output is scaled).
+# In ascending order, but for M3 and M7: of two mistakes that explain a result equally well the first is named. Clipped
+# scores, normalised over the whole array, look like M5 and like M3 with 1e-9 added to the sum; where only the weights are
+# compared, M7 with its output divided looks like M8.
 # "-2) / np.sqrt(queries.shape[-1])" is the scale of the scores; in attention_backward, the same words without the bracket
 # are the scale of their gradient.
 MISTAKES = (
