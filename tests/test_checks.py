@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,14 @@ from conftest import EXERCISES as NAMES
 from conftest import FIRST_SEED_SOON, NAME, matrix_of
 
 from autograder.authoring.build import ROOT, sources
-from autograder.checks.attention.exercises import EXERCISES, check, hide, refuse, swap
+from autograder.checks.attention.exercises import EXERCISES, check
+from autograder.checks.attention.mistakes import MISTAKES
+from autograder.checks.attention.right_answers import hide, refuse, swap
 from autograder.judging import catalogue, compare, exercise
 from autograder.judging.compare import fingerprint, judge, outcome
-from autograder.judging.exercise import Exercise, Mutant, exercises_of
+from autograder.judging.exercise import Exercise, exercises_of, right_answers_of
 from autograder.judging.kill_matrix import Matrix, Verdict, kept_matrix, kill_matrix
+from autograder.judging.mistake import Mistake, way
 
 SEEDS = [0, 1, 2]
 OTHERS = [source.stem for source in sources() if source.stem != "attention"]  # the other assignments' checks
@@ -49,6 +52,11 @@ def failures(matrix: Matrix) -> str:
     return "\n".join([f"seed {matrix.seed}:", *lines])
 
 
+def numbers(each: Exercise) -> set[str]:
+    """Return the mistakes that can be made in an exercise, without their ways."""
+    return {mistake.split("/")[0] for mistake in each.mistakes()}
+
+
 def verdicts(name: str, function: Callable, seed: int = SEEDS[0]) -> dict[str, AssertionError | None]:
     """Judge a function by every hidden stage; return the error of each stage, None where it passes."""
     return dict.fromkeys(EXERCISES[name].stages) | EXERCISES[name].failures(function, seed)
@@ -71,7 +79,7 @@ def test_kill_matrix_has_every_function() -> None:
         (e.name, n) for e in EXERCISES.values() for n in e.mistakes()
     ]
     assert [(v.exercise, v.name) for v in matrix.correct] == [
-        (e.name, n) for e in EXERCISES.values() for n in e.correct
+        (name, n) for name, answers in right_answers_of("attention").items() for n in answers
     ]
     failed = {(v.exercise, stage) for v in matrix.mutants for stage in v.failed}
     assert failed == {(e.name, stage) for e in EXERCISES.values() for stage in e.stages}, "a stage fails for no mutant"
@@ -92,7 +100,7 @@ def test_kept_matrix_is_made_once_of_the_same_files(monkeypatch: pytest.MonkeyPa
 
     def make(name: str, stem: str, seed: int, progress: Callable) -> Matrix:
         seeds.append(seed)
-        return Matrix(name, seed, [Verdict("softmax", "M3", {"extreme": "M3"}, "")], [Verdict("softmax", "steps")])
+        return Matrix(name, seed, [Verdict("softmax", "M3", {"extreme": "M3"}, "")], [Verdict("softmax", "loops")])
 
     monkeypatch.setattr("autograder.judging.kill_matrix.MATRICES", tmp_path)
     monkeypatch.setattr("autograder.judging.kill_matrix.kill_matrix", make)
@@ -103,11 +111,13 @@ def test_kept_matrix_is_made_once_of_the_same_files(monkeypatch: pytest.MonkeyPa
     assert seeds == [0, 0, 1, 1]
 
 
-def proof_with(monkeypatch: pytest.MonkeyPatch, seed: int = SEEDS[0], **changed) -> Matrix:
-    """Return the kill matrix of softmax alone, with something changed about it."""
+def proof_with(monkeypatch: pytest.MonkeyPatch, right: dict[str, Callable] | None = None, **changed) -> Matrix:
+    """Return the kill matrix of softmax alone, with other right answers or something else changed about it."""
     changed_exercise = replace(EXERCISES["softmax"], **changed)
     monkeypatch.setattr("autograder.judging.kill_matrix.exercises_of", lambda stem: {"softmax": changed_exercise})
-    return kill_matrix(NAME, "attention", seed)
+    if right is not None:
+        monkeypatch.setattr("autograder.judging.kill_matrix.right_answers_of", lambda stem: {"softmax": right})
+    return kill_matrix(NAME, "attention", SEEDS[0])
 
 
 def test_proof_fails_when_the_checks_are_blind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,14 +142,14 @@ def test_proof_fails_when_a_stage_is_missing(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_proof_fails_when_a_mutant_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the proof notice a mutant that is no mistake?"""
-    assert not proof_with(monkeypatch, mutants=(*EXERCISES["softmax"].mutants, Mutant("M8"))).whole
+    nothing = Mistake("M8", way("softmax", "np.exp(shifted)", "np.exp(shifted)"))
+    assert not proof_with(monkeypatch, known=(*MISTAKES, nothing)).whole
 
 
 def test_proof_fails_when_a_mutant_is_named_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the proof notice a mutant that is caught, but called by the name of another mistake?"""
-    whole_array = next(mutant for mutant in EXERCISES["softmax"].mutants if mutant.mistake == "M5")
-    renamed = Mutant("M8", **whole_array.steps)
-    matrix = proof_with(monkeypatch, mutants=(*EXERCISES["softmax"].mutants, renamed))
+    whole_array = next(mistake for mistake in MISTAKES if mistake.name == "M5")
+    matrix = proof_with(monkeypatch, known=(*MISTAKES, Mistake("M8", whole_array.ways[0])))
     assert not matrix.whole
     assert [verdict.name for verdict in matrix.mutants if verdict.killed and not verdict.named] == ["M8"]
 
@@ -147,7 +157,7 @@ def test_proof_fails_when_a_mutant_is_named_wrongly(monkeypatch: pytest.MonkeyPa
 def test_proof_fails_when_a_correct_answer_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the proof notice that a correct answer loses points?"""
     off = {"off by 1 %": lambda scores, axis=-1: 1.01 * scipy.special.softmax(scores, axis=axis)}
-    assert not proof_with(monkeypatch, correct=off).whole
+    assert not proof_with(monkeypatch, right=off).whole
 
 
 def test_proof_fails_when_the_visible_test_refuses_a_correct_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +165,7 @@ def test_proof_fails_when_the_visible_test_refuses_a_correct_answer(monkeypatch:
     picky = {
         "float64 only": lambda scores, axis=-1: scipy.special.softmax(np.where(scores == 3.0, 9.0, scores), axis=axis)
     }
-    matrix = proof_with(monkeypatch, correct=picky)
+    matrix = proof_with(monkeypatch, right=picky)
     assert not matrix.correct[0].killed
     assert not matrix.whole
 
@@ -171,23 +181,23 @@ def test_exercises_are_the_four_of_the_book() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_mutants_hold_every_mistake_that_applies(name: str) -> None:
     """Is each of M1 to M20 that can be made in an exercise among its mutants?"""
-    assert APPLY[name] - {mutant.mistake for mutant in EXERCISES[name].mutants} == set()
+    assert APPLY[name] - numbers(EXERCISES[name]) == set()
 
 
 def test_mutants_hold_m1_to_m20() -> None:
     """Is there a mutant for each mistake of the part on attention?"""
-    made = {mutant.mistake for each in EXERCISES.values() for mutant in each.mutants}
+    made = set().union(*map(numbers, EXERCISES.values()))
     assert {f"M{number}" for number in range(1, 21)} <= made
 
 
 def test_catalogue_has_words_for_every_mutant() -> None:
     """Does each mistake that a mutant makes, or a case names, have a title and a question?"""
-    used = {mutant.mistake for each in EXERCISES.values() for mutant in each.mutants}
+    used = set().union(*map(numbers, EXERCISES.values()))
     for each in EXERCISES.values():
         for stage in (*each.stages.values(), each.visible):
             used |= {case.otherwise for case in stage(np.random.default_rng(0)) if case.otherwise}
     assert set(catalogue.TITLES) == set(catalogue.QUESTIONS) == set(catalogue.MESSAGES)
-    of_others = {mutant.mistake for stem in OTHERS for each in exercises_of(stem).values() for mutant in each.mutants}
+    of_others = {number for stem in OTHERS for each in exercises_of(stem).values() for number in numbers(each)}
     assert used | of_others == set(catalogue.TITLES), "a mutant without words, or words without a mutant"
     for name in used:
         assert "?" in catalogue.QUESTIONS[name], f"{name} asks nothing"
@@ -197,7 +207,7 @@ def test_catalogue_has_words_for_every_mutant() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_correct_answers_are_at_least_ten(name: str) -> None:
     """Are there ten correct answers that are not the answer, and no two the same function?"""
-    others = {label: function for label, function in EXERCISES[name].correct.items() if label != "answer"}
+    others = {label: answer for label, answer in right_answers_of("attention")[name].items() if label != "answer"}
     assert len(others) >= 10
     assert len(set(others.values())) == len(others)
 
@@ -336,16 +346,14 @@ SCALED, HIDE = " / np.sqrt(queries.shape[-1])  # (..., N_q, N_k)\n    if", "scor
 ATTEND, OUTPUT = "weights = softmax(scores)", "return weights @ values, weights"
 PROJECTED = "tokens @ w_query, tokens @ w_key, tokens @ w_value"
 BACK = "(grad_weights - row_means) / np.sqrt(queries.shape[-1])"
-# Exercise, what is replaced in the text of the answers, by what, and the mistake that this is: written from the
-# catalogue, without a look at the mutants, so that a mutant under a wrong name is noticed.
+# Exercise, what is replaced in the text of the answers, by what, and the mistake that this is, one change for each:
+# written from the catalogue, without a look at the list of mistakes, so that one under a wrong name is noticed.
 BY_HAND = [
     ("softmax", SHIFT, "np.clip(scores, 100, -100)", "M1"),
     ("softmax", SHIFT, "np.clip(scores, -100, 100)", "M2"),
     ("softmax", SHIFT, "scores", "M3"),
     ("softmax", TOTAL, "exponentials.sum(axis=1)", "M4"),
     ("softmax", TOTAL, "exponentials.sum()", "M5"),
-    ("softmax", TOTAL, "exponentials.sum(axis=0, keepdims=True)", "M6"),
-    ("softmax", "axis=axis", "axis=-1", "M6"),
     ("softmax", SHIFT, "scores - scores.max()", "M14"),
     (
         "softmax",
@@ -358,15 +366,8 @@ BY_HAND = [
     ("attention", SCALED, "\n    if", "M8"),
     ("attention", SCALED, " / np.sqrt(values.shape[-1])\n    if", "M9"),
     ("attention", SCALED, " / queries.shape[-1]\n    if", "M10"),
-    ("attention", SCALED, " * np.sqrt(queries.shape[-1])\n    if", "M10"),
     ("attention", "queries @ np.swapaxes(keys, -1, -2)", "keys @ np.swapaxes(queries, -1, -2)", "M11"),
     ("attention", OUTPUT, "return weights @ keys, weights", "M13"),
-    (
-        "attention",
-        SCALED,
-        "\n    queries /= np.sqrt(queries.shape[-1])\n    scores = queries @ np.swapaxes(keys, -1, -2)\n    if",
-        "M15",
-    ),
     ("attention", HIDE, "scores = np.where(mask, -np.inf, scores)", "M16"),
     (
         "attention",
@@ -375,15 +376,10 @@ BY_HAND = [
         "M17",
     ),
     ("attention", HIDE, "scores = scores + mask", "M18"),
-    ("attention", HIDE, "scores = scores * mask", "M18"),
     ("attention", HIDE, "scores = np.where(mask[:, None] if mask.ndim == 3 else mask, scores, -np.inf)", "M19"),
     ("attention", "if not mask.any(axis=-1).all()", "if False", "M20"),
     ("attention", HIDE, "pass", "M71"),
     ("self_attention", PROJECTED, "tokens, tokens, tokens", "M12"),
-    ("self_attention", PROJECTED, "tokens @ w_query, tokens @ w_query, tokens @ w_value", "M12"),
-    ("self_attention", PROJECTED, "tokens @ w_key, tokens @ w_query, tokens @ w_value", "M11"),
-    ("self_attention", PROJECTED, "tokens @ w_query, tokens @ w_key, tokens @ w_key", "M13"),
-    ("self_attention", PROJECTED, "tokens @ w_query, tokens @ w_key, tokens", "M13"),
     ("attention_backward", BACK, "(grad_weights - row_means)", "M65"),
     ("attention_backward", "(grad_weights - row_means)", "grad_weights", "M66"),
     ("attention_backward", "(weights * grad_weights).sum(axis=-1", "(weights * grad_weights).sum(axis=-2", "M67"),
@@ -405,7 +401,7 @@ def test_known_mistake_made_by_hand_is_named(name: str, old: str, new: str, mist
 
 def test_known_mistakes_by_hand_are_all_of_the_catalogue() -> None:
     """Does that list leave out no mistake?"""
-    assert {row[3] for row in BY_HAND} == {mutant.mistake for each in EXERCISES.values() for mutant in each.mutants}
+    assert {row[3] for row in BY_HAND} == set().union(*map(numbers, EXERCISES.values()))
 
 
 # ------------------------------------------------------------------------------------------- answers worth nothing
@@ -603,13 +599,11 @@ def test_unknown_mistake_loses_points_and_gets_no_false_name(name: str, number: 
 # ---------------------------------------------------------------------------------------------- two mistakes at once
 
 
-def pair(name: str, one: str, other: str) -> Callable:
-    """Return an answer that makes two mistakes: the first mutants of these names whose steps are different ones."""
+def pair(name: str, one: str, other: str) -> Callable | None:
+    """Return an answer that makes two mistakes: in their first ways that change different words, None if there are none."""
     each = EXERCISES[name]
-    firsts = [mutant for mutant in each.mutants if mutant.mistake == one]
-    seconds = [mutant for mutant in each.mutants if mutant.mistake == other]
-    steps = next(a.steps | b.steps for a in firsts for b in seconds if not a.steps.keys() & b.steps.keys())
-    return each.build(**steps)
+    ways = [[way for way in each.mistakes() if way.split("/")[0] == number] for number in (one, other)]
+    return next(filter(None, (each._both(*both) for both in product(*ways))), None)
 
 
 def names_given(name: str, function: Callable) -> set[str]:
@@ -653,10 +647,9 @@ def test_two_mistakes_never_make_a_third(name: str) -> None:
     One may hide the other, such as a missing scale, which shows in every case, large scores, which stand in the last.
     """
     wrong = {}
-    for one, other in combinations(sorted({mutant.mistake for mutant in EXERCISES[name].mutants}), 2):
-        try:
-            function = pair(name, one, other)
-        except StopIteration:  # both are made in the same step
+    for one, other in combinations(sorted(numbers(EXERCISES[name])), 2):
+        function = pair(name, one, other)
+        if function is None:  # both are made in the same words
             continue
         if not (given := names_given(name, function)) or not given <= {one, other}:
             wrong[one, other] = given
@@ -697,7 +690,7 @@ def test_visible_message_shows_both_results(name: str) -> None:
     each = EXERCISES[name]
     cases = each.prepare(each.visible(None))
     with pytest.raises(AssertionError) as caught:
-        judge(each.build(total=lambda exponentials, axis: exponentials.sum()), each.names, cases, catalogue.MESSAGES)
+        judge(each.mistakes()["M5"], each.names, cases, catalogue.MESSAGES)
     assert re.search(r"Expected\n\[.*\]\ngot\n\[.*\]\nM5 \(normalised", str(caught.value), re.DOTALL)
 
 

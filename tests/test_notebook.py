@@ -22,7 +22,7 @@ from autograder.course.course import Assignment
 from autograder.grading.grade import load_assignment
 from autograder.judging import catalogue
 from autograder.judging.compare import difference, fingerprint, outcome
-from autograder.judging.exercise import exercises_of
+from autograder.judging.exercise import exercises_of, right_answers_of
 from solutions import multihead as answers
 
 # How many mutants of an exercise the visible test names; the others need larger scores or more axes than a test that a
@@ -204,7 +204,7 @@ def test_visible_test_passes_correct_answers(assignment: Assignment, namespace: 
     """Is a student who is right told so, however the answer is written?"""
     failed = {
         label: str(error)
-        for label, function in EXERCISES[name].correct.items()
+        for label, function in right_answers_of("attention")[name].items()
         if (error := visible_test(assignment, namespace, name, function))
     }
     assert failed == {}

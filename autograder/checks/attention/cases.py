@@ -1,0 +1,273 @@
+"""The cases of assignment 1_attention: on what the hidden stages and the visible tests judge an answer.
+
+Sizes in a case all differ, unless a mistake only shows when two agree.
+"""
+
+import numpy as np
+
+from autograder.judging.exercise import Case, draw_mask
+
+Array = np.ndarray
+
+
+def exact(array: Array) -> Array:
+    """Round to eighths, so that large scores are exact in float32 too."""
+    return np.round(array * 8) / 8
+
+
+def softmax_value_cases(rng):
+    return [
+        Case("square scores", (rng.normal(size=(4, 4)),)),
+        Case("scores of shape (3, 5)", (2 * rng.normal(size=(3, 5)),)),
+        Case("scores of shape (2, 3, 4)", (rng.normal(size=(2, 3, 4)),)),
+        Case("a single row", (rng.normal(size=6),)),
+    ]
+
+
+def softmax_axis_cases(rng):
+    scores = rng.normal(size=(3, 4, 5))
+    return [
+        Case("axis 0 of a square", (rng.normal(size=(3, 3)), 0)),
+        *(Case(f"axis {axis} of three", (scores, axis)) for axis in (0, 1, 2, -1, -2, -3)),
+    ]
+
+
+def softmax_extreme_cases(rng):
+    near = exact(rng.normal(size=(3, 4)))
+    far = near + np.array([[0.0], [-2000.0], [-5000.0]])
+    return [
+        Case("one row far below the others", (far,), "M14"),
+        Case("scores near 1000", (near + 1000.0,), "M3"),
+        Case("scores near -1000", (near - 1000.0,), "M3"),
+        Case("scores from -3000 to 3000", (exact(1000 * rng.uniform(-3, 3, size=(4, 5))),), "M3"),
+        Case("scores near 90 in float32", ((near + 90).astype(np.float32),), "M3"),
+    ]
+
+
+def softmax_visible_cases(rng):
+    return [
+        Case("square scores", (np.array([[0.0, 1.0, 2.0], [1.0, 1.0, 0.0], [3.0, 0.0, 1.0]]),)),
+        Case("scores of shape (2, 3)", (np.array([[1.0, 0.0, 2.0], [0.5, 3.0, 0.0]]),)),
+        Case("axis 0", (np.array([[1.0, 0.0, 2.0], [0.5, 3.0, 0.0]]), 0)),
+        Case("scores near 1000, and a row far below", (np.array([[1000.0, 1001.0], [-1000.0, -998.0]]),), "M3"),
+    ]
+
+
+def qkv(rng, *shape: int, n_queries: int, n_keys: int, width: int, value_width: int):
+    """Draw queries, keys and values with leading axes of this shape; scores of std about 1.5 after the scale."""
+    return (
+        1.5 * rng.normal(size=(*shape, n_queries, width)),
+        rng.normal(size=(*shape, n_keys, width)),
+        rng.normal(size=(*shape, n_keys, value_width)),
+    )
+
+
+def far_apart(queries: Array, keys: Array, values: Array, by: float = 1000.0):
+    """Move the scores of each row by a thousand up or down, which the softmax does not see.
+
+    The first feature of every key is 1, so the first feature of a query is added to all the scores of its row. Everything
+    is exact in float32 (widths of 4 or 16, whose square root is a power of 2).
+    """
+    queries, keys = exact(queries), exact(keys)
+    keys[..., 0] = 1
+    queries[..., 0] = 2 * by * (np.arange(queries.shape[-2]) % 3 - 1)  # rows at -1000, 0, 1000, … after the scale
+    return queries, keys, values
+
+
+def hidden_keys_first(queries: Array, keys: Array, values: Array, mask: Array):
+    """Give the keys that a mask of keys hides scores 50 above the others (for a width of 4)."""
+    queries[..., 0], keys[..., 0] = 10, np.where(mask, 0, 10)
+    return queries, keys, values, mask
+
+
+def attention_weight_cases(rng):
+    """As many queries as keys and values as wide as keys first: there a mistake keeps every shape, and can be named."""
+    only = ("weights",)
+    return [
+        Case("as many queries as keys", qkv(rng, n_queries=5, n_keys=5, width=3, value_width=3), only=only),
+        Case("4 queries, 6 keys", qkv(rng, n_queries=4, n_keys=6, width=3, value_width=3), only=only),
+    ]
+
+
+def attention_output_cases(rng):
+    return [
+        Case("as many queries as keys", qkv(rng, n_queries=5, n_keys=5, width=3, value_width=3)),
+        Case("values of another width", qkv(rng, n_queries=5, n_keys=5, width=3, value_width=2)),
+        Case("5 queries, 4 keys, values of another width", qkv(rng, n_queries=5, n_keys=4, width=7, value_width=2)),
+        Case("one query", qkv(rng, n_queries=1, n_keys=4, width=2, value_width=5)),
+    ]
+
+
+def attention_axes_cases(rng):
+    return [
+        Case("a batch", qkv(rng, 2, n_queries=4, n_keys=4, width=3, value_width=5)),
+        Case("a batch of heads", qkv(rng, 2, 3, n_queries=4, n_keys=5, width=6, value_width=7)),
+        Case("far apart scores", far_apart(*qkv(rng, 2, n_queries=5, n_keys=8, width=4, value_width=3)), "M3"),
+    ]
+
+
+def attention_mask_cases(rng):
+    nothing = draw_mask(rng, 5, 6)
+    nothing[2] = False
+    square = dict(n_queries=5, n_keys=5, width=3, value_width=3)
+    queries, keys, values = qkv(rng, n_queries=4, n_keys=6, width=3, value_width=2)
+    return [
+        Case("a mask", (*qkv(rng, **square), draw_mask(rng, 5, 5))),
+        Case("a causal mask", (*qkv(rng, **square), np.tri(5, dtype=bool))),
+        Case(
+            "one mask for a batch of heads",
+            (*qkv(rng, 3, 2, n_queries=4, n_keys=5, width=6, value_width=7), draw_mask(rng, 4, 5)),
+        ),
+        Case(
+            "a mask for each head",
+            (*qkv(rng, 2, 2, n_queries=4, n_keys=5, width=6, value_width=7), draw_mask(rng, 2, 4, 5)),
+        ),
+        Case("a mask of keys", (*qkv(rng, n_queries=4, n_keys=5, width=6, value_width=7), draw_mask(rng, 1, 5))),
+        Case(
+            "a mask of keys without an axis of queries, its hidden keys the best",
+            hidden_keys_first(*qkv(rng, n_queries=5, n_keys=5, width=4, value_width=3), draw_mask(rng, 5)),
+        ),
+        Case(
+            "a mask, and rows far apart",
+            (*far_apart(*qkv(rng, n_queries=5, n_keys=6, width=4, value_width=3), by=300), draw_mask(rng, 5, 6)),
+        ),
+        Case(
+            "a query that may look at nothing",
+            (*qkv(rng, n_queries=5, n_keys=6, width=3, value_width=4), nothing),
+            "M20",
+        ),
+        Case("queries and keys of different widths", (queries[..., :2], keys, values)),
+    ]
+
+
+def attention_visible_cases(rng):
+    queries = np.array([[1.0, 0.0, 1.0], [0.0, 2.0, -1.0], [1.0, 1.0, 0.0]])
+    keys = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [2.0, 0.0, -1.0]])
+    values = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 1.0], [2.0, 1.0, 0.0]])
+    mask = np.array([[True, False, True], [True, True, False], [False, True, True]])
+    nothing = np.array([[True, False, True], [False, False, False], [False, True, True]])
+    return [
+        Case("three queries, three keys", (queries, keys, values)),
+        Case("two queries, three keys, values of width 2", (queries[:2], keys, values[:, :2])),
+        Case("a mask", (queries, keys, values, mask)),
+        Case("a query that may look at nothing", (queries, keys, values, nothing), "M20"),
+    ]
+
+
+def tokens_and_weights(rng, *shape: int, n_tokens: int, width: int, query_width: int, value_width: int):
+    """Draw tokens and projections; the scores have a std of about 1.5 after the scale."""
+    return (
+        rng.normal(size=(*shape, n_tokens, width)),
+        1.5 * rng.normal(size=(width, query_width)) / np.sqrt(width),
+        rng.normal(size=(width, query_width)) / np.sqrt(width),
+        rng.normal(size=(width, value_width)) / np.sqrt(width),
+    )
+
+
+def far_apart_tokens(rng, by: float = 1000.0):
+    """Draw tokens and projections that give queries and keys as `far_apart` does."""
+    tokens, w_query, w_key, w_value = tokens_and_weights(rng, n_tokens=6, width=5, query_width=4, value_width=3)
+    tokens, w_query, w_key = (exact(array / 2) * 2 for array in (tokens, w_query, w_key))  # quarters
+    tokens[:, 0], tokens[:, 1] = 1, np.arange(6) % 3 - 1
+    w_query[:, 0], w_key[:, 0] = 0, 0
+    w_query[1, 0], w_key[0, 0] = 2 * by, 1
+    return tokens, w_query, w_key, w_value
+
+
+def self_attention_value_cases(rng):
+    return [
+        Case("all widths equal", tokens_and_weights(rng, n_tokens=5, width=3, query_width=3, value_width=3)),
+        Case("values as wide as keys", tokens_and_weights(rng, n_tokens=5, width=4, query_width=3, value_width=3)),
+        Case("values of another width", tokens_and_weights(rng, n_tokens=5, width=7, query_width=3, value_width=2)),
+    ]
+
+
+def self_attention_axes_cases(rng):
+    return [
+        Case("a batch", tokens_and_weights(rng, 3, n_tokens=5, width=4, query_width=6, value_width=6)),
+        Case(
+            "a batch of sequences of images",
+            tokens_and_weights(rng, 2, 3, n_tokens=4, width=7, query_width=5, value_width=6),
+        ),
+        Case("far apart scores", far_apart_tokens(rng), "M3"),
+    ]
+
+
+def self_attention_mask_cases(rng):
+    nothing = np.tri(5, k=-1, dtype=bool)  # the first token may look at nothing
+    sizes = dict(n_tokens=5, width=4, query_width=3, value_width=3)
+    batch = dict(n_tokens=4, width=7, query_width=3, value_width=2)
+    return [
+        Case("a mask", (*tokens_and_weights(rng, **sizes), draw_mask(rng, 5, 5))),
+        Case("a causal mask", (*tokens_and_weights(rng, **sizes), np.tri(5, dtype=bool))),
+        Case("a mask, and rows far apart", (*far_apart_tokens(rng, by=300), draw_mask(rng, 6, 6))),
+        Case("a mask for each image of a batch", (*tokens_and_weights(rng, 3, **batch), draw_mask(rng, 3, 4, 4))),
+        Case("a token that may look at nothing", (*tokens_and_weights(rng, **sizes), nothing), "M20"),
+    ]
+
+
+def self_attention_visible_cases(rng):
+    tokens = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, -1.0], [1.0, 1.0, 0.0]])
+    w_query = np.array([[1.0, 0.0], [0.5, 1.0], [0.0, -1.0]])
+    w_key = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    w_value = np.array([[1.0, 1.0], [0.0, 2.0], [-1.0, 0.0]])
+    mask = np.array([[True, False, False], [True, True, False], [False, True, True]])
+    return [
+        Case("three tokens", (tokens, w_query, w_key, w_value)),
+        Case("a mask", (tokens, w_query, w_key, w_value, mask)),
+    ]
+
+
+def with_grad_output(rng, arguments):
+    queries, _, values = arguments
+    return rng.normal(size=(*queries.shape[:-1], values.shape[-1])), *arguments
+
+
+def backward_stage(name: str):
+    def cases(rng):
+        return [
+            Case(
+                "as many queries as keys, all widths equal",
+                with_grad_output(rng, qkv(rng, n_queries=4, n_keys=4, width=3, value_width=3)),
+                only=(name,),
+            ),
+            Case(
+                "as many queries as keys",
+                with_grad_output(rng, qkv(rng, n_queries=4, n_keys=4, width=3, value_width=2)),
+                only=(name,),
+            ),
+            Case(
+                "3 queries, 5 keys",
+                with_grad_output(rng, qkv(rng, n_queries=3, n_keys=5, width=4, value_width=2)),
+                only=(name,),
+            ),
+        ]
+
+    return cases
+
+
+def backward_axes_cases(rng):
+    return [
+        Case("a batch", with_grad_output(rng, qkv(rng, 2, n_queries=4, n_keys=4, width=3, value_width=3))),
+        Case("a batch of heads", with_grad_output(rng, qkv(rng, 2, 3, n_queries=4, n_keys=5, width=6, value_width=7))),
+    ]
+
+
+def backward_far_cases(rng):
+    """Scores of hundreds: nearly one-hot rows, whose gradient is almost 0 and must not be NaN."""
+    near = qkv(rng, n_queries=8, n_keys=8, width=4, value_width=4)
+    return [
+        Case("scores of order 1", with_grad_output(rng, near)),
+        Case("far apart scores", with_grad_output(rng, far_apart(*near)), "M3"),
+    ]
+
+
+def backward_visible_cases(rng):
+    queries = np.array([[1.0, 0.0, 1.0], [0.0, 2.0, -1.0], [1.0, 1.0, 0.0]])
+    keys = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [2.0, 0.0, -1.0]])
+    values = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 1.0], [2.0, 1.0, 0.0]])
+    grad_output = np.array([[1.0, -1.0, 0.5], [0.0, 1.0, 1.0], [2.0, 0.0, 1.0]])
+    return [
+        Case("three queries, three keys", (grad_output, queries, keys, values)),
+        Case("two queries, three keys, values of width 2", (grad_output[:2, :2], queries[:2], keys, values[:, :2])),
+    ]

@@ -1,0 +1,411 @@
+"""The known mistakes of assignment 1_attention, each with the words of the answer that it changes."""
+
+from autograder.judging.mistake import Mistake, way
+
+FORWARD = ("attention", "self_attention")
+INSIDE = (*FORWARD, "attention_backward")
+ALL = ("softmax", *INSIDE)
+OTHER_WIDTHS = (
+    "values.shape[-1]",
+    "queries.shape[-2]",
+    "keys.shape[-2]",
+    "queries.shape[0]",
+    "queries.shape[1]",
+    "queries.size",
+    "np.prod(queries.shape[:-2]) * queries.shape[-1]",
+)
+OTHER_POWERS = (
+    "/ queries.shape[-1]",
+    "* np.sqrt(queries.shape[-1])",
+    "* queries.shape[-1]",
+    "* queries.shape[-1] ** -0.25",
+    "* queries.shape[-1] ** -2.0",
+)
+
+# In ascending order, but for M3 and M7: of two mistakes that explain a result equally well the first is named. Clipped
+# scores, normalised over the whole array, look like M5 and like M3 with 1e-9 added to the sum; where only the weights are
+# compared, M7 with its output divided looks like M8.
+# "-2) / np.sqrt(queries.shape[-1])" is the scale of the scores; in attention_backward, the same words without the bracket
+# are the scale of their gradient.
+MISTAKES = (
+    Mistake(
+        "M1",
+        "the bounds of clip are swapped",
+        "All your weights are equal. Do the bounds of your clip stand as (low, high)? np.clip(x, 100, -100) turns every "
+        "score into -100.",
+        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.clip(scores, 100, -100)"),
+    ),
+    Mistake(
+        "M2",
+        "scores are clipped where the maximum should be subtracted",
+        "Scores far apart get the same weight. Do you clip them? Clipping changes large scores; subtracting the maximum of "
+        "each row changes nothing but the risk of overflow.",
+        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.clip(scores, -100, 100)"),
+        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.clip(scores, -50, 50)"),
+        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.clip(scores, -20, 20)"),
+        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.clip(scores, -10, 10)"),
+        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.minimum(scores, 700)"),
+        way(FORWARD, "if mask is not None:", "scores = np.clip(scores, -100, 100)\n    if mask is not None:"),
+        way(FORWARD, "if mask is not None:", "scores = np.clip(scores, -50, 50)\n    if mask is not None:"),
+    ),
+    Mistake(
+        "M4",
+        "the sum does not keep its axis",
+        "Each weight is divided by the sum of another row. Does your sum keep its axis (keepdims=True)?",
+        way(ALL, "sum(axis=axis, keepdims=True)", "sum(axis=min(1, exponentials.ndim - 1))"),
+        way(ALL, "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
+        # Without a shift by row, as who writes exp(scores) / exp(scores).sum(...) makes them.
+        way(
+            ALL,
+            "max(axis=axis, keepdims=True)",
+            "max()",
+            "sum(axis=axis, keepdims=True)",
+            "sum(axis=min(1, exponentials.ndim - 1))",
+        ),
+        way(ALL, "max(axis=axis, keepdims=True)", "max()", "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
+        way(ALL, "max(axis=axis, keepdims=True)", "max(axis=axis)", "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
+    ),
+    Mistake(
+        "M5",
+        "normalised over the whole array",
+        "The whole array sums to 1, not each row. Does your sum run along the axis alone?",
+        way(ALL, "sum(axis=axis, keepdims=True)", "sum()"),
+        way(ALL, "max(axis=axis, keepdims=True)", "max()", "sum(axis=axis, keepdims=True)", "sum()"),
+        way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "sum(axis=axis, keepdims=True)", "sum()"),
+    ),
+    Mistake(
+        "M3",
+        "the maximum is not subtracted",
+        "exp overflows from 710 on (89 in float32), and inf/inf is NaN. Do you subtract the maximum before exp?",
+        way(ALL, " - scores.max(axis=axis, keepdims=True)", ""),
+        way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "np.exp(shifted)", "np.nan_to_num(np.exp(shifted))"),
+        way(
+            ALL,
+            "scores - scores.max(axis=axis, keepdims=True)",
+            "scores - np.log(np.exp(scores).sum(axis=axis, keepdims=True))",
+            "exponentials / exponentials.sum(axis=axis, keepdims=True)",
+            "exponentials",
+        ),
+        # By who saw the NaN and not its cause.
+        way(
+            ALL,
+            " - scores.max(axis=axis, keepdims=True)",
+            "",
+            "exponentials / exponentials.sum(axis=axis, keepdims=True)",
+            "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))",
+        ),
+        way(
+            ALL,
+            " - scores.max(axis=axis, keepdims=True)",
+            "",
+            "exponentials.sum(axis=axis, keepdims=True)",
+            "(exponentials.sum(axis=axis, keepdims=True) + 1e-9)",
+        ),
+    ),
+    Mistake(
+        "M6",
+        "the softmax runs over the wrong axis",
+        "Does your softmax run over the axis that was asked for? In attention that is the keys (the last axis): each row "
+        "sums to 1, one row per query.",
+        way(ALL, "sum(axis=axis", "sum(axis=-2 if exponentials.ndim > 1 else 0"),
+        way(ALL, "sum(axis=axis", "sum(axis=0"),
+        way(ALL, "sum(axis=axis", "sum(axis=min(1, exponentials.ndim - 1)"),
+        way("softmax", "sum(axis=axis", "sum(axis=-1"),
+        way("softmax", "shifted =", "axis = -1\n    shifted ="),
+        way("softmax", "shifted =", "axis = -2 if scores.ndim > 1 else 0\n    shifted ="),
+        way("softmax", "shifted =", "axis = 0\n    shifted ="),
+        way("softmax", "shifted =", "axis = min(1, scores.ndim - 1)\n    shifted ="),
+        way(INSIDE, "softmax(scores)", "softmax(scores, axis=-2)"),
+        way(INSIDE, "softmax(scores)", "softmax(scores, axis=0)"),
+        way(INSIDE, "softmax(scores)", "softmax(scores, axis=1)"),
+        # Where a whole column is hidden, -inf gives NaN and -1e9 does not.
+        way(FORWARD, "softmax(scores)", "softmax(scores, axis=-2)", "-np.inf", "-1e9"),
+        way(FORWARD, "softmax(scores)", "softmax(scores, axis=0)", "-np.inf", "-1e9"),
+        way(FORWARD, "softmax(scores)", "softmax(scores, axis=1)", "-np.inf", "-1e9"),
+    ),
+    Mistake(
+        "M8",
+        "not scaled",
+        "Your scores are √d too large. Where do you divide them by √d?",
+        way(INSIDE, "-2) / np.sqrt(queries.shape[-1])", "-2)"),
+        way("attention_backward", "-2) / np.sqrt(queries.shape[-1])", "-2)", " / np.sqrt(queries.shape[-1])", ""),
+    ),
+    Mistake(
+        "M7",
+        "scaled after the softmax",
+        "The rows do not sum to 1, but to 1/√d. Do you divide the scores by √d before the softmax, not the weights after it?",
+        way(
+            INSIDE,
+            "-2) / np.sqrt(queries.shape[-1])",
+            "-2)",
+            "softmax(scores)",
+            "softmax(scores) / np.sqrt(queries.shape[-1])",
+        ),
+        way(INSIDE, "softmax(scores)", "softmax(scores) / np.sqrt(queries.shape[-1])"),
+        way(
+            FORWARD,
+            "-2) / np.sqrt(queries.shape[-1])",
+            "-2)",
+            "weights @ values",
+            "weights @ values / np.sqrt(queries.shape[-1])",
+        ),
+    ),
+    Mistake(
+        "M9",
+        "scaled by another width than that of the queries",
+        "The scale is that of another width. Is your d the width of one query, queries.shape[-1]?",
+        *(way(INSIDE, "-2) / np.sqrt(queries.shape[-1])", f"-2) / np.sqrt({width})") for width in OTHER_WIDTHS),
+        *(
+            way(
+                "attention_backward",
+                "-2) / np.sqrt(queries.shape[-1])",
+                f"-2) / np.sqrt({width})",
+                " / np.sqrt(queries.shape[-1])",
+                f" / np.sqrt({width})",
+            )
+            for width in OTHER_WIDTHS
+        ),
+        *(way("attention_backward", " / np.sqrt(queries.shape[-1])", f" / np.sqrt({width})") for width in OTHER_WIDTHS),
+        way("self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-1])"),
+        way("self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-2])"),
+    ),
+    Mistake(
+        "M10",
+        "scaled by another power of the width than 1/√d",
+        "The scale has the wrong power of d. Do you divide by √d, and neither divide by d nor multiply by √d?",
+        *(way(INSIDE, "-2) / np.sqrt(queries.shape[-1])", f"-2) {power}") for power in OTHER_POWERS),
+        *(
+            way(
+                "attention_backward",
+                "-2) / np.sqrt(queries.shape[-1])",
+                f"-2) {power}",
+                " / np.sqrt(queries.shape[-1])",
+                f" {power}",
+            )
+            for power in OTHER_POWERS
+        ),
+    ),
+    Mistake(
+        "M11",
+        "queries and keys are swapped",
+        "Your weights are those of keys that look at queries. Is each row of the scores one query, queries @ keysᵀ?",
+        way(INSIDE, "queries @ np.swapaxes(keys", "keys @ np.swapaxes(queries"),
+        way(FORWARD, "softmax(scores)", "np.swapaxes(softmax(scores), -1, -2)"),
+        way("self_attention", "tokens @ w_query, tokens @ w_key", "tokens @ w_key, tokens @ w_query"),
+    ),
+    Mistake(
+        "M12",
+        "“Q = K = V” taken literally",
+        "Your tokens look mostly at themselves. Are queries, keys and values three different projections of the tokens, with"
+        " w_query, w_key and w_value?",
+        way("self_attention", "tokens @ w_query, tokens @ w_key, tokens @ w_value", "tokens, tokens, tokens"),
+        way("self_attention", "tokens @ w_query, tokens @ w_key", "tokens, tokens"),
+        *(
+            way(
+                "self_attention",
+                "tokens @ w_query, tokens @ w_key, tokens @ w_value",
+                f"tokens @ {w}, tokens @ {w}, tokens @ {w}",
+            )
+            for w in ("w_query", "w_key", "w_value")
+        ),
+        way("self_attention", "tokens @ w_key", "tokens @ w_query"),
+        way("self_attention", "tokens @ w_query", "tokens @ w_key"),
+    ),
+    Mistake(
+        "M13",
+        "keys used as values, or values not projected",
+        "The weights are right, but they mix the wrong thing. Do you mix the values (projected with w_value)?",
+        way(FORWARD, "weights @ values", "weights @ keys"),
+        way(FORWARD, "weights @ values", "weights @ queries"),
+        way("self_attention", "tokens @ w_value", "tokens @ w_key"),
+        way("self_attention", "tokens @ w_value", "tokens @ w_query"),
+        way("self_attention", "tokens @ w_value", "tokens"),
+    ),
+    Mistake(
+        "M14",
+        "the maximum of the whole array is subtracted",
+        "A row far below the largest score of the array underflows to 0/0. Is the maximum taken along the axis "
+        "(keepdims=True)?",
+        way(ALL, "max(axis=axis, keepdims=True)", "max()"),
+        # By who saw the NaN and not its cause.
+        way(
+            ALL,
+            "max(axis=axis, keepdims=True)",
+            "max()",
+            "exponentials / exponentials.sum(axis=axis, keepdims=True)",
+            "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))",
+        ),
+        way(
+            ALL,
+            "max(axis=axis, keepdims=True)",
+            "max()",
+            "exponentials.sum(axis=axis, keepdims=True)",
+            "(exponentials.sum(axis=axis, keepdims=True) + 1e-9)",
+        ),
+    ),
+    Mistake(
+        "M15",
+        "an argument is changed in place",
+        "The caller's array was changed. Do you use -= or another operation in place on an argument?",
+        way("softmax", "exponentials =", "scores -= scores.max(axis=axis, keepdims=True)\n    exponentials ="),
+        way("softmax", "np.exp(shifted)", "np.exp(shifted, out=scores)"),
+        way(
+            "softmax",
+            "np.exp(shifted)",
+            "np.exp(shifted, out=scores)",
+            "return exponentials / exponentials.sum(axis=axis, keepdims=True)",
+            "exponentials /= exponentials.sum(axis=axis, keepdims=True)\n    return exponentials",
+        ),
+        way(
+            ("attention", "attention_backward"),
+            "if mask is not None:",
+            "queries /= np.sqrt(queries.shape[-1])\n    if mask is not None:",
+        ),
+        way("attention", "if mask is not None:", "keys /= np.sqrt(keys.shape[-1])\n    if mask is not None:"),
+        # Queries and keys of self_attention are its own, its tokens are the caller's.
+        way(
+            "self_attention",
+            "return attention(",
+            "result = attention(",
+            ", mask)",
+            ", mask)\n    tokens /= np.sqrt(tokens.shape[-1])\n    return result",
+        ),
+        # The gradients are right and the caller's queries are not.
+        way(
+            "attention_backward",
+            "if mask is not None:",
+            "queries /= np.sqrt(queries.shape[-1])\n    if mask is not None:",
+            "-2) @ queries",
+            "-2) @ queries * np.sqrt(queries.shape[-1])",
+        ),
+    ),
+    Mistake(
+        "M16",
+        "the mask is inverted",
+        "You look where the mask says no. True means: may look. Is your condition the right way round?",
+        way(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores"),
+        way(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores", "not mask.any(axis=-1).all()", "False"),
+        way(FORWARD, "mask, scores, -np.inf", "mask, -1e9, scores", "not mask.any(axis=-1).all()", "False"),
+    ),
+    Mistake(
+        "M17",
+        "masked after the softmax and not renormalised",
+        "The rows sum to less than 1 under a mask. Do you mask the scores before the softmax?",
+        way(
+            FORWARD,
+            "np.where(mask, scores, -np.inf)",
+            "scores",
+            "softmax(scores)",
+            "softmax(scores) * (1 if mask is None else mask)",
+        ),
+        way(
+            FORWARD,
+            "np.where(mask, scores, -np.inf)",
+            "scores",
+            "softmax(scores)",
+            "softmax(scores) * (1 if mask is None else mask)",
+            "not mask.any(axis=-1).all()",
+            "False",
+        ),
+    ),
+    Mistake(
+        "M18",
+        "the mask is added or multiplied as 0/1",
+        "Weight leaks through the mask. Do masked scores become -inf? Multiplying by 0 leaves exp(0) = 1, and adding 0 "
+        "leaves the score as it was.",
+        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores + mask"),
+        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores + mask", "not mask.any(axis=-1).all()", "False"),
+        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores + ~mask", "not mask.any(axis=-1).all()", "False"),
+        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores - ~mask", "not mask.any(axis=-1).all()", "False"),
+        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores * mask"),
+        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores * mask", "not mask.any(axis=-1).all()", "False"),
+        way(FORWARD, "-np.inf", "-10.0"),
+        way(FORWARD, "-np.inf", "-100.0"),
+    ),
+    Mistake(
+        "M19",
+        "the mask meets the wrong axis",
+        "The mask of one image or head is used for another. Does your mask broadcast to the scores from the right, without "
+        "an extra axis?",
+        way(FORWARD, "np.where(mask, scores, -np.inf)", "np.where(mask[:, None], scores, -np.inf)"),
+        way(
+            FORWARD,
+            "np.where(mask, scores, -np.inf)",
+            "np.where(mask[:, None] if mask.ndim > 2 else mask, scores, -np.inf)",
+        ),
+        way(
+            FORWARD,
+            "np.where(mask, scores, -np.inf)",
+            "np.where(np.swapaxes(mask, -1, -2) if mask.shape[-1] == mask.shape[-2] else mask, scores, -np.inf)",
+        ),
+    ),
+    Mistake(
+        "M20",
+        "a query that may look at nothing goes unnoticed",
+        "A query may look at no key, so its weights cannot sum to 1. Do you raise a ValueError before the softmax?",
+        way(FORWARD, "not mask.any(axis=-1).all()", "False"),
+        way(FORWARD, "not mask.any(axis=-1).all()", "False", "-np.inf", "-1e9"),
+        way(FORWARD, "not mask.any(axis=-1).all()", "False", "softmax(scores)", "np.nan_to_num(softmax(scores))"),
+    ),
+    Mistake(
+        "M65",
+        "the scale is missing in the backward pass",
+        "Your gradients of queries and keys are √d too large. The forward pass divides by √d; where does the backward pass?",
+        way("attention_backward", " / np.sqrt(queries.shape[-1])", ""),
+    ),
+    Mistake(
+        "M66",
+        "the softmax Jacobian is taken as diagonal",
+        "Each weight depends on all the scores of its row. Where is the term -p pᵀ of the Jacobian diag(p) - p pᵀ?",
+        way("attention_backward", "(grad_weights - row_means)", "grad_weights"),
+        way("attention_backward", "(grad_weights - row_means)", "(1 - weights) * grad_weights"),
+        way("attention_backward", "weights * (grad_weights - row_means)", "grad_weights"),
+    ),
+    Mistake(
+        "M67",
+        "the softmax Jacobian sums over the queries",
+        "The sum in the softmax Jacobian runs over the queries. Should it not run over the keys, as the softmax does, and "
+        "keep its axis (keepdims=True)?",
+        way("attention_backward", "sum(axis=-1, keepdims=True)", "sum(axis=-2, keepdims=True)"),
+        way("attention_backward", "sum(axis=-1, keepdims=True)", "sum()"),
+        way("attention_backward", "sum(axis=-1, keepdims=True)", "sum(axis=-1)[..., None, :]"),
+    ),
+    Mistake(
+        "M68",
+        "gradients of queries and keys are mixed up",
+        "The gradient of the queries needs that of the scores, the gradient of the keys its transpose. Are they swapped, or "
+        "is the transpose forgotten?",
+        way("attention_backward", "return grad_queries, grad_keys", "return grad_keys, grad_queries"),
+        way("attention_backward", "np.swapaxes(grad_scores, -1, -2) @ queries", "grad_scores @ queries"),
+        way("attention_backward", "grad_scores @ keys", "np.swapaxes(grad_scores, -1, -2) @ keys"),
+        way(
+            "attention_backward",
+            "grad_scores @ keys",
+            "np.swapaxes(grad_scores, -1, -2) @ keys",
+            "np.swapaxes(grad_scores, -1, -2) @ queries",
+            "grad_scores @ queries",
+        ),
+        way("attention_backward", "grad_scores @ keys", "grad_scores @ queries", "-2) @ queries", "-2) @ keys"),
+    ),
+    Mistake(
+        "M69",
+        "the weights are not transposed in the gradient of the values",
+        "A value collects gradient from all the queries that looked at it. Are the weights transposed?",
+        way("attention_backward", "np.swapaxes(weights, -1, -2) @ grad_output", "weights @ grad_output"),
+    ),
+    Mistake(
+        "M70",
+        "the gradient of the scores is scaled by another power of the width",
+        "Your gradients of queries and keys carry the scale with the wrong power. Is it 1/√d, once?",
+        way("attention_backward", "/ np.sqrt(queries.shape[-1])", "/ queries.shape[-1]"),
+        way("attention_backward", "/ np.sqrt(queries.shape[-1])", "* np.sqrt(queries.shape[-1])"),
+        way("attention_backward", "/ np.sqrt(queries.shape[-1])", "* queries.shape[-1] ** -0.25"),
+    ),
+    Mistake(
+        "M71",
+        "the mask is not used",
+        "Your result is the same with and without a mask. Where do you use it?",
+        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores"),
+        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores", "not mask.any(axis=-1).all()", "False"),
+    ),
+)

@@ -1,0 +1,364 @@
+"""Right answers of assignment 1_attention, written differently: the checks must let them pass. No mark depends on them."""
+
+import numpy as np
+import scipy.special
+import torch
+
+from autograder.checks.attention import oracles
+from solutions import attention as answers
+
+Array = np.ndarray
+
+
+def swap(array: Array) -> Array:
+    """Transpose the last two axes."""
+    return np.swapaxes(array, -1, -2)
+
+
+def refuse(queries: Array, keys: Array, mask: Array | None) -> None:
+    """Raise the errors that the specification asks for."""
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError("widths differ")
+    if mask is not None and not mask.any(-1).all():
+        raise ValueError("a query may look at no key")
+
+
+def hide(scores: Array, mask: Array | None) -> Array:
+    return scores if mask is None else np.where(mask, scores, -np.inf)
+
+
+def softmax_in_loops(scores, axis=-1):
+    moved = np.moveaxis(np.asarray(scores, dtype=float), axis, -1)
+    weights = np.empty_like(moved)
+    for index in np.ndindex(moved.shape[:-1]):
+        row = moved[index]
+        exponentials = [np.exp(score - max(row)) for score in row]
+        weights[index] = [exponential / sum(exponentials) for exponential in exponentials]
+    return np.moveaxis(weights, -1, axis)
+
+
+def softmax_in_log_space(scores, axis=-1):
+    return np.exp(scores - np.logaddexp.reduce(scores, axis=axis, keepdims=True))
+
+
+def softmax_by_log_sum_exp(scores, axis=-1):
+    return np.exp(scores - scipy.special.logsumexp(scores, axis=axis, keepdims=True))
+
+
+def softmax_with_expand_dims(scores, axis=-1):
+    exponentials = np.exp(scores - np.expand_dims(np.max(scores, axis), axis))
+    return exponentials / np.expand_dims(np.sum(exponentials, axis), axis)
+
+
+def softmax_as_differences(scores, axis=-1):
+    """1 / sum_j exp(s_j - s_i), which needs no maximum: exp may overflow to inf, and 1/inf is 0."""
+    moved = np.moveaxis(scores, axis, -1)
+    with np.errstate(over="ignore"):
+        weights = 1 / np.exp(moved[..., None, :] - moved[..., :, None]).sum(axis=-1)
+    return np.moveaxis(weights, -1, axis)
+
+
+def softmax_in_float32(scores, axis=-1):
+    return answers.softmax(scores.astype(np.float32), axis)
+
+
+def softmax_copied_then_in_place(scores, axis=-1):
+    weights = np.array(scores, dtype=float)
+    weights -= np.amax(weights, axis=axis, keepdims=True)
+    np.exp(weights, out=weights)
+    weights /= weights.sum(axis=axis, keepdims=True)
+    return weights
+
+
+def softmax_returning_a_tensor(scores, axis=-1):
+    return torch.softmax(torch.tensor(scores), dim=axis)
+
+
+def softmax_with_moved_axis(scores, axis=-1):
+    moved = np.moveaxis(scores, axis, 0)
+    exponentials = np.exp(moved - moved.max(0))
+    return np.moveaxis(exponentials / exponentials.sum(0), 0, axis)
+
+
+def softmax_by_einsum(scores, axis=-1):
+    moved = np.moveaxis(scores, axis, -1)
+    exponentials = np.exp(moved - moved.max(-1)[..., None])
+    return np.moveaxis(np.einsum("...i,...->...i", exponentials, 1 / np.einsum("...i->...", exponentials)), -1, axis)
+
+
+def attention_in_loops(queries, keys, values, mask=None):
+    refuse(queries, keys, mask)
+    shape = np.broadcast_shapes(queries.shape[:-2], keys.shape[:-2])
+    n_queries, n_keys, width = queries.shape[-2], keys.shape[-2], queries.shape[-1]
+    allowed = np.broadcast_to(True if mask is None else mask, (*shape, n_queries, n_keys))
+    weights, output = np.zeros((*shape, n_queries, n_keys)), np.zeros((*shape, n_queries, values.shape[-1]))
+    for index in np.ndindex(shape):
+        for i in range(n_queries):
+            scores = {
+                j: sum(queries[index][i, c] * keys[index][j, c] for c in range(width)) / width**0.5
+                for j in range(n_keys)
+                if allowed[index][i, j]
+            }
+            exponentials = {j: np.exp(score - max(scores.values())) for j, score in scores.items()}
+            for j, exponential in exponentials.items():
+                weights[index][i, j] = exponential / sum(exponentials.values())
+                output[index][i] += weights[index][i, j] * values[index][j]
+    return output, weights
+
+
+def attention_by_einsum(queries, keys, values, mask=None):
+    scores = np.einsum("...qd,...kd->...qk", queries, keys) * queries.shape[-1] ** -0.5
+    if mask is not None:
+        if not np.all(np.any(mask, axis=-1)):
+            raise ValueError("a query may look at no key")
+        scores = scores + np.where(mask, 0.0, -1e9)
+    weights = scipy.special.softmax(scores, axis=-1)
+    return np.einsum("...qk,...kv->...qv", weights, values), weights
+
+
+def attention_in_torch(queries, keys, values, mask=None):
+    refuse(queries, keys, mask)
+    q, k, v = (torch.tensor(array) for array in (queries, keys, values))
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~torch.tensor(mask), float("-inf"))
+    weights = scores.softmax(-1)
+    return weights @ v, weights
+
+
+def attention_in_float32(queries, keys, values, mask=None):
+    return answers.attention(*(array.astype(np.float32) for array in (queries, keys, values)), mask)
+
+
+def attention_masking_exponentials(queries, keys, values, mask=None):
+    """Hide after the exponential and normalise what is left, which is right (unlike M17)."""
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError("widths differ")
+    scores = queries / np.sqrt(queries.shape[-1]) @ swap(keys)
+    exponentials = np.exp(scores - scores.max(-1, keepdims=True))
+    if mask is not None:
+        exponentials = exponentials * mask
+        if (exponentials.sum(-1) == 0).any():
+            raise ValueError("a query may look at no key")
+    weights = exponentials / exponentials.sum(-1, keepdims=True)
+    return weights @ values, weights
+
+
+def attention_renormalised(queries, keys, values, mask=None):
+    """M17 mended: the weights are masked and then normalised again."""
+    refuse(queries, keys, mask)
+    weights = scipy.special.softmax(queries @ swap(keys) / np.sqrt(queries.shape[-1]), axis=-1)
+    if mask is not None:
+        weights = weights * mask
+        weights = weights / weights.sum(-1, keepdims=True)
+    return weights @ values, weights
+
+
+def attention_with_scaled_keys(queries, keys, values, mask=None):
+    refuse(queries, keys, mask)
+    scores = queries @ np.moveaxis(keys / np.sqrt(keys.shape[-1]), -1, -2)
+    if mask is not None:
+        scores = scores.copy()
+        scores[~np.broadcast_to(mask, scores.shape)] = -np.inf
+    weights = softmax_in_log_space(scores)
+    return np.matmul(weights, values), weights
+
+
+def attention_with_the_scale_split(queries, keys, values, mask=None):
+    refuse(queries, keys, mask)
+    root = queries.shape[-1] ** 0.25
+    scores = np.matmul(queries / root, swap(keys / root))
+    scores = scores if mask is None else np.where(mask, scores, -1e30)
+    weights = softmax_with_expand_dims(scores)
+    return (weights[..., None] * values[..., None, :, :]).sum(-2), weights
+
+
+def attention_noticing_nan(queries, keys, values, mask=None):
+    """Find the query that may look at nothing by its NaN."""
+    scores = hide(queries @ swap(keys) / np.sqrt(queries.shape[-1]), mask)
+    exponentials = np.exp(scores - scores.max(-1, keepdims=True))
+    weights = exponentials / exponentials.sum(-1, keepdims=True)
+    if np.isnan(weights).any():
+        raise ValueError("a query may look at no key")
+    return weights @ values, weights
+
+
+def attention_with_masked_arrays(queries, keys, values, mask=None):
+    refuse(queries, keys, mask)
+    scores = queries @ swap(keys) / np.sqrt(queries.shape[-1])
+    scores = np.ma.array(scores, mask=False if mask is None else ~np.broadcast_to(mask, scores.shape))
+    exponentials = np.ma.exp(scores - scores.max(axis=-1)[..., None])
+    weights = (exponentials / exponentials.sum(axis=-1)[..., None]).filled(0)
+    return weights @ values, weights
+
+
+def attention_key_by_key(queries, keys, values, mask=None):
+    """One pass over the keys, as FlashAttention: the maximum and the total are corrected on the way."""
+    refuse(queries, keys, mask)
+    scores = queries @ swap(keys) / np.sqrt(queries.shape[-1])
+    if mask is not None:
+        scores = np.where(mask, scores, -1e30)
+    top, total, output = np.full((*scores.shape[:-1], 1), -np.inf), 0.0, 0.0
+    for key in range(keys.shape[-2]):
+        score = scores[..., key : key + 1]
+        higher = np.maximum(top, score)
+        total = total * np.exp(top - higher) + np.exp(score - higher)
+        output = output * np.exp(top - higher) + np.exp(score - higher) * values[..., key : key + 1, :]
+        top = higher
+    return output / total, np.exp(scores - top) / total
+
+
+def self_attention_by_einsum(tokens, w_query, w_key, w_value, mask=None):
+    queries, keys, values = (np.einsum("...nd,de->...ne", tokens, w) for w in (w_query, w_key, w_value))
+    return attention_by_einsum(queries, keys, values, mask)
+
+
+def self_attention_in_one_form(tokens, w_query, w_key, w_value, mask=None):
+    """Scores as one bilinear form of the tokens; values mixed before they are projected."""
+    form = w_query @ w_key.T / np.sqrt(w_query.shape[1])  # (D, D)
+    scores = np.einsum("...nd,de,...me->...nm", tokens, form, tokens)
+    if mask is not None:
+        refuse(tokens, tokens, mask)
+        scores = np.where(mask, scores, -np.inf)
+    weights = softmax_in_log_space(scores)
+    return weights @ tokens @ w_value, weights
+
+
+def self_attention_packed(tokens, w_query, w_key, w_value, mask=None):
+    packed = tokens @ np.concatenate([w_query, w_key, w_value], axis=1)
+    queries, keys, values = np.split(packed, [w_query.shape[1], w_query.shape[1] + w_key.shape[1]], axis=-1)
+    return attention_with_scaled_keys(queries, keys, values, mask)
+
+
+def backward_with_whole_jacobians(grad_output, queries, keys, values):
+    """The Jacobian diag(p) - p pᵀ of each row as a matrix."""
+    root = np.sqrt(queries.shape[-1])
+    weights = softmax_in_log_space(np.einsum("...qd,...kd->...qk", queries, keys) / root)
+    jacobians = weights[..., None] * np.eye(weights.shape[-1]) - weights[..., None] * weights[..., None, :]
+    grad_scores = (
+        np.einsum("...qij,...qj->...qi", jacobians, np.einsum("...qv,...kv->...qk", grad_output, values)) / root
+    )
+    return (
+        np.einsum("...qk,...kd->...qd", grad_scores, keys),
+        np.einsum("...qk,...qd->...kd", grad_scores, queries),
+        np.einsum("...qk,...qv->...kv", weights, grad_output),
+    )
+
+
+def backward_by_the_output(grad_output, queries, keys, values):
+    """The row sums as those of grad_output * output, as FlashAttention does."""
+    output, weights = attention_by_einsum(queries, keys, values)
+    delta = (grad_output * output).sum(-1, keepdims=True)
+    grad_scores = weights * (grad_output @ swap(values) - delta)
+    root = queries.shape[-1] ** 0.5
+    return grad_scores @ (keys / root), swap(grad_scores) @ (queries / root), swap(weights) @ grad_output
+
+
+def backward_in_loops(grad_output, queries, keys, values):
+    root = np.sqrt(queries.shape[-1])
+    gradients = [np.zeros_like(array, dtype=float) for array in (queries, keys, values)]
+    for index in np.ndindex(queries.shape[:-2]):
+        q, k, v, g = queries[index], keys[index], values[index], grad_output[index]
+        grad_q, grad_k, grad_v = (gradient[index] for gradient in gradients)
+        for i in range(len(q)):
+            p = scipy.special.softmax(k @ q[i] / root)
+            grad_p = v @ g[i]
+            for j in range(len(k)):
+                grad_v[j] += p[j] * g[i]
+                grad_s = sum(p[m] * ((m == j) - p[j]) * grad_p[m] for m in range(len(k)))
+                grad_q[i] += grad_s * k[j] / root
+                grad_k[j] += grad_s * q[i] / root
+    return tuple(gradients)
+
+
+def backward_by_autograd(grad_output, queries, keys, values):
+    q, k, v = (torch.tensor(array, requires_grad=True) for array in (queries, keys, values))
+    output = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+    (output * torch.tensor(grad_output)).sum().backward()
+    return q.grad, k.grad, v.grad
+
+
+def backward_in_float32(grad_output, queries, keys, values):
+    return answers.attention_backward(*(array.astype(np.float32) for array in (grad_output, queries, keys, values)))
+
+
+def backward_with_scaled_queries(grad_output, queries, keys, values):
+    scaled = queries / np.sqrt(queries.shape[-1])
+    weights = softmax_with_expand_dims(scaled @ swap(keys))
+    grad_weights = np.matmul(grad_output, np.moveaxis(values, -2, -1))
+    grad_scores = weights * grad_weights
+    grad_scores = grad_scores - weights * grad_scores.sum(axis=-1)[..., None]
+    return grad_scores @ keys / np.sqrt(queries.shape[-1]), swap(grad_scores) @ scaled, swap(weights) @ grad_output
+
+
+def backward_through(attend):
+    def attention_backward(grad_output, queries, keys, values):
+        weights = np.asarray(attend(queries, keys, values)[1])
+        grad = np.einsum("...qv,...kv->...qk", grad_output, values)
+        grad = weights * (grad - np.einsum("...qk,...qk->...q", weights, grad)[..., None]) * queries.shape[-1] ** -0.5
+        return (
+            grad @ keys,
+            np.einsum("...qk,...qd->...kd", grad, queries),
+            np.einsum("...qk,...qv->...kv", weights, grad_output),
+        )
+
+    return attention_backward
+
+
+RIGHT_ANSWERS = {
+    "softmax": {
+        "answer": answers.softmax,
+        "loops": softmax_in_loops,
+        "log space": softmax_in_log_space,
+        "log-sum-exp of SciPy": softmax_by_log_sum_exp,
+        "scipy.special.softmax": lambda scores, axis=-1: scipy.special.softmax(scores, axis=axis),
+        "expand_dims": softmax_with_expand_dims,
+        "differences": softmax_as_differences,
+        "float32": softmax_in_float32,
+        "in place on a copy": softmax_copied_then_in_place,
+        "moved axis": softmax_with_moved_axis,
+        "einsum": softmax_by_einsum,
+        "torch": softmax_returning_a_tensor,
+    },
+    "attention": {
+        "answer": answers.attention,
+        "loops": attention_in_loops,
+        "einsum": attention_by_einsum,
+        "torch": attention_in_torch,
+        "float32": attention_in_float32,
+        "mask on the exponentials": attention_masking_exponentials,
+        "masked and renormalised": attention_renormalised,
+        "keys scaled, log space": attention_with_scaled_keys,
+        "scale split over queries and keys": attention_with_the_scale_split,
+        "NaN noticed": attention_noticing_nan,
+        "masked arrays": attention_with_masked_arrays,
+        "key by key": attention_key_by_key,
+        "oracle": oracles.oracle_attention,
+    },
+    "self_attention": {
+        "answer": answers.self_attention,
+        "einsum": self_attention_by_einsum,
+        "one bilinear form": self_attention_in_one_form,
+        "packed projections": self_attention_packed,
+        "oracle": oracles.oracle_self_attention,
+    },
+    "attention_backward": {
+        "answer": answers.attention_backward,
+        "whole Jacobians": backward_with_whole_jacobians,
+        "row sums of the output": backward_by_the_output,
+        "loops": backward_in_loops,
+        "autograd": backward_by_autograd,
+        "float32": backward_in_float32,
+        "queries scaled first": backward_with_scaled_queries,
+        "attention in loops": backward_through(attention_in_loops),
+        "attention by einsum": backward_through(attention_by_einsum),
+        "attention in torch": backward_through(attention_in_torch),
+        "attention with the scale split": backward_through(attention_with_the_scale_split),
+        "oracle": oracles.oracle_attention_backward,
+    },
+}
+RIGHT_ANSWERS["self_attention"] |= {
+    f"projections, {name}": lambda x, q, k, v, mask=None, attend=attend: attend(x @ q, x @ k, x @ v, mask)
+    for name, attend in RIGHT_ANSWERS["attention"].items()
+    if name not in ("answer", "oracle", "einsum")
+}
