@@ -3,7 +3,6 @@
 import contextlib
 import io
 import math
-import os
 import time
 import traceback
 from collections import Counter
@@ -21,7 +20,7 @@ from autograder.boundary.kernel import BadReply, Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
 from autograder.cells import is_grade, is_locked, is_solution
-from autograder.judging.exercise import checks_of
+from autograder.judging.exercise import checks_of, seeded
 
 T = TypeVar("T")
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -226,21 +225,20 @@ def execute(
         GraderError: a test failed in a way that no student's function can cause.
         SandboxError: no kernel could be started.
     """
-    os.environ["AUTOGRADER_SEED"] = str(seed)
     notebook = nbformat.from_dict(notebook)
     asked = {cell.metadata["file"]: cell.metadata["checks"] for cell in notebook.cells if "file" in cell.metadata}
     verdicts: dict[str, Any] = {}
-    judging = contextlib.nullcontext()
-    for name, stem in asked.items():  # before any code of the student's runs
-        checkpoint = checks_of(stem, "checkpoint")  # by name: marks of an assignment without files do not depend on it
-        held_out = held_out or checkpoint.held_out()
-        verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
-        judging = checkpoint.judging(verdicts)
     student = _Student(limits, sandboxed)
     namespace: dict[str, Any] = {"__name__": "tests"}
     checks: list[CheckResult] = []
     try:
-        with judging:
+        with contextlib.ExitStack() as judging:
+            judging.enter_context(seeded(seed))
+            for name, stem in asked.items():  # before any code of the student's runs
+                checkpoint = checks_of(stem, "checkpoint")  # by name: other assignments' marks do not depend on it
+                held_out = held_out or checkpoint.held_out()
+                verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
+                judging.enter_context(checkpoint.judging(verdicts))
             for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
                 cell.execution_count = count
                 if not is_locked(cell) or cell.metadata.get("given"):  # code that answers and tests of classes build on

@@ -12,6 +12,7 @@ import secrets
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
@@ -28,9 +29,30 @@ from autograder.judging.mistake import Mistake, Way, changed_answer, ways_of
 Function = Callable[..., Any]
 
 
+_seed: ContextVar[int | None] = ContextVar("seed", default=None)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Let hidden checks draw their inputs from a seed, with one thread: submissions are judged side by side."""
+    before, threads = _seed.set(seed), torch.get_num_threads()
+    torch.set_num_threads(1)  # tensors are small: threads would wait for each other
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        _seed.reset(before)
+
+
 def run_seed() -> int:
-    """Return the seed of this grading run: that of AUTOGRADER_SEED, which `autograder grade` sets, or a new one."""
-    return int(os.environ.setdefault("AUTOGRADER_SEED", str(secrets.randbits(31))))
+    """Return the seed of this run; under plain nbgrader that of AUTOGRADER_SEED, or one that this process has drawn."""
+    seed = _seed.get()
+    return seed if seed is not None else int(os.environ.get("AUTOGRADER_SEED") or _own_seed())
+
+
+@cache
+def _own_seed() -> int:
+    return secrets.randbits(31)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from autograder.files import write_atomically
 from autograder.imports import ROOT, digest_of, files_behind
 from autograder.judging import catalogue
 from autograder.judging.compare import judge
-from autograder.judging.exercise import Exercise, Function, exercises_of, right_answers_of
+from autograder.judging.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
 
 MATRICES = ROOT / "_build" / "matrices"  # that were made, by the content of what they are made of
 
@@ -104,9 +104,10 @@ def kill_matrix(
     functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]
     right = right_answers_of(stem)
     functions += [(e, matrix.correct, name, function) for e in exercises for name, function in right[e.name].items()]
-    for done, (exercise, verdicts, name, function) in enumerate(functions, 1):
-        verdicts.append(_verdict(exercise, name, function, seed))
-        progress(assignment, done, len(functions))
+    with seeded(seed):
+        for done, (exercise, verdicts, name, function) in enumerate(functions, 1):
+            verdicts.append(_verdict(exercise, name, function, seed))
+            progress(assignment, done, len(functions))
     return matrix
 
 

@@ -11,6 +11,7 @@ import io
 import os
 import socket
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -24,8 +25,6 @@ from autograder.boundary.kernel import BadReply, Kernel, KernelLost
 from autograder.boundary.sandbox import Limits, SandboxError
 from autograder.files import shown
 from solutions.vit import ViT
-
-torch.set_num_threads(1)  # submissions are graded side by side
 
 ROOT = Path(__file__).resolve().parents[3]
 READER = Path(__file__).with_name("checkpoint_reader.py")
@@ -74,18 +73,17 @@ class Verdict:
 
 # The verdicts on the files beside the notebook that is being executed, by name: `execute` sets them, as it does the seed.
 # None under plain nbgrader, where the file lies in the folder in which the notebook runs.
-PRESENT: dict[str, Verdict] | None = None
+_verdicts: ContextVar[dict[str, Verdict] | None] = ContextVar("verdicts", default=None)
 
 
 @contextlib.contextmanager
 def judging(verdicts: dict[str, Verdict]) -> Iterator[None]:
     """Let `check` look these verdicts up for a while."""
-    global PRESENT
-    PRESENT = verdicts
+    before = _verdicts.set(verdicts)
     try:
         yield
     finally:
-        PRESENT = None
+        _verdicts.reset(before)
 
 
 def check(at_least: float = 0.0, name: str = "vit.pt") -> None:
@@ -98,7 +96,8 @@ def check(at_least: float = 0.0, name: str = "vit.pt") -> None:
     Raises:
         AssertionError: the file is missing, cannot be used, or is not good enough.
     """
-    verdict = PRESENT[name] if PRESENT is not None else _beside_the_notebook(name)
+    verdicts = _verdicts.get()
+    verdict = _beside_the_notebook(name) if verdicts is None else verdicts[name]
     if verdict.problem:
         raise AssertionError(verdict.problem)
     enough = ON_STAND_IN[at_least] if verdict.on == "stand-in" else at_least
