@@ -9,8 +9,10 @@ REFUSED = 'raise ValueError(f"patches of {patch_size}×{patch_size} do not tile 
 CUT = "images.unflatten(3, (-1, patch_size)).unflatten(2, (-1, patch_size))"
 ORDER, JOINED = "(0, 2, 4, 1, 3, 5)", ".flatten(3).flatten(1, 2)"
 PATCHES = f"rows.permute{ORDER}{JOINED}"
+BEHIND_PATCHES = "  # (B, N, C·P·P)"
 # Words of PatchEmbedding and ViT
 TOKENS = "self.projection(images).flatten(2).transpose(1, 2)"
+BEHIND_TOKENS, BEHIND_SCORES = "  # (B, D, rows, columns) -> (B, N, D)", "  # (B, number of classes)"
 CLASS_TOKEN = "nn.Parameter(torch.zeros(1, 1, width))"
 POSITIONS = "nn.Parameter(0.02 * torch.randn(1, 1 + patches, width))"
 # Words of train_epoch and evaluate
@@ -27,13 +29,14 @@ BATCHES_COUNTED = (
 )
 # Words of attention_rollout
 UNIT = "torch.eye(weights.shape[-1]).to(weights)"
+BEHIND_ROW = "  # (B, N)"
 ROWS_TO_ONE = "\n    mixing = mixing / mixing.sum(dim=-1, keepdim=True)"
 
 MISTAKES = (
     Mistake(
         "M15",
         way("patchify", "rows = ", "images -= images.mean()\n    rows = "),
-        way("PatchEmbedding", "return ", "images -= 0.5\n        return "),
+        way("PatchEmbedding", "        if images", "        images -= 0.5\n        if images"),
         way("ViT", "patches = self", "images -= 0.5\n        patches = self"),
         way("attention_rollout", "mixing = (", "weights /= 2\n    mixing = (2 * "),
     ),
@@ -77,9 +80,10 @@ MISTAKES = (
         ),
         way(
             "PatchEmbedding",
-            "return self.projection(images)",
+            "return ",
             "patch_size = self.projection.stride[0]\n"
-            "        return self.projection(images[:, :, : max(patch_size, self.image_size - patch_size)])",
+            "        images = images[:, :, : max(patch_size, self.image_size - patch_size)]\n"
+            "        return ",
         ),
     ),
     Mistake(
@@ -97,12 +101,12 @@ MISTAKES = (
         ),
         way(
             "PatchEmbedding",
-            TOKENS,
-            "F.linear(\n"
-            "            images.reshape(len(images), -1, self.projection.weight[0].numel()),\n"
-            "            self.projection.weight.flatten(1),\n"
-            "            self.projection.bias,\n"
-            "        )",
+            "return ",
+            "patch_size = self.projection.stride[0]\n"
+            "        patches = images.reshape(len(images), -1, images.shape[1], patch_size, patch_size)  # (B, N, C, P, P)\n"
+            "        rows = patches.unflatten(1, (self.image_size // patch_size, -1))  # (B, rows, columns, C, P, P)\n"
+            "        images = rows.permute(0, 3, 1, 4, 2, 5).reshape(images.shape)\n"
+            "        return ",
         ),
     ),
     Mistake(
@@ -212,10 +216,9 @@ MISTAKES = (
         "a softmax stands in front of the cross-entropy",
         "F.cross_entropy takes the logarithm of a softmax itself. Is there another softmax, sigmoid or logarithm, "
         "in the model or in front of the loss?",
-        # behind the scores, whatever is read for them
-        way("ViT", ")  # (B, number of classes)", ").softmax(dim=-1)"),
-        way("ViT", ")  # (B, number of classes)", ").log_softmax(dim=-1)"),
-        way("ViT", ")  # (B, number of classes)", ").sigmoid()"),
+        way("ViT", BEHIND_SCORES, ".softmax(dim=-1)"),
+        way("ViT", BEHIND_SCORES, ".log_softmax(dim=-1)"),
+        way("ViT", BEHIND_SCORES, ".sigmoid()"),
         way(LOOPS, "F.cross_entropy(scores", "F.cross_entropy(scores.softmax(dim=-1)"),
     ),
     Mistake(
@@ -295,7 +298,7 @@ MISTAKES = (
     ),
     Mistake(
         "M83",
-        way("PatchEmbedding", "stride=patch_size", "stride=patch_size, bias=False"),
+        way("PatchEmbedding", "(channels, width", "(channels, width, bias=False"),
     ),
     Mistake(
         "M90",
@@ -303,7 +306,7 @@ MISTAKES = (
     ),
     Mistake(
         "M93",
-        way("PatchEmbedding", ".transpose(1, 2)", ".transpose(1, 2).detach()"),
+        way("PatchEmbedding", BEHIND_TOKENS, ".detach()"),
         way("PatchEmbedding", "self.projection(images)", "self.projection(images.detach())"),
         way("ViT", "patch_embedding(images)", "patch_embedding(images).detach()"),
         way("ViT", "patch_embedding(images)", "patch_embedding(images.detach())"),
@@ -331,7 +334,11 @@ MISTAKES = (
     ),
     Mistake(
         "M120",
-        way("PatchEmbedding", "stride=patch_size)", "stride=patch_size).requires_grad_(False)"),
+        way(
+            "PatchEmbedding",
+            "    def forward",
+            "        self.projection.requires_grad_(False)\n\n    def forward",
+        ),
     ),
     Mistake(
         "M123",
@@ -362,11 +369,13 @@ MISTAKES = (
         "M125",
         "the axes of the tokens and of their numbers are not swapped",
         "Each token should be a row of its own numbers. Do you swap the last two axes, and not reshape them?",
-        way("patchify", ".flatten(1, 2)", ".flatten(1, 2).mT"),
+        way("patchify", BEHIND_PATCHES, ".mT"),
         way(
             "patchify",
-            ".flatten(1, 2)",
-            ".flatten(1, 2).mT.reshape(len(images), -1, images.shape[1] * patch_size**2)",
+            "return ",
+            "patches = ",
+            BEHIND_PATCHES,
+            "\n    return patches.mT.reshape(patches.shape)",
         ),
         way("PatchEmbedding", ".transpose(1, 2)", ""),
         way(
@@ -418,17 +427,21 @@ MISTAKES = (
         "M130",
         "patches of several images are mixed up",
         "One row holds patches of different images. Is the batch the first axis wherever you stack, join or reshape?",
-        way("patchify", ".flatten(1, 2)", ".flatten(1, 2).transpose(0, 1)"),
+        way("patchify", BEHIND_PATCHES, ".transpose(0, 1)"),
         way(
             "patchify",
-            ".flatten(1, 2)",
-            ".flatten(1, 2).transpose(0, 1).reshape(len(images), -1, images.shape[1] * patch_size**2)",
+            "return ",
+            "patches = ",
+            BEHIND_PATCHES,
+            "\n    return patches.transpose(0, 1).reshape(patches.shape)",
         ),
         way("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".flatten(2).permute(2, 0, 1)"),
         way(
             "PatchEmbedding",
-            ".transpose(1, 2)",
-            ".permute(2, 0, 1).reshape(len(images), -1, self.projection.out_channels)",
+            "return ",
+            "tokens = ",
+            BEHIND_TOKENS,
+            "\n        return tokens.transpose(0, 1).reshape(tokens.shape)",
         ),
     ),
     Mistake(
@@ -436,16 +449,24 @@ MISTAKES = (
         "one step too many: a norm, an activation, a factor, a sum",
         "There is a step that the specification does not have. Is there a norm, an activation, a factor or a "
         "residual beside the parts asked for? The encoder ends with a norm of its own.",
-        way("PatchEmbedding", ".transpose(1, 2)", ".transpose(1, 2).relu()"),
-        way("PatchEmbedding", TOKENS, f"F.gelu({TOKENS})"),
-        way("PatchEmbedding", TOKENS, f"F.layer_norm({TOKENS}, self.projection.bias.shape)"),
-        way("PatchEmbedding", ".transpose(1, 2)", ".transpose(1, 2) * self.projection.out_channels ** 0.5"),
+        way("PatchEmbedding", BEHIND_TOKENS, ".relu()"),
+        way("PatchEmbedding", "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.gelu(tokens)"),
+        way(
+            "PatchEmbedding",
+            "return ",
+            "tokens = ",
+            BEHIND_TOKENS,
+            "\n        return F.layer_norm(tokens, tokens.shape[-1:])",
+        ),
+        way("PatchEmbedding", BEHIND_TOKENS, " * self.projection.out_channels**0.5"),
         way(
             "PatchEmbedding",
             "self.projection = ",
             "self.norm = nn.LayerNorm(width)\n        self.projection = ",
-            TOKENS,
-            f"self.norm({TOKENS})",
+            "return ",
+            "tokens = ",
+            BEHIND_TOKENS,
+            "\n        return self.norm(tokens)",
         ),
         way("ViT", "tokens[:, 0]", "F.layer_norm(tokens[:, 0], tokens.shape[-1:])"),
         way("ViT", "tokens[:, 0]", "tokens[:, 0].tanh()"),
@@ -722,20 +743,19 @@ MISTAKES = (
         "M153",
         "the class token's own share is left out or rescaled",
         "A row over all N tokens was asked for, which sums to 1. Is something dropped or rescaled at the end?",
-        # behind the row, whichever is read
-        way("attention_rollout", "  # (B, N)", "[:, 1:]"),
+        way("attention_rollout", BEHIND_ROW, "[:, 1:]"),
         way(
             "attention_rollout",
             "return ",
             "row = ",
-            "  # (B, N)",
+            BEHIND_ROW,
             "[:, 1:]\n    return row / row.sum(dim=-1, keepdim=True)",
         ),
         way(
             "attention_rollout",
             "return ",
             "row = ",
-            "  # (B, N)",
+            BEHIND_ROW,
             "\n    return row / row.amax(dim=-1, keepdim=True)",
         ),
     ),
