@@ -4,6 +4,9 @@ from autograder.judging.mistake import Mistake, way
 
 LOOPS = ("train_epoch", "evaluate")
 
+# BEHIND_… are comments that end a line: what is put in their place acts on what that line gives, whatever else is changed
+# in it, so that two mistakes can be made at once.
+
 # Words of patchify
 REFUSED = 'raise ValueError(f"patches of {patch_size}×{patch_size} do not tile images of {height}×{width}")'
 CUT = "images.unflatten(3, (-1, patch_size)).unflatten(2, (-1, patch_size))"
