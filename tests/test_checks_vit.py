@@ -12,12 +12,15 @@ from conftest import assert_whole, cases_of, matrix_of
 from torch import nn
 
 from autograder.authoring.build import ROOT
-from autograder.checks.vit.exercises import EXERCISES, probes
+from autograder.checks.vit import probes
+from autograder.checks.vit.exercises import EXERCISES
 from autograder.course.course import Assignment
 from autograder.grading.grade import load_assignment
 from autograder.judging import catalogue, compare, exercise
 from autograder.judging.compare import judge, outcome
+from autograder.judging.exercise import right_answers_of
 from autograder.judging.kill_matrix import Matrix
+from autograder.judging.mistake import way
 from solutions import vit as answers
 
 # M54, M58, M62 and M64 are no mistakes of these functions; of training and its conclusions the chapters speak.
@@ -30,6 +33,7 @@ APPLY = {
     "attention_rollout": {"M15"},
 }
 OWN = {name for name in catalogue.TITLES if 123 <= int(name[1:]) <= 155}
+RIGHT = right_answers_of("vit")
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +45,11 @@ def matrix() -> Matrix:
 def lost(name: str, function, seed: int = 3) -> dict[str, str | None]:
     """Return the stages in which a class or function loses its point, with the mistake that is named."""
     return {stage: error.mistake for stage, error in EXERCISES[name].failures(function, seed).items()}
+
+
+def made_in(name: str) -> set[str]:
+    """Return the numbers of the mistakes that can be made in an exercise."""
+    return {mistake.split("/")[0] for mistake in EXERCISES[name].mistakes()}
 
 
 # ------------------------------------------------------------------------------------------------- the kill matrix
@@ -56,10 +65,9 @@ def test_kill_matrix_is_whole(matrix: Matrix) -> None:
 @pytest.mark.parametrize("name", sorted(set(EXERCISES) - {"ViT"}))
 def test_kill_matrix_is_whole_on_other_inputs(name: str) -> None:
     """Is every mutant killed and named on other inputs too? (ViT's take a while; `autograder mutants` shows them.)"""
-    each = EXERCISES[name]
-    for mistake, function in each.mistakes().items():
+    for mistake, function in EXERCISES[name].mistakes().items():
         assert {found for found in lost(name, function).values() if found} == {mistake.split("/")[0]}, mistake
-    assert {label: lost(name, function) for label, function in each.correct.items() if lost(name, function)} == {}
+    assert {label: lost(name, function) for label, function in RIGHT[name].items() if lost(name, function)} == {}
 
 
 @pytest.mark.deep
@@ -91,13 +99,13 @@ def test_proof_fails_when_the_checks_are_blind(monkeypatch: pytest.MonkeyPatch) 
 
 def test_mutants_hold_every_mistake_that_applies() -> None:
     """Is each entry of the catalogue that can be made in an exercise among its mutants?"""
-    missing = {name: APPLY[name] - {mutant.mistake for mutant in e.mutants} for name, e in EXERCISES.items()}
+    missing = {name: APPLY[name] - made_in(name) for name in EXERCISES}
     assert not any(missing.values()), missing
 
 
 def test_catalogue_has_words_for_every_mutant() -> None:
     """Does each mistake have a title and a question, and does each of ours have a mutant?"""
-    made = {mutant.mistake for e in EXERCISES.values() for mutant in e.mutants}
+    made = set.union(*map(made_in, EXERCISES))
     assert made <= set(catalogue.TITLES)
     assert made >= OWN
     assert all("?" in catalogue.QUESTIONS[name] for name in made)
@@ -105,10 +113,10 @@ def test_catalogue_has_words_for_every_mutant() -> None:
 
 def test_correct_answers_are_at_least_twelve() -> None:
     """Are there twelve correct answers of each, beside ours, and no two the same?"""
-    for each in EXERCISES.values():
-        others = {name: made for name, made in each.correct.items() if name not in ("answer", "steps", "oracle")}
-        assert len(set(others.values())) == len(others) >= 10, each.name
-        assert len(each.correct) >= 12, each.name
+    for name in EXERCISES:
+        others = {label: made for label, made in RIGHT[name].items() if label not in ("answer", "oracle")}
+        assert len(set(others.values())) == len(others) >= 10, name
+        assert len(RIGHT[name]) >= 12, name
 
 
 FLAGS = {  # what a sound answer is measured as, worked out without the oracle
@@ -151,7 +159,8 @@ def test_oracles_are_independent_of_the_answers() -> None:
     for each in EXERCISES.values():
         assert not each.oracle.__module__.startswith("solutions")
     assert "torchvision" in EXERCISES["ViT"].oracle(depth=1).model.__class__.__module__
-    assert "solutions" not in (ROOT / "autograder" / "checks" / "vit_layers.py").read_text(encoding="utf-8")
+    for file in ("oracles.py", "layers.py"):
+        assert "solutions" not in (ROOT / "autograder" / "checks" / "vit" / file).read_text(encoding="utf-8")
 
 
 def test_sizes_differ() -> None:
@@ -383,16 +392,13 @@ def test_unseen_wrong_answer_is_named(name: str, function, mistakes: set[str]) -
     assert {found for found in lost(name, function).values() if found} == mistakes
 
 
-ANSWERS = (ROOT / "solutions" / "vit.py").read_text(encoding="utf-8")
-ORDER, EYE = ".permute(0, 2, 4, 1, 3, 5)", " + torch.eye(weights.shape[-1]).to(weights)"
-ENCODER = "Encoder(depth, width, num_heads, hidden_width, dropout)"
+EYE, ENCODER = " + torch.eye(weights.shape[-1]).to(weights)", "Encoder(depth, width, num_heads, hidden_width, dropout)"
 BY_HAND = [
-    ("patchify", ORDER, ".permute(0, 4, 2, 1, 3, 5)", "M124"),
-    ("patchify", ORDER, ".permute(0, 2, 4, 3, 5, 1)", "M45"),
+    ("patchify", ".permute(0, 2, 4, 1, 3, 5)", ".permute(0, 4, 2, 1, 3, 5)", "M124"),
+    ("patchify", ".permute(0, 2, 4, 1, 3, 5)", ".permute(0, 2, 4, 3, 5, 1)", "M45"),
     ("patchify", ".flatten(3).flatten(1, 2)", ".flatten(1, 2)", "M127"),
     ("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".flatten(2)", "M125"),
     ("PatchEmbedding", ", stride=patch_size", "", "M129"),
-    ("ViT", "tokens[:, 0]", "tokens[:, -1]", "M49"),
     ("ViT", "[class_token, patches]", "[patches, class_token]", "M49"),
     ("ViT", " + self.position_embedding", "", "M46"),
     ("ViT", "self.dropout(tokens)", "tokens", "M134"),
@@ -402,13 +408,10 @@ BY_HAND = [
     ("ViT", "self.head(tokens[:, 0])", "self.head(tokens[:, 0]).softmax(dim=-1)", "M51"),
     ("train_epoch", "        optimizer.zero_grad()\n", "", "M53"),
     ("train_epoch", "        optimizer.step()\n", "", "M136"),
-    ("train_epoch", "    model.train()\n", "", "M52"),
     ("train_epoch", "loss.detach() * len(labels)", "loss.detach()", "M63"),
     ("train_epoch", "float(right) / count", "100 * float(right) / count", "M141"),
     ("evaluate", "    model.eval()\n", "", "M52"),
-    ("evaluate", "with torch.no_grad():", "if True:", "M52"),
     ("evaluate", "    model.train(training)\n", "", "M144"),
-    ("evaluate", ', reduction="sum"', "", "M63"),
     ("attention_rollout", "block @ rollout", "rollout @ block", "M150"),
     ("attention_rollout", f"{EYE}) / 2", ")", "M148"),
     ("attention_rollout", f"{EYE}) / 2", f"{EYE})", "M149"),
@@ -418,12 +421,8 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("name", "old", "new", "mistake"), BY_HAND)
 def test_mistake_made_by_hand_is_named(name: str, old: str, new: str, mistake: str) -> None:
-    """Does a mistake written into the text of the answers, without a look at the mutants, lose points under its name?"""
-    start = min(ANSWERS.find(f"{kind} {name}(") % len(ANSWERS) for kind in ("def", "class"))
-    place = ANSWERS.index(old, start)
-    namespace: dict = {"__name__": "by_hand"}
-    exec(ANSWERS[:place] + new + ANSWERS[place + len(old) :], namespace)
-    found = lost(name, namespace[name])
+    """Does a mistake written into the answer, without a look at the list of mistakes, lose points under its name?"""
+    found = lost(name, EXERCISES[name].changed(way(name, old, new)))
     assert {named for named in found.values() if named} == {mistake}
 
 
@@ -450,7 +449,7 @@ def test_notebook_names_mistakes_and_lets_answers_pass(assignment: Assignment, n
     """Does the test cell, with nothing but the set-up cell before it, pass correct answers and name mutants?"""
     namespace, cells = setup_of(assignment)
     with contextlib.redirect_stdout(io.StringIO()):
-        for function in EXERCISES[name].correct.values():
+        for function in RIGHT[name].values():
             exec(cells[f"test_{name}"], namespace | {name: function})
     for mistake, function in EXERCISES[name].mistakes().items():
         with pytest.raises(AssertionError) as caught:

@@ -1,0 +1,305 @@
+"""The calls by which the exercises of assignment 4_vit are judged: hidden stages, and the visible tests."""
+
+import numpy as np
+import torch
+
+from autograder.checks.vit import probes
+from autograder.checks.vit.mistakes import MISTAKES
+from autograder.judging.exercise import Case
+from autograder.judging.mistake import ways_of
+
+# ------------------------------------------------------------------------------------------------------------- patchify
+
+
+def patchify_one_channel_cases(rng):
+    """The first two have as many patches as pixels in each: there mistakes keep the shape."""
+    return [
+        Case("as many patches as pixels", ("patches", rng.normal(size=(3, 1, 4, 4)), 2)),
+        Case("4 images of 6×6, patches of 3×3", ("patches", rng.normal(size=(4, 1, 6, 6)), 3)),
+        Case("2 images of 12×12, patches of 4×4", ("patches", rng.normal(size=(2, 1, 12, 12)), 4)),
+        Case("the image is one patch", ("patches", rng.normal(size=(2, 1, 3, 3)), 3)),
+    ]
+
+
+def patchify_channel_cases(rng):
+    return [
+        Case("3 channels", ("patches", rng.normal(size=(2, 3, 12, 12)), 4)),
+        Case("2 channels, 5 images", ("patches", rng.normal(size=(5, 2, 6, 6)), 2)),
+        Case("one image, pixels as patches", ("patches", rng.normal(size=(1, 3, 4, 4)), 1)),
+    ]
+
+
+def patchify_edge_cases(rng):
+    return [
+        Case("6×10, wider than high", ("patches", rng.normal(size=(3, 2, 6, 10)), 2)),
+        Case("12×4, higher than wide", ("patches", rng.normal(size=(2, 1, 12, 4)), 4)),
+        Case("patches that do not tile the height", ("patches", rng.normal(size=(2, 1, 5, 4)), 2), "M123"),
+        Case("patches that do not tile the width", ("patches", rng.normal(size=(2, 3, 6, 8)), 3), "M123"),
+    ]
+
+
+def patchify_visible_cases(rng):
+    numbered = np.arange(16.0).reshape(1, 1, 4, 4)
+    return [
+        Case("pixels 0 … 15, patches of 2×2", ("patches", numbered, 2)),
+        Case("2 images of 3 channels, 4×6", ("patches", np.round(rng.normal(size=(2, 3, 4, 6)), 2), 2)),
+        Case("an image that is one patch", ("patches", numbered[..., :2, :2], 2)),
+        Case("patches of 2×2 and an image of 3×4", ("patches", numbered[..., :3, :], 2), "M123"),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------- PatchEmbedding
+
+
+def sizes_of_embedding(image_size, patch_size, channels, width):
+    return {"image_size": image_size, "patch_size": patch_size, "channels": channels, "width": width}
+
+
+def embedding_value_cases(rng):
+    return [
+        Case(
+            "as many patches as features", ("output", rng.normal(size=(3, 1, 4, 4)), sizes_of_embedding(4, 2, 1, 4), 1)
+        ),
+        Case(
+            "3 channels, patches of 4×4",
+            ("output", rng.normal(size=(2, 3, 12, 12)), sizes_of_embedding(12, 4, 3, 5), 2),
+        ),
+        Case("patches of 2×2", ("output", rng.normal(size=(5, 2, 6, 6)), sizes_of_embedding(6, 2, 2, 7), 3)),
+        Case("the image is one patch", ("output", rng.normal(size=(2, 3, 4, 4)), sizes_of_embedding(4, 4, 3, 5), 6)),
+    ]
+
+
+def embedding_learning_cases(rng):
+    return [
+        Case(
+            "as many patches as features",
+            ("learning", rng.normal(size=(3, 1, 4, 4)), sizes_of_embedding(4, 2, 1, 4), 4),
+        ),
+        Case("what is learned", ("learning", rng.normal(size=(2, 3, 6, 6)), sizes_of_embedding(6, 2, 3, 5), 5)),
+        Case("its parameters", ("parts", rng.normal(size=(2, 3, 6, 6)), sizes_of_embedding(6, 3, 2, 5), 5)),
+    ]
+
+
+def embedding_edge_cases(rng):
+    return [
+        Case(
+            "patches that do not tile",
+            ("output", rng.normal(size=(2, 1, 7, 7)), sizes_of_embedding(7, 3, 1, 5), 7),
+            "M123",
+        ),
+        Case(
+            "images of another size",
+            ("output", rng.normal(size=(2, 1, 8, 8)), sizes_of_embedding(12, 4, 1, 5), 8),
+            "M123",
+        ),
+    ]
+
+
+def embedding_visible_cases(rng):
+    square, images = np.round(rng.normal(size=(2, 1, 4, 4)), 2), np.round(rng.normal(size=(2, 3, 4, 4)), 2)
+    one, three = sizes_of_embedding(4, 2, 1, 4), sizes_of_embedding(4, 2, 3, 5)
+    return [
+        Case("2 images of 4×4, patches of 2×2", ("output", square, one)),
+        Case("3 channels", ("output", images, three)),
+        Case("gradients", ("learning", images, three)),
+        Case("parameters", ("parts", square, three)),
+        Case("patches of 3×3 and images of 4×4", ("output", square, one | {"patch_size": 3}), "M123"),
+        Case("images of 4×4 where 6×6 was said", ("output", square, one | {"image_size": 6}), "M123"),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------------ ViT
+
+
+def sizes_of_vit(image_size, patch_size, channels, num_classes, width, depth, num_heads, hidden_width):
+    names = "image_size", "patch_size", "channels", "num_classes", "width", "depth", "num_heads", "hidden_width"
+    return dict(
+        zip(names, (image_size, patch_size, channels, num_classes, width, depth, num_heads, hidden_width), strict=True)
+    )
+
+
+SMALL, OTHER = sizes_of_vit(6, 2, 3, 5, 12, 2, 4, 7), sizes_of_vit(12, 4, 1, 7, 15, 3, 5, 6)
+DEFAULTS = sizes_of_vit(28, 7, 1, 10, 64, 6, 8, 128)
+
+
+def draw_images(rng, count, sizes):
+    return rng.normal(size=(count, sizes["channels"], sizes["image_size"], sizes["image_size"]))
+
+
+def one_at_a_time(exercise):
+    """Name single mistakes alone: answers of yes and no fit many pairs."""
+    return tuple(mistake.name for mistake in MISTAKES if ways_of(exercise, [mistake]))
+
+
+def vit_cases(what, *rest, tells=()):
+    """The two sizes, with images and parameters of their own."""
+
+    def cases(rng):
+        return [
+            Case(name, (what, draw_images(rng, count, sizes), sizes, int(rng.integers(99)), *rest), tells=tells)
+            for name, count, sizes in (
+                ("patches of 2×2, 3 channels", 4, SMALL),
+                ("patches of 4×4, one channel", 2, OTHER),
+            )
+        ]
+
+    return cases
+
+
+def vit_part_cases(rng):
+    tells = one_at_a_time("ViT")
+    return [
+        Case("patches of 2×2, 3 channels", ("parts", draw_images(rng, 1, SMALL), SMALL), tells=tells),
+        Case("ViT(), without arguments", ("defaults", draw_images(rng, 1, DEFAULTS), DEFAULTS), tells=tells),
+    ]
+
+
+def vit_value_cases(rng):
+    third = sizes_of_vit(8, 4, 2, 4, 9, 1, 3, 11)
+    return [
+        *vit_cases("output")(rng),
+        Case("one image, one block", ("output", draw_images(rng, 1, third), third, 5)),
+    ]
+
+
+def vit_visible_cases(rng):
+    sizes = sizes_of_vit(4, 2, 3, 4, 6, 2, 2, 7)
+    images = np.round(draw_images(rng, 2, sizes), 2)
+    return [
+        Case("the parts", ("parts", images[:1], sizes)),
+        Case("positions", ("positions", images, sizes)),
+        Case("the token that is read", ("reading", images, sizes)),
+        Case("2 images, patches of 2×2, 3 channels", ("output", images, sizes)),
+        Case("gradients", ("learning", images, sizes)),
+        Case("dropout of 0.3", ("dropout", images, sizes, 0, 0.3)),
+        Case("ViT(), without arguments", ("defaults", images[:1], DEFAULTS)),
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------- train_epoch
+
+
+def data(rng, sizes, seed, training, channels=2, side=3, classes=4, scale=0.5):
+    """Draw images, and labels of which most are right for the model of this seed, so that no accuracy is at chance."""
+    images = scale * rng.normal(size=(sum(sizes), channels, side, side))
+    with torch.no_grad():
+        scores = probes.model_by_mode(images.shape[1:], classes, seed).train(training)(probes.float_tensor(images))
+    guesses = rng.permutation(np.arange(sum(sizes)) % classes)
+    labels = np.where(rng.random(sum(sizes)) < 0.7, scores.argmax(dim=-1).numpy(), guesses)
+    return images, labels, np.array(sizes)
+
+
+def epoch_case(name, rng, what, sizes, kind="list", rate=1.0, channels=2, side=3, classes=4):
+    seed = int(rng.integers(99))
+    drawn = data(rng, sizes, seed, True, channels, side, classes)
+    return Case(name, (what, *drawn, kind, classes, rate, seed))
+
+
+def overfit_case(rng):
+    drawn = rng.normal(size=(64, 1, 4, 4)), rng.integers(5, size=64), np.array([16] * 4)
+    tells = one_at_a_time("train_epoch")
+    return Case("64 images, learned by heart", ("overfit", *drawn, "list", 5, 0, 0), tells=tells)
+
+
+def train_step_cases(rng):
+    return [
+        epoch_case("one batch", rng, "steps", (6,)),
+        epoch_case("4 batches", rng, "steps", (5, 5, 5, 2)),
+        epoch_case("3 batches of 3 channels", rng, "steps", (7, 7, 4), channels=3, side=2, classes=5),
+        overfit_case(rng),
+    ]
+
+
+def train_mean_cases(rng):
+    """With a rate of 0 the model stays, so that a wrong step does not cost the means; with a single batch too."""
+    return [
+        epoch_case("one batch", rng, "means", (17,), rate=2.0),
+        epoch_case("a last batch of another size", rng, "means", (12, 12, 12, 5), rate=0.0),
+        epoch_case("a generator", rng, "means", (14, 14, 4), "generator", rate=0.0, channels=1, side=4, classes=3),
+    ]
+
+
+def train_visible_cases(rng):
+    images, labels, sizes = data(rng, (5, 5, 2), 0, True, channels=1, side=2, classes=3)
+    images, one = np.round(images, 2), np.array([12])
+    return [
+        Case("one batch", ("steps", images, labels, one, "list", 3, 1.0, 0)),
+        Case("3 batches", ("steps", images, labels, sizes, "list", 3, 1.0, 0)),
+        Case("one batch, what is returned", ("means", images, labels, one, "list", 3, 2.0, 0)),
+        Case("3 batches, what is returned", ("means", images, labels, sizes, "generator", 3, 0.0, 0)),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- evaluate
+
+
+def evaluation_case(name, rng, what, sizes, kind="list", channels=2, side=3, classes=4):
+    seed = int(rng.integers(99))
+    drawn = data(rng, sizes, seed, False, channels, side, classes, scale=1.0)
+    return Case(name, (what, *drawn, kind, classes, seed))
+
+
+def evaluate_mean_cases(rng):
+    return [
+        evaluation_case("one batch", rng, "means", (17,)),
+        evaluation_case("a last batch of another size", rng, "means", (12, 12, 12, 5)),
+        evaluation_case("a generator", rng, "means", (14, 14, 4), "generator", 1, 4, 3),
+    ]
+
+
+def evaluate_unchanged_cases(rng):
+    return [
+        evaluation_case("a model in each mode", rng, "unchanged", (4, 4, 3)),
+        evaluation_case("3 channels", rng, "unchanged", (5, 2), "generator", 3, 2, 5),
+    ]
+
+
+def evaluate_visible_cases(rng):
+    images, labels, sizes = data(rng, (6, 6, 4), 0, False, channels=1, side=2, classes=3, scale=1.0)
+    images = np.round(images, 2)
+    return [
+        Case("one batch", ("means", images, labels, np.array([16]), "list", 3, 0)),
+        Case("3 batches", ("means", images, labels, sizes, "generator", 3, 0)),
+        Case("what is left behind", ("unchanged", images, labels, sizes, "list", 3, 0)),
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- attention_rollout
+
+
+def draw_weights(rng, *shape):
+    """Draw weights: (depth, B, H, N, N), each row a softmax."""
+    scores = np.exp(1.5 * rng.normal(size=(*shape, shape[-1])))
+    return scores / scores.sum(axis=-1, keepdims=True)
+
+
+def rollout_one_block_cases(rng):
+    return [
+        Case("one block of 3 heads", ("rollout", draw_weights(rng, 1, 2, 3, 5))),
+        Case("one block of one head", ("rollout", draw_weights(rng, 1, 4, 1, 3))),
+    ]
+
+
+def rollout_value_cases(rng):
+    return [
+        Case("3 blocks, 4 heads", ("rollout", draw_weights(rng, 3, 2, 4, 5))),
+        Case("4 blocks, 3 images", ("rollout", draw_weights(rng, 4, 3, 2, 6))),
+    ]
+
+
+def rollout_edge_cases(rng):
+    sharp = draw_weights(rng, 2, 3, 2, 4) ** 8
+    return [
+        Case("as many images as heads and blocks", ("rollout", draw_weights(rng, 3, 3, 3, 4))),
+        Case("two tokens", ("rollout", draw_weights(rng, 5, 1, 2, 2))),
+        Case("weights near 0 and 1", ("rollout", sharp / sharp.sum(axis=-1, keepdims=True))),
+    ]
+
+
+def rollout_visible_cases(rng):
+    by_hand = np.array([[[[[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5]]]]])  # one block, one head
+    return [
+        Case("one block, one head", ("rollout", by_hand)),
+        Case("one block, 2 heads", ("rollout", np.round(draw_weights(rng, 1, 1, 2, 3), 9))),
+        Case("3 blocks, 2 images, 2 heads", ("rollout", np.round(draw_weights(rng, 3, 2, 2, 4), 9))),
+    ]

@@ -1,0 +1,791 @@
+"""The known mistakes of assignment 4_vit: words of the answers in `solutions/vit.py`, and what stands in their place."""
+
+from autograder.judging.mistake import Mistake, way
+
+LOOPS = ("train_epoch", "evaluate")
+
+# BEHIND_… are comments that end a line: what is put in their place acts on what that line gives, whatever else is changed
+# in it, so that two mistakes can be made at once.
+
+# Words of patchify
+REFUSED = 'raise ValueError(f"patches of {patch_size}×{patch_size} do not tile images of {height}×{width}")'
+CUT = "images.unflatten(3, (-1, patch_size)).unflatten(2, (-1, patch_size))"
+ORDER, JOINED = "(0, 2, 4, 1, 3, 5)", ".flatten(3).flatten(1, 2)"
+PATCHES = f"rows.permute{ORDER}{JOINED}"
+BEHIND_PATCHES = "  # (B, N, C·P·P)"
+# Words of PatchEmbedding and ViT
+TOKENS = "self.projection(images).flatten(2).transpose(1, 2)"
+BEHIND_TOKENS, BEHIND_SCORES = "  # (B, D, rows, columns) -> (B, N, D)", "  # (B, number of classes)"
+CLASS_TOKEN = "nn.Parameter(torch.zeros(1, 1, width))"
+POSITIONS = "nn.Parameter(0.02 * torch.randn(1, 1 + patches, width))"
+# Words of train_epoch and evaluate
+STEP = "optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()"
+MEAN_LOSS, ACCURACY = "float(loss_sum) / count", "float(right) / count"
+NO_GRAPH, SUM = "with torch.no_grad():", ', reduction="sum"'
+SUMMED = f"F.cross_entropy(scores, labels{SUM})"
+SUMMED_WITHOUT_GRAPH = f"{SUMMED}.detach()"
+BATCHES_COUNTED = (
+    "loss_sum, right, count = 0.0, 0, 0",
+    "loss_sum, right, count, batches_met = 0.0, 0, 0, 0",
+    "count += len(labels)",
+    "count, batches_met = count + len(labels), batches_met + 1",
+)
+# Words of attention_rollout
+UNIT = "torch.eye(weights.shape[-1]).to(weights)"
+BEHIND_ROW = "  # (B, N)"
+ROWS_TO_ONE = "\n    mixing = mixing / mixing.sum(dim=-1, keepdim=True)"
+
+MISTAKES = (
+    Mistake(
+        "M15",
+        way("patchify", "rows = ", "images -= images.mean()\n    rows = "),
+        way("PatchEmbedding", "        if images", "        images -= 0.5\n        if images"),
+        way("ViT", "patches = self", "images -= 0.5\n        patches = self"),
+        way("attention_rollout", "mixing = (", "weights /= 2\n    mixing = (2 * "),
+    ),
+    Mistake(
+        "M28",
+        way("ViT", "self.dropout(tokens))", "self.dropout(tokens).transpose(0, 1)).transpose(0, 1)"),
+    ),
+    Mistake(
+        "M29",
+        way("ViT", "self.dropout(tokens)", "F.dropout(tokens, self.dropout.p)"),
+    ),
+    Mistake(
+        "M42",
+        "the image is one token",
+        "Your image is a single token, so attention has nothing to choose from. Are the patches of size P×P?",
+        way("patchify", PATCHES, "images.flatten(1).unsqueeze(1)"),
+        way("PatchEmbedding", "kernel_size=patch_size, stride=patch_size", "kernel_size=image_size, stride=image_size"),
+        way("ViT", "super().__init__()", "super().__init__()\n        patch_size = image_size"),
+    ),
+    Mistake(
+        "M43",
+        "a part of the image is cut off",
+        "Some pixels reach no patch. Is something cropped, by a slice, a negative pad, or a window that does not fit?",
+        way(
+            "patchify",
+            REFUSED,
+            "images = images[..., : height - height % patch_size, : width - width % patch_size]",
+        ),
+        # the last row of patches
+        way(
+            "patchify",
+            "rows = ",
+            "images = images[:, :, : max(patch_size, height - patch_size)]\n    rows = ",
+        ),
+        # pixels in a row, cropped to three quarters of the patches, as in the course work
+        way(
+            "patchify",
+            PATCHES,
+            "images.reshape(len(images), -1, images.shape[1] * patch_size**2)"
+            "[:, : max(1, rows.shape[2] * rows.shape[4] * 3 // 4)]",
+        ),
+        way(
+            "PatchEmbedding",
+            "return ",
+            "patch_size = self.projection.stride[0]\n"
+            "        images = images[:, :, : max(patch_size, self.image_size - patch_size)]\n"
+            "        return ",
+        ),
+    ),
+    Mistake(
+        "M44",
+        "patches by reshape alone",
+        "Your patches hold pixels from all over the rows. reshape cuts the memory, not the picture: is each side "
+        "cut into patches first, and do axes change places before any are joined?",
+        way("patchify", PATCHES, "images.reshape(len(images), -1, images.shape[1] * patch_size**2)"),
+        way(
+            "patchify",
+            CUT,
+            "images.unfold(2, patch_size, patch_size).unfold(3, patch_size, patch_size)",
+            PATCHES,
+            "rows.reshape(len(images), -1, images.shape[1] * patch_size**2)",
+        ),
+        way(
+            "PatchEmbedding",
+            "return ",
+            "patch_size = self.projection.stride[0]\n"
+            "        patches = images.reshape(len(images), -1, images.shape[1], patch_size, patch_size)  # (B, N, C, P, P)\n"
+            "        rows = patches.unflatten(1, (self.image_size // patch_size, -1))  # (B, rows, columns, C, P, P)\n"
+            "        images = rows.permute(0, 3, 1, 4, 2, 5).reshape(images.shape)\n"
+            "        return ",
+        ),
+    ),
+    Mistake(
+        "M45",
+        "another order of the pixels inside a patch",
+        "The right pixels are in each patch, in another order. Is it channel by channel, and in a channel row by "
+        "row, as in the weight of a convolution?",
+        way("patchify", ORDER, "(0, 2, 4, 3, 5, 1)"),  # (P, P, C)
+        way("patchify", ORDER, "(0, 2, 4, 3, 1, 5)"),
+        way("patchify", ORDER, "(0, 2, 4, 1, 5, 3)"),  # each patch transposed
+        way("patchify", ORDER, "(0, 2, 4, 5, 3, 1)"),
+        # the rows of patchify in the order (P, P, C), and the weight in (C, P, P)
+        way(
+            "PatchEmbedding",
+            TOKENS,
+            "F.linear(\n"
+            "            patchify(images, self.projection.stride[0])\n"
+            "            .unflatten(2, self.projection.weight.shape[1:])\n"
+            "            .permute(0, 1, 3, 4, 2)\n"
+            "            .flatten(2),\n"
+            "            self.projection.weight.flatten(1),\n"
+            "            self.projection.bias,\n"
+            "        )",
+        ),
+        way(
+            "PatchEmbedding",
+            "self.projection(images)",
+            "F.conv2d(images, self.projection.weight.mT, self.projection.bias, self.projection.stride)",
+        ),
+    ),
+    Mistake(
+        "M46",
+        "no positions, or the same for all tokens",
+        "Patches may change places, or tokens have all the same position, and your scores stay. Where does each "
+        "token get its own?",
+        way("ViT", " + self.position_embedding", ""),
+        way("ViT", " + self.position_embedding", " + self.position_embedding[:, :1]"),
+        way(
+            "ViT",
+            "self.class_token.expand",
+            "(self.class_token + self.position_embedding[:, :1]).expand",
+            " + self.position_embedding",
+            "",
+        ),
+    ),
+    Mistake(
+        "M47",
+        "positions do not belong to the tokens, the class token first",
+        "Some token has no position, or that of its neighbour. Are there 1 + N positions, the first for the class "
+        "token, and are they added when it stands in front?",
+        way(
+            "ViT",
+            "1 + patches, width",
+            "patches, width",
+            "patches], dim=1) + self.position_embedding",
+            "patches + self.position_embedding], dim=1)",
+        ),
+        way(
+            "ViT",
+            "patches], dim=1) + self.position_embedding",
+            "patches + self.position_embedding[:, 1:]], dim=1)",
+        ),
+        way(
+            "ViT",
+            "patches], dim=1) + self.position_embedding",
+            "patches + self.position_embedding[:, :-1]], dim=1)",
+        ),
+    ),
+    Mistake(
+        "M48",
+        "positions are indexed by the image, not by the token",
+        "All tokens of an image got the same position, and images got different ones. Along which axis does "
+        "position_embedding broadcast?",
+        way(
+            "ViT",
+            " + self.position_embedding",
+            " + self.position_embedding[:, : len(images)].transpose(0, 1)",
+        ),
+    ),
+    Mistake(
+        "M49",
+        "the class token does not stand first, or another token is read",
+        "The head reads a token that is not the class token, or one with another's position. At which place do you "
+        "put it, and which place do you read?",
+        way("ViT", "[class_token, patches]", "[patches, class_token]"),
+        way("ViT", "[class_token, patches]", "[patches, class_token]", "tokens[:, 0]", "tokens[:, -1]"),
+        way("ViT", "tokens[:, 0]", "tokens[:, -1]"),
+        way("ViT", "tokens[:, 0]", "tokens[:, 1]"),
+    ),
+    Mistake(
+        "M50",
+        "class token or positions do not learn",
+        "No optimizer finds your class token, or your positions. Is each an nn.Parameter that is made in __init__, "
+        "and is it used itself, not its .data?",
+        way("ViT", CLASS_TOKEN, "torch.zeros(1, 1, width)"),
+        way("ViT", POSITIONS, "torch.zeros(1, 1 + patches, width)"),
+        way("ViT", CLASS_TOKEN, "torch.zeros(1, 1, width)", POSITIONS, "torch.zeros(1, 1 + patches, width)"),
+        way("ViT", CLASS_TOKEN, "nn.Buffer(torch.zeros(1, 1, width))"),
+        way("ViT", POSITIONS, "nn.Buffer(torch.zeros(1, 1 + patches, width))"),
+        way("ViT", CLASS_TOKEN, "nn.Parameter(torch.zeros(1, 1, width), requires_grad=False)"),
+        way("ViT", POSITIONS, "nn.Parameter(torch.zeros(1, 1 + patches, width), requires_grad=False)"),
+        way("ViT", "self.class_token.expand", "self.class_token.detach().expand"),
+        way("ViT", " + self.position_embedding", " + self.position_embedding.data"),
+    ),
+    Mistake(
+        "M51",
+        "a softmax stands in front of the cross-entropy",
+        "F.cross_entropy takes the logarithm of a softmax itself. Is there another softmax, sigmoid or logarithm, "
+        "in the model or in front of the loss?",
+        way("ViT", BEHIND_SCORES, ".softmax(dim=-1)"),
+        way("ViT", BEHIND_SCORES, ".log_softmax(dim=-1)"),
+        way("ViT", BEHIND_SCORES, ".sigmoid()"),
+        way(LOOPS, "F.cross_entropy(scores", "F.cross_entropy(scores.softmax(dim=-1)"),
+    ),
+    Mistake(
+        "M52",
+        "the mode is not set, or a graph is built in evaluation",
+        "Dropout and batch norm ask in which mode their model is, and evaluation needs no graph. Which mode do you "
+        "set, train() or eval(), and do you evaluate under no_grad?",
+        way("train_epoch", "    model.train()\n", ""),
+        way("train_epoch", "model.train()", "model.eval()"),
+        way("evaluate", "    model.eval()\n", ""),
+        way("evaluate", NO_GRAPH, "if True:", SUMMED, SUMMED_WITHOUT_GRAPH),
+        way("evaluate", "    model.eval()\n", "", NO_GRAPH, "if True:", SUMMED, SUMMED_WITHOUT_GRAPH),
+        way("evaluate", "model.eval()", "model.train()"),
+    ),
+    Mistake(
+        "M53",
+        "gradients are never set to zero",
+        "Every step follows the gradients of all batches so far. Where are they set to zero?",
+        way("train_epoch", "        optimizer.zero_grad()\n", ""),
+    ),
+    Mistake(
+        "M55",
+        "the last batch stands for the epoch",
+        "What you return belongs to the last batch. Do you add up over all of them?",
+        # the loss, the accuracy, both
+        way("train_epoch", "loss_sum += ", "loss_sum = ", " * len(labels)", "", MEAN_LOSS, "float(loss_sum)"),
+        way("evaluate", "loss_sum += ", "loss_sum = ", SUM, "", MEAN_LOSS, "float(loss_sum)"),
+        way(LOOPS, "right += ", "right = ", ACCURACY, "float(right) / len(labels)"),
+        way(
+            "train_epoch",
+            "loss_sum += ",
+            "loss_sum = ",
+            " * len(labels)",
+            "",
+            MEAN_LOSS,
+            "float(loss_sum)",
+            "right += ",
+            "right = ",
+            ACCURACY,
+            "float(right) / len(labels)",
+        ),
+        way(
+            "evaluate",
+            "loss_sum += ",
+            "loss_sum = ",
+            SUM,
+            "",
+            MEAN_LOSS,
+            "float(loss_sum)",
+            "right += ",
+            "right = ",
+            ACCURACY,
+            "float(right) / len(labels)",
+        ),
+    ),
+    Mistake(
+        "M56",
+        "batches of unequal size weigh the same",
+        "An image of a small last batch weighs more than others. Do you sum over images, and divide by their number?",
+        # the accuracy, the loss, both
+        way(LOOPS, *BATCHES_COUNTED, ".sum()", ".double().mean()", ACCURACY, "float(right) / batches_met"),
+        way("train_epoch", *BATCHES_COUNTED, " * len(labels)", "", MEAN_LOSS, "float(loss_sum) / batches_met"),
+        way("evaluate", *BATCHES_COUNTED, SUM, "", MEAN_LOSS, "float(loss_sum) / batches_met"),
+        way("train_epoch", " * len(labels)", "", ".sum()", ".double().mean()", "count += len(labels)", "count += 1"),
+        way("evaluate", SUM, "", ".sum()", ".double().mean()", "count += len(labels)", "count += 1"),
+    ),
+    Mistake(
+        "M63",
+        "a sum is reported as the mean loss",
+        "Your loss grows with the number of batches, or of images, or it shrinks with it. Is it the sum over all "
+        "images, divided by their number, once?",
+        way("train_epoch", " * len(labels)", "", MEAN_LOSS, "float(loss_sum)"),
+        way("evaluate", SUM, "", MEAN_LOSS, "float(loss_sum)"),
+        way(LOOPS, MEAN_LOSS, "float(loss_sum)"),
+        way("train_epoch", " * len(labels)", ""),
+        way("evaluate", SUM, ""),
+    ),
+    Mistake(
+        "M83",
+        way("PatchEmbedding", "(channels, width", "(channels, width, bias=False"),
+    ),
+    Mistake(
+        "M90",
+        way("ViT", "self.encoder(", "self.encoder.blocks("),
+    ),
+    Mistake(
+        "M93",
+        way("PatchEmbedding", BEHIND_TOKENS, ".detach()"),
+        way("PatchEmbedding", "self.projection(images)", "self.projection(images.detach())"),
+        way("ViT", "patch_embedding(images)", "patch_embedding(images).detach()"),
+        way("ViT", "patch_embedding(images)", "patch_embedding(images.detach())"),
+    ),
+    Mistake(
+        "M98",
+        way("ViT", "nn.Dropout(dropout)", "nn.Dropout(0.0)", ", dropout)", ")"),
+        way("ViT", ", dropout)", ")"),
+    ),
+    Mistake(
+        "M102",
+        way("ViT", "Encoder(depth", "Encoder(6"),
+        way("ViT", "Encoder(depth", "Encoder(depth - 1"),
+        way(
+            "ViT",
+            "self.encoder(self.dropout(tokens))",
+            "self.encoder.norm(self.encoder.blocks[:-1](self.dropout(tokens)))",
+        ),
+    ),
+    Mistake(
+        "M108",
+        way("ViT", ", hidden_width", ", 4 * width"),
+        way("ViT", ", hidden_width", ", width"),
+        way("ViT", ", hidden_width", ", 128"),
+    ),
+    Mistake(
+        "M120",
+        way(
+            "PatchEmbedding",
+            "    def forward",
+            "        self.projection.requires_grad_(False)\n\n    def forward",
+        ),
+    ),
+    Mistake(
+        "M123",
+        "sizes that the patches do not tile are not refused",
+        "Nothing was said about an image that patches do not tile, or of another size. Where do you raise a ValueError?",
+        way("patchify", REFUSED, "images = F.pad(images, (0, -width % patch_size, 0, -height % patch_size))"),
+        way("PatchEmbedding", "image_size % patch_size", "False"),
+        way("PatchEmbedding", "images.shape[-2:] != (self.image_size, self.image_size)", "False"),
+        way(
+            "PatchEmbedding",
+            "image_size % patch_size",
+            "False",
+            "images.shape[-2:] != (self.image_size, self.image_size)",
+            "False",
+        ),
+    ),
+    Mistake(
+        "M124",
+        "the patches stand in another order",
+        "Your patches run down the columns. In reading order, which of the grid's two axes varies faster?",
+        way("patchify", ORDER, "(0, 4, 2, 1, 3, 5)"),
+        way("patchify", ORDER, "(0, 4, 2, 1, 5, 3)"),  # the whole image transposed
+        way("patchify", ORDER, "(0, 4, 2, 3, 5, 1)"),
+        way("PatchEmbedding", ".flatten(2)", ".mT.flatten(2)"),
+        way("PatchEmbedding", "self.projection(images)", "self.projection(images.mT)"),
+    ),
+    Mistake(
+        "M125",
+        "the axes of the tokens and of their numbers are not swapped",
+        "Each token should be a row of its own numbers. Do you swap the last two axes, and not reshape them?",
+        way("patchify", BEHIND_PATCHES, ".mT"),
+        way(
+            "patchify",
+            "return ",
+            "patches = ",
+            BEHIND_PATCHES,
+            "\n    return patches.mT.reshape(patches.shape)",
+        ),
+        way("PatchEmbedding", ".transpose(1, 2)", ""),
+        way(
+            "PatchEmbedding",
+            ".flatten(2).transpose(1, 2)",
+            ".reshape(len(images), -1, self.projection.out_channels)",
+        ),
+    ),
+    Mistake(
+        "M126",
+        "each channel makes patches of its own",
+        "A patch holds the pixels of all channels. Which axes do you join to N, and which to C·P·P?",
+        way("patchify", f"{ORDER}{JOINED}", "(0, 1, 2, 4, 3, 5).flatten(4).flatten(1, 3)"),
+        way("patchify", JOINED, ".flatten(4).flatten(1, 3)"),
+        way("patchify", f"{ORDER}{JOINED}", "(0, 1, 2, 4, 3, 5).flatten(4).flatten(2, 3)"),
+    ),
+    Mistake(
+        "M127",
+        "axes that should be one are not joined",
+        "The numbers are right and the shape has too many axes. Are rows and columns joined to N, and channels and "
+        "pixels to one axis?",
+        way("patchify", JOINED, ""),
+        way("patchify", ".flatten(3)", ""),
+        way("patchify", ".flatten(1, 2)", ""),
+        way("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".permute(0, 2, 3, 1)"),
+    ),
+    Mistake(
+        "M128",
+        "a patch takes every so many-th pixel",
+        "Your patch is spread over the whole image. When a side is cut into (patches, P), which of the two comes first?",
+        way(
+            "patchify",
+            CUT,
+            "images.unflatten(3, (patch_size, -1)).unflatten(2, (patch_size, -1))",
+            ORDER,
+            "(0, 3, 5, 1, 2, 4)",
+        ),
+    ),
+    Mistake(
+        "M129",
+        "the patches overlap, or have a border",
+        "There are too many patches. By how many pixels does your window move, and is there padding?",
+        way("patchify", PATCHES, "F.unfold(images, patch_size, stride=max(1, patch_size // 2)).mT"),
+        way("patchify", PATCHES, "F.unfold(images, patch_size, stride=patch_size, padding=patch_size).mT"),
+        way("PatchEmbedding", "stride=patch_size", "stride=1"),
+        way("PatchEmbedding", "stride=patch_size", "stride=patch_size, padding=patch_size"),
+    ),
+    Mistake(
+        "M130",
+        "patches of several images are mixed up",
+        "One row holds patches of different images. Is the batch the first axis wherever you stack, join or reshape?",
+        way("patchify", BEHIND_PATCHES, ".transpose(0, 1)"),
+        way(
+            "patchify",
+            "return ",
+            "patches = ",
+            BEHIND_PATCHES,
+            "\n    return patches.transpose(0, 1).reshape(patches.shape)",
+        ),
+        way("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".flatten(2).permute(2, 0, 1)"),
+        way(
+            "PatchEmbedding",
+            "return ",
+            "tokens = ",
+            BEHIND_TOKENS,
+            "\n        return tokens.transpose(0, 1).reshape(tokens.shape)",
+        ),
+    ),
+    Mistake(
+        "M131",
+        "one step too many: a norm, an activation, a factor, a sum",
+        "There is a step that the specification does not have. Is there a norm, an activation, a factor or a "
+        "residual beside the parts asked for? The encoder ends with a norm of its own.",
+        way("PatchEmbedding", BEHIND_TOKENS, ".relu()"),
+        way("PatchEmbedding", "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.gelu(tokens)"),
+        way(
+            "PatchEmbedding",
+            "return ",
+            "tokens = ",
+            BEHIND_TOKENS,
+            "\n        return F.layer_norm(tokens, tokens.shape[-1:])",
+        ),
+        way("PatchEmbedding", BEHIND_TOKENS, " * self.projection.out_channels**0.5"),
+        way(
+            "PatchEmbedding",
+            "self.projection = ",
+            "self.norm = nn.LayerNorm(width)\n        self.projection = ",
+            "return ",
+            "tokens = ",
+            BEHIND_TOKENS,
+            "\n        return self.norm(tokens)",
+        ),
+        way("ViT", "tokens[:, 0]", "F.layer_norm(tokens[:, 0], tokens.shape[-1:])"),
+        way("ViT", "tokens[:, 0]", "tokens[:, 0].tanh()"),
+        way("ViT", "tokens[:, 0]", "F.gelu(tokens[:, 0])"),
+        way(
+            "ViT",
+            "self.head = ",
+            "self.norm = nn.LayerNorm(width)\n        self.head = ",
+            "tokens[:, 0]",
+            "self.norm(tokens)[:, 0]",
+        ),
+        way("ViT", "patch_embedding(images)", "patch_embedding(images) * self.class_token.shape[-1] ** 0.5"),
+        way("ViT", "patch_embedding(images)", "patch_embedding(images).relu()"),
+        # as in front of the positions of the first transformers
+        way("ViT", "dim=1)", "dim=1) * patches.shape[-1] ** 0.5"),
+        way(
+            "ViT",
+            "tokens = self.encoder(self.dropout(tokens))",
+            "tokens = self.dropout(tokens)\n        tokens = tokens + self.encoder(tokens)",
+        ),
+    ),
+    Mistake(
+        "M132",
+        "the tokens are pooled where the class token should be read",
+        "Your scores come from all tokens. Which one was put in front for that?",
+        way("ViT", "tokens[:, 0]", "tokens.mean(dim=1)"),
+        way("ViT", "tokens[:, 0]", "tokens[:, 1:].mean(dim=1)"),
+        way("ViT", "tokens[:, 0]", "tokens.amax(dim=1)"),
+        way("ViT", "tokens[:, 0]", "tokens.sum(dim=1)"),
+        way(
+            "ViT",
+            CLASS_TOKEN,
+            "None",
+            "1 + patches, width",
+            "patches, width",
+            "        class_token = self.class_token.expand(len(images), -1, -1)  # (B, 1, D)\n",
+            "",
+            "torch.cat([class_token, patches], dim=1)",
+            "patches",
+            "tokens[:, 0]",
+            "tokens.mean(dim=1)",
+        ),
+    ),
+    Mistake(
+        "M133",
+        "the class token is added to the patches, not put in front",
+        "There are N tokens where 1 + N should be. Is the class token a token of its own?",
+        way(
+            "ViT",
+            "torch.cat([class_token, patches], dim=1) + self.position_embedding",
+            "patches + self.class_token + self.position_embedding[:, 1:]",
+        ),
+    ),
+    Mistake(
+        "M134",
+        "dropout does not act on the tokens with their positions",
+        "With dropout, a position is never set to 0. Does dropout act on the tokens once their positions are added?",
+        way("ViT", "self.dropout(tokens)", "tokens"),
+        way(
+            "ViT",
+            " + self.position_embedding",
+            "",
+            "self.dropout(tokens)",
+            "self.dropout(tokens) + self.position_embedding",
+        ),
+    ),
+    Mistake(
+        "M135",
+        way("ViT", "width, num_heads", "width, 1"),
+        way("ViT", "width, num_heads", "width, width"),
+    ),
+    Mistake(
+        "M136",
+        "zero_grad, backward and step stand in another order, or not once each",
+        "The parameters are not where one step a batch would take them. In which order do zero_grad, backward and "
+        "step run, and each how often?",
+        way(
+            "train_epoch",
+            STEP,
+            "loss.backward()\n        optimizer.zero_grad()\n        optimizer.step()",
+        ),
+        way(
+            "train_epoch",
+            STEP,
+            "optimizer.step()\n        optimizer.zero_grad()\n        loss.backward()",
+        ),
+        way("train_epoch", "        optimizer.step()\n", ""),
+        way("train_epoch", "optimizer.step()", "optimizer.step()\n        optimizer.step()"),
+    ),
+    Mistake(
+        "M137",
+        "one step for the epoch, not for each batch",
+        "Your model has moved once. Is the step inside the loop over the batches?",
+        way(
+            "train_epoch",
+            "model.train()",
+            "model.train()\n    optimizer.zero_grad()",
+            "        optimizer.zero_grad()\n",
+            "",
+            "        optimizer.step()\n",
+            "",
+            "    return",
+            "    optimizer.step()\n    return",
+        ),
+    ),
+    Mistake(
+        "M138",
+        "the step follows the sum of the losses, not their mean",
+        "Your steps grow with the batch. Do you go backward from the mean over its images, and weigh only what you report?",
+        way("train_epoch", "loss.backward()", "(loss * len(labels)).backward()"),
+    ),
+    Mistake(
+        "M139",
+        "another loss than cross-entropy",
+        "The loss is not the cross-entropy of the scores. Which function do you use, with which settings?",
+        way(
+            "train_epoch",
+            "cross_entropy(scores, labels)",
+            "mse_loss(scores, F.one_hot(labels, scores.shape[-1]).to(scores))",
+        ),
+        way(
+            "evaluate",
+            'F.cross_entropy(scores, labels, reduction="sum")',
+            "len(labels) * F.mse_loss(scores, F.one_hot(labels, scores.shape[-1]).to(scores))",
+        ),
+        way(LOOPS, "cross_entropy", "nll_loss"),
+        way(
+            "train_epoch",
+            "cross_entropy(scores, labels)",
+            "binary_cross_entropy_with_logits(scores, F.one_hot(labels, scores.shape[-1]).to(scores))",
+        ),
+        way(LOOPS, "(scores, labels", "(scores, labels, label_smoothing=0.1"),
+    ),
+    Mistake(
+        "M140",
+        "measured after the step",
+        "Your loss is lower than the model earned when it met the batch. Are loss and right answers those of the "
+        "scores before the step?",
+        way(
+            "train_epoch",
+            "loss_sum += ",
+            "scores = model(images)\n        loss = F.cross_entropy(scores, labels)\n        loss_sum += ",
+        ),
+    ),
+    Mistake(
+        "M141",
+        "the accuracy is no share of the images",
+        "Accuracy is right answers divided by images, between 0 and 1. Is yours a count, or per cent?",
+        way(LOOPS, ACCURACY, f"100 * {ACCURACY}"),
+        way(LOOPS, ACCURACY, "float(right)"),
+    ),
+    Mistake(
+        "M142",
+        "right answers are sought along the batch",
+        "One image's answer depends on the others in its batch. Does every softmax and arg-max run over the classes?",
+        way(LOOPS, "scores.argmax", "scores.softmax(dim=0).argmax"),
+    ),
+    Mistake(
+        "M143",
+        "some batches are left out",
+        "Not all images are in what you return. Does a return or break stand inside the loop, or is a batch skipped?",
+        way(LOOPS, "in batches", "in list(batches)[:1]"),
+        way(LOOPS, "in batches", "in (every := list(batches))[:-1] or every"),
+        # as `drop_last` does
+        way(
+            "evaluate",
+            "training = model.training",
+            "training = model.training\n    batches = list(batches)",
+            "in batches",
+            "in [batch for batch in batches if len(batch[1]) == len(batches[0][1])]",
+        ),
+    ),
+    Mistake(
+        "M144",
+        "the model is left in another mode",
+        "Somebody will use the model after you. In which mode was it, or should it be, when you return?",
+        way("train_epoch", "    return", "    model.eval()\n    return"),
+        way("evaluate", "    model.train(training)\n", ""),
+        way("evaluate", "model.train(training)", "model.train()"),
+    ),
+    Mistake(
+        "M145",
+        "an evaluation changes gradients or parameters",
+        "An evaluation only looks. Is there a backward, a zero_grad or a step?",
+        way(
+            "evaluate",
+            NO_GRAPH,
+            "if True:",
+            f"loss_sum += {SUMMED}",
+            "loss = F.cross_entropy(scores, labels)\n"
+            "            loss.backward()\n"
+            "            loss_sum += loss.detach() * len(labels)",
+        ),
+        way("evaluate", "scores = model(images)", "model.zero_grad()\n            scores = model(images)"),
+        # an optimizer's step, by hand
+        way(
+            "evaluate",
+            NO_GRAPH,
+            "if True:",
+            f"loss_sum += {SUMMED}",
+            "loss = F.cross_entropy(scores, labels)\n"
+            "            parameters = list(model.parameters())\n"
+            "            gradients = torch.autograd.grad(loss, parameters)\n"
+            "            with torch.no_grad():\n"
+            "                for parameter, gradient in zip(parameters, gradients):\n"
+            "                    parameter -= 0.1 * gradient\n"
+            "            loss_sum += loss.detach() * len(labels)",
+        ),
+    ),
+    Mistake(
+        "M146",
+        "gradients stay switched off",
+        "After your evaluation no gradient flows any more. Does what you switch off come back on by itself, as "
+        "under with torch.no_grad()?",
+        way("evaluate", NO_GRAPH, "torch.set_grad_enabled(False)\n    if True:"),
+        way("evaluate", "model.eval()", "model.eval().requires_grad_(False)"),
+    ),
+    Mistake(
+        "M147",
+        "the heads are not averaged",
+        "In each block the heads are averaged. Along which axis, and is it their mean?",
+        way("attention_rollout", "mean(dim=2)", "amax(dim=2)"),
+        way("attention_rollout", "mean(dim=2)", "amax(dim=2)", " / 2", ROWS_TO_ONE),
+        way("attention_rollout", "mean(dim=2)", "amin(dim=2)", " / 2", ROWS_TO_ONE),
+        way("attention_rollout", "mean(dim=2)", "amin(dim=2)"),
+        way("attention_rollout", "mean(dim=2)", "sum(dim=2)"),
+        way("attention_rollout", "weights.mean(dim=2)", "weights[:, :, 0]"),
+        way("attention_rollout", "weights.mean(dim=2)", "weights[:, :, -1]"),
+    ),
+    Mistake(
+        "M148",
+        "the residual stream is left out",
+        "Half of a token passed attention by. Where is the unit matrix, with ones on the diagonal alone?",
+        way("attention_rollout", f" + {UNIT}) / 2", ")"),
+        way("attention_rollout", UNIT, "1", " / 2", ROWS_TO_ONE),
+        way("attention_rollout", UNIT, "1"),
+    ),
+    Mistake(
+        "M149",
+        "the rows do not sum to 1",
+        "Weights and unit matrix together have rows that sum to 2. Are the rows brought back to 1 in each block?",
+        way("attention_rollout", " / 2", ""),
+        way("attention_rollout", " / 2", "\n    mixing = mixing / mixing.sum(dim=-2, keepdim=True)"),
+    ),
+    Mistake(
+        "M150",
+        "the blocks are multiplied in the wrong order",
+        "The first block mixes what entered, a later one what that has made. On which side of the product does the "
+        "later block stand?",
+        way("attention_rollout", "block @ rollout", "rollout @ block"),
+    ),
+    Mistake(
+        "M151",
+        "another row than that of the class token, or a column",
+        "What you return is not what the class token looks at. Which axis counts the tokens that look, and which "
+        "place has the class token?",
+        way("attention_rollout", "rollout[:, 0]", "rollout[:, :, 0]"),
+        way("attention_rollout", "rollout[:, 0]", "rollout.mean(dim=1)"),
+        way("attention_rollout", "rollout[:, 0]", "rollout[:, -1]"),
+        way("attention_rollout", "rollout[:, 0]", "rollout"),
+    ),
+    Mistake(
+        "M152",
+        "the blocks are not multiplied",
+        "Two blocks in a row are one matrix product. Do you multiply all of them, as matrices?",
+        # the mean of all blocks, the last alone, the first alone
+        way("attention_rollout", "mixing[0]", "mixing.mean(dim=0)", "mixing[1:]", "[]"),
+        way("attention_rollout", "mixing[0]", "mixing[-1]", "mixing[1:]", "[]"),
+        way("attention_rollout", "mixing[1:]", "[]"),
+        way("attention_rollout", "block @ rollout", "block * rollout"),
+        way("attention_rollout", "block @ rollout", "block + rollout"),
+    ),
+    Mistake(
+        "M153",
+        "the class token's own share is left out or rescaled",
+        "A row over all N tokens was asked for, which sums to 1. Is something dropped or rescaled at the end?",
+        way("attention_rollout", BEHIND_ROW, "[:, 1:]"),
+        way(
+            "attention_rollout",
+            "return ",
+            "row = ",
+            BEHIND_ROW,
+            "[:, 1:]\n    return row / row.sum(dim=-1, keepdim=True)",
+        ),
+        way(
+            "attention_rollout",
+            "return ",
+            "row = ",
+            BEHIND_ROW,
+            "\n    return row / row.amax(dim=-1, keepdim=True)",
+        ),
+    ),
+    Mistake(
+        "M154",
+        "the projection is no convolution",
+        "Its weight has another shape than that of an nn.Conv2d from C to D channels, P×P. What is your projection?",
+        way(
+            "PatchEmbedding",
+            "nn.Conv2d(channels, width, kernel_size=patch_size, stride=patch_size)",
+            "nn.Linear(channels * patch_size**2, width)\n        self.patch_size = patch_size",
+            TOKENS,
+            "self.projection(patchify(images, self.patch_size))",
+        ),
+    ),
+    Mistake(
+        "M155",
+        "the head has another shape",
+        "The head maps the D numbers of one token to the classes. What are its two sizes, and has it a bias?",
+        way(
+            "ViT",
+            "nn.Linear(width, num_classes)",
+            "nn.Linear((1 + patches) * width, num_classes)",
+            "tokens[:, 0]",
+            "tokens.flatten(1)",
+        ),
+        way("ViT", "nn.Linear(width, num_classes)", "nn.Linear(width, 10)"),
+        way("ViT", "nn.Linear(width, num_classes)", "nn.Linear(width, num_classes, bias=False)"),
+    ),
+)

@@ -1,0 +1,400 @@
+"""Right answers of assignment 4_vit, written differently, by exercise and by what is different.
+
+Those of patchify, PatchEmbedding and ViT stand in `right_models.py`. No mark depends on either file.
+"""
+
+import contextlib
+import copy
+from functools import reduce
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from autograder.checks.vit import oracles, right_models
+from solutions import vit as answers
+
+# ---------------------------------------------------------------------------------------------------------- train_epoch
+
+
+def train_as_nano_gpt(model, batches, optimizer):
+    model.train()
+    loss_sum, right, count = 0.0, 0, 0
+    for images, labels in batches:
+        logits = model(images)
+        loss = F.cross_entropy(logits.view(-1, logits.size(-1)), labels.view(-1))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        loss_sum += loss.item() * images.size(0)
+        right += logits.argmax(1).eq(labels).sum().item()
+        count += images.size(0)
+    return loss_sum / count, right / count
+
+
+def train_as_pytorch_tutorial(model, dataloader, optimizer):
+    """zero_grad behind the step, the loss as a module."""
+    loss_fn = nn.CrossEntropyLoss()
+    model.train()
+    size, train_loss, correct = 0, 0, 0
+    for X, y in dataloader:
+        pred = model(X)
+        loss = loss_fn(pred, y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        train_loss += loss.item() * len(X)
+        correct += (pred.argmax(1) == y).type(torch.float).sum().item()
+        size += len(X)
+    return train_loss / size, correct / size
+
+
+def train_as_cifar_examples(net, batches, optimizer):
+    """zero_grad first, max for arg-max, tensors for results."""
+    net.train()
+    total_loss, total, correct = torch.zeros(()), 0, torch.zeros((), dtype=torch.long)
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        outputs = net(inputs)
+        loss = F.cross_entropy(outputs, targets, reduction="none")
+        loss.mean().backward()
+        optimizer.step()
+        total_loss += loss.detach().sum()
+        _, predicted = outputs.max(1)
+        total += targets.size(0)
+        correct += predicted.eq(targets).sum()
+    return total_loss / total, correct / total
+
+
+def train_with_gradient_of(model, batches, optimizer):
+    """By `torch.autograd.grad`, lists, and NumPy at the end."""
+    model.train(mode=True)
+    losses, hits = [], []
+    for batch in batches:
+        scores = model(batch[0])
+        each = -scores.log_softmax(-1).gather(1, batch[1][:, None])[:, 0]
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        for parameter, gradient in zip(parameters, torch.autograd.grad(each.mean(), parameters)):
+            parameter.grad = gradient
+        optimizer.step()
+        losses.extend(each.tolist())
+        hits.extend((scores.topk(1).indices[:, 0] == batch[1]).tolist())
+    return np.mean(losses), np.mean(hits)
+
+
+def train_with_scaler(model, batches, optimizer):
+    """With the parts of mixed precision, which are off on a CPU."""
+    model.train()
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    totals = np.zeros(3)
+    for images, labels in batches:
+        device = next(model.parameters()).device
+        images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+        with torch.autocast("cpu", enabled=False):
+            scores = model(images)
+            loss = F.nll_loss(F.log_softmax(scores, dim=1), labels)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        totals += np.array([loss.item() * len(labels), (scores.argmax(1) == labels).sum().item(), len(labels)])
+    return tuple(totals[:2] / totals[2])
+
+
+def train_with_running_mean(model, batches, optimizer):
+    """The means are brought forward batch by batch."""
+    model.train()
+    loss_mean, accuracy, seen = 0.0, 0.0, 0
+    for images, labels in batches:
+        for parameter in model.parameters():
+            parameter.grad = None
+        scores = model(images)
+        loss = F.cross_entropy(scores, labels, reduction="sum") / len(labels)
+        loss.backward()
+        optimizer.step()
+        seen += len(labels)
+        loss_mean += (loss.item() - loss_mean) * len(labels) / seen
+        accuracy += ((scores.argmax(-1) == labels).float().mean().item() - accuracy) * len(labels) / seen
+    return loss_mean, accuracy
+
+
+def train_with_closure(model, batches, optimizer):
+    model.train()
+    record = []
+    for images, labels in batches:
+
+        def closure(images=images, labels=labels):
+            optimizer.zero_grad()
+            scores = model(images)
+            loss = F.cross_entropy(scores, labels)
+            loss.backward()
+            record.append((len(labels), loss.item(), int((scores.argmax(1) == labels).sum())))
+            return loss
+
+        optimizer.step(closure)
+    count = sum(n for n, _, _ in record)
+    return sum(n * loss for n, loss, _ in record) / count, sum(right for _, _, right in record) / count
+
+
+def train_all_in_tensors(model, batches, optimizer):
+    """Detached tensors are kept and joined at the end."""
+    model = model.train()
+    kept = []
+    for images, labels in list(batches):
+        scores = model(images)
+        loss = F.cross_entropy(scores, labels)
+        model.zero_grad()
+        loss.backward()
+        optimizer.step()
+        kept.append((scores.detach(), labels))
+    scores, labels = torch.cat([s for s, _ in kept]), torch.cat([t for _, t in kept])
+    return F.cross_entropy(scores, labels).item(), (scores.argmax(1) == labels).float().mean().item()
+
+
+def train_with_clipping(model, batches, optimizer):
+    """Gradients are clipped at 1, which they never reach here."""
+    model.train()
+    sums = {"loss": 0.0, "right": 0, "count": 0}
+    for images, labels in batches:
+        scores = model(images)
+        loss = F.cross_entropy(scores, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        sums["loss"] += float(loss.detach()) * len(labels)
+        sums["right"] += int((scores.argmax(-1) == labels).sum())
+        sums["count"] += len(labels)
+    return sums["loss"] / sums["count"], sums["right"] / sums["count"]
+
+
+TRAIN_EPOCH = {
+    "answer": answers.train_epoch,
+    "nanoGPT": train_as_nano_gpt,
+    "PyTorch's tutorial": train_as_pytorch_tutorial,
+    "CIFAR examples": train_as_cifar_examples,
+    "autograd.grad": train_with_gradient_of,
+    "scaler": train_with_scaler,
+    "running means": train_with_running_mean,
+    "closure": train_with_closure,
+    "in tensors": train_all_in_tensors,
+    "clipping": train_with_clipping,
+    "set_grad_enabled": lambda model, batches, optimizer: torch.enable_grad()(train_as_nano_gpt)(
+        model, iter(batches), optimizer
+    ),
+    "list of results": lambda model, batches, optimizer: list(train_as_nano_gpt(model, batches, optimizer)),
+    "oracle": oracles.oracle_train_epoch,
+}
+
+
+# ------------------------------------------------------------------------------------------------------------- evaluate
+
+
+def evaluate_like(context):
+    """Make an evaluation with another way of building no graph."""
+
+    def evaluate(model, batches):
+        was_training = model.training
+        model.train(False)
+        loss_sum, right, count = 0.0, 0, 0
+        with context():
+            for images, labels in batches:
+                scores = model(images)
+                loss = F.cross_entropy(scores, labels).item()
+                loss_sum += loss * len(labels)
+                right += (scores.argmax(1) == labels).sum().item()
+                count += labels.numel()
+        if was_training:
+            model.train()
+        return loss_sum / count, right / count
+
+    return evaluate
+
+
+@torch.no_grad()
+def evaluate_in_tensors(model, batches):
+    mode = model.training
+    model.eval()
+    outputs = [(model(images), labels) for images, labels in batches]
+    model.train(mode)
+    scores, labels = torch.cat([s for s, _ in outputs]), torch.cat([t for _, t in outputs])
+    return F.cross_entropy(scores, labels), (scores.argmax(-1) == labels).float().mean()
+
+
+@torch.inference_mode()
+def evaluate_per_image(model, batches):
+    training = {part: part.training for part in model.modules()}
+    model.eval()
+    losses, hits = [], []
+    for images, labels in batches:
+        for scores, label in zip(model(images), labels):
+            losses.append((scores.logsumexp(0) - scores[label]).item())
+            hits.append(bool(scores.argmax() == label))
+    for part, mode in training.items():
+        part.training = mode
+    return np.mean(losses), np.mean(hits)
+
+
+def evaluate_a_copy(model, batches):
+    with torch.no_grad():
+        return evaluate_like(torch.no_grad)(copy.deepcopy(model), batches)
+
+
+def evaluate_in_try(model, batches):
+    """The mode comes back whatever happens; the gradients' switch too."""
+    training, before = model.training, torch.is_grad_enabled()
+    torch.set_grad_enabled(False)
+    totals = torch.zeros(3, dtype=torch.float64)
+    try:
+        for images, labels in batches:
+            scores = model.eval()(images)
+            loss = nn.CrossEntropyLoss(reduction="sum")(scores, labels)
+            totals += torch.stack([loss, scores.max(1)[1].eq(labels).sum(), torch.tensor(len(labels))]).double()
+    finally:
+        model.train(training)
+        torch.set_grad_enabled(before)
+    return (totals[:2] / totals[2]).tolist()
+
+
+def evaluate_of_the_tutorial(model, dataloader):
+    """The size is counted, not asked for."""
+    training = model.training
+    model.eval()
+    size, test_loss, correct = 0, 0.0, 0.0
+    with torch.no_grad():
+        for X, y in dataloader:
+            pred = model(X)
+            test_loss += nn.CrossEntropyLoss(reduction="none")(pred, y).sum().item()
+            correct += (pred.argmax(1) == y).type(torch.float).sum().item()
+            size += len(y)
+    model.train() if training else model.eval()
+    return test_loss / size, correct / size
+
+
+EVALUATE = {
+    "answer": answers.evaluate,
+    "no_grad": evaluate_like(torch.no_grad),
+    "inference_mode": evaluate_like(torch.inference_mode),
+    "set_grad_enabled": evaluate_like(lambda: torch.set_grad_enabled(False)),
+    "in tensors": evaluate_in_tensors,
+    "image by image": evaluate_per_image,
+    "a copy": evaluate_a_copy,
+    "try and finally": evaluate_in_try,
+    "PyTorch's tutorial": evaluate_of_the_tutorial,
+    "a list of batches": lambda model, batches: evaluate_of_the_tutorial(model, list(batches)),
+    "decorated": torch.no_grad()(evaluate_like(contextlib.nullcontext)),
+    "inference, decorated": torch.inference_mode()(evaluate_like(contextlib.nullcontext)),
+    "oracle": oracles.oracle_evaluate,
+}
+
+
+# ---------------------------------------------------------------------------------------------------- attention_rollout
+
+
+def rollout_of_jacobgil(weights):
+    """Heads fused by their mean, rows normalised by their sums."""
+    result = torch.eye(weights.size(-1), dtype=weights.dtype)
+    for attention in weights:
+        fused = attention.mean(axis=1)
+        a = fused + 1.0 * torch.eye(fused.size(-1), dtype=weights.dtype)
+        a = a / a.sum(dim=-1, keepdim=True)
+        result = torch.matmul(a, result)
+    return result[:, 0, :]
+
+
+def rollout_backwards(weights):
+    row = torch.zeros_like(weights[0, :, 0, 0])  # (B, N)
+    row[:, 0] = 1
+    for block in weights.mean(2).flip(0):
+        row = (row + (row[:, None] @ block)[:, 0]) / 2
+    return row
+
+
+def rollout_by_einsum(weights):
+    mean = torch.einsum("lbhij->lbij", weights) / weights.shape[2]
+    mixing = 0.5 * mean + 0.5 * torch.eye(mean.shape[-1], dtype=mean.dtype)
+    rollout = torch.eye(mean.shape[-1], dtype=mean.dtype).repeat(mean.shape[1], 1, 1)
+    for index in range(len(mixing)):
+        rollout = torch.einsum("bij,bjk->bik", mixing[index], rollout)
+    return rollout[:, 0]
+
+
+def rollout_image_by_image(weights):
+    rows = []
+    for image in range(weights.shape[1]):
+        blocks = [(block.mean(0) + torch.eye(block.shape[-1], dtype=block.dtype)) / 2 for block in weights[:, image]]
+        rows.append(torch.linalg.multi_dot([*blocks[::-1], torch.eye(len(blocks[0]), dtype=weights.dtype)])[0])
+    return torch.stack(rows)
+
+
+def rollout_in_numpy(weights):
+    array = weights.detach().cpu().numpy().mean(axis=2)
+    array = (array + np.eye(array.shape[-1])) / 2
+    rollout = array[-1]
+    for block in array[-2::-1]:
+        rollout = rollout @ block
+    return torch.from_numpy(rollout[:, 0]).to(weights.dtype)
+
+
+def rollout_by_recursion(weights):
+    mixing = weights.mean(dim=2)
+    mixing.diagonal(dim1=-2, dim2=-1).add_(1)
+
+    def roll(index):
+        return mixing[index] / 2 if index == 0 else mixing[index] / 2 @ roll(index - 1)
+
+    return roll(len(mixing) - 1).select(1, 0)
+
+
+def rollout_transposed(weights):
+    """Columns in place of rows, from the first block on."""
+    mixing = (weights.mean(2) + torch.eye(weights.shape[-1], dtype=weights.dtype)).mT / 2
+    rollout = mixing[0]
+    for block in mixing[1:]:
+        rollout = rollout @ block
+    return rollout[:, :, 0]
+
+
+def rollout_in_double(weights):
+    return rollout_of_jacobgil(weights.double()).to(weights.dtype)
+
+
+def rollout_by_powers_of_two(weights):
+    """The halves come at the end."""
+    mixing = weights.mean(2) + torch.diag(torch.ones(weights.shape[-1], dtype=weights.dtype))
+    rollout = mixing[0].clone()
+    for block in mixing[1:]:
+        rollout = torch.bmm(block, rollout)
+    return rollout[:, 0] / 2 ** len(mixing)
+
+
+def rollout_mixing(weights):
+    return [torch.lerp(block.mean(1), torch.eye(block.shape[-1], dtype=block.dtype), 0.5) for block in weights]
+
+
+ROLLOUT = {
+    "answer": answers.attention_rollout,
+    "normalised by sums": rollout_of_jacobgil,
+    "backwards": rollout_backwards,
+    "einsum": rollout_by_einsum,
+    "image by image": rollout_image_by_image,
+    "NumPy": rollout_in_numpy,
+    "recursion": rollout_by_recursion,
+    "transposed": rollout_transposed,
+    "float64": rollout_in_double,
+    "halved at the end": rollout_by_powers_of_two,
+    "normalised once more": lambda weights: F.normalize(rollout_by_einsum(weights), p=1, dim=-1),
+    "functools": lambda weights: reduce(torch.matmul, reversed(rollout_mixing(weights)))[:, 0],
+    "oracle": oracles.oracle_rollout,
+}
+
+
+RIGHT_ANSWERS = {
+    "patchify": right_models.PATCHIFY,
+    "PatchEmbedding": right_models.PATCH_EMBEDDING,
+    "ViT": right_models.VIT,
+    "train_epoch": TRAIN_EPOCH,
+    "evaluate": EVALUATE,
+    "attention_rollout": ROLLOUT,
+}
