@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from autograder.judging import catalogue, compare
-from autograder.judging.exercise import Exercise, checks_of, exercises_of
+from autograder.judging.exercise import Exercise, checks_of, exercises_of, seeded
 
 DECIMALS = 7  # of frozen numbers: two less than `compare.TOLERANCE` looks at
 SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
@@ -24,7 +24,8 @@ def setup_cell(stem: str) -> str:
     """
     helpers = getattr(checks_of(stem), "HELPERS", ())
     helper = "\n\n\n".join(["import json\n\n" + _below_docstring(compare), *map(_below_docstring, helpers)])
-    tests = {name: frozen_tests(exercise) for name, exercise in exercises_of(stem).items()}
+    with seeded(0):
+        tests = {name: frozen_tests(exercise) for name, exercise in exercises_of(stem).items()}
     used = sorted(
         {name.split("/")[0] for test in tests.values() for case in test["cases"] for name in _named(case)}, key=_number
     )

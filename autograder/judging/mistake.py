@@ -88,7 +88,7 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
         changes: Old and new words.
 
     Raises:
-        ValueError: words do not stand there exactly once, or two changes overlap.
+        ValueError: words do not stand there exactly once, two changes overlap, or what comes of them is no Python.
     """
     file = _read(Path(answers.__file__))
     text = file.text
@@ -100,7 +100,10 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
         text = text[:begin] + new + text[end:]
     module = ModuleType(answers.__name__)
     module.__file__ = answers.__file__
-    exec(_compiled(text, answers.__file__), vars(module))
+    try:
+        exec(_compiled(text, answers.__file__), vars(module))
+    except SyntaxError as error:
+        raise ValueError(f"{exercise}: with these words changed, the answer is no Python: {error}") from None
     return vars(module)[exercise]
 
 

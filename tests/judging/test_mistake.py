@@ -60,6 +60,7 @@ def test_words_are_changed_in_what_the_answer_uses(answers: ModuleType) -> None:
         ([("x * FACTOR", "x")], "other: 'x * FACTOR' does not stand in the answer"),
         ([("+ x", "- x")], "other: '+ x' stands 2 times in the answer"),
         ([("x + x + x", "x"), ("return x", "return 2")], "other: two changes overlap"),
+        ([("x + x + x", "x +")], "other: with these words changed, the answer is no Python"),
     ],
 )
 def test_words_that_cannot_be_changed_are_an_error(answers: ModuleType, changes: list, said: str) -> None:
