@@ -41,7 +41,7 @@ test: .venv/.browser lint
 
 test-all: .venv/.browser lint
 	KERNELS=forked $(PYTEST)
-	KERNELS=fresh $(PYTEST) tests/test_attacks.py
+	KERNELS=fresh $(PYTEST) tests/boundary/test_attacks.py
 
 lock: setup
 	$(BIN)/uv pip compile pyproject.toml -o requirements.txt -q --all-extras --universal --python-version 3.11 \
@@ -67,7 +67,7 @@ bench-training: setup
 	$(BIN)/python -m solutions.benchmark estimate
 
 bench-grading: setup
-	$(BIN)/python tests/bench_grading.py
+	$(BIN)/python tests/grading/bench_grading.py
 
 formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader $(if $(filter 0,$(shell id -u)),--allow-root)

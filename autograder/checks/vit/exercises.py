@@ -1,6 +1,5 @@
 """The exercises of assignment 4_vit: patchify, PatchEmbedding, ViT, train_epoch, evaluate, attention_rollout."""
 
-
 from autograder.checks.vit import cases, layers, oracles, probes
 from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judging.exercise import ExerciseInTorch, checker

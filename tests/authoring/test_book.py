@@ -28,7 +28,7 @@ from autograder.authoring.book import chapter_environment
 from autograder.authoring.colab import build_chapters, read_book
 from autograder.judging.exercise import exercises_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HTML = ROOT / "_build" / "html"
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))

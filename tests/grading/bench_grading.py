@@ -1,7 +1,7 @@
 """Grade the same submissions with plain nbgrader and with ours, and write down what each took.
 
-    python tests/bench_grading.py                    10 and 100 submissions of 2_multihead; writes _build/grading.json
-    python tests/bench_grading.py --publish          puts that record into book/records/ and book/instructors.md
+    python tests/grading/bench_grading.py                    10 and 100 submissions of 2_multihead; writes _build/grading.json
+    python tests/grading/bench_grading.py --publish          puts that record into book/records/ and book/instructors.md
 
 There are two peers: plain nbgrader on the same notebooks, whose hidden tests run in the student's kernel, and plain
 nbgrader on an ordinary notebook of the same exercises, which imports PyTorch and asserts a few shapes and values.
@@ -25,9 +25,12 @@ from typing import Any
 
 import nbformat
 import psutil
-import sample_class
 import torch
 from nbformat import NotebookNode
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import sample_class
 
 from autograder.cells import is_grade, is_solution
 from autograder.course.course import CONFIG, COURSE_ID, Assignment, Course
@@ -38,7 +41,7 @@ from solutions.training import describe_machine
 
 NAME, STEM = "2_multihead", "multihead"
 RECORD, PAGE = ROOT / "book" / "records" / "grading.json", ROOT / "book" / "instructors.md"
-BEGIN, END = "<!-- written by python tests/bench_grading.py --publish -->", "<!-- to here -->"
+BEGIN, END = "<!-- written by python tests/grading/bench_grading.py --publish -->", "<!-- to here -->"
 SIDES = {"plain": "plain nbgrader", "ordinary": "plain nbgrader, ordinary notebook", "ours": "autograder"}
 SHARE = (
     0.3  # of the submissions that have any one of the sample class's mistakes, or its other way of writing an answer

@@ -1,13 +1,14 @@
 """Measure what it costs to record, read and report a class of stubs: submissions that no kernel runs.
 
-python tests/bench_recording.py 100 1000 10000            CPU milliseconds a submission, by stage and size of the class
-python tests/bench_recording.py 1000 --pages 20           and of a page of feedback
+python tests/course/bench_recording.py 100 1000 10000            CPU milliseconds a submission, by stage and size of the class
+python tests/course/bench_recording.py 1000 --pages 20           and of a page of feedback
 """
 
 import argparse
 import json
 import random
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import sample_class
 
 from autograder.course.course import Assignment, Course, Result

@@ -207,4 +207,6 @@ def test_class_report_carries_nothing_active(run: Run) -> None:
 @pytest.mark.skipif(not FORKED, reason="the page shows the run on forked kernels")
 def test_page_of_the_book_says_what_the_run_gave(run: Run) -> None:
     """Is book/attacks.md what this run of the grader gives?"""
-    assert PAGE.exists() and PAGE.read_text(encoding="utf-8") == page(run), 'run "python tests/attacks.py --write"'
+    assert PAGE.exists() and PAGE.read_text(encoding="utf-8") == page(run), (
+        'run "python tests/boundary/attacks.py --write"'
+    )

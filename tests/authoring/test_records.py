@@ -13,7 +13,7 @@ import yaml
 from autograder.authoring.book import chapter_environment
 from solutions.vit import ViT
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]
 CONTENT = b"recorded"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

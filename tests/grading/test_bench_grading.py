@@ -71,4 +71,4 @@ def test_page_shows_the_record() -> None:
     text = bench_grading.PAGE.read_text(encoding="utf-8")
     shown = text.partition(bench_grading.BEGIN)[2].partition(bench_grading.END)[0].strip()
     found = json.loads(bench_grading.RECORD.read_text(encoding="utf-8"))
-    assert shown == bench_grading.page_of(found), 'run "python tests/bench_grading.py --publish"'
+    assert shown == bench_grading.page_of(found), 'run "python tests/grading/bench_grading.py --publish"'

@@ -13,7 +13,7 @@ import pytest
 
 from autograder.authoring.colab import Book, build_chapters, chapter_notebook, plain_markdown
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BOOK = Book(
     title="A Book",
     url="https://example.org/",

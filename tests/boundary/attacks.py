@@ -1,6 +1,6 @@
 """Attacks on the grader, and accidents that look like attacks: each with the submission that makes it and its fair mark.
 
-python tests/attacks.py --write      grades them all and writes the page book/attacks.md
+python tests/boundary/attacks.py --write      grades them all and writes the page book/attacks.md
 
 Of the 15 automatic points, 3 are for softmax, 4 for attention, 3 for self_attention, 5 for attention_backward. The fair
 mark is what the honest part of a submission earns: 15 where the four answers stand in it and something else is tried
@@ -31,7 +31,7 @@ import numpy as np
 import psutil
 from nbformat import NotebookNode
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from sample_class import ASSIGNMENT, answer, change, fill_in, rewrite
@@ -2251,7 +2251,7 @@ def _place(run: Run, student: str, port: int) -> Place:
     return Place(folder, run.course.root, run.assignment, port)
 
 
-INTRODUCTION = """% Made by "python tests/attacks.py --write" from a run of the grader; do not edit.
+INTRODUCTION = """% Made by "python tests/boundary/attacks.py --write" from a run of the grader; do not edit.
 
 # Attacks and what they earn
 
