@@ -67,16 +67,16 @@ MISTAKES = (
     Mistake("M8", way(INSIDE, "q, k) / q.shape[-1] ** 0.5", "q, k)")),
     Mistake(
         "M9",
-        way(INSIDE, "q.shape[-1] ** 0.5", "(q.shape[1] * q.shape[-1]) ** 0.5"),
-        way(INSIDE, "q.shape[-1] ** 0.5", "q.shape[1] ** 0.5"),
-        way(INSIDE, "q.shape[-1] ** 0.5", "q.shape[2] ** 0.5"),
-        way(INSIDE, "q.shape[-1] ** 0.5", "q.shape[0] ** 0.5"),
+        way(INSIDE, "/ q.shape[-1] ** 0.5", "* (q.shape[1] * q.shape[-1]) ** -0.5"),
+        way(INSIDE, "/ q.shape[-1] ** 0.5", "* q.shape[1] ** -0.5"),
+        way(INSIDE, "/ q.shape[-1] ** 0.5", "* q.shape[2] ** -0.5"),
+        way(INSIDE, "/ q.shape[-1] ** 0.5", "* q.shape[0] ** -0.5"),
     ),
     Mistake(
         "M10",
         way(INSIDE, "/ q.shape[-1] ** 0.5", "/ q.shape[-1]"),
         way(INSIDE, "/ q.shape[-1] ** 0.5", "* q.shape[-1] ** 0.5"),
-        way(INSIDE, "/ q.shape[-1] ** 0.5", "/ q.shape[-1] ** 0.25"),
+        way(INSIDE, "/ q.shape[-1] ** 0.5", "* q.shape[-1] ** -0.25"),
     ),
     Mistake(
         "M11",
