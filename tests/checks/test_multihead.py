@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -13,23 +14,19 @@ from conftest import assert_whole, matrix_of
 from torch import nn
 
 from autograder.authoring.build import ROOT
-from autograder.checks.multihead.exercises import (
-    CORRECT_ATTEND,
-    EXERCISES,
-    INNER_MUTANTS,
-    LAYER_MUTANTS,
-    Wrapped,
-    draw_mask,
-    with_axes,
-)
+from autograder.checks.multihead.exercises import EXERCISES
+from autograder.checks.multihead.oracles import with_axes
 from autograder.judging import catalogue
 from autograder.judging.compare import outcome
-from autograder.judging.exercise import ExerciseInTorch, Mutant
+from autograder.judging.exercise import ExerciseInTorch, draw_mask, right_answers_of
 from autograder.judging.kill_matrix import kill_matrix
+from autograder.judging.mistake import changed_answer
 from solutions import multihead as answers
 
 NAME = "2_multihead"
 NAMES = tuple(EXERCISES)
+LAYER = "MultiHeadAttention"
+RIGHT_ANSWERS = right_answers_of("multihead")
 SEEDS = [0, 1]
 ANSWERS = (ROOT / "solutions" / "multihead.py").read_text(encoding="utf-8")
 
@@ -37,6 +34,11 @@ ANSWERS = (ROOT / "solutions" / "multihead.py").read_text(encoding="utf-8")
 def verdicts(name: str, function: Callable, *own: Callable, seed: int = 0) -> dict[str, AssertionError | None]:
     """Judge a function or class by every hidden stage; return the error of each stage, None where it passes."""
     return dict.fromkeys(EXERCISES[name].stages) | EXERCISES[name].failures(function, seed, *own)
+
+
+def made_in(*names: str) -> Counter[str]:
+    """Count the ways of each mistake in some exercises."""
+    return Counter(way.split("/")[0] for name in names for way in EXERCISES[name].mistakes())
 
 
 def lost(name: str, function: Callable, *own: Callable) -> set[str]:
@@ -57,8 +59,8 @@ def test_kill_matrix_is_whole() -> None:
 def test_kill_matrix_has_every_function_and_every_stage() -> None:
     """Does the matrix leave out no mutant, no correct answer, and does every stage fail for some mutant?"""
     matrix = matrix_of(SEEDS[0], NAME)
-    assert len(matrix.mutants) == sum(len(each.mutants) for each in EXERCISES.values()) > 200
-    assert len(matrix.correct) == sum(len(each.correct) for each in EXERCISES.values()) > 100
+    assert len(matrix.mutants) == made_in(*NAMES).total() > 200
+    assert len(matrix.correct) == sum(map(len, RIGHT_ANSWERS.values())) > 100
     failed = {(v.exercise, stage) for v in matrix.mutants for stage in v.failed}
     assert failed == {(each.name, stage) for each in EXERCISES.values() for stage in each.stages}
 
@@ -68,53 +70,53 @@ def test_mutants_hold_every_mistake_that_applies() -> None:
 
     M31 needs a constructor that knows the number of tokens.
     """
-    made = {mutant.mistake for each in EXERCISES.values() for mutant in each.mutants}
-    assert {f"M{number}" for number in (*range(6, 31), 71, *range(72, 90), 163, 164)} <= made
-    of_layer = {mutant.mistake for mutant in LAYER_MUTANTS}
-    assert {f"M{number}" for number in (*range(6, 14), *range(16, 20), *range(21, 31))} - {"M20"} <= of_layer
+    assert {f"M{number}" for number in (*range(6, 31), 71, *range(72, 90), 163, 164)} <= made_in(*NAMES).keys()
+    of_layer = made_in("MultiHeadAttention").keys()
+    assert {f"M{number}" for number in (*range(6, 14), *range(16, 20), *range(21, 31))} <= of_layer
 
 
 def test_new_mistakes_keep_every_shape() -> None:
     """Do at least six of the mistakes that are ours alone give, in a layer, the right shapes, so that only numbers tell?"""
-    case = EXERCISES["MultiHeadAttention"].stages["weights"](np.random.default_rng(0))[0]
-    right = outcome(EXERCISES["MultiHeadAttention"].probe(answers.MultiHeadAttention), case.arguments, ())["arrays"]
-    same = set()
-    for mutant in LAYER_MUTANTS:
-        layer = EXERCISES["MultiHeadAttention"].build(**mutant.steps)
-        got = outcome(EXERCISES["MultiHeadAttention"].probe(layer), case.arguments, ()).get("arrays", {})
-        if {name: array.shape for name, array in got.items()} == {name: array.shape for name, array in right.items()}:
-            same.add(mutant.mistake)
+    each = EXERCISES["MultiHeadAttention"]
+    case = each.stages["weights"](np.random.default_rng(0))[0]
+
+    def shapes(layer: type) -> dict[str, tuple[int, ...]]:
+        arrays = outcome(each.probe(layer), case.arguments, ()).get("arrays", {})
+        return {name: array.shape for name, array in arrays.items()}
+
+    right = shapes(answers.MultiHeadAttention)
+    assert right
+    same = {way.split("/")[0] for way, layer in each.mistakes().items() if shapes(layer) == right}
     assert len(same & {f"M{number}" for number in range(72, 90)}) >= 6
     assert {"M6", "M9", "M11", "M21", "M22", "M25", "M27"} <= same
 
 
 def test_correct_answers_are_many_and_different() -> None:
     """Are there several right answers for each function, a dozen for attend and for the layer, and no two the same?"""
-    for name, each in EXERCISES.items():
-        assert len(set(each.correct.values())) == len(each.correct) >= (15 if name in ("attend",) else 7), name
-    assert len(EXERCISES["MultiHeadAttention"].correct) >= 20
+    least = {"attend": 14, "MultiHeadAttention": 20}
+    assert RIGHT_ANSWERS.keys() == EXERCISES.keys()
+    for name, right in RIGHT_ANSWERS.items():
+        assert len(set(right.values())) == len(right) >= least.get(name, 7), name
 
 
 def test_proof_fails_when_a_stage_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do masks that are not used survive, and does the proof notice, when no check has a mask?"""
     each = EXERCISES["attend"]
     stages = {stage: cases for stage, cases in each.stages.items() if stage in ("weights", "output")}
-    fewer = ExerciseInTorch(**{**vars(each), "stages": stages, "mutants": (Mutant("M71", hide=lambda s, m: s),)})
+    known = tuple(mistake for mistake in each.known if mistake.name == "M71")
+    fewer = ExerciseInTorch(**{**vars(each), "stages": stages, "known": known})
     monkeypatch.setattr("autograder.judging.kill_matrix.exercises_of", lambda stem: {"attend": fewer})
     assert not kill_matrix(NAME, "multihead", 0).whole
 
 
 # -------------------------------------------------------------------- known mistakes, made by hand in the answers
 
-# Exercise, what is replaced in the text of the answers, by what, and the mistake that this is: written from the
-# catalogue, without a look at the mutants.
+# Exercise, what is replaced in the text of the answers, by what, and the mistake that this is: one for each number, written
+# from the catalogue, without a look at mistakes.py. This is what notices a mistake that has another's number there.
 BY_HAND = [
     ("matmul", '"ik,kj->ij"', '"ik,jk->ij"', "M72"),
-    ("matmul_transposed", '"ik,jk->ij"', '"ik,kj->ij"', "M72"),
     ("matmul_transposed", '"ik,jk->ij"', '"ik,jk->ji"', "M73"),
     ("batched_trace", '"bnn->b"', '"bnm->b"', "M74"),
-    ("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,ckd->bqk"', "M75"),
-    ("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,bkd->bkq"', "M11"),
     ("bilinear", 'torch.einsum("bnd,de,bme->bnm", x, w, y)', 'torch.einsum("bne,bme->bnm", x, y)', "M76"),
     (
         "split_heads",
@@ -139,9 +141,7 @@ BY_HAND = [
     ("attend", "if empty.any()", "if False", "M20"),
     ("attend", '"bhid,bhjd->bhij", q, k', '"bhid,bgjd->bhij", q, k', "M75"),
     ("attend", '"bhij,bhjd->bhid", weights, v', '"bhij,bhid->bhjd", weights, v', "M77"),
-    ("attend", "weights, v), weights", "weights, v), weights.mean(dim=1)", "M86"),
     ("attend", "scores.softmax(dim=-1)", "scores.softmax(dim=-1).softmax(dim=-1)", "M80"),
-    ("MultiHeadAttention", "q, k, v = (", "k, q, v = (", "M11"),
     ("MultiHeadAttention", "q, k, v = (", "q, v, k = (", "M82"),
     ("MultiHeadAttention", "self.out(merge_heads(mixed))", "merge_heads(mixed)", "M24"),
     ("MultiHeadAttention", "self.out(merge_heads(mixed))", "self.out(merge_heads(mixed)) + x", "M84"),
@@ -168,7 +168,6 @@ BY_HAND = [
         "M164",
     ),
     ("MultiHeadAttention", "(output, weights) if", "(output, weights.mean(dim=1)) if", "M86"),
-    ("to_torch", "layer.in_proj_bias.copy_(mha.qkv.bias)", "pass", "M83"),
     ("to_torch", "layer.in_proj_weight.copy_(mha.qkv.weight)", "pass", "M87"),
     ("to_torch", "    return layer", "    return mha", "M88"),
     ("to_torch", ", batch_first=True", "", "M89"),
@@ -178,10 +177,8 @@ BY_HAND = [
 @pytest.mark.parametrize(("name", "old", "new", "mistake"), BY_HAND, ids=[f"{row[0]}-{row[3]}" for row in BY_HAND])
 def test_known_mistake_made_by_hand_is_named(name: str, old: str, new: str, mistake: str) -> None:
     """Does a mistake of the catalogue lose points and get its name, when it is made in the text of the answers?"""
-    assert old in ANSWERS
-    namespace: dict[str, Any] = {"__name__": "by_hand"}
-    exec(ANSWERS.replace(old, new), namespace)
-    named = {error.mistake for error in verdicts(name, namespace[name]).values() if error}
+    wrong = changed_answer(answers, name, [(old, new)])
+    named = {error.mistake for error in verdicts(name, wrong).values() if error}
     assert named - {None} == {mistake}
 
 
@@ -193,17 +190,26 @@ def layer_with(**changes: Callable) -> type:
     return type("MultiHeadAttention", (answers.MultiHeadAttention,), changes)
 
 
-def test_layer_that_detaches_loses_the_gradient_alone() -> None:
-    """Does a layer that computes its weights without a gradient lose that point and no other?"""
-
-    def forward(self, x, mask=None, return_weights=False):
-        with torch.no_grad():
-            _, weights = answers.MultiHeadAttention.forward(self, x, mask, True)
-        v = answers.split_heads(self.qkv(x).chunk(3, -1)[2], self.num_heads)
-        output = self.out(answers.merge_heads(self.dropout(weights) @ v))
-        return (output, weights) if return_weights else output
-
-    assert lost("MultiHeadAttention", layer_with(forward=forward)) == {"gradient"}
+@pytest.mark.parametrize(
+    ("name", "words", "stage", "mistake"),
+    [
+        # the output is right, and nobody could learn through the weights
+        (LAYER, {"_, weights = attend(q, k, v, mask)": "weights = attend(q, k, v, mask)[1].detach()"}, "gradient", ""),
+        ("attend", {"weights, v), weights": "weights, v), weights.detach()"}, "edges", ""),
+        # dropout is taken for the share that stays, or is always a tenth
+        (LAYER, {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout if dropout else 0.0)"}, "dropout", ""),
+        (LAYER, {"nn.Dropout(dropout)": "nn.Dropout(0.1)"}, "dropout", ""),
+        # dropout of the values: sums over many tokens have the same mean and spread
+        (LAYER, {"self.dropout(weights), v)": "weights, self.dropout(v))"}, "dropout", "M85"),
+        # the weights after dropout, as PyTorch's layer returns them
+        (LAYER, {"self.dropout(weights), v)": "(weights := self.dropout(weights)), v)"}, "weights", "M86"),
+    ],
+)
+def test_what_one_output_does_not_show_costs_one_point(name: str, words: dict, stage: str, mistake: str) -> None:
+    """Does an answer that is right but for this lose that point and no other, and get the name of a known mistake?"""
+    found = verdicts(name, changed_answer(answers, name, words.items()))
+    assert {stage for stage, error in found.items() if error} == {stage}
+    assert mistake in ("", found[stage].mistake)
 
 
 @pytest.mark.parametrize(
@@ -218,16 +224,6 @@ def test_result_without_a_gradient_gets_no_point(name: str, function: Callable) 
     """Does a function that leaves PyTorch, or detaches, lose its points, and is it told why?"""
     found = verdicts(name, function)
     assert all("no gradient flows back" in str(error) for error in found.values())
-
-
-def test_attend_that_detaches_its_weights_loses_one_point() -> None:
-    """Is it noticed that a layer could not learn through the weights, though the output is right?"""
-
-    def attend(q, k, v, mask=None):
-        output, weights = answers.attend(q, k, v, mask)
-        return output, weights.detach()
-
-    assert lost("attend", attend) == {"edges"}
 
 
 def test_attend_that_checks_masks_of_pairs_alone_loses_one_point() -> None:
@@ -278,52 +274,6 @@ def test_batch_normalised_over_its_members_loses_points(name: str) -> None:
         "MultiHeadAttention": layer_with(forward=forward),
     }
     assert lost(name, wrong[name]) >= {"weights", "mask"}
-
-
-def test_dropout_taken_for_the_share_that_stays_loses_the_point() -> None:
-    """Does a layer that keeps a fifth where it should drop one lose the point for dropout, and no other?"""
-
-    def init(self, width, num_heads, dropout=0.0):
-        answers.MultiHeadAttention.__init__(self, width, num_heads, 1 - dropout if dropout else 0.0)
-
-    assert lost("MultiHeadAttention", layer_with(__init__=init)) == {"dropout"}
-
-
-def test_dropout_of_another_share_loses_that_point_alone() -> None:
-    """Does a layer that ignores its argument and drops a tenth pay for it once?"""
-
-    def init(self, width, num_heads, dropout=0.0):
-        answers.MultiHeadAttention.__init__(self, width, num_heads, 0.1)
-
-    assert lost("MultiHeadAttention", layer_with(__init__=init)) == {"dropout"}
-
-
-def test_dropout_of_the_values_is_named() -> None:
-    """Is dropout of the values told from that of the weights? Sums over many tokens have the same mean and spread."""
-
-    def forward(self, x, mask=None, return_weights=False):
-        q, k, v = (answers.split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
-        output, weights = answers.attend(q, k, self.dropout(v), mask)
-        output = self.out(answers.merge_heads(output))
-        return (output, weights) if return_weights else output
-
-    found = verdicts("MultiHeadAttention", layer_with(forward=forward))
-    assert {stage for stage, error in found.items() if error} == {"dropout"}
-    assert found["dropout"].mistake == "M85"
-
-
-def test_returned_weights_are_those_before_dropout() -> None:
-    """Does a layer lose the point for its weights that returns them after dropout, as PyTorch's does?"""
-
-    def forward(self, x, mask=None, return_weights=False):
-        q, k, v = (answers.split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
-        weights = self.dropout(answers.attend(q, k, v, mask)[1])
-        output = self.out(answers.merge_heads(weights @ v))
-        return (output, weights) if return_weights else output
-
-    found = verdicts("MultiHeadAttention", layer_with(forward=forward))
-    assert {stage for stage, error in found.items() if error} == {"weights"}
-    assert found["weights"].mistake == "M86"
 
 
 def test_parameters_of_other_names_are_told() -> None:
@@ -377,6 +327,10 @@ class MultiheadAttention(nn.Module):
         q, k, v = (answers.split_heads(part, self.mha.num_heads) for part in self.mha.qkv(query).chunk(3, dim=-1))
         output, weights = answers.attend(q, k, v)
         return self.mha.out(answers.merge_heads(output)), weights
+
+
+class Wrapped(MultiheadAttention):
+    """The same under a name of its own."""
 
 
 @pytest.mark.parametrize(
@@ -505,10 +459,10 @@ def test_unseen_correct_answer_keeps_all_points(name: str, function: Callable, s
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda q, k, v, mask=None: CORRECT_ATTEND["where"](q + 1, k, v, mask),
-        lambda q, k, v, mask=None: CORRECT_ATTEND["where"](q, k.abs(), v, mask),
-        lambda q, k, v, mask=None: CORRECT_ATTEND["where"](q, k.flip(2), v, mask),
-        lambda q, k, v, mask=None: CORRECT_ATTEND["where"](q, k, v - v.mean(2, keepdim=True), mask),
+        lambda q, k, v, mask=None: RIGHT_ANSWERS["attend"]["where"](q + 1, k, v, mask),
+        lambda q, k, v, mask=None: RIGHT_ANSWERS["attend"]["where"](q, k.abs(), v, mask),
+        lambda q, k, v, mask=None: RIGHT_ANSWERS["attend"]["where"](q, k.flip(2), v, mask),
+        lambda q, k, v, mask=None: RIGHT_ANSWERS["attend"]["where"](q, k, v - v.mean(2, keepdim=True), mask),
     ],
 )
 def test_unknown_mistake_loses_points_and_gets_no_false_name(wrong: Callable) -> None:
@@ -578,7 +532,8 @@ def test_draw_mask_lets_each_query_look_somewhere_and_not_everywhere() -> None:
 
 
 def test_layer_has_the_mutants_of_attend() -> None:
-    """Does the layer inherit what can go wrong inside it, and has every mutant a text?"""
-    assert set(INNER_MUTANTS) <= set(LAYER_MUTANTS)
-    made = {mutant.mistake for each in EXERCISES.values() for mutant in each.mutants}
-    assert all("?" in catalogue.QUESTIONS[mistake] for mistake in made)
+    """Does the layer inherit what can go wrong inside attend, and has every mistake a text?"""
+    inner = [f"M{number}" for number in (*range(5, 11), 13, *range(16, 20), 25, 71, 75, 77, 78, 79, 80, 86, 163)]
+    attend, layer = made_in("attend"), made_in("MultiHeadAttention")
+    assert all(1 <= attend[mistake] <= layer[mistake] for mistake in inner)
+    assert all("?" in catalogue.QUESTIONS[mistake] for mistake in made_in(*NAMES))

@@ -1,0 +1,393 @@
+"""The cases of assignment 2_multihead: what the hidden stages and the visible tests call each function with.
+
+Sizes in a case all differ, unless a mistake only shows when two agree: a case in which two sizes agree stands before the
+others, where the same mistake is an error that names nothing.
+
+Half precision is judged without a mask: -1e9, which well-known code writes where a mask hides, is right in float32 and
+cannot be written in half precision.
+"""
+
+import numpy as np
+
+from autograder.judging.exercise import Case, draw_mask
+
+Array = np.ndarray
+
+
+def draw(rng, *shape: int) -> Array:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def whole(rng, *shape: int) -> Array:
+    """Draw small whole numbers, for tests that a student can follow."""
+    return rng.integers(-3, 4, size=shape).astype(float)
+
+
+# ------------------------------------------------------------------------------------------------------ one einsum each
+
+
+def matmul(rng):
+    return [
+        Case("squares", (draw(rng, 4, 4), draw(rng, 4, 4))),
+        Case("(3, 4) times (4, 5)", (draw(rng, 3, 4), draw(rng, 4, 5))),
+        Case("(5, 2) times (2, 3)", (draw(rng, 5, 2), draw(rng, 2, 3))),
+    ]
+
+
+def matmul_visible(rng):
+    return [
+        Case("squares", (np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[2.0, 0.0], [1.0, -1.0]]))),
+        Case("(2, 3) times (3, 4)", (whole(rng, 2, 3), whole(rng, 3, 4))),
+    ]
+
+
+def matmul_transposed(rng):
+    return [
+        Case("squares", (draw(rng, 4, 4), draw(rng, 4, 4))),
+        Case("(3, 4) times the transpose of (5, 4)", (draw(rng, 3, 4), draw(rng, 5, 4))),
+        Case("(5, 2) times the transpose of (3, 2)", (draw(rng, 5, 2), draw(rng, 3, 2))),
+    ]
+
+
+def matmul_transposed_visible(rng):
+    return [
+        Case("squares", (np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[2.0, 0.0], [1.0, -1.0]]))),
+        Case("(2, 3) times the transpose of (4, 3)", (whole(rng, 2, 3), whole(rng, 4, 3))),
+    ]
+
+
+def batched_trace(rng):
+    return [
+        Case("three matrices of 4 rows", (draw(rng, 3, 4, 4),)),
+        Case("five matrices of 2 rows", (draw(rng, 5, 2, 2),)),
+        Case("one matrix", (draw(rng, 1, 3, 3),)),
+    ]
+
+
+def batched_trace_visible(rng):
+    return [Case("two matrices of three rows", (whole(rng, 2, 3, 3),))]
+
+
+def pairwise_dot(rng):
+    return [
+        Case("as many queries as keys, and as many features", (draw(rng, 3, 4, 4), draw(rng, 3, 4, 4))),
+        Case("as many queries as keys", (draw(rng, 3, 5, 4), draw(rng, 3, 5, 4))),
+        Case("4 queries, 5 keys", (draw(rng, 2, 4, 3), draw(rng, 2, 5, 3))),
+    ]
+
+
+def pairwise_dot_visible(rng):
+    return [
+        Case("two images, three queries, three keys of width 3", (whole(rng, 2, 3, 3), whole(rng, 2, 3, 3))),
+        Case("two images, three queries, five keys", (whole(rng, 2, 3, 4), whole(rng, 2, 5, 4))),
+    ]
+
+
+def bilinear(rng):
+    return [
+        Case("as many tokens, and equal widths", (draw(rng, 2, 4, 3), draw(rng, 3, 3), draw(rng, 2, 4, 3))),
+        Case("all sizes different", (draw(rng, 2, 4, 3), draw(rng, 3, 6), draw(rng, 2, 5, 6))),
+        Case("as many tokens", (draw(rng, 3, 4, 5), draw(rng, 5, 2), draw(rng, 3, 4, 2))),
+    ]
+
+
+def bilinear_visible(rng):
+    return [
+        Case("two images, equal widths", (whole(rng, 2, 4, 3), whole(rng, 3, 3), whole(rng, 2, 4, 3))),
+        Case("all sizes different", (whole(rng, 2, 3, 4), whole(rng, 4, 2), whole(rng, 2, 5, 2))),
+    ]
+
+
+# --------------------------------------------------------------------------------------------- split_heads, merge_heads
+
+
+def split_heads_values(rng):
+    return [
+        Case("3 images, 5 tokens, 4 heads of width 2", (draw(rng, 3, 5, 8), 4)),
+        Case("2 images, 4 tokens, 3 heads of width 5", (draw(rng, 2, 4, 15), 3)),
+    ]
+
+
+def split_heads_sizes(rng):
+    return [
+        Case("as many heads as tokens, 2 images, width 3", (draw(rng, 2, 4, 12), 4)),
+        Case("one token", (draw(rng, 3, 1, 10), 2), tells=("M81",)),
+        Case("one image", (draw(rng, 1, 5, 12), 4), tells=("M81",)),
+        Case("one head", (draw(rng, 3, 4, 5), 1), tells=("M81",)),
+        Case("heads of width 1", (draw(rng, 3, 4, 5), 5), tells=("M81",)),
+    ]
+
+
+def split_heads_visible(rng):
+    return [
+        Case("1 image, 2 tokens, 3 heads of width 2", (np.arange(12.0).reshape(1, 2, 6), 3)),
+        Case("2 images, 3 tokens, 4 heads of width 2", (np.arange(48.0).reshape(2, 3, 8) / 4, 4)),
+    ]
+
+
+def merge_heads_values(rng):
+    return [
+        Case("3 images, 4 heads, 5 tokens, width 2", (draw(rng, 3, 4, 5, 2),)),
+        Case("2 images, 3 heads, 4 tokens, width 5", (draw(rng, 2, 3, 4, 5),)),
+    ]
+
+
+def merge_heads_sizes(rng):
+    return [
+        Case("as many heads as tokens, 2 images, width 3", (draw(rng, 2, 4, 4, 3),)),
+        Case("one token", (draw(rng, 3, 2, 1, 5),), tells=("M81",)),
+        Case("one image", (draw(rng, 1, 4, 5, 3),), tells=("M81",)),
+        Case("one head", (draw(rng, 3, 1, 4, 5),), tells=("M81",)),
+        Case("heads of width 1", (draw(rng, 3, 5, 4, 1),), tells=("M81",)),
+    ]
+
+
+def merge_heads_visible(rng):
+    return [
+        Case("1 image, 3 heads, 2 tokens, width 2", (np.arange(12.0).reshape(1, 3, 2, 2),)),
+        Case("2 images, 4 heads, 3 tokens, width 2", (np.arange(48.0).reshape(2, 4, 3, 2) / 4,)),
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------------- attend
+
+
+def qkv(rng, images: int, heads: int, tokens: int, width: int, sharp: float = 1.5):
+    """Draw queries, keys and values; the scores have a std of about 1.5 after the scale."""
+    return tuple(factor * draw(rng, images, heads, tokens, width) for factor in (np.float32(sharp), 1, 1))
+
+
+def whole_qkv(rng, images: int, heads: int, tokens: int, width: int):
+    return tuple(whole(rng, images, heads, tokens, width) for _ in range(3))
+
+
+def far_apart(q: Array, k: Array, v: Array, by: float = 1000.0):
+    """Move the scores of each row by a thousand up or down, which the softmax does not see; exact for a width of 4."""
+    q, k = np.round(q * 8) / 8, np.round(k * 8) / 8
+    k[..., 0] = 1
+    q[..., 0] = 2 * by * (np.arange(q.shape[-2]) % 3 - 1)  # rows at -1000, 0, 1000, … after the scale
+    return q, k, v
+
+
+def hidden_keys_first(q: Array, k: Array, v: Array, mask: Array):
+    """Give the keys that a mask of keys hides scores 150 above the others, for a width of 4."""
+    q[..., 0], k[..., 0] = 10, np.where(mask, 0, 30)[:, None]
+    return q, k, v, mask
+
+
+def in_half(rng, images: int, heads: int, tokens: int):
+    """Draw queries that each like one key by 20 or more, so that every weight is 0 or 1, exactly, in half precision too.
+
+    Keys are different rows of signs, and a query is one of them times 20: its score there is 40, elsewhere at most 20.
+    exp(40) is far above 65504, the largest number of half precision.
+    """
+    rows = rng.permuted(np.tile(np.arange(16), (images, heads, 1)), axis=-1)[..., :tokens]
+    k = 1 - 2.0 * (rows[..., None] >> np.arange(4) & 1)  # (B, H, N, 4)
+    liked = rng.integers(tokens, size=(images, heads, tokens, 1))
+    q = 20 * np.take_along_axis(k, liked, axis=2)
+    return tuple(array.astype(np.float16) for array in (q, k, rng.integers(-8, 9, size=k.shape)))
+
+
+def without_a_key(rng, *shape: int) -> Array:
+    """Draw a mask that leaves nothing to one query, or to one image where it is a mask of keys."""
+    mask = draw_mask(rng, *shape)
+    mask[{2: (1,), 3: (1, 2), 4: (1, 1, 2)}[len(shape)]] = False
+    return mask
+
+
+def attend_weights(rng):
+    return [
+        Case("2 images, 3 heads, 5 tokens, width 4", qkv(rng, 2, 3, 5, 4), only=("weights",)),
+        Case("4 images, 2 heads, 3 tokens, width 7", qkv(rng, 4, 2, 3, 7), only=("weights",)),
+    ]
+
+
+def attend_output(rng):
+    return [
+        Case("2 images, 3 heads, 5 tokens, width 4", qkv(rng, 2, 3, 5, 4), only=("output",)),
+        Case("one token", qkv(rng, 3, 4, 1, 2), only=("output",)),
+        Case("one image, as many heads as tokens", qkv(rng, 1, 4, 4, 2), only=("output",)),
+    ]
+
+
+def attend_mask(rng):
+    return [
+        Case("pairs, as many images as heads", (*qkv(rng, 3, 3, 5, 4), draw_mask(rng, 3, 5, 5))),
+        Case("keys, as many images as heads and tokens", (*qkv(rng, 4, 4, 4, 2), draw_mask(rng, 4, 4))),
+        Case("keys", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5))),
+        Case("pairs", (*qkv(rng, 2, 4, 5, 3), draw_mask(rng, 2, 5, 5))),
+        Case("pairs in each head", (*qkv(rng, 3, 2, 4, 5), draw_mask(rng, 3, 2, 4, 4))),
+        Case("pairs, rows far apart", (*far_apart(*qkv(rng, 2, 3, 5, 4)), draw_mask(rng, 2, 5, 5))),
+        Case("keys, the hidden ones the best", hidden_keys_first(*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5))),
+    ]
+
+
+def attend_edges(rng):
+    return [
+        Case("far apart scores", far_apart(*qkv(rng, 3, 5, 6, 4)), "M3"),
+        Case("half precision", in_half(rng, 3, 5, 6), "M3"),
+        Case("gradients", (*qkv(rng, 3, 5, 6, 4), "gradient")),
+        Case(
+            "a query that may look at nothing",
+            (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5, 5)),
+            "M20",
+        ),
+        Case("an image without a key", (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5)), "M20"),
+        Case(
+            "a query of one head that may look at nothing",
+            (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 3, 5, 5)),
+            "M20",
+        ),
+    ]
+
+
+def attend_visible(rng):
+    rng = np.random.default_rng(7)
+    return [
+        Case("2 images, 3 heads, 5 tokens, width 4", whole_qkv(rng, 2, 3, 5, 4)),
+        Case("a mask of pairs, as many images as heads", (*whole_qkv(rng, 2, 2, 3, 4), draw_mask(rng, 2, 3, 3))),
+        Case("a mask of keys, as many images as heads", (*whole_qkv(rng, 3, 3, 3, 2), draw_mask(rng, 3, 3))),
+        Case("a mask of pairs in each head", (*whole_qkv(rng, 3, 2, 3, 2), draw_mask(rng, 3, 2, 3, 3))),
+        Case("gradients", (*whole_qkv(rng, 2, 1, 4, 3), "gradient")),
+        Case("a query that may look at nothing", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"),
+        Case("an image without a key", (*whole_qkv(rng, 2, 1, 2, 3), without_a_key(rng, 2, 2)), "M20"),
+        Case(
+            "a query of one head that may look at nothing",
+            (*whole_qkv(rng, 2, 2, 3, 2), without_a_key(rng, 2, 2, 3, 3)),
+            "M20",
+        ),
+    ]
+
+
+# --------------------------------------------------------------------------------------------------- MultiHeadAttention
+
+
+def sizes_of(num_heads: int, width: int, dropout: float = 0.0):
+    """Return the arguments of a layer whose heads have this width."""
+    return {"width": num_heads * width, "num_heads": num_heads, **({"dropout": dropout} if dropout else {})}
+
+
+def layer_case(rng, name: str, what: str, images: int, heads: int, tokens: int, width: int, mask=None):
+    x = draw(rng, images, tokens, heads * width)
+    rest = () if mask is None else (mask,)
+    return Case(name, (what, sizes_of(heads, width), int(rng.integers(2**31)), x, *rest))
+
+
+def layer_values(rng):
+    return [
+        Case("parameters", ("parameters", sizes_of(3, 4), 0, None)),
+        layer_case(rng, "2 images, 3 heads, 5 tokens, head width 4", "output", 2, 3, 5, 4),
+        layer_case(rng, "4 images, 2 heads, 3 tokens, head width 5", "output", 4, 2, 3, 5),
+        layer_case(rng, "one token", "output", 3, 2, 1, 4),
+        layer_case(rng, "one image", "output", 1, 3, 4, 2),
+        layer_case(rng, "one head", "output", 3, 1, 4, 5),
+    ]
+
+
+def layer_weights(rng):
+    return [
+        layer_case(rng, "2 images, 3 heads, 5 tokens, head width 4", "weights", 2, 3, 5, 4),
+        layer_case(rng, "4 images, 2 heads, 3 tokens, head width 5", "weights", 4, 2, 3, 5),
+        Case("dropout of a half", ("weights in training", sizes_of(3, 4, 0.5), 0, (4, 30, 12)), tells=("M86",)),
+    ]
+
+
+def layer_mask(rng):
+    return [
+        layer_case(rng, "pairs, as many images as heads", "weights", 3, 3, 5, 4, draw_mask(rng, 3, 5, 5)),
+        layer_case(rng, "keys, as many images as heads and tokens", "weights", 4, 4, 4, 2, draw_mask(rng, 4, 4)),
+        layer_case(rng, "keys", "output", 2, 3, 5, 4, draw_mask(rng, 2, 5)),
+        layer_case(rng, "pairs", "output", 2, 4, 5, 3, draw_mask(rng, 2, 5, 5)),
+        layer_case(rng, "pairs in each head", "output", 3, 2, 4, 5, draw_mask(rng, 3, 2, 4, 4)),
+        far_layer_case(rng),
+    ]
+
+
+def far_layer_case(rng):
+    """One key for each image and tokens so large that about half of its scores are below -100, which then hides nothing."""
+    case = layer_case(
+        rng, "large tokens, one key", "output", 2, 3, 5, 4, np.eye(5, dtype=bool)[rng.integers(5, size=2)]
+    )
+    case.arguments[3][...] *= 20
+    return case
+
+
+def layer_gradient(rng):
+    return [
+        layer_case(rng, "4 images, 2 heads, 3 tokens, head width 5", "gradient", 4, 2, 3, 5),
+        layer_case(rng, "pairs", "gradient", 2, 3, 5, 4, draw_mask(rng, 2, 5, 5)),
+    ]
+
+
+DROPOUT_MISTAKES = ("M29", "M30", "M85")
+
+
+def layer_dropout(rng):
+    """Many tokens, so that the spread of a sum of weights is known to a few per cent."""
+    return [
+        Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (8, 64, 6)), tells=DROPOUT_MISTAKES),
+        Case("dropout of a half", ("dropout", sizes_of(3, 2, 0.5), 0, (8, 60, 6)), tells=DROPOUT_MISTAKES),
+    ]
+
+
+def layer_visible(rng):
+    rng = np.random.default_rng(7)
+
+    def case(name, what, images, heads, tokens, width, mask=None):
+        x = whole(rng, images, tokens, heads * width) / 2
+        return Case(name, (what, sizes_of(heads, width), 1, x, *(() if mask is None else (mask,))))
+
+    return [
+        Case("parameters", ("parameters", sizes_of(3, 4), 0, None)),
+        case("2 images, 3 heads, 4 tokens, head width 5", "output", 2, 3, 4, 5),
+        case("weights", "weights", 2, 3, 4, 2),
+        case("a mask of pairs, as many images as heads", "output", 2, 2, 3, 4, draw_mask(rng, 2, 3, 3)),
+        case("a mask of keys, as many images as heads", "output", 3, 3, 3, 2, draw_mask(rng, 3, 3)),
+        case("a mask of pairs in each head", "output", 3, 2, 4, 2, draw_mask(rng, 3, 2, 4, 4)),
+        case("gradients", "gradient", 2, 3, 4, 1),
+        Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (8, 64, 6)), tells=DROPOUT_MISTAKES),
+        Case("dropout of a half", ("weights in training", sizes_of(3, 4, 0.5), 0, (4, 30, 12)), tells=("M86",)),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- to_torch
+
+
+def converter_case(rng, name: str, what: str, images: int, heads: int, tokens: int, width: int):
+    return Case(
+        name, (what, sizes_of(heads, width), int(rng.integers(2**31)), draw(rng, images, tokens, heads * width))
+    )
+
+
+def to_torch_parameters(rng):
+    return [
+        Case("kind", ("kind", sizes_of(3, 4), 1, None)),
+        Case("parameters of 3 heads", ("parameters", sizes_of(3, 4), int(rng.integers(2**31)), None)),
+        Case("parameters of one head", ("parameters", sizes_of(1, 5), int(rng.integers(2**31)), None)),
+    ]
+
+
+def to_torch_output(rng):
+    return [
+        Case("kind", ("kind", sizes_of(2, 3), 1, None)),
+        converter_case(rng, "2 images, 3 heads, 5 tokens, head width 4", "output", 2, 3, 5, 4),
+        converter_case(rng, "4 images, 2 heads, 3 tokens, head width 5", "output", 4, 2, 3, 5),
+    ]
+
+
+def to_torch_weights(rng):
+    return [
+        Case("kind", ("kind", sizes_of(4, 2), 1, None)),
+        converter_case(rng, "2 images, 3 heads, 5 tokens, head width 4", "weights", 2, 3, 5, 4),
+        converter_case(rng, "4 images, 2 heads, 3 tokens, head width 5", "weights", 4, 2, 3, 5),
+    ]
+
+
+def to_torch_visible(rng):
+    x = whole(np.random.default_rng(7), 2, 5, 12) / 2
+    return [
+        Case("kind", ("kind", sizes_of(3, 4), 1, None)),
+        Case("parameters", ("parameters", sizes_of(3, 4), 1, None)),
+        Case("parameters of one head", ("parameters", sizes_of(1, 5), 1, None)),
+        Case("2 images, 3 heads, 5 tokens, head width 4", ("output", sizes_of(3, 4), 1, x)),
+    ]

@@ -1,0 +1,411 @@
+"""Right answers to `attend` and `MultiHeadAttention`, written differently. No mark depends on them."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from autograder.checks.multihead import oracles
+from autograder.checks.multihead.oracles import refuse, with_axes
+from solutions import multihead as answers
+
+
+def attend_as_nanogpt(q, k, v, mask=None):
+    att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+    if mask is not None:
+        mask = with_axes(mask)
+        refuse(mask)
+        att = att.masked_fill(mask == 0, float("-inf"))
+    att = F.softmax(att, dim=-1)
+    return att @ v, att
+
+
+def attend_as_annotated(query, key, value, mask=None):
+    """The form of "The Annotated Transformer", with the error that the exercise asks for."""
+    if mask is not None and not bool((mask.sum(-1) > 0).all()):
+        raise ValueError("a query may look at no key")
+    if mask is not None:
+        mask = mask.unsqueeze(1) if mask.dim() == 3 else mask.unsqueeze(1).unsqueeze(1) if mask.dim() == 2 else mask
+    d_k = query.size(-1)
+    scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(d_k)
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, -1e9)
+    p_attn = scores.softmax(dim=-1)
+    return torch.matmul(p_attn, value), p_attn
+
+
+def attend_adding(lowest):
+    """Add a float mask, as BERT and Hugging Face's models do."""
+
+    def attend(q, k, v, mask=None):
+        scores = torch.einsum("...nd,...md->...nm", q * q.shape[-1] ** -0.5, k)
+        if mask is not None:
+            refuse(mask)
+            bias = torch.zeros_like(mask, dtype=q.dtype).masked_fill_(mask.logical_not(), lowest(q.dtype))
+            scores = scores + bias.view(bias.shape[0], *[1] * (4 - bias.ndim), *bias.shape[1:])
+        weights = torch.softmax(scores, dim=-1)
+        return torch.einsum("...nm,...md->...nd", weights, v), weights
+
+    return attend
+
+
+def attend_by_where(q, k, v, mask=None):
+    scores = torch.einsum("bhqd,bhkd->bhqk", q, k).div(q.shape[-1] ** 0.5)
+    if mask is not None:
+        mask = mask.reshape(mask.shape[0], -1, mask.shape[-2] if mask.ndim > 2 else 1, mask.shape[-1])
+        if (mask.sum(-1) == 0).any():
+            raise ValueError("no key")
+        scores = torch.where(mask, scores, torch.tensor(-torch.inf, dtype=scores.dtype))
+    weights = F.softmax(scores, -1)
+    return torch.einsum("bhqk,bhkd->bhqd", [weights, v]), weights
+
+
+def attend_by_sdpa(q, k, v, mask=None):
+    """The output by PyTorch's own function, and the weights again."""
+    if mask is not None:
+        refuse(mask)
+        mask = with_axes(mask)
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    weights = (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-1)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask), weights
+
+
+def attend_head_by_head(q, k, v, mask=None):
+    output, weights = torch.empty_like(v), torch.zeros(*q.shape[:3], k.shape[2], dtype=q.dtype)
+    for image in range(q.shape[0]):
+        for head in range(q.shape[1]):
+            scores = q[image, head] @ k[image, head].T / q.shape[-1] ** 0.5
+            if mask is not None:
+                allowed = mask[image, head] if mask.ndim == 4 else mask[image]
+                if not allowed.any(dim=-1).all():
+                    raise ValueError("a query may look at no key")
+                scores = scores.masked_fill(~allowed, -torch.inf)
+            own = scores.softmax(-1)
+            weights[image, head] = own
+            output[image, head] = own @ v[image, head]
+    return output, weights
+
+
+def attend_by_bmm(q, k, v, mask=None):
+    """Images and heads as one axis, as in d2l and fairseq."""
+    images, heads, tokens, width = q.shape
+    q, k, v = (tensor.reshape(images * heads, tokens, width) for tensor in (q, k, v))
+    scores = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(width)
+    if mask is not None:
+        refuse(mask)
+        mask = with_axes(mask).expand(images, heads, tokens, tokens).reshape(images * heads, tokens, tokens)
+        scores = scores.masked_fill(~mask, -1e6)
+    weights = nn.functional.softmax(scores, dim=-1)
+    return torch.bmm(weights, v).view(images, heads, tokens, width), weights.view(images, heads, tokens, tokens)
+
+
+def attend_by_baddbmm(q, k, v, mask=None):
+    images, heads, tokens, width = q.shape
+    bias = torch.zeros(images, heads, tokens, tokens, dtype=q.dtype)
+    if mask is not None:
+        refuse(mask)
+        bias = bias.masked_fill(~with_axes(mask), -torch.inf)
+    scores = torch.baddbmm(bias.flatten(0, 1), q.flatten(0, 1), k.flatten(0, 1).mT, alpha=width**-0.5)
+    weights = scores.softmax(-1).unflatten(0, (images, heads))
+    return torch.einsum("bhij,bhjd->bhid", weights, v), weights
+
+
+def attend_masking_exponentials(q, k, v, mask=None):
+    """Hide after the exponential and normalise what is left, which is right (unlike M17)."""
+    scores = torch.einsum("bhid,bhjd->bhij", q, k / k.shape[-1] ** 0.5)
+    exponentials = (scores - scores.amax(-1, keepdim=True)).exp()
+    if mask is not None:
+        refuse(mask)
+        hidden = scores.masked_fill(~with_axes(mask), -torch.inf)
+        exponentials = (hidden - hidden.amax(-1, keepdim=True)).exp() * with_axes(mask)
+    weights = exponentials / exponentials.sum(-1, keepdim=True)
+    return (weights[..., None] * v[:, :, None]).sum(-2), weights
+
+
+def attend_in_log_space(q, k, v, mask=None):
+    scores = torch.matmul(q / q.shape[-1] ** 0.25, (k / k.shape[-1] ** 0.25).mT)
+    if mask is not None:
+        refuse(mask)
+        scores = scores + with_axes(mask).to(scores.dtype).log()
+    weights = (scores - scores.logsumexp(-1, keepdim=True)).exp()
+    return weights @ v, weights
+
+
+def attend_noticing_nan(q, k, v, mask=None):
+    scores = torch.einsum("bhid,bhjd->bhij", q, k) * q.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(with_axes(mask).logical_not(), float("-inf"))
+    weights = scores.softmax(dim=3)
+    if weights.isnan().any():
+        raise ValueError("a query may look at no key")
+    return torch.einsum("bhij,bhjd->bhid", weights, v), weights
+
+
+ATTEND = {
+    "answer": answers.attend,
+    "oracle": oracles.attend,
+    "nanoGPT": attend_as_nanogpt,
+    "The Annotated Transformer": attend_as_annotated,
+    "mask added, -inf": attend_adding(lambda dtype: -torch.inf),
+    "mask added, smallest finite number": attend_adding(lambda dtype: torch.finfo(dtype).min),
+    "where": attend_by_where,
+    "F.scaled_dot_product_attention": attend_by_sdpa,
+    "head by head": attend_head_by_head,
+    "images and heads as one axis": attend_by_bmm,
+    "baddbmm": attend_by_baddbmm,
+    "mask on the exponentials": attend_masking_exponentials,
+    "log space, scale split": attend_in_log_space,
+    "NaN noticed": attend_noticing_nan,
+}
+
+
+class LayerAsMinGPT(nn.Module):
+    """The form of minGPT and nanoGPT."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        assert width % num_heads == 0
+        self.out = nn.Linear(width, width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.attn_dropout = nn.Dropout(dropout)
+        self.n_head, self.n_embd = num_heads, width
+
+    def forward(self, x, mask=None, return_weights=False):
+        B, T, C = x.size()
+        q, k, v = self.qkv(x).split(self.n_embd, dim=2)
+        k = k.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
+        q = q.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
+        v = v.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
+        att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+        if mask is not None:
+            att = att.masked_fill(with_axes(mask) == 0, float("-inf"))
+        att = F.softmax(att, dim=-1)
+        y = self.attn_dropout(att) @ v
+        y = y.transpose(1, 2).contiguous().view(B, T, C)
+        y = self.out(y)
+        return (y, att) if return_weights else y
+
+
+class LayerAsTimm(nn.Module):
+    """The form of timm's vision transformers."""
+
+    def __init__(self, width, num_heads=8, dropout=0.0):
+        super().__init__()
+        self.num_heads = num_heads
+        self.head_dim = width // num_heads
+        self.scale = self.head_dim**-0.5
+        self.qkv = nn.Linear(width, width * 3, bias=True)
+        self.q_norm, self.k_norm = nn.Identity(), nn.Identity()
+        self.attn_drop = nn.Dropout(dropout)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x, mask=None, return_weights=False):
+        B, N, C = x.shape
+        qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, self.head_dim).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.unbind(0)
+        q = self.q_norm(q) * self.scale
+        attn = q @ self.k_norm(k).transpose(-2, -1)
+        if mask is not None:
+            attn = attn + torch.zeros_like(attn).masked_fill(~with_axes(mask), float("-inf"))
+        attn = attn.softmax(dim=-1)
+        dropped = self.attn_drop(attn)
+        x = (dropped @ v).transpose(1, 2).reshape(B, N, C)
+        x = self.out(x)
+        if return_weights:
+            return x, attn
+        return x
+
+
+class LayerAsViTPytorch(nn.Module):
+    """The form of vit-pytorch, with unflatten in place of rearrange, and parts that hold no parameters."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        self.heads = num_heads
+        self.scale = (width // num_heads) ** -0.5
+        self.attend = nn.Softmax(dim=-1)
+        self.dropout = nn.Dropout(dropout)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x, mask=None, return_weights=False):
+        qkv = self.qkv(x).chunk(3, dim=-1)
+        q, k, v = map(lambda t: t.unflatten(-1, (self.heads, -1)).permute(0, 2, 1, 3), qkv)  # noqa: C417
+        dots = torch.matmul(q, k.transpose(-1, -2)) * self.scale
+        if mask is not None:
+            dots.masked_fill_(~with_axes(mask), -torch.finfo(dots.dtype).max)
+        attn = self.attend(dots)
+        out = torch.matmul(self.dropout(attn), v)
+        out = self.out(out.permute(0, 2, 1, 3).flatten(2))
+        return (out, attn) if return_weights else out
+
+
+class LayerOfThreeProjections(nn.Module):
+    """Three projections, as in The Annotated Transformer, whose weights are rows of the packed layer."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        self.d_k, self.h, self.p = width // num_heads, num_heads, dropout
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        for layer in (self.qkv, self.out):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x, mask=None, return_weights=False):
+        nbatches, width = x.size(0), x.size(-1)
+        if mask is not None:
+            mask = mask.unsqueeze(1) if mask.dim() == 3 else mask[:, None, None] if mask.dim() == 2 else mask
+        query, key, value = [
+            F.linear(x, self.qkv.weight[i * width : (i + 1) * width], self.qkv.bias[i * width : (i + 1) * width])
+            .view(nbatches, -1, self.h, self.d_k)
+            .transpose(1, 2)
+            for i in range(3)
+        ]
+        scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        weights = scores.softmax(dim=-1)
+        x = torch.matmul(nn.functional.dropout(weights, p=self.p, training=self.training), value)
+        x = x.transpose(1, 2).contiguous().view(nbatches, -1, self.h * self.d_k)
+        return (self.out(x), weights) if return_weights else self.out(x)
+
+
+class LayerByFlash(nn.Module):
+    """`F.scaled_dot_product_attention`, as nanoGPT and torchtune have it; the weights apart, where they are asked for."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        self.num_heads, self.dropout = num_heads, dropout
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x, mask=None, return_weights=False):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        mask = None if mask is None else with_axes(mask)
+        p = self.dropout if self.training else 0.0
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
+        y = self.out(y.transpose(1, 2).reshape(x.shape))
+        if not return_weights:
+            return y
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        return y, (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-1)
+
+
+class LayerHeadByHead(nn.Module):
+    """A loop over heads, each with its rows of the packed layer, as in courses."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        self.out = nn.Linear(width, width)
+        self.heads, self.size = num_heads, width // num_heads
+        self.drops = nn.ModuleList(nn.Dropout(dropout) for _ in range(num_heads))
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x, mask=None, return_weights=False):
+        q, k, v = self.qkv(x).tensor_split(3, dim=-1)
+        outputs, maps = [], []
+        for head, drop in enumerate(self.drops):
+            own = slice(head * self.size, (head + 1) * self.size)
+            scores = q[..., own] @ k[..., own].transpose(1, 2) / self.size**0.5
+            if mask is not None:
+                seen = mask[:, head] if mask.ndim == 4 else mask if mask.ndim == 3 else mask[:, None]
+                scores = torch.where(seen, scores, -torch.inf)
+            maps.append(scores.softmax(-1))
+            outputs.append(drop(maps[-1]) @ v[..., own])
+        output = self.out(torch.cat(outputs, dim=-1))
+        return (output, torch.stack(maps, dim=1)) if return_weights else output
+
+
+class LayerByBmm(nn.Module):
+    """Images and heads as one axis, as in d2l and fairseq; x changed to sequence first on the way."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        self.num_heads, self.dropout = num_heads, nn.Dropout(dropout)
+        self.qkv, self.out = nn.Linear(width, 3 * width, True), nn.Linear(width, width, True)
+
+    def forward(self, x, mask=None, return_weights=False):
+        images, tokens, width = x.shape
+        size = width // self.num_heads
+        parts = self.qkv(x.transpose(0, 1)).chunk(3, dim=-1)  # each (N, B, D)
+        q, k, v = (p.contiguous().view(tokens, images * self.num_heads, size).transpose(0, 1) for p in parts)
+        scores = torch.bmm(q * size**-0.5, k.transpose(1, 2))
+        if mask is not None:
+            shape = (images, self.num_heads, tokens, tokens)
+            scores = scores.masked_fill(~with_axes(mask).expand(shape).reshape(-1, tokens, tokens), -1e6)
+        weights = F.softmax(scores, dim=-1)
+        mixed = torch.bmm(self.dropout(weights), v)
+        output = self.out(mixed.transpose(0, 1).contiguous().view(tokens, images, width)).transpose(0, 1)
+        return (output, weights.view(images, self.num_heads, tokens, tokens)) if return_weights else output
+
+
+class LayerByEinsum(nn.Module):
+    """One einsum from tokens to heads and one back, with the weights seen as (3, H, d, D) and (D, H, d)."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        self.num_heads, self.p = num_heads, dropout
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x, mask=None, return_weights=False):
+        w = self.qkv.weight.unflatten(0, (3, self.num_heads, -1))
+        b = self.qkv.bias.unflatten(0, (3, self.num_heads, 1, -1))
+        q, k, v = torch.einsum("bnw,chdw->cbhnd", x, w) + b[:, None]
+        scores = torch.einsum("bhid,bhjd->bhij", q, k).mul(q.shape[-1] ** -0.5)
+        if mask is not None:
+            scores = scores + with_axes(mask).float().log()
+        weights = torch.softmax(scores, dim=-1)
+        kept = torch.dropout(weights, self.p, self.training)
+        out = self.out.weight.unflatten(1, (self.num_heads, -1))
+        output = torch.einsum("bhij,bhjd,whd->biw", kept, v, out) + self.out.bias
+        return (output, weights) if return_weights else output
+
+
+class LayerWithOwnDropout(nn.Module):
+    """Dropout by hand, on the exponentials' quotient."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        self.num_heads, self.keep = num_heads, 1 - dropout
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x, mask=None, return_weights=False):
+        q, k, v = map(lambda t: answers.split_heads(t, self.num_heads), self.qkv(x).chunk(3, -1))  # noqa: C417
+        weights = attend_masking_exponentials(q, k, v, mask)[1]
+        kept = weights
+        if self.training:
+            kept = weights * torch.bernoulli(torch.full_like(weights, self.keep)) / self.keep
+        output = self.out(answers.merge_heads(torch.einsum("bhij,bhjd->bhid", kept, v)))
+        return (output, weights) if return_weights else output
+
+
+def layer_attending_by(attend):
+    """A layer of the answer's form whose weights come from another right `attend`."""
+
+    class Layer(answers.MultiHeadAttention):
+        def forward(self, x, mask=None, return_weights=False):
+            q, k, v = (answers.split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
+            weights = attend(q, k, v, mask)[1]
+            output = self.out(answers.merge_heads(self.dropout(weights) @ v))
+            return (output, weights) if return_weights else output
+
+    return Layer
+
+
+MULTI_HEAD_ATTENTION = {
+    "answer": answers.MultiHeadAttention,
+    "oracle": oracles.MultiHeadAttention,
+    "minGPT": LayerAsMinGPT,
+    "timm": LayerAsTimm,
+    "vit-pytorch": LayerAsViTPytorch,
+    "three projections": LayerOfThreeProjections,
+    "F.scaled_dot_product_attention": LayerByFlash,
+    "head by head": LayerHeadByHead,
+    "images and heads as one axis": LayerByBmm,
+    "einsum with the weights cut into heads": LayerByEinsum,
+    "dropout by hand": LayerWithOwnDropout,
+} | {
+    f"weights by {name}": layer_attending_by(attend)
+    for name, attend in ATTEND.items()
+    if name not in ("answer", "oracle")
+}
