@@ -194,7 +194,7 @@ def test_visible_test_of_multihead_passes_correct_answers(
     multihead: tuple[Assignment, dict[str, Any]], name: str
 ) -> None:
     """Is a student who is right told so, however the answer is written?"""
-    correct = exercises_of("multihead")[name].correct
+    correct = right_answers_of("multihead")[name]
     errors = {label: visible_test(*multihead, name, function) for label, function in correct.items()}
     assert {label: str(error) for label, error in errors.items() if error} == {}
 
