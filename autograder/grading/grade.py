@@ -6,7 +6,6 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from pebble import ProcessExpired
 
 from autograder.authoring.build import load_notebooks
 from autograder.boundary.sandbox import Limits, check_sandbox, remove_leftovers
@@ -235,13 +235,16 @@ def _runner(here: Workers, cluster: str | None, limits: Limits, sandboxed: bool)
 
     def run_all(jobs: Jobs) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, fields in here.run(call, {name: (GRADE_ONE, *job) for name, job in jobs.items()}):
-            if isinstance(fields, BrokenProcessPool):
-                fields = {
-                    "state": "not graded",
-                    "why": "The grader's process was killed while it graded this submission alone.",
-                }
+            if isinstance(fields, ProcessExpired):
+                fields = _not_graded("The grader's process was killed twice while it graded this submission.")
+            elif isinstance(fields, TimeoutError):
+                fields = _not_graded(f"The grader was not done with this submission after {here.seconds:.0f} s.")
             elif isinstance(fields, Exception):
-                fields = {"state": "not graded", "why": f"The grader failed, not the submission: {fields!r}"}
+                fields = _not_graded(f"The grader failed, not the submission: {fields!r}")
             yield name, fields
 
     return run_all
+
+
+def _not_graded(why: str) -> dict[str, Any]:
+    return {"state": "not graded", "why": why}

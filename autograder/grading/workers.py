@@ -9,14 +9,14 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 import psutil
+from pebble import ProcessExpired, ProcessPool
 
 from autograder.boundary.sandbox import SLOW, Limits, WarmParent, use_parent
 from autograder.imports import ROOT
@@ -36,19 +36,34 @@ class Workers:
         count: How many; by default as `default_jobs` says.
         checks: The module of autograder.checks that they need, which is that of an exercise.
         limits: Of the kernels that they need; None if they need none, or none that is forked.
+        seconds: After which a job's process is ended, whatever it is at.
     """
 
-    def __init__(self, count: int | None = None, checks: str = "", limits: Limits | None = None) -> None:
-        self.count, self.checks, self.limits = count or default_jobs(), checks, limits
-        self.pool: ProcessPoolExecutor | None = None
+    def __init__(
+        self,
+        count: int | None = None,
+        checks: str = "",
+        limits: Limits | None = None,
+        seconds: float = 2 * Limits().total_seconds + 120,
+    ) -> None:
+        self.count, self.checks, self.limits, self.seconds = count or default_jobs(), checks, limits, seconds
+        self.pool: ProcessPool | None = None
         self.parent: WarmParent | None = None
-        self.others = set(multiprocessing.active_children())
 
     def __enter__(self) -> "Workers":
         return self
 
     def __exit__(self, kind: type | None, *error: object) -> None:
-        self._end_pool(kill=kind is not None)  # Ctrl-C: what was begun is dropped, and begun again by the next run
+        if self.pool is not None:
+            if kind is None:
+                self.pool.close()
+            else:  # Ctrl-C: what was begun is dropped, and begun again by the next run
+                self.pool.stop()
+            self.pool.join()
+            self.pool = None
+        if self.parent is not None:  # and with it the kernels of those that were ended
+            self.parent.close()
+            self.parent = None
 
     def begin(self) -> None:
         """Start what imports PyTorch, which takes seconds: the process from which workers are forked, and their kernels'."""
@@ -62,52 +77,29 @@ class Workers:
     def run(self, function: Callable[..., Any], jobs: Jobs) -> Iterator[tuple[str, Any]]:
         """Call the function for each job, and give name and result as they come, or the exception in its place.
 
-        When a process is killed, each job that may have been its own is tried once more, alone. A job that kills its
-        process then too has a BrokenProcessPool as its result.
+        A job whose process dies is tried once more; the second time its result is a ProcessExpired. One that takes longer
+        than it may has a TimeoutError as its result.
         """
-        waiting, suspects, at = deque(jobs), deque[str](), dict[Future, str]()
-        while waiting or suspects or at:
-            if suspects:
-                at[self._submit(function, jobs[suspects[0]])] = suspects[0]
-            # one more than there are processes, to lose no time
-            while waiting and not suspects and len(at) <= self.count:
+        waiting, again, at = deque(jobs), set[str](), dict[Future, str]()
+        while waiting or at:
+            while waiting and len(at) <= self.count:  # one more than there are processes, to lose no time
                 name = waiting.popleft()
-                at[self._submit(function, jobs[name])] = name
+                at[self._processes().schedule(function, jobs[name], timeout=self.seconds)] = name
             done, _ = wait(at, return_when=FIRST_COMPLETED)
-            broken = any(isinstance(future.exception(), BrokenProcessPool) for future in done)
-            if broken:
-                self._end_pool(kill=True)  # the pool waits for a process that it made as it broke, which waits for work
-                wait(at)
-            alone = suspects.popleft() if suspects else None
-            for future in list(at if broken else done):
+            for future in done:
                 name, error = at.pop(future), future.exception()
-                if isinstance(error, BrokenProcessPool) and name != alone:
-                    suspects.append(name)
+                if isinstance(error, ProcessExpired) and name not in again:
+                    again.add(name)
+                    waiting.append(name)
                 else:
                     yield name, error or future.result()
 
-    def _submit(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future:
+    def _processes(self) -> ProcessPool:
         if self.pool is None:
             self.begin()
             context = multiprocessing.get_context("forkserver")
-            self.pool = ProcessPoolExecutor(self.count, context, _begin_worker, (self.parent,))
-        try:
-            return self.pool.submit(function, *arguments)
-        except (BrokenProcessPool, OSError) as error:  # it broke a moment ago; its pipe may be closed already
-            future: Future = Future()
-            future.set_exception(BrokenProcessPool(str(error)))
-            return future
-
-    def _end_pool(self, kill: bool = False) -> None:
-        if kill:
-            for process in set(multiprocessing.active_children()) - self.others:
-                process.kill()  # its sandbox ends with it
-        if self.pool is not None:
-            self.pool.shutdown(cancel_futures=True)
-            self.pool = None
-        if self.parent is not None:  # and with it the kernels of those that were killed
-            self.parent.close()
-            self.parent = None
+            self.pool = ProcessPool(self.count, initializer=_begin_worker, initargs=(self.parent,), context=context)
+        return self.pool
 
 
 def _slow_imports(checks: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""What an exercise is to the grader: an oracle, stages of cases with points, mutants and correct answers.
+"""What an exercise is to the grader: an oracle, stages of cases with points, and the known mistakes.
 
-The oracle is independent of the answer in `solutions/` (PyTorch's own layers). A mutant is the answer with one step
-replaced; two mutants of different steps make a pair, so that two mistakes at once are named too.
+The oracle is independent of the answer in `solutions/` (PyTorch's own layers). Of two mistakes in different words of the
+answer it is known what they give together, so that two at once are named too.
 """
 
 import contextlib
@@ -61,18 +61,10 @@ class Case:
 
     name: str
     arguments: tuple[Any, ...]
-    otherwise: str | None = (
-        None  # the mistake to name if it fits no mutant, and is NaN, or an error was due and none came
-    )
+    # The mistake to name if the outcome fits none, and is NaN, or an error was due and none came.
+    otherwise: str | None = None
     only: tuple[str, ...] = ()  # the results to compare, if not all: partial credit
     tells: tuple[str, ...] = ()  # the mistakes that it may name, if not all: others look alike here
-
-
-class Mutant:
-    """A known mistake as code: the steps of the answer that it replaces."""
-
-    def __init__(self, mistake: str, **steps: Any) -> None:
-        self.mistake, self.steps = mistake, steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,26 +76,16 @@ class Exercise:
     oracle: Function
     stages: dict[str, Callable[[np.random.Generator], list[Case]]]  # one hidden check, one point, each
     visible: Callable[[np.random.Generator], list[Case]]
-    answers: ModuleType | None = None  # the module in which the answer stands
-    known: tuple[Mistake, ...] = ()  # the mistakes of the assignment
-    build: Callable[..., Function] | None = None  # steps -> function; without steps a correct one
-    mutants: tuple[Mutant, ...] = ()
-    correct: dict[str, Function] = field(default_factory=dict)  # right answers, written differently
-    uses: dict[str, Function] = field(
-        default_factory=dict
-    )  # earlier exercises that an answer may call, and their oracles
+    answers: ModuleType  # in which the answer stands
+    known: tuple[Mistake, ...]  # the mistakes of the assignment
+    # The earlier exercises that an answer may call, and their oracles.
+    uses: dict[str, Function] = field(default_factory=dict)
     probe: Callable[..., Function] = lambda function: function  # makes a function of arrays of a class, or of tensors
 
     @cache  # noqa: B019  there are few exercises, and they live as long as the process
     def mistakes(self) -> dict[str, Function]:
         """Return wrong answers by mistake: the answer as each of its ways changes it; "M10/2" is a second way of M10."""
-        if not self.mutants:
-            return {name: self.changed(way) for name, way in ways_of(self.name, self.known).items()}
-        functions: dict[str, Function] = {}
-        for mutant in self.mutants:
-            ways = sum(name.split("/")[0] == mutant.mistake for name in functions)
-            functions[f"{mutant.mistake}/{ways + 1}" if ways else mutant.mistake] = self.build(**mutant.steps)
-        return functions
+        return {name: self.changed(way) for name, way in ways_of(self.name, self.known).items()}
 
     def changed(self, *ways: Way) -> Function:
         """Return the answer as one way of making a mistake changes it, or several at once."""
@@ -200,9 +182,6 @@ class Exercise:
         """Return the answer with two different mistakes; None if they change the same words."""
         if one.split("/")[0] == other.split("/")[0]:
             return None
-        if self.mutants:
-            steps = dict(zip(self.mistakes(), (mutant.steps for mutant in self.mutants)))
-            return None if steps[one].keys() & steps[other].keys() else self.build(**steps[one] | steps[other])
         ways = ways_of(self.name, self.known)
         try:
             return self.changed(ways[one], ways[other])
@@ -330,7 +309,4 @@ def exercises_of(stem: str) -> dict[str, Exercise]:
 
 def right_answers_of(stem: str) -> dict[str, dict[str, Function]]:
     """Return right answers written differently, by exercise and by what is different; no mark depends on them."""
-    try:
-        return checks_of(stem, "right_answers").RIGHT_ANSWERS
-    except ModuleNotFoundError:  # not yet converted
-        return {name: exercise.correct for name, exercise in exercises_of(stem).items()}
+    return checks_of(stem, "right_answers").RIGHT_ANSWERS

@@ -1,37 +1,12 @@
-"""Does a process that dies cost no other's result, and its own job a second try, alone?"""
+"""Does a process that dies, or takes too long, cost no other's result, and its own job a second try?"""
 
-import os
-import signal
-import time
-from collections.abc import Callable
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+
+from pebble import ProcessExpired
 
 from autograder.grading.workers import Workers
 
 DIES = "__import__('os')._exit(1)"
-
-
-def outlive(path: Path) -> str:
-    """Be a process that a broken pool cannot end; at the second time return."""
-    if path.exists():
-        return "done"
-    path.touch()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    time.sleep(1000)
-
-
-def come_after(path: Path) -> None:
-    """Return a moment after a file is there."""
-    while not path.exists():
-        time.sleep(0.01)
-    time.sleep(1)
-
-
-def die_after(path: Path) -> None:
-    """End the process then."""
-    come_after(path)
-    os._exit(1)
 
 
 def test_run_gives_results_and_errors_as_they_come() -> None:
@@ -51,7 +26,7 @@ def test_run_keeps_processes_between_runs() -> None:
     assert processes[0] == processes[1]
 
 
-def test_run_tries_a_killed_job_once_more_alone(tmp_path: Path) -> None:
+def test_run_tries_a_killed_job_once_more(tmp_path: Path) -> None:
     """Are all others done, each once, when one kills its process the first time, and one always?"""
     path = str(tmp_path / "once")  # the second time the folder is there: an error, and no death
     jobs = {"once": (f"__import__('os').mkdir({path!r}) or {DIES}",)}
@@ -60,21 +35,15 @@ def test_run_tries_a_killed_job_once_more_alone(tmp_path: Path) -> None:
         given = list(workers.run(eval, jobs))
     assert sorted(name for name, _ in given) == sorted(jobs)
     found = dict(given)
-    assert isinstance(found.pop("always"), BrokenProcessPool)
+    assert isinstance(found.pop("always"), ProcessExpired)
     assert isinstance(found.pop("once"), FileExistsError)
     assert found == {f"{n}": n for n in range(12)}
 
 
-def test_run_goes_on_when_a_broken_pool_keeps_a_process(tmp_path: Path) -> None:
-    """Is nobody waited for, if a process is left that the pool cannot end, such as one that it made as it broke?"""
-    path = tmp_path / "there"
-    jobs = {"outlives": (outlive, path), "dies": (die_after, path), "other": (come_after, path)}
-    with Workers(3) as workers:
-        found = dict(workers.run(call, jobs))
-    assert found["outlives"] == "done" and found["other"] is None
-    assert isinstance(found["dies"], BrokenProcessPool)
-
-
-def call(function: Callable[[Path], object], path: Path) -> object:
-    """Call a function."""
-    return function(path)
+def test_run_ends_a_job_that_takes_too_long() -> None:
+    """Is a process ended that hears no signal and never comes back, and are the jobs behind it done?"""
+    hangs = "[__import__('signal').signal(15, 1), __import__('time').sleep(1000)]"
+    with Workers(1, seconds=2.0) as workers:
+        found = dict(workers.run(eval, {"hangs": (hangs,)} | {f"{n}": (f"{n}",) for n in range(3)}))
+    assert isinstance(found.pop("hangs"), TimeoutError)
+    assert found == {f"{n}": n for n in range(3)}
