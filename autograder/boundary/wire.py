@@ -17,6 +17,7 @@ import numpy as np
 MAX_TEXT = 32 * 2**20  # characters of one message; a test's arrays have a few thousand numbers
 MAX_NUMBERS = 2**21  # of one array
 MAX_DEPTH = 20
+MAX_KEY = 2**31  # a key of a dict is a text, or a number below: larger ones can be chosen so that all hash alike
 MAX_PARTS = 1000  # of a module, and parameters, and buffers: a ViT has some sixty
 HEAD = 8  # bytes before a text on the channel: how many follow
 DTYPES = {np.dtype(code).str for code in ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D")}
@@ -85,11 +86,9 @@ def _pack(value: object, depth: int, handle_of: Callable[[object], Handle] | Non
         name = "tuple" if isinstance(value, tuple) else "list"
         return {name: [_pack(item, depth + 1, handle_of) for item in value]}
     if isinstance(value, dict):
-        return {
-            "dict": [
-                [_pack(key, depth + 1, handle_of), _pack(item, depth + 1, handle_of)] for key, item in value.items()
-            ]
-        }
+        if not all(map(_is_key, value)):
+            return {"foreign": "dict"}
+        return {"dict": [[key, _pack(item, depth + 1, handle_of)] for key, item in value.items()]}
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         if value.dtype == torch.bfloat16:
@@ -104,6 +103,10 @@ def _pack(value: object, depth: int, handle_of: Callable[[object], Handle] | Non
         if packed is not None:
             return {"array": packed}
     return {"foreign": kind.__name__}
+
+
+def _is_key(key: object) -> bool:
+    return type(key) is str or (type(key) is int and abs(key) < MAX_KEY)
 
 
 def _pack_array(array: np.ndarray) -> list | None:
@@ -134,7 +137,9 @@ def _unpack(packed: object, depth: int) -> object:
         items = [_unpack(item, depth + 1) for item in content]
         return items if kind == "list" else tuple(items)
     if kind == "dict":
-        return {_unpack(key, depth + 1): _unpack(item, depth + 1) for key, item in content}
+        if not all(_is_key(key) for key, _ in content):
+            raise ValueError("unknown kind of key")
+        return {key: _unpack(item, depth + 1) for key, item in content}
     if kind == "array":
         return _unpack_array(*content)
     if kind == "tensor":
