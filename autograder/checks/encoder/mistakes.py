@@ -286,6 +286,7 @@ MISTAKES = (
             "self.expand(x)\n        hidden = hidden * torch.sigmoid(1.702 * hidden)",
         ),
     ),
+    Mistake("M71", way(BLOCKS, ", mask)", ")")),
     Mistake(
         "M83",
         way(
