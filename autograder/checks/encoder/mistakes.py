@@ -5,14 +5,15 @@ from autograder.judging.mistake import Mistake, way
 PARTS = ("FeedForward", "EncoderBlock")  # both end __init__ with their dropout
 BLOCKS = ("EncoderBlock", "Encoder")
 
-# The last lines of __init__, behind which a mistake does something to all parameters.
-DROPOUT = "self.dropout = nn.Dropout(dropout)"
-LAST_NORM = "self.norm = LayerNorm(width)"
-FROZEN = "\n        self.requires_grad_(False)"
-EACH_MATRIX = """
-        for parameter in self.parameters():
+# All matrices are made when __init__ comes to these words; a mistake starts each of them in another way.
+DROPOUT = "self.dropout = "
+LAST_NORM = "self.norm = "
+EACH_MATRIX = """for parameter in self.parameters():
             if parameter.ndim > 1:
                 """
+
+BEGIN = "super().__init__()"
+WITH_DROPOUT = "super().__init__()\n        self.dropout = nn.Dropout(dropout)"
 
 # What LayerNorm, EncoderBlock, Encoder and repair consist of.
 VARIANCE = "centred.square().mean(dim=-1, keepdim=True)"
@@ -240,8 +241,8 @@ MISTAKES = (
         "the initial parameters are N(0, 1)",
         "Your activations grow with √D in every layer. What is the standard deviation of a sum of D products, and "
         "what must that of every matrix then be? Look at each of them.",
-        way(PARTS, DROPOUT, f"{DROPOUT}{EACH_MATRIX}nn.init.normal_(parameter)"),
-        way("Encoder", LAST_NORM, f"{LAST_NORM}{EACH_MATRIX}nn.init.normal_(parameter)"),
+        way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.normal_(parameter)\n        {DROPOUT}"),
+        way("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.normal_(parameter)\n        {LAST_NORM}"),
         way("repair", DRAW, "pass"),
         way(
             "repair",
@@ -368,14 +369,8 @@ MISTAKES = (
         "With both parts at 0 the stream should pass unchanged, in training too. Does your dropout act on what a "
         "part adds, before it is added?",
         way("EncoderBlock", f"x + {NET}", f"self.dropout(x + {NET})"),
-        way("Encoder", LAST_NORM, f"{LAST_NORM}\n        {DROPOUT}", LOOP, f"x = self.dropout(x)\n        {LOOP}"),
-        way(
-            "Encoder",
-            LAST_NORM,
-            f"{LAST_NORM}\n        {DROPOUT}",
-            "block(x, mask)",
-            "self.dropout(block(x, mask))",
-        ),
+        way("Encoder", BEGIN, WITH_DROPOUT, LOOP, f"x = self.dropout(x)\n        {LOOP}"),
+        way("Encoder", BEGIN, WITH_DROPOUT, "block(x, mask)", "self.dropout(block(x, mask))"),
     ),
     Mistake(
         "M96",
@@ -656,7 +651,7 @@ MISTAKES = (
             "nn.Parameter(torch.zeros(width))",
             "nn.Parameter(torch.zeros(width), requires_grad=False)",
         ),
-        way(PARTS, DROPOUT, f"{DROPOUT}{FROZEN}"),
+        way(PARTS, DROPOUT, f"self.requires_grad_(False)\n        {DROPOUT}"),
         way(
             "EncoderBlock",
             "norm_attention = LayerNorm(width)",
@@ -664,8 +659,8 @@ MISTAKES = (
             "norm_feed_forward = LayerNorm(width)",
             "norm_feed_forward = LayerNorm(width).requires_grad_(False)",
         ),
-        way("Encoder", LAST_NORM, f"{LAST_NORM}.requires_grad_(False)"),
-        way("Encoder", LAST_NORM, f"{LAST_NORM}{FROZEN}"),
+        way("Encoder", "LayerNorm(width)", "LayerNorm(width).requires_grad_(False)"),
+        way("Encoder", "LayerNorm(width)", "LayerNorm(width)\n        self.requires_grad_(False)"),
         way("repair", "parameter.requires_grad_(True)", "pass"),
     ),
     Mistake(
@@ -703,12 +698,12 @@ MISTAKES = (
         "the parameters start at 0, all alike, or tiny",
         "Hardly anything comes through the matrices of a part, or the same in every component. What gradient would "
         "each entry get? Do you draw them at random, with a spread that fits the number of inputs?",
-        way(PARTS, DROPOUT, f"{DROPOUT}{EACH_MATRIX}nn.init.zeros_(parameter)"),
-        way(PARTS, DROPOUT, f"{DROPOUT}{EACH_MATRIX}nn.init.constant_(parameter, 0.1)"),
-        way(PARTS, DROPOUT, f"{DROPOUT}{EACH_MATRIX}nn.init.normal_(parameter, std=1e-4)"),
-        way("Encoder", LAST_NORM, f"{LAST_NORM}{EACH_MATRIX}nn.init.zeros_(parameter)"),
-        way("Encoder", LAST_NORM, f"{LAST_NORM}{EACH_MATRIX}nn.init.constant_(parameter, 0.1)"),
-        way("Encoder", LAST_NORM, f"{LAST_NORM}{EACH_MATRIX}nn.init.normal_(parameter, std=1e-4)"),
+        way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.zeros_(parameter)\n        {DROPOUT}"),
+        way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.constant_(parameter, 0.1)\n        {DROPOUT}"),
+        way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.normal_(parameter, std=1e-4)\n        {DROPOUT}"),
+        way("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.zeros_(parameter)\n        {LAST_NORM}"),
+        way("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.constant_(parameter, 0.1)\n        {LAST_NORM}"),
+        way("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.normal_(parameter, std=1e-4)\n        {LAST_NORM}"),
         way("repair", DRAW, "nn.init.normal_(parameter, std=1e-4)"),
     ),
     Mistake(

@@ -418,9 +418,6 @@ def repair_with_plain_norms(block):
     return block
 
 
-# ----------------------------------------------------------------------------------------------------------------- all
-
-
 RIGHT_ANSWERS = {
     "LayerNorm": {
         "answer": answers.LayerNorm,
