@@ -20,11 +20,14 @@ from autograder.grading.grade import load_assignment
 from autograder.grading.mend import mend
 from autograder.judging import catalogue, compare, exercise
 from autograder.judging.compare import judge, outcome
+from autograder.judging.exercise import Exercise, right_answers_of
+from autograder.judging.mistake import changed_answer
 from solutions import encoder as answers
 from solutions.encoder import BrokenBlock, MultiHeadAttention
 
 NAME = "3_encoder"
 SEEDS = [0, 1]
+RIGHT = right_answers_of("encoder")
 # M31 and M39, layers over the flattened sequence, cannot be made here: no constructor knows the length of a sequence.
 # M19 belongs to the attention, which is given.
 APPLY = {
@@ -40,6 +43,11 @@ OWN = {f"M{number}" for number in (*range(90, 123), *range(160, 163))} & set(cat
 def lost(name: str, function, seed: int = 0) -> dict[str, str | None]:
     """Return the stages in which a class or function loses its point, with the mistake that is named."""
     return {stage: error.mistake for stage, error in EXERCISES[name].failures(function, seed).items()}
+
+
+def made(each: Exercise) -> set[str]:
+    """Return the mistakes that can be made in an exercise."""
+    return {name.split("/")[0] for name in each.mistakes()}
 
 
 # ------------------------------------------------------------------------------------------------- the kill matrix
@@ -80,16 +88,16 @@ def test_proof_fails_when_the_checks_are_blind(monkeypatch: pytest.MonkeyPatch) 
 
 def test_mutants_hold_every_mistake_that_applies() -> None:
     """Is each entry of the catalogue that can be made in an exercise among its mutants?"""
-    missing = {name: APPLY[name] - {mutant.mistake for mutant in e.mutants} for name, e in EXERCISES.items()}
+    missing = {name: APPLY[name] - made(e) for name, e in EXERCISES.items()}
     assert not any(missing.values()), missing
 
 
 def test_catalogue_has_words_for_every_mutant() -> None:
     """Does each mistake have a title and a question, and does each of ours have a mutant?"""
-    made = {mutant.mistake for e in EXERCISES.values() for mutant in e.mutants}
-    assert made <= set(catalogue.TITLES)
-    assert made >= OWN
-    assert all("?" in catalogue.QUESTIONS[name] for name in made)
+    names = set().union(*map(made, EXERCISES.values()))
+    assert names <= set(catalogue.TITLES)
+    assert names >= OWN
+    assert all("?" in catalogue.QUESTIONS[name] for name in names)
 
 
 def test_own_mutants_pass_every_shape_test() -> None:
@@ -108,10 +116,11 @@ def test_own_mutants_pass_every_shape_test() -> None:
 
 def test_correct_answers_are_at_least_twelve() -> None:
     """Are there enough correct answers, and no two the same?"""
-    for each in EXERCISES.values():
-        others = {name: made for name, made in each.correct.items() if name not in ("answer", "steps", "oracle")}
-        assert len(set(others.values())) == len(others) >= 5
-    assert sum(len(each.correct) for each in EXERCISES.values()) >= 5 * 10
+    assert RIGHT.keys() == EXERCISES.keys()
+    for answers_of in RIGHT.values():
+        others = [function for name, function in answers_of.items() if name not in ("answer", "oracle")]
+        assert len(set(others)) == len(others) >= 5
+    assert sum(map(len, RIGHT.values())) >= 5 * 10
 
 
 FLAGS = {  # what a sound answer is measured as, worked out without the oracle
@@ -166,8 +175,10 @@ def test_oracles_are_independent_of_the_answers() -> None:
     for name in ("LayerNorm", "FeedForward", "EncoderBlock", "Encoder"):
         kinds = [kind.__module__ for kind in EXERCISES[name].oracle.__mro__]
         assert not any(kind.startswith("solutions") for kind in kinds)
-    text = (ROOT / "autograder" / "checks" / "encoder_layers.py").read_text(encoding="utf-8")
-    assert "solutions" not in text
+    for file in ("layers.py", "oracles.py"):
+        text = (ROOT / "autograder" / "checks" / "encoder" / file).read_text(encoding="utf-8")
+        assert "solutions" not in text
+        assert "right_answers" not in text
 
 
 def test_sizes_differ() -> None:
@@ -456,77 +467,46 @@ def test_repair_that_stores_weights_gets_no_point_for_them() -> None:
 
 # --------------------------------------------------------------------------- known mistakes, made by hand in the answers
 
-ANSWERS = (ROOT / "solutions" / "encoder.py").read_text(encoding="utf-8")
-CENTRED, VARIANCE = "x - x.mean(dim=-1, keepdim=True)", "centred.square().mean(dim=-1, keepdim=True)"
-DROPOUT, LAST_NORM = "self.dropout = nn.Dropout(dropout)", "self.norm = LayerNorm(width)"
-ROOTED, BLOCKS = "torch.sqrt(variance + self.eps)", "EncoderBlock(width, num_heads, hidden_width, dropout)"
+VARIANCE, DROPOUT = "centred.square().mean(dim=-1, keepdim=True)", "self.dropout = nn.Dropout(dropout)"
 ADD_ATTENTION = "x = x + self.dropout(self.attention(self.norm_attention(x), mask))"
 ADD_NET = "return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))"
-ADD_BOTH = f"{ADD_ATTENTION}  # (B, N, D)\n        {ADD_NET}"
+SWAPPED = (
+    "x = x + self.dropout(self.attention(self.norm_feed_forward(x), mask))\n"
+    "        return x + self.dropout(self.feed_forward(self.norm_attention(x)))"
+)
+BLOCKS = "EncoderBlock(width, num_heads, hidden_width, dropout)"
 LIST = f"nn.ModuleList({BLOCKS} for _ in range(depth))"
 NORMS = "block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)"
-BY_HAND = [
-    ("LayerNorm", CENTRED, "x - x.mean(dim=1 if x.ndim > 1 else 0, keepdim=True)", None),
+BY_HAND = [  # one for each mistake, or None where no mistake fits
+    ("LayerNorm", "x - x.mean(dim=-1, keepdim=True)", "x - x.mean(dim=1 if x.ndim > 1 else 0, keepdim=True)", None),
+    ("LayerNorm", "x - x.mean(dim=-1, keepdim=True)", "x", "M91"),
     ("LayerNorm", VARIANCE, "x.var(dim=-1, keepdim=True)", "M35"),
-    ("LayerNorm", ROOTED, "(variance.sqrt() + self.eps)", "M35"),
-    ("LayerNorm", ROOTED, "torch.sqrt(variance)", "M105"),
-    ("LayerNorm", ROOTED, "(variance + self.eps)", "M92"),
-    ("LayerNorm", CENTRED, "x", "M91"),
-    ("LayerNorm", " + self.shift", "", "M36"),
-    ("LayerNorm", "self.shift = nn.Parameter(torch.zeros(width))", "self.shift = torch.zeros(width)", "M36"),
     ("LayerNorm", VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / x.shape[-1]", "M107"),
+    ("LayerNorm", "torch.sqrt(variance + self.eps)", "torch.sqrt(variance)", "M105"),
+    ("LayerNorm", "torch.sqrt(variance + self.eps)", "(variance + self.eps)", "M92"),
+    ("LayerNorm", "self.shift = nn.Parameter(torch.zeros(width))", "self.shift = torch.zeros(width)", "M36"),
     ("FeedForward", "F.gelu", "F.relu", "M41"),
     ("FeedForward", "F.gelu(self.expand(x))", "self.expand(x)", "M96"),
     ("FeedForward", "nn.Linear(hidden_width, width)", "nn.Linear(hidden_width, width, bias=False)", "M83"),
     ("FeedForward", "self.dropout(hidden)", "F.dropout(hidden, self.dropout.p)", "M29"),
     ("FeedForward", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0)", "M99"),
-    ("FeedForward", DROPOUT, DROPOUT + "; [nn.init.zeros_(p) for p in self.parameters()]", "M160"),
-    ("FeedForward", DROPOUT, DROPOUT + "; [nn.init.constant_(p, 0.01) for p in self.parameters()]", "M160"),
     ("EncoderBlock", DROPOUT, DROPOUT + "; [nn.init.zeros_(p) for p in self.feed_forward.parameters()]", "M160"),
-    ("EncoderBlock", DROPOUT, DROPOUT + "; [nn.init.normal_(p, std=1e-3) for p in self.parameters()]", "M160"),
-    ("EncoderBlock", "self.attention(self.norm_attention(x), mask)", "self.attention(x, mask)", "M32"),
-    ("EncoderBlock", "self.feed_forward(self.norm_feed_forward(x))", "self.feed_forward(x)", "M32"),
     ("EncoderBlock", ADD_NET, "return self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))", None),
     ("EncoderBlock", ADD_ATTENTION, ADD_ATTENTION.replace("x = x + ", "x = "), "M37"),
-    ("EncoderBlock", ADD_NET, ADD_NET.replace("return x + ", "return "), "M37"),
-    (
-        "EncoderBlock",
-        "self.feed_forward(self.norm_feed_forward(x))",
-        "self.feed_forward(self.norm_attention(x))",
-        "M38",
-    ),
-    (
-        "EncoderBlock",
-        ADD_BOTH,
-        ADD_BOTH.replace("norm_attention", "norm_")
-        .replace("norm_feed_forward", "norm_attention")
-        .replace("norm_(", "norm_feed_forward("),
-        "M161",
-    ),
-    ("EncoderBlock", ADD_NET, ADD_NET.replace("x + ", "x.detach() + "), "M93"),
-    ("EncoderBlock", "MultiHeadAttention(width, num_heads, dropout)", "MultiHeadAttention(width, 1, dropout)", "M135"),
-    ("EncoderBlock", ", mask))", "))", "M71"),
     ("EncoderBlock", ADD_ATTENTION, ADD_ATTENTION.replace("x = x + ", "x += "), "M15"),
-    (
-        "EncoderBlock",
-        "self.attention(self.norm_attention(x), mask)",
-        "self.attention(self.norm_attention(x).mT, mask)",
-        None,
-    ),
+    ("EncoderBlock", f"{ADD_ATTENTION}  # (B, N, D)\n        {ADD_NET}", SWAPPED, "M161"),
+    ("EncoderBlock", ADD_NET, ADD_NET.replace("x + ", "x.detach() + "), "M93"),
+    ("EncoderBlock", ", mask))", "))", "M71"),
+    ("EncoderBlock", "self.norm_attention(x), mask", "self.norm_attention(x).mT, mask", None),
     ("Encoder", LIST, f"[{BLOCKS} for _ in range(depth)]", "M94"),
-    ("Encoder", LIST, f"nn.ModuleList([{BLOCKS}] * depth)", "M38"),
     ("Encoder", LIST, LIST.replace("range(depth)", "range(depth - 1)"), "M102"),
-    ("Encoder", "return self.norm(x)", "return x", "M90"),
-    ("Encoder", LAST_NORM, "self.norm = nn.LayerNorm(width, elementwise_affine=False)", "M36"),
-    ("Encoder", LAST_NORM, LAST_NORM + ".requires_grad_(False)", "M120"),
-    ("Encoder", BLOCKS, "EncoderBlock(width, 1, hidden_width, dropout)", "M135"),
-    ("Encoder", "x = block(x, mask)", "x = block(x)", "M71"),
     ("Encoder", LIST, LIST.replace(", dropout)", ")"), "M98"),
+    ("Encoder", BLOCKS, "EncoderBlock(width, 1, hidden_width, dropout)", "M135"),
+    ("Encoder", "return self.norm(x)", "return x", "M90"),
     ("repair", NORMS, "pass", "M32"),
     ("repair", NORMS, "block.norm_attention = block.norm_feed_forward = nn.LayerNorm(width)", "M38"),
     ("repair", "block.attention.batch_first = True", "pass", "M28"),
     ("repair", "parameter.requires_grad_(True)", "pass", "M120"),
-    ("repair", "nn.init.xavier_uniform_(parameter)", "nn.init.normal_(parameter)", "M40"),
     ("repair", "parameter.ndim == 2", "parameter.ndim == 2 and parameter.shape[0] > parameter.shape[1]", "M40"),
 ]
 
@@ -534,12 +514,7 @@ BY_HAND = [
 @pytest.mark.parametrize(("name", "old", "new", "mistake"), BY_HAND)
 def test_mistake_made_by_hand_is_named(name: str, old: str, new: str, mistake: str | None) -> None:
     """Does a mistake written into the text of the answers, without a look at the mutants, lose points under its name?"""
-    start = ANSWERS.index(f"class {name}(") if name != "repair" else ANSWERS.index("def repair(")
-    place = ANSWERS.index(old, start)
-    namespace: dict = {"__name__": "by_hand"}
-    exec(ANSWERS[:place] + new + ANSWERS[place + len(old) :], namespace)
-    function = namespace[name]
-    found = lost(name, function)
+    found = lost(name, changed_answer(answers, name, [(old, new)]))
     assert found
     assert mistake is None or {named for named in found.values() if named} == {mistake}
 
@@ -559,7 +534,7 @@ def test_notebook_names_mistakes_and_lets_answers_pass(assignment: Assignment, n
     cells = {cell.id: cell.source for cell in assignment.release.cells}
     namespace: dict = {"__name__": "__main__", "BrokenBlock": BrokenBlock}
     exec(cells["setup"], namespace)
-    for function in EXERCISES[name].correct.values():
+    for function in RIGHT[name].values():
         exec(cells[f"test_{name}"], namespace | {name: function})
     for mistake, function in EXERCISES[name].mistakes().items():
         with pytest.raises(AssertionError) as caught:

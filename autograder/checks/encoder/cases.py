@@ -1,0 +1,210 @@
+"""The cases of assignment 3_encoder: those of the hidden stages, drawn from a seed, and those of the visible tests."""
+
+import numpy as np
+
+from autograder.checks.encoder.mistakes import MISTAKES
+from autograder.judging.exercise import Case, draw_mask
+
+
+def spread(rng, *shape):
+    """Draw tokens whose means and variances differ from row to row."""
+    return rng.normal(size=shape) * rng.uniform(0.5, 2, size=(*shape[:-1], 1)) + rng.normal(size=(*shape[:-1], 1))
+
+
+def eighths(rng, *shape):
+    """Draw numbers that are exact in float16, and in float32 when 1000 is added."""
+    return np.round(8 * rng.normal(size=shape)) / 8
+
+
+# ----------------------------------------------------------------------------------------------------------- LayerNorm
+
+
+def layer_norm_values(rng):
+    """Rows as wide as there are tokens first: there mistakes keep the shape, and can be named."""
+    return [
+        Case("as many tokens as components", ("output", spread(rng, 5, 5), 0.1, 1)),
+        Case("a batch of tokens", ("output", spread(rng, 2, 5, 4), 0.5, 2)),
+        Case("a batch of heads", ("output", spread(rng, 2, 3, 4, 6), 1e-5, 3)),
+        Case("a single token", ("output", spread(rng, 3), 0.3, 4)),
+        Case("one image, one token", ("output", spread(rng, 1, 1, 7), 2.0, 5)),
+    ]
+
+
+def layer_norm_learning(rng):
+    return [
+        Case("scale and shift at first", ("fresh", spread(rng, 2, 5, 4), 0.1)),
+        Case("as many tokens as components", ("learning", spread(rng, 4, 4), 0.2, 6)),
+        Case("a batch of tokens", ("learning", spread(rng, 3, 5, 7), 0.4, 7)),
+    ]
+
+
+def layer_norm_edges(rng):
+    constant = np.repeat(rng.normal(size=(3, 1)), 4, axis=-1)
+    tiny = 0.003 * rng.normal(size=(2, 5, 6))
+    return [
+        Case("a width of 2", ("output", spread(rng, 3, 2), 0.2, 8)),
+        Case("components that are all alike", ("output", constant, 1e-5, 9)),
+        Case("a width of 1", ("output", spread(rng, 3, 1), 1e-3, 9)),
+        Case("the eps that is not given", ("output", tiny, None, 10)),
+        Case("components near 1000", ("far", eighths(rng, 3, 8), 0.01)),
+        Case("float16", ("half", 32 * eighths(rng, 2, 3, 128), 1e-3)),
+    ]
+
+
+def layer_norm_visible(rng):
+    square = np.array([[1.0, 2.0, 6.0], [0.0, 1.0, 2.0], [5.0, 3.0, 1.0]])
+    batch = np.array([[[1.0, 3.0], [0.0, 4.0], [2.0, 2.5]]])
+    return [
+        Case("three tokens, three components, eps 0.1", ("output", square, 0.1, 1)),
+        Case("a batch of one image, eps 0.5", ("output", batch, 0.5, 2)),
+        Case("fresh", ("fresh", square[:2])),
+        Case("gradients", ("learning", square, 0.1, 3)),
+        Case("components near 1000", ("far", np.array([[0.0, 0.5, 0.25, -0.75]]), 0.01)),
+        Case("float16", ("half", np.tile([[96.0, -32.0, 64.0, 0.0]], (2, 32)), 1e-3)),
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------- FeedForward
+
+
+def feed_forward_values(rng):
+    return [
+        Case("a batch of tokens", ("output", rng.normal(size=(2, 5, 4)), 6, 0.0, 1)),
+        Case("more components than hidden ones", ("output", rng.normal(size=(3, 4, 7)), 5, 0.0, 2)),
+        Case("one image, one token", ("output", rng.normal(size=(1, 1, 3)), 8, 0.0, 3)),
+        Case("a batch of tokens, what is learned", ("learning", rng.normal(size=(2, 5, 4)), 6, 0.0, 4)),
+        Case("fresh parameters", ("fresh", rng.normal(size=(2, 3, 50)), 70)),
+    ]
+
+
+def feed_forward_dropout(rng):
+    return [
+        Case("dropout of 0.2", ("dropout", rng.normal(size=(2, 5, 4)), 6, 0.2)),
+        Case("dropout of 0.1", ("dropout", rng.normal(size=(2, 3, 5)), 7, 0.1)),
+    ]
+
+
+def feed_forward_visible(rng):
+    x = np.array([[[1.0, -2.0, 0.5], [0.0, 1.0, 2.0]]])
+    return [
+        Case("two tokens of width 3, hidden width 5", ("output", x, 5)),
+        Case("gradients", ("learning", x, 5)),
+        Case("fresh parameters", ("fresh", np.zeros((1, 1, 50)), 70)),
+        Case("dropout of 0.2", ("dropout", x, 5, 0.2)),
+    ]
+
+
+# -------------------------------------------------------------------------------------------------------- EncoderBlock
+
+
+def block_values(rng):
+    return [
+        Case("2 images, 5 tokens, 3 heads", ("output", spread(rng, 2, 5, 12), 3, 7, None, 0.0, 1)),
+        Case("4 images, 3 tokens, 2 heads", ("output", spread(rng, 4, 3, 6), 2, 9, None, 0.0, 2)),
+        Case("one image, one token, one head", ("output", spread(rng, 1, 1, 5), 1, 3, None, 0.0, 3)),
+    ]
+
+
+def block_learning(rng):
+    return [
+        Case("what is learned", ("learning", spread(rng, 2, 5, 12), 3, 7, None, 0.0, 4)),
+        Case("fresh parameters", ("fresh", spread(rng, 2, 3, 48), 4, 64)),
+    ]
+
+
+def block_masks(rng):
+    """Behind a mask everything else must be right too; the first case has none, so that what is wrong anyway is named."""
+    return [
+        Case("a mask of tokens", ("output", spread(rng, 2, 5, 12), 3, 7, draw_mask(rng, 2, 5), 0.0, 5)),
+        Case("a mask of pairs", ("output", spread(rng, 2, 5, 12), 3, 7, draw_mask(rng, 2, 5, 5), 0.0, 6)),
+        Case("a mask for each head", ("output", spread(rng, 3, 4, 10), 2, 6, draw_mask(rng, 3, 2, 4, 4), 0.0, 7)),
+        Case("as many images as heads", ("output", spread(rng, 2, 5, 6), 2, 7, draw_mask(rng, 2, 5, 5), 0.0, 8)),
+    ]
+
+
+def block_dropout(rng):
+    return [
+        Case("dropout of 0.2", ("dropout", spread(rng, 2, 6, 12), 3, 7, None, 0.2, 8)),
+        Case("dropout of 0.4", ("dropout", spread(rng, 3, 5, 8), 2, 11, None, 0.4, 9)),
+    ]
+
+
+def block_visible(rng):
+    x = np.round(spread(rng, 2, 5, 6), 2)
+    mask = np.array([[True, True, False, True, True], [False, True, True, False, False]])
+    return [
+        Case("2 images, 5 tokens, 3 heads", ("output", x, 3, 7)),
+        Case("a mask of tokens", ("output", x, 3, 7, mask)),
+        Case("gradients", ("learning", x[:, :2], 3, 7)),
+        Case("fresh parameters", ("fresh", np.zeros((1, 1, 48)), 4, 64)),
+        Case("dropout of 0.2", ("dropout", x, 3, 7, None, 0.2)),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- Encoder
+
+
+def encoder_values(rng):
+    return [
+        Case("depth 4", ("output", spread(rng, 2, 5, 12), 4, 3, 7, None, 0.0, 1)),
+        Case("depth 2, one image, one token", ("output", spread(rng, 1, 1, 6), 2, 2, 9, None, 0.0, 2)),
+        Case("depth 3, more images than tokens", ("output", spread(rng, 5, 2, 8), 3, 4, 6, None, 0.0, 3)),
+    ]
+
+
+def encoder_learning(rng):
+    return [
+        Case("what is learned", ("learning", spread(rng, 2, 5, 12), 4, 3, 7, None, 0.0, 4)),
+        Case("fresh parameters", ("fresh", spread(rng, 2, 3, 48), 3, 4, 64)),
+    ]
+
+
+def encoder_hand_on(rng):
+    return [
+        Case("a mask of tokens", ("output", spread(rng, 2, 5, 12), 4, 3, 7, draw_mask(rng, 2, 5), 0.0, 5)),
+        Case("a mask for each head", ("output", spread(rng, 3, 4, 10), 2, 5, 6, draw_mask(rng, 3, 5, 4, 4), 0.0, 6)),
+        Case("dropout of 0.2", ("dropout", spread(rng, 2, 6, 12), 4, 3, 7, None, 0.2, 7)),
+    ]
+
+
+def encoder_visible(rng):
+    x = np.round(spread(rng, 2, 5, 6), 2)
+    mask = np.array([[True, True, False, True, True], [False, True, True, False, False]])
+    return [
+        Case("depth 3, 2 images, 5 tokens", ("output", x, 3, 1, 7)),
+        Case("a mask of tokens", ("output", x, 4, 3, 7, mask)),
+        Case("gradients", ("learning", x[:, :2], 4, 3, 7)),
+        Case("fresh parameters", ("fresh", np.zeros((1, 1, 48)), 3, 4, 64)),
+        Case("dropout of 0.2", ("dropout", x, 4, 3, 7, None, 0.2)),
+    ]
+
+
+# -------------------------------------------------------------------------------------------------------------- repair
+
+
+def repair(what):
+    """Sizes that all differ; the seed of the tokens is drawn."""
+
+    def drawn(rng):
+        seed, depth = int(rng.integers(2**31)), 4 if what in ("activations", "gradients") else 2
+        # What is not random and what the norms silence look alike in a loss; other checks tell them apart.
+        tells = {mistake.name for mistake in MISTAKES} - {"M110", "M122"} if what == "loss" else ()
+        return [
+            Case("width 48, hidden width 80", (what, (3, 7, 48), 4, 80, depth, seed), tells=tuple(tells)),
+            Case("width 96, hidden width 64", (what, (2, 5, 96), 3, 64, depth, seed), tells=tuple(tells)),
+        ]
+
+    return drawn
+
+
+def repair_visible(rng):
+    return [
+        Case(name, (what, (3, 7, 32), 4, 48, 3))
+        for name, what in (
+            ("the block", "block"),
+            ("tokens and images", "tokens"),
+            ("activations", "activations"),
+            ("gradients", "gradients"),
+            ("a small set", "loss"),
+        )
+    ]

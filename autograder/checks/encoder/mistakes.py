@@ -1,0 +1,721 @@
+"""The mistakes of assignment 3_encoder: each is the answer with a few words changed."""
+
+from autograder.judging.mistake import Mistake, way
+
+PARTS = ("FeedForward", "EncoderBlock")  # both end __init__ with their dropout
+BLOCKS = ("EncoderBlock", "Encoder")
+
+# All matrices are made when __init__ comes to these words; a mistake starts each of them in another way.
+DROPOUT = "self.dropout = "
+LAST_NORM = "self.norm = "
+EACH_MATRIX = """for parameter in self.parameters():
+            if parameter.ndim > 1:
+                """
+
+BEGIN = "super().__init__()"
+WITH_DROPOUT = "super().__init__()\n        self.dropout = nn.Dropout(dropout)"
+
+# What LayerNorm, EncoderBlock, Encoder and repair consist of.
+VARIANCE = "centred.square().mean(dim=-1, keepdim=True)"
+ATTENTION = "self.dropout(self.attention(self.norm_attention(x), mask))"
+NET = "self.dropout(self.feed_forward(self.norm_feed_forward(x)))"
+STACK = "nn.ModuleList(EncoderBlock(width, num_heads, hidden_width, dropout) for _ in range(depth))"
+LOOP = "for block in self.blocks:"
+NORMS = "nn.LayerNorm(width), nn.LayerNorm(width)"
+DRAW = "nn.init.xavier_uniform_(parameter)"
+
+MISTAKES = (
+    Mistake(
+        "M15",
+        way(
+            "LayerNorm",
+            "centred = x - x.mean(dim=-1, keepdim=True)",
+            "x -= x.mean(dim=-1, keepdim=True)\n        centred = x",
+        ),
+        way("FeedForward", "hidden = ", "x.clamp_(min=-0.5)\n        hidden = "),
+        way("EncoderBlock", "x = x + ", "x += "),
+        way("Encoder", LOOP, f"x.mul_(1.01)\n        {LOOP}"),
+    ),
+    Mistake("M16", way(BLOCKS, ", mask)", ", None if mask is None else ~mask)")),
+    Mistake(
+        "M28",
+        way(
+            "EncoderBlock",
+            "self.attention(self.norm_attention(x), mask)",
+            "self.attention(self.norm_attention(x).transpose(0, 1)).transpose(0, 1)",
+        ),
+        way("repair", "batch_first = True", "batch_first = False"),
+    ),
+    Mistake(
+        "M29",
+        way(PARTS, "nn.Dropout(dropout)", "lambda x: F.dropout(x, dropout)"),
+        way("FeedForward", "nn.Dropout(dropout)", "lambda x: F.dropout(x, dropout, not self.training)"),
+    ),
+    Mistake(
+        "M30",
+        way(
+            PARTS,
+            "nn.Dropout(dropout)",
+            "lambda x: x * (torch.rand_like(x) >= dropout) if self.training else x",
+        ),
+        # Dropout as in the paper of 2014: nothing is rescaled in training, all is multiplied in evaluation.
+        way(
+            PARTS,
+            "nn.Dropout(dropout)",
+            "lambda x: x * (torch.rand_like(x) >= dropout) if self.training else x * (1 - dropout)",
+        ),
+    ),
+    Mistake(
+        "M32",
+        "the norm is missing",
+        "A part reads the stream as it is. Do attention and feed-forward net each read what their own norm gives?",
+        way("EncoderBlock", "self.norm_attention(x)", "x", "self.norm_feed_forward(x)", "x"),
+        way("EncoderBlock", "self.norm_attention(x)", "x"),
+        way("EncoderBlock", "self.norm_feed_forward(x)", "x"),
+        way(
+            "EncoderBlock",
+            "norm_attention = LayerNorm(width)",
+            "norm_attention = nn.Identity()",
+            "norm_feed_forward = LayerNorm(width)",
+            "norm_feed_forward = nn.Identity()",
+        ),
+        way("EncoderBlock", "norm_attention = LayerNorm(width)", "norm_attention = nn.Identity()"),
+        way("EncoderBlock", "norm_feed_forward = LayerNorm(width)", "norm_feed_forward = nn.Identity()"),
+        way("repair", NORMS, "nn.Identity(), nn.Identity()"),
+        way("repair", NORMS, "nn.LayerNorm(width), nn.Identity()"),
+        way("repair", NORMS, "nn.Identity(), nn.LayerNorm(width)"),
+    ),
+    Mistake(
+        "M33",
+        "post-norm where pre-norm is asked for",
+        "Pre-norm is x + part(norm(x)). Is your norm behind the part, or behind the sum?",
+        way(
+            "EncoderBlock",
+            f"x + {ATTENTION}",
+            "self.norm_attention(x + self.dropout(self.attention(x, mask)))",
+            f"x + {NET}",
+            "self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))",
+        ),
+        way(
+            "EncoderBlock",
+            f"x + {ATTENTION}",
+            "x + self.norm_attention(self.dropout(self.attention(x, mask)))",
+            f"x + {NET}",
+            "x + self.norm_feed_forward(self.dropout(self.feed_forward(x)))",
+        ),
+        way(
+            "EncoderBlock",
+            f"x + {ATTENTION}",
+            "self.norm_attention(x + self.attention(x, mask))",
+            f"x + {NET}",
+            "self.norm_feed_forward(x + self.feed_forward(x))",
+        ),
+    ),
+    Mistake(
+        "M34",
+        "the norm runs over the wrong axis",
+        "Tokens or images mix in your norm. Do mean and variance run over the components of one token alone (the last axis)?",
+        way(
+            "LayerNorm",
+            "x.mean(dim=-1",
+            "x.mean(dim=-2 if x.ndim > 1 else -1",
+            "square().mean(dim=-1",
+            "square().mean(dim=-2 if x.ndim > 1 else -1",
+        ),
+        way("LayerNorm", "x.mean(dim=-1", "x.mean(dim=0", "square().mean(dim=-1", "square().mean(dim=0"),
+        way(
+            "LayerNorm",
+            "x.mean(dim=-1",
+            "x.mean(dim=(-2, -1) if x.ndim > 1 else -1",
+            "square().mean(dim=-1",
+            "square().mean(dim=(-2, -1) if x.ndim > 1 else -1",
+        ),
+        # As batch norm does.
+        way(
+            "LayerNorm",
+            "x.mean(dim=-1",
+            "x.mean(dim=tuple(range(x.ndim - 1)) or -1",
+            "square().mean(dim=-1",
+            "square().mean(dim=tuple(range(x.ndim - 1)) or -1",
+        ),
+        # All but the batch.
+        way(
+            "LayerNorm",
+            "x.mean(dim=-1",
+            "x.mean(dim=tuple(range(1, x.ndim)) or -1",
+            "square().mean(dim=-1",
+            "square().mean(dim=tuple(range(1, x.ndim)) or -1",
+        ),
+        way(
+            "EncoderBlock",
+            "norm_attention = LayerNorm(width)",
+            "norm_attention = nn.BatchNorm1d(width)",
+            "norm_feed_forward = LayerNorm(width)",
+            "norm_feed_forward = nn.BatchNorm1d(width)",
+            "self.norm_attention(x)",
+            "self.norm_attention(x.transpose(1, 2)).transpose(1, 2)",
+            "self.norm_feed_forward(x)",
+            "self.norm_feed_forward(x.transpose(1, 2)).transpose(1, 2)",
+        ),
+    ),
+    Mistake(
+        "M35",
+        "eps stands outside the root, or the variance is divided by D - 1",
+        "Your variance is off where eps is large or the width small. Is it √(variance + eps), and is the variance "
+        "the mean of the squares (unbiased=False)?",
+        way("LayerNorm", "torch.sqrt(variance + self.eps)", "(variance.sqrt() + self.eps)"),
+        way("LayerNorm", VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)"),
+        way(
+            "LayerNorm",
+            VARIANCE,
+            "centred.square().sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)",
+            "torch.sqrt(variance + self.eps)",
+            "(variance.sqrt() + self.eps)",
+        ),
+    ),
+    Mistake(
+        "M36",
+        "the norm has no scale and shift of its own for each component",
+        "Each component has a scale and a shift that are learned. Are both an nn.Parameter of D numbers, and both used?",
+        way("LayerNorm", "nn.Parameter(torch.ones(width))", "1.0", "nn.Parameter(torch.zeros(width))", "0.0"),
+        way("LayerNorm", "nn.Parameter(torch.ones(width))", "1.0"),
+        way("LayerNorm", "nn.Parameter(torch.zeros(width))", "0.0"),
+        way(
+            "LayerNorm",
+            "nn.Parameter(torch.ones(width))",
+            "torch.ones(width)",
+            "nn.Parameter(torch.zeros(width))",
+            "torch.zeros(width)",
+        ),
+        way("LayerNorm", "torch.ones(width)", "torch.ones(1)", "torch.zeros(width)", "torch.zeros(1)"),
+        way("LayerNorm", "self.scale * centred", "centred", " + self.shift", ""),
+        way("LayerNorm", " + self.shift", ""),
+        way("LayerNorm", "self.scale * centred", "centred"),
+        way(
+            "EncoderBlock",
+            "norm_attention = LayerNorm(width)",
+            "norm_attention = nn.LayerNorm(width, elementwise_affine=False)",
+            "norm_feed_forward = LayerNorm(width)",
+            "norm_feed_forward = nn.LayerNorm(width, elementwise_affine=False)",
+        ),
+        way("Encoder", "LayerNorm(width)", "nn.LayerNorm(width, elementwise_affine=False)"),
+    ),
+    Mistake(
+        "M37",
+        "a residual is missing, or taken from the normalised input",
+        "What a part gives is added to what came in, before the norm. Is there x + … around both parts, with x itself?",
+        way("EncoderBlock", "x = x + ", "x = "),
+        way("EncoderBlock", "return x + ", "return "),
+        way("EncoderBlock", "x = x + ", "x = ", "return x + ", "return "),
+        way(
+            "EncoderBlock",
+            "x = x + ",
+            "x = self.norm_attention(x) + ",
+            "return x + ",
+            "return self.norm_feed_forward(x) + ",
+        ),
+        way("EncoderBlock", "x = x + ", "x = self.norm_attention(x) + "),
+        way("EncoderBlock", "return x + ", "return self.norm_feed_forward(x) + "),
+        # The net reads the sum that attention left, and its result is added to the block's own input.
+        way("EncoderBlock", "x = x + ", "y = x + ", "self.norm_feed_forward(x)", "self.norm_feed_forward(y)"),
+    ),
+    Mistake(
+        "M38",
+        "a part is used twice where there should be two",
+        "There are fewer parameters at work than there should be. Does every place have a module of its own? [block] "
+        "* depth is the same block, depth times.",
+        way("EncoderBlock", "norm_feed_forward = LayerNorm(width)", "norm_feed_forward = self.norm_attention"),
+        way("EncoderBlock", "self.norm_feed_forward(x)", "self.norm_attention(x)"),
+        way("EncoderBlock", "self.norm_attention(x)", "self.norm_feed_forward(x)"),
+        way(
+            "Encoder",
+            STACK,
+            "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)",
+        ),
+        way("Encoder", "range(depth)", "range(1)", LOOP, "for block in [self.blocks[0]] * 4:"),
+        way("Encoder", LOOP, "for block in [self.blocks[0]] * len(self.blocks):"),
+        way("repair", NORMS, "(nn.LayerNorm(width),) * 2"),
+    ),
+    Mistake(
+        "M40",
+        "the initial parameters are N(0, 1)",
+        "Your activations grow with √D in every layer. What is the standard deviation of a sum of D products, and "
+        "what must that of every matrix then be? Look at each of them.",
+        way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.normal_(parameter)\n        {DROPOUT}"),
+        way("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.normal_(parameter)\n        {LAST_NORM}"),
+        way("repair", DRAW, "pass"),
+        way(
+            "repair",
+            "for parameter in block.parameters():",
+            "for name, parameter in block.named_parameters():",
+            "parameter.ndim == 2",
+            'parameter.ndim == 2 and name.startswith("attention")',
+        ),
+        way(
+            "repair",
+            "for parameter in block.parameters():",
+            "for name, parameter in block.named_parameters():",
+            "parameter.ndim == 2",
+            'parameter.ndim == 2 and not name.startswith("attention")',
+        ),
+        way("repair", DRAW, "parameter.data.mul_(0.7)"),
+        # `_reset_parameters` forgets the matrix behind the heads.
+        way(
+            "repair",
+            DRAW,
+            "pass",
+            "return block",
+            "block.attention._reset_parameters()\n"
+            "    block.feed_forward[0].reset_parameters()\n"
+            "    block.feed_forward[2].reset_parameters()\n"
+            "    return block",
+        ),
+    ),
+    Mistake(
+        "M41",
+        "another activation than GELU",
+        "The activation is not GELU. Do you use F.gelu or nn.GELU, and no ReLU?",
+        way("FeedForward", "F.gelu", "F.relu"),
+        way("FeedForward", "F.gelu", "F.silu"),
+        way("FeedForward", "F.gelu", "F.leaky_relu"),
+        way("FeedForward", "F.gelu", "F.elu"),
+        way("FeedForward", "F.gelu", "torch.tanh"),
+        way("FeedForward", "F.gelu", "torch.sigmoid"),
+        way(
+            "FeedForward",
+            "F.gelu(self.expand(x))",
+            "self.expand(x)\n        hidden = hidden * torch.sigmoid(1.702 * hidden)",
+        ),
+    ),
+    Mistake("M71", way(BLOCKS, ", mask)", ")")),
+    Mistake(
+        "M83",
+        way(
+            "FeedForward",
+            "nn.Linear(width, hidden_width)",
+            "nn.Linear(width, hidden_width, bias=False)",
+            "nn.Linear(hidden_width, width)",
+            "nn.Linear(hidden_width, width, bias=False)",
+        ),
+        way("FeedForward", "nn.Linear(width, hidden_width)", "nn.Linear(width, hidden_width, bias=False)"),
+        way("FeedForward", "nn.Linear(hidden_width, width)", "nn.Linear(hidden_width, width, bias=False)"),
+    ),
+    Mistake(
+        "M90",
+        "no norm behind the last block",
+        "The stream comes out as the last block leaves it. Where do you use norm?",
+        way("Encoder", "return self.norm(x)", "return x"),
+        way("Encoder", "LayerNorm(width)", "nn.Identity()"),
+    ),
+    Mistake(
+        "M91",
+        "the mean is not subtracted",
+        "The mean of your rows is not 0 before the shift. Do you subtract the mean, from x and not in the variance alone?",
+        way("LayerNorm", "x - x.mean(dim=-1, keepdim=True)", "x"),
+        way(
+            "LayerNorm",
+            "x - x.mean(dim=-1, keepdim=True)",
+            "x",
+            VARIANCE,
+            "x.var(dim=-1, keepdim=True, unbiased=False)",
+        ),
+    ),
+    Mistake(
+        "M92",
+        "divided by the variance, or multiplied by its root",
+        "Your rows do not have variance 1. Do you divide by the square root of the variance?",
+        way("LayerNorm", "torch.sqrt(variance + self.eps)", "(variance + self.eps)"),
+        way("LayerNorm", "/ torch.sqrt(variance", "* torch.sqrt(variance"),
+        way("LayerNorm", " / torch.sqrt(variance + self.eps)", ""),
+    ),
+    Mistake(
+        "M93",
+        "no gradient comes through",
+        "The output is right and part of the gradient is missing. Is there a .detach(), a .data or a no_grad on the way?",
+        way("LayerNorm", "x.mean(", "x.detach().mean("),
+        way("LayerNorm", "centred.square()", "centred.detach().square()"),
+        way("LayerNorm", "x.mean(", "x.detach().mean(", "centred.square()", "centred.detach().square()"),
+        way("LayerNorm", "centred = ", "x = x.detach()\n        centred = "),
+        way("LayerNorm", "self.scale * centred", "self.scale.data * centred", "+ self.shift", "+ self.shift.data"),
+        way("FeedForward", "self.expand(x)", "self.expand(x.detach())"),
+        way("FeedForward", "F.gelu(self.expand(x))", "F.gelu(self.expand(x)).detach()"),
+        way(
+            "FeedForward",
+            "self.expand(x)",
+            "F.linear(x, self.expand.weight.data, self.expand.bias.data)",
+            "self.contract(self.dropout(hidden))",
+            "F.linear(self.dropout(hidden), self.contract.weight.data, self.contract.bias.data)",
+        ),
+        way("EncoderBlock", ATTENTION, f"{ATTENTION}.detach()"),
+        way("EncoderBlock", NET, f"{NET}.detach()"),
+        way("EncoderBlock", "x = x + ", "x = x.detach() + "),
+        way("EncoderBlock", "return x + ", "return x.detach() + "),
+        way("EncoderBlock", "x = x + ", "x = x.detach() + ", "return x + ", "return x.detach() + "),
+        way("EncoderBlock", "x = x + ", "x = x.detach()\n        x = x + "),
+        way("Encoder", "block(x, mask)", "block(x, mask).detach()"),
+        way("Encoder", LOOP, f"x = x.detach()\n        {LOOP}"),
+        way("Encoder", "block(x, mask)", "block(x.detach(), mask)"),
+    ),
+    Mistake(
+        "M94",
+        "the blocks stand in a list that PyTorch does not see",
+        "PyTorch sees no parameters in your blocks, so no optimizer would train them. Do they stand in an nn.ModuleList?",
+        way("Encoder", "nn.ModuleList(", "list("),
+        way("Encoder", "nn.ModuleList(", "tuple("),
+    ),
+    Mistake(
+        "M95",
+        "dropout acts on the stream itself",
+        "With both parts at 0 the stream should pass unchanged, in training too. Does your dropout act on what a "
+        "part adds, before it is added?",
+        way("EncoderBlock", f"x + {NET}", f"self.dropout(x + {NET})"),
+        way("Encoder", BEGIN, WITH_DROPOUT, LOOP, f"x = self.dropout(x)\n        {LOOP}"),
+        way("Encoder", BEGIN, WITH_DROPOUT, "block(x, mask)", "self.dropout(block(x, mask))"),
+    ),
+    Mistake(
+        "M96",
+        "no activation between the two layers",
+        "Two linear layers without a GELU between them are one linear layer. Where is the activation?",
+        way("FeedForward", "F.gelu(self.expand(x))", "self.expand(x)"),
+    ),
+    Mistake(
+        "M97",
+        "the parts stand in another order",
+        "First attention, then the feed-forward net, which reads the sum that attention left. Which x does each part read?",
+        way("EncoderBlock", f"x = x + {ATTENTION}", f"x = x + {NET}", f"return x + {NET}", f"return x + {ATTENTION}"),
+        way("EncoderBlock", "x = x + ", "y = x + ", "return x + ", "return y + "),
+    ),
+    Mistake(
+        "M98",
+        "dropout is not handed on",
+        "Somewhere dropout should act in training, and nothing happens. Is the number handed on to every part, and used?",
+        way("FeedForward", "self.dropout(hidden)", "hidden"),
+        way("FeedForward", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
+        way(
+            "EncoderBlock",
+            "num_heads, dropout)",
+            "num_heads)",
+            "hidden_width, dropout)",
+            "hidden_width)",
+            "nn.Dropout(dropout)",
+            "nn.Dropout(0.0)",
+        ),
+        way("EncoderBlock", "hidden_width, dropout)", "hidden_width)", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
+        way("EncoderBlock", "num_heads, dropout)", "num_heads)", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
+        way("Encoder", ", dropout)", ")"),
+        way("Encoder", "dropout) for _ in", "dropout * (i == 0)) for i in"),
+        way("Encoder", "dropout) for _ in", "dropout * (i > 0)) for i in"),
+        way("Encoder", "dropout) for _ in", "dropout * (i == depth - 1)) for i in"),
+    ),
+    Mistake(
+        "M99",
+        "dropout keeps the share that it should drop",
+        "Most numbers are set to 0. The argument of F.dropout and nn.Dropout is what is dropped. What do you give it?",
+        way("FeedForward", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0.0)"),
+    ),
+    Mistake(
+        "M101",
+        "all blocks start from the same parameters",
+        "Your blocks are copies of one block and start equal. Is each one made anew, so that its parameters are drawn anew?",
+        way(
+            "Encoder",
+            f"self.blocks = {STACK}",
+            "import copy\n\n"
+            "        block = EncoderBlock(width, num_heads, hidden_width, dropout)\n"
+            "        self.blocks = nn.ModuleList(copy.deepcopy(block) for _ in range(depth))",
+        ),
+    ),
+    Mistake(
+        "M102",
+        "another number of blocks than asked for",
+        "The number of blocks that you make, or that x goes through, is not depth. Which of them is missing or too many?",
+        way("Encoder", "range(depth)", "range(depth - 1)"),
+        way("Encoder", "range(depth)", "range(depth + 1)"),
+        way("Encoder", LOOP, "for block in self.blocks[:-1]:"),
+        way("Encoder", LOOP, "for block in self.blocks[1:]:"),
+        way("Encoder", "range(depth)", "range(2)"),
+        way("Encoder", "range(depth)", "range(6)"),
+        way("Encoder", LOOP, "for block in self.blocks[:1]:"),
+        way("Encoder", LOOP, "for block in self.blocks[-1:]:"),
+    ),
+    Mistake(
+        "M103",
+        "the last norm runs behind every block",
+        "Your norm is used more than once. Is it inside the loop over the blocks?",
+        way("Encoder", "block(x, mask)", "self.norm(block(x, mask))", "return self.norm(x)", "return x"),
+        way("Encoder", "block(x, mask)", "self.norm(block(x, mask))"),
+    ),
+    Mistake(
+        "M104",
+        "shifted before it is scaled",
+        "The scale should not touch the shift. Is it scale * y + shift?",
+        way(
+            "LayerNorm",
+            "centred / torch.sqrt(variance + self.eps) + self.shift",
+            "(centred / torch.sqrt(variance + self.eps) + self.shift)",
+        ),
+    ),
+    Mistake(
+        "M105",
+        "eps is not the one that was given",
+        "Your eps is not the argument. Is it kept, and added to the variance under the root as it is?",
+        way("LayerNorm", "variance + self.eps", "variance"),
+        way("LayerNorm", "variance + self.eps", "variance + 1e-5"),
+        way("LayerNorm", "variance + self.eps", "variance.clamp(min=self.eps)"),
+        way("LayerNorm", "variance + self.eps", "variance + self.eps**2"),
+    ),
+    Mistake(
+        "M106",
+        "the variance is taken as a difference of squares",
+        "Components near 1000 lose their variance to rounding. Is it the mean of (x - mean)², and not mean(x²) - mean(x)²?",
+        way(
+            "LayerNorm",
+            VARIANCE,
+            "(x.square().mean(dim=-1, keepdim=True) - x.mean(dim=-1, keepdim=True).square()).clamp(min=0)",
+        ),
+    ),
+    Mistake(
+        "M107",
+        "the squares are summed before they are divided",
+        "In float16 nothing above 65504 exists, and a sum of squares is soon above. Do you take the mean of the squares?",
+        way("LayerNorm", VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / x.shape[-1]"),
+        way("LayerNorm", VARIANCE, 'torch.einsum("...d,...d->...", centred, centred)[..., None] / x.shape[-1]'),
+    ),
+    Mistake(
+        "M108",
+        "the hidden width is not the one that was given",
+        "The layer between has another width. Do expand and contract use hidden_width?",
+        way(
+            "FeedForward",
+            "nn.Linear(width, hidden_width)",
+            "nn.Linear(width, 4 * width)",
+            "nn.Linear(hidden_width, width)",
+            "nn.Linear(4 * width, width)",
+        ),
+        way(
+            "FeedForward",
+            "nn.Linear(width, hidden_width)",
+            "nn.Linear(width, width)",
+            "nn.Linear(hidden_width, width)",
+            "nn.Linear(width, width)",
+        ),
+        way(BLOCKS, "hidden_width, dropout)", "4 * width, dropout)"),
+        way("EncoderBlock", "hidden_width, dropout)", "width, dropout)"),
+    ),
+    Mistake(
+        "M109",
+        "one block gets the mask, the others do not",
+        "Only some blocks see the mask. Is it handed to each of them?",
+        way("Encoder", LOOP, "for i, block in enumerate(self.blocks):", ", mask)", ", mask if i == 0 else None)"),
+        way("Encoder", LOOP, "for i, block in enumerate(self.blocks):", ", mask)", ", mask if i > 0 else None)"),
+        way(
+            "Encoder",
+            LOOP,
+            "for i, block in enumerate(self.blocks):",
+            ", mask)",
+            ", mask if i == len(self.blocks) - 1 else None)",
+        ),
+    ),
+    Mistake(
+        "M110",
+        "the norm does not start from scale 1 and shift 0",
+        "A fresh norm should only normalise. Does scale start as ones and shift as zeros?",
+        way("LayerNorm", "torch.ones", "torch.zeros"),
+        way("LayerNorm", "torch.zeros", "torch.ones"),
+        # All vectors are set to 0, and with the biases the scales of the norms.
+        way(
+            "repair",
+            "if parameter.ndim == 2:",
+            "if parameter.ndim == 1:\n            nn.init.zeros_(parameter)\n        if parameter.ndim == 2:",
+        ),
+    ),
+    Mistake(
+        "M111",
+        "the mean does not keep its axis",
+        "Each number loses the mean of another row. Does your mean keep its axis (keepdim=True)?",
+        way("LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-1)"),
+        way(
+            "LayerNorm",
+            "x.mean(dim=-1, keepdim=True)",
+            "x.mean(dim=-1)",
+            VARIANCE,
+            "x.var(dim=-1, unbiased=False)",
+        ),
+        way("LayerNorm", VARIANCE, "x.var(dim=-1, unbiased=False)"),
+    ),
+    Mistake(
+        "M112",
+        "the activation stands at another place",
+        "The GELU should act once, on the result of expand. On what does yours act?",
+        way(
+            "FeedForward",
+            "F.gelu(self.expand(x))",
+            "self.expand(x)",
+            "self.contract(self.dropout(hidden))",
+            "F.gelu(self.contract(self.dropout(hidden)))",
+        ),
+        way("FeedForward", "self.contract(self.dropout(hidden))", "F.gelu(self.contract(self.dropout(hidden)))"),
+        way("FeedForward", "self.expand(x)", "self.expand(F.gelu(x))"),
+        way("FeedForward", "F.gelu(self.expand(x))", "self.expand(F.gelu(x))"),
+    ),
+    Mistake(
+        "M113",
+        "the residual is added inside the feed-forward net",
+        "The feed-forward net gives only what is to be added; its block adds it. Do you add x here too?",
+        way("FeedForward", "return ", "return x + "),
+    ),
+    Mistake(
+        "M114",
+        "the block computes something else",
+        "With its own parameters, the block gives something else than a pre-norm encoder block would. Are both norms "
+        "LayerNorms in front of their parts, and is the output left alone?",
+        way(
+            "EncoderBlock",
+            "norm_attention = LayerNorm(width)",
+            "norm_attention = nn.RMSNorm(width)",
+            "norm_feed_forward = LayerNorm(width)",
+            "norm_feed_forward = nn.RMSNorm(width)",
+        ),
+        way(
+            "repair",
+            "return block",
+            "inside = block.forward\n    block.forward = lambda x: inside(x) / (1 + inside(x).std())\n    return block",
+        ),
+        way(
+            "repair",
+            "return block",
+            "inside = block.forward\n"
+            "    block.forward = lambda x: F.layer_norm(inside(x), x.shape[-1:])\n"
+            "    return block",
+        ),
+        way(
+            "repair",
+            f"block.norm_attention, block.norm_feed_forward = {NORMS}",
+            "class BatchNorm(nn.BatchNorm1d):\n"
+            "        def forward(self, x):\n"
+            "            return super().forward(x.transpose(1, 2)).transpose(1, 2)\n\n"
+            "    block.norm_attention, block.norm_feed_forward = BatchNorm(width), BatchNorm(width)",
+        ),
+        way("repair", NORMS, "nn.RMSNorm(width), nn.RMSNorm(width)"),
+    ),
+    Mistake(
+        "M115",
+        "one norm too many",
+        "The stream itself is normalised at the end of the block. Is there a norm behind the last sum?",
+        way("EncoderBlock", f"x + {NET}", f"self.norm_feed_forward(x + {NET})"),
+        way("EncoderBlock", f"x + {NET}", f"F.layer_norm(x + {NET}, x.shape[-1:])"),
+    ),
+    Mistake(
+        "M116",
+        "the sum is rescaled",
+        "The stream should be a plain sum. Is something divided after adding?",
+        way("EncoderBlock", f"x + {NET}", f"(x + {NET}) / 2**0.5"),
+        way("EncoderBlock", f"x + {ATTENTION}", f"(x + {ATTENTION}) / 2"),
+        way(
+            "EncoderBlock",
+            f"x + {ATTENTION}",
+            f"(x + {ATTENTION}) / 2**0.5",
+            f"x + {NET}",
+            f"(x + {NET}) / 2**0.5",
+        ),
+        way("EncoderBlock", f"x + {ATTENTION}", f"(x + {ATTENTION}) / 2", f"x + {NET}", f"(x + {NET}) / 2"),
+    ),
+    Mistake(
+        "M117",
+        "the norm stands in front of the blocks",
+        "The norm belongs behind the last block. Does it run before the first?",
+        way("Encoder", LOOP, f"x = self.norm(x)\n        {LOOP}", "return self.norm(x)", "return x"),
+        way("Encoder", LOOP, f"x = self.norm(x)\n        {LOOP}"),
+    ),
+    Mistake(
+        "M118",
+        "a residual around the stack or around a block",
+        "The residuals are inside the blocks. Do you add the encoder's input at the end, or that of each block, once more?",
+        way("Encoder", LOOP, f"y = x\n        {LOOP}", "return self.norm(x)", "return self.norm(y + x)"),
+        way("Encoder", "block(x, mask)", "x + block(x, mask)"),
+    ),
+    Mistake(
+        "M119",
+        "the blocks run in another order",
+        "The first block in the list should be the first that x goes through. In which order do they run?",
+        way("Encoder", LOOP, "for block in reversed(self.blocks):"),
+    ),
+    Mistake(
+        "M120",
+        "some parameters are frozen",
+        "A parameter that does not ask for a gradient never moves. Which of them has requires_grad False?",
+        way(
+            "LayerNorm",
+            "nn.Parameter(torch.ones(width))",
+            "nn.Parameter(torch.ones(width), requires_grad=False)",
+            "nn.Parameter(torch.zeros(width))",
+            "nn.Parameter(torch.zeros(width), requires_grad=False)",
+        ),
+        way(PARTS, DROPOUT, f"self.requires_grad_(False)\n        {DROPOUT}"),
+        way(
+            "EncoderBlock",
+            "norm_attention = LayerNorm(width)",
+            "norm_attention = LayerNorm(width).requires_grad_(False)",
+            "norm_feed_forward = LayerNorm(width)",
+            "norm_feed_forward = LayerNorm(width).requires_grad_(False)",
+        ),
+        way("Encoder", "LayerNorm(width)", "LayerNorm(width).requires_grad_(False)"),
+        way("Encoder", "LayerNorm(width)", "LayerNorm(width)\n        self.requires_grad_(False)"),
+        way("repair", "parameter.requires_grad_(True)", "pass"),
+    ),
+    Mistake(
+        "M121",
+        "another block is returned than was given",
+        "A new block came back. Do you change the one that was given, and return it?",
+        way(
+            "repair",
+            "width = block.attention.embed_dim",
+            "width = block.attention.embed_dim\n"
+            "    block = BrokenBlock(width, block.attention.num_heads, block.feed_forward[0].out_features)",
+        ),
+    ),
+    Mistake(
+        "M122",
+        "the parameters are not random, or are the same in every block",
+        "Two blocks ended with equal parameters, or one with all the entries of a matrix alike. Are they drawn at "
+        "random, anew for every block?",
+        # The same numbers for every block.
+        way("repair", DRAW, "nn.init.xavier_uniform_(parameter, generator=torch.Generator().manual_seed(0))"),
+        way("repair", DRAW, "nn.init.constant_(parameter, 1 / parameter.shape[1])"),
+        way("repair", DRAW, "nn.init.zeros_(parameter)"),
+    ),
+    Mistake(
+        "M135",
+        "another number of heads than asked for",
+        "Your heads are narrower or wider than asked for. Is num_heads handed on, at its place?",
+        # One head, as many as the width has components, or the width of a head.
+        way(BLOCKS, "(width, num_heads,", "(width, 1,"),
+        way(BLOCKS, "(width, num_heads,", "(width, width,"),
+        way(BLOCKS, "(width, num_heads,", "(width, width // num_heads,"),
+    ),
+    Mistake(
+        "M160",
+        "the parameters start at 0, all alike, or tiny",
+        "Hardly anything comes through the matrices of a part, or the same in every component. What gradient would "
+        "each entry get? Do you draw them at random, with a spread that fits the number of inputs?",
+        way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.zeros_(parameter)\n        {DROPOUT}"),
+        way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.constant_(parameter, 0.1)\n        {DROPOUT}"),
+        way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.normal_(parameter, std=1e-4)\n        {DROPOUT}"),
+        way("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.zeros_(parameter)\n        {LAST_NORM}"),
+        way("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.constant_(parameter, 0.1)\n        {LAST_NORM}"),
+        way("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.normal_(parameter, std=1e-4)\n        {LAST_NORM}"),
+        way("repair", DRAW, "nn.init.normal_(parameter, std=1e-4)"),
+    ),
+    Mistake(
+        "M161",
+        "the norms of the two parts are swapped",
+        "Each part has the norm that bears its name. Which of the two does each part read through?",
+        way(
+            "EncoderBlock",
+            "self.norm_attention(x)",
+            "self.norm_feed_forward(x)",
+            "self.norm_feed_forward(x)",
+            "self.norm_attention(x)",
+        ),
+    ),
+)

@@ -1,0 +1,32 @@
+"""What is right in assignment 3_encoder, beside `layers`: PyTorch's own stack, and its own initialisation."""
+
+from torch import nn
+
+from autograder.checks.encoder import layers
+
+
+class Encoder(nn.Module):
+    """PyTorch's own stack; it copies one layer, so we put layers with parameters of their own in."""
+
+    def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
+        super().__init__()
+        made = [layers.Layer(width, num_heads, hidden_width, dropout) for _ in range(depth)]
+        self.stack = nn.TransformerEncoder(made[0], depth, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.stack.layers, self.num_heads = nn.ModuleList(made), num_heads
+
+    norm, blocks = property(lambda self: self.stack.norm), property(lambda self: self.stack.layers)
+
+    def forward(self, x, mask=None):
+        return self.stack(x, layers.hidden_pairs(mask, self.num_heads))
+
+
+def repair(block):
+    """Mend a block: pre-norm as PyTorch's layer has it, and PyTorch's own initialisation."""
+    width = block.attention.embed_dim
+    block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
+    block.attention.batch_first = True
+    block.attention._reset_parameters()
+    block.attention.out_proj.reset_parameters()  # which `_reset_parameters` forgets
+    block.feed_forward[0].reset_parameters()
+    block.feed_forward[2].reset_parameters()
+    return block.requires_grad_(True)
