@@ -271,8 +271,7 @@ def grade(
     options = dict(seed=seed, regrade=regrade, workers=jobs, cluster=cluster, sandboxed=not no_sandbox)
     loaded, results = _grade(assignment, course, limits=Limits(forked=not fresh_kernels), **options)
     _show_marks(_course(course), loaded, results)
-    if any(result.state == "not graded" for result in results):
-        raise _stop("Some submissions were not graded because the grader failed; they have no mark. See the table.")
+    _stop_if_not_graded(results)
 
 
 def _grade(name: str, folder: Path, limits=None, workers: int | None = None, cluster: str | None = None, **options):
@@ -342,6 +341,7 @@ def feedback(
     with _Bars() as bars:
         pages = write_feedback(loaded_course, loaded, results, bars, show_hidden)
     out.print(f"{len(pages)} pages of feedback: {loaded_course.root / 'feedback'}", soft_wrap=True)
+    _stop_if_not_graded(results)
 
 
 @app.command()
@@ -349,8 +349,17 @@ def report(assignment: AssignmentArgument, course: CourseOption = Path("course")
     """Write the report on the class: who made which mistake, as a page and as CSV."""
     from autograder.reporting.report import write_report
 
-    page = write_report(*_graded(assignment, course))
-    out.print(f"Class report: {page}", soft_wrap=True)
+    graded = _graded(assignment, course)
+    out.print(f"Class report: {write_report(*graded)}", soft_wrap=True)
+    _stop_if_not_graded(graded[2])
+
+
+def _stop_if_not_graded(results) -> None:
+    """Let a command fail where somebody has no mark for a reason of ours."""
+    failed = [result for result in results if result.state == "not graded"]
+    if failed:
+        said = "; ".join(f"{result.student}: {result.why}" for result in failed[:3])
+        raise _stop(f"{len(failed)} not graded, because the grader failed; they have no mark, not 0. {said}")
 
 
 def _graded(name: str, folder: Path):
@@ -448,6 +457,7 @@ def export(
         out.print(f"written  {path}", soft_wrap=True, highlight=False)
     for warning in done.warnings:
         err.print(f"[yellow]look at[/]  {escape(shown(warning))}", soft_wrap=True, highlight=False)
+    _stop_if_not_graded(results)
 
 
 @app.command("submit-check")

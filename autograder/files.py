@@ -13,14 +13,22 @@ class Unreadable(ValueError):
 
 
 def write_atomically(path: Path, text: str | bytes) -> None:
-    """Write a file so that a kill at any moment leaves the old one or the new one, whole."""
+    """Write a file so that a kill or a power cut at any moment leaves the old one or the new one, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode(errors="replace") if isinstance(text, str) else text  # a text may hold half a character
     if path.is_file() and path.read_bytes() == data:
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(data)
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(temporary, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the name too
+    finally:
+        os.close(folder)
 
 
 def read_plain_file(path: Path, most: int = MAX_BYTES) -> bytes:

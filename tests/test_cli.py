@@ -118,7 +118,8 @@ def test_mutants_exits_with_1_when_one_survives(monkeypatch: pytest.MonkeyPatch)
     survivor = Verdict("softmax", "M3", {}, "")
     refused = Verdict("softmax", "differences", {}, None)  # the visible test fails and names nothing
     monkeypatch.setattr(
-        "autograder.judging.kill_matrix.kill_matrix", lambda *arguments: Matrix(NAME, 5, [survivor], [refused])
+        "autograder.judging.kill_matrix.kill_matrix",
+        lambda *arguments: Matrix(NAME, "attention", 5, [survivor], [refused]),
     )
     result = run("mutants")
     assert result.exit_code == 1

@@ -32,6 +32,8 @@ REFUSED = {
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
 }  # fmt: skip
+SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}  # which are refused but for the families below
+FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)  # of the last two nothing leads out of the sandbox
 # the column above, the machine's AUDIT_ARCH, and the numbers of clone and seccomp
 MACHINES = {"x86_64": (0, 0xC000003E, 56, 317), "aarch64": (1, 0xC00000B7, 220, 277)}
 NEW_NAMESPACES = 0x7E020000  # flags of clone
@@ -253,17 +255,21 @@ def refuse_calls() -> None:
     """Let the Linux kernel refuse the calls of REFUSED to this process and to all that it starts (a seccomp filter).
 
     Raises:
-        OSError: this system has no such filters.
+        OSError: this system has no such filters, or we do not know its calls.
     """
     if os.uname().machine not in MACHINES:
-        return
+        raise OSError(f"the system calls of {os.uname().machine} are not known; known are {', '.join(MACHINES)}")
     column, architecture, clone, seccomp = MACHINES[os.uname().machine]
     load, equal, at_least, any_bit, end = 0x20, 0x15, 0x35, 0x45, 0x06
     refuse, allow = (end, 0, 0, 0x50000 | errno.ENOSYS), (end, 0, 0, 0x7FFF0000)
+    no_family = (end, 0, 0, 0x50000 | errno.EOPNOTSUPP)  # ZeroMQ, which asks for a list of interfaces, bears this error
     filters = [(load, 0, 0, 4), (equal, 1, 0, architecture), refuse]  # no 32-bit calls
     filters += [(load, 0, 0, 0), (at_least, 0, 1, 0x40000000), refuse]  # nor those of x32
     for numbers in REFUSED.values():
         filters += [(equal, 0, 1, numbers[column]), refuse]
+    for numbers in SOCKETS.values():
+        allowed = [(equal, len(FAMILIES) - i, 0, family) for i, family in enumerate(FAMILIES)]
+        filters += [(equal, 0, len(allowed) + 3, numbers[column]), (load, 0, 0, 16), *allowed, no_family, allow]
     filters += [(equal, 1, 0, clone), allow, (load, 0, 0, 16), (any_bit, 0, 1, NEW_NAMESPACES), refuse, allow]
     code = b"".join(struct.pack("HBBI", *step) for step in filters)
     program = struct.pack("HP", len(filters), ctypes.addressof(buffer := ctypes.create_string_buffer(code)))

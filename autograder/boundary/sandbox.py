@@ -31,6 +31,7 @@ LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # a L
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder begins so, and with the number of the grader's process, which counts in these namespaces.
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
+MACHINES = ("x86_64", "aarch64")  # processors whose system calls `inside.py` can refuse
 SLOW = ("numpy", "matplotlib.pyplot", "torch", "torchvision")  # that a warm parent may have imported
 WIRE = {"connection.json", *(f"socket-{port}" for port in range(1, 6))}  # all that the folder wire/ may hold
 
@@ -321,6 +322,11 @@ def check_sandbox() -> None:
         raise SandboxError(
             "bubblewrap is not installed, so students' code cannot be run safely. "
             'Install it with "sudo apt-get install bubblewrap". To grade without it, at your own risk: --no-sandbox.'
+        )
+    if os.uname().machine not in MACHINES:
+        raise SandboxError(
+            f"The sandbox knows the system calls of {' and '.join(MACHINES)}, not those of {os.uname().machine}: it could "
+            "not refuse those that lead out. Grade on another machine. Without protection, at your own risk: --no-sandbox."
         )
     with tempfile.TemporaryDirectory() as folder:
         command = [*_bubblewrap(_own_user(), Limits(), wire=Path(folder)), "true"]

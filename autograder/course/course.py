@@ -49,6 +49,7 @@ class Result:
     checks: list[dict[str, Any]] = field(default_factory=list)
     seed: int | None = None
     key: str = ""  # of the file, the assignment and the grader
+    content: str = ""  # the digest of what was handed in
     recorded: bool = False  # in the gradebook
     files: dict[str, str] = field(default_factory=dict)  # what came of each file that is asked for beside the notebook
 
@@ -270,10 +271,16 @@ class Course:
             return None
 
     def load_results(self, assignment: str) -> list[Result]:
-        """Return every kept result of an assignment, by student."""
+        """Return every kept result of an assignment, by student; a file that cannot be read is a result that says so."""
         folder = self.root / "results" / assignment
         students = sorted(path.stem for path in folder.glob("*.json") if not path.name.startswith("."))
-        return [result for student in students if (result := self.load_result(student, assignment)) is not None]
+        return [self.load_result(student, assignment) or self._torn(student, assignment) for student in students]
+
+    def _torn(self, student: str, assignment: str) -> Result:
+        path = self.result_path(student, assignment)
+        return Result(
+            student, assignment, "not graded", f"{path} cannot be read. Run autograder grade: it is made again."
+        )
 
     def save_result(self, result: Result) -> None:
         """Keep a result."""

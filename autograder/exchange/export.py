@@ -22,7 +22,8 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.course.gradebook import penalties, students
 from autograder.course.roster import Person, Roster, Worksheet
 from autograder.exchange.collect import Ledger
-from autograder.files import read_plain_file, shown, write_atomically
+from autograder.files import Unreadable, read_plain_file, shown, write_atomically
+from autograder.grading.keys import content_of
 from autograder.reporting.report import STATES, csv_text, defuse, marks_table
 
 COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # what an earlier export wrote into a comment
@@ -100,15 +101,20 @@ class _Desk:
         self.why = {result.student: result.why for result in results}
         self._add_who_has_no_result()
         self._add_names_and_penalties()
-        for student in self.rows:
-            folder = course.root / "submitted" / student / assignment.name
-            submitted = [folder / name for name in (f"{assignment.notebook}.ipynb", *assignment.files)]
-            result = course.result_path(student, assignment.name)
-            times = [path.lstat().st_mtime for path in submitted if path.exists()]
-            if result.exists() and max(times, default=0) > result.stat().st_mtime:
-                self.warnings.append(f"{shown(student)} handed in again since the grading; run autograder grade")
+        for result in results:
+            if result.content and result.content != self._content_now(result.student):
+                self.warnings.append(
+                    f"{shown(result.student)} handed in something else since the grading; run autograder grade"
+                )
         self.warnings += [f"unmatched: {shown(e['file'])}: {e['why']}" for e in self.ledger.unmatched]
         self.warnings += [f"refused: {shown(student)}: {why}" for student, why in self.ledger.refused.items()]
+
+    def _content_now(self, student: str) -> str:
+        try:
+            found = self.course.read_submission(student, self.assignment)
+        except Unreadable:
+            found = None
+        return "" if found is None else content_of(found[0], self.course.read_files(student, self.assignment)[0])
 
     def _add_who_has_no_result(self) -> None:
         columns = next(iter(self.rows.values()), {"automatic": 0, "by hand": 0, "waiting": 0, "total": 0, "of": 0})

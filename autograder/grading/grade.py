@@ -19,7 +19,7 @@ from autograder.authoring.build import load_notebooks
 from autograder.boundary.sandbox import Limits, check_sandbox, remove_leftovers
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import Unreadable, write_atomically
-from autograder.grading.keys import grader_key, key_of
+from autograder.grading.keys import content_of, grader_key, key_of
 from autograder.grading.workers import InstallationError, Jobs, Workers, call
 from autograder.imports import ROOT
 
@@ -80,7 +80,7 @@ def grade(
     of_grader = grader_key(assignment, sandboxed, held_out)
     remove_leftovers()
     results: list[Result] = []
-    waiting: dict[str, tuple[bytes, dict[str, bytes | str], list[str], str]] = {}
+    waiting: dict[str, tuple[bytes, dict[str, bytes | str], list[str], str, str]] = {}
     for name, why in course.unfit_names().items():
         results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
         course.save_result(results[-1])
@@ -96,11 +96,12 @@ def grade(
             results.append(kept if known else result)
             continue
         files, renamed = course.read_files(student, assignment)
-        key = key_of(of_grader, found[0], files)
+        content = content_of(found[0], files)
+        key = key_of(of_grader, content)
         if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
             results.append(kept)
         else:
-            waiting[student] = (found[0], files, found[1] + renamed, key)
+            waiting[student] = (found[0], files, found[1] + renamed, key, content)
     with contextlib.ExitStack() as stack:
         # once, and only if there is something to record: it takes seconds
         open_gradebook = cache(lambda: stack.enter_context(course.gradebook()))
@@ -111,19 +112,19 @@ def grade(
         if waiting:
             texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
             options = (*texts, seed, limits, sandboxed, held_out)
-            jobs = {student: (data, *options, files) for student, (data, files, _, _) in waiting.items()}
+            jobs = {student: (data, *options, files) for student, (data, files, *_) in waiting.items()}
             proof = _Proof(course, assignment, options, of_grader)
             progress("submissions", 0, len(jobs))
             if not isinstance(workers, Workers):
                 workers = stack.enter_context(Workers(workers, assignment.notebook, limits if sandboxed else None))
             run_all = _runner(workers, cluster, limits, sandboxed)
             for done, (student, fields) in enumerate(proof.held_back(run_all(proof.jobs | jobs), progress), 1):
-                _, _, receipt, key = waiting[student]
+                _, _, receipt, key, content = waiting[student]
                 notebook = fields.pop("notebook", None)
                 fields["receipt"] = receipt + fields.get("receipt", [])
                 if receipt and fields["state"] == "graded":
                     fields["state"] = "graded after mending"
-                result = Result(student, assignment.name, key=key, **fields)
+                result = Result(student, assignment.name, key=key, content=content, **fields)
                 with _undisturbed():
                     if notebook:
                         write_atomically(course.autograded_path(student, assignment), notebook)

@@ -29,9 +29,14 @@ def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Pat
     return digest_of({*files_behind(*modules, root=root), *boundary}, *words, root=root)
 
 
-def key_of(grader_key: str, notebook: bytes, files: dict[str, bytes | str]) -> str:
+def key_of(grader_key: str, content: str) -> str:
     """Return what a mark depends on: the grader and all that was handed in."""
-    digest = hashlib.sha256(grader_key.encode() + notebook)
+    return hashlib.sha256(f"{grader_key} {content}".encode()).hexdigest()
+
+
+def content_of(notebook: bytes, files: dict[str, bytes | str]) -> str:
+    """Return the digest of what was handed in."""
+    digest = hashlib.sha256(notebook)
     for name, content in sorted(files.items()):
         digest.update(f"\0{name} {type(content).__name__} {hashlib.sha256(_encoded(content)).hexdigest()}".encode())
     return digest.hexdigest()

@@ -45,6 +45,7 @@ class Matrix:
     """The kill matrix of an assignment."""
 
     assignment: str
+    stem: str  # of its module of checks
     seed: int
     mutants: list[Verdict]
     correct: list[Verdict]
@@ -99,7 +100,7 @@ def kill_matrix(
         seed: From which the hidden checks draw their inputs.
         progress: Called as the work goes on.
     """
-    matrix = Matrix(assignment, seed, [], [])
+    matrix = Matrix(assignment, stem, seed, [], [])
     exercises = exercises_of(stem).values()
     functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]
     right = right_answers_of(stem)
@@ -194,7 +195,7 @@ def mistakes_page(matrices: list[Matrix]) -> str:
 def _matrix_of(matrix: Matrix, exercise: str) -> str:
     """Return one exercise's table: for each mistake how many of its ways each check catches."""
     verdicts = [verdict for verdict in matrix.mutants if verdict.exercise == exercise]
-    stages = list(dict.fromkeys(stage for verdict in verdicts for stage in verdict.failed))
+    stages = list(exercises_of(matrix.stem)[exercise].stages)
     lines = [
         f"## `{exercise}`",
         "",

@@ -3,6 +3,7 @@
 What the sandbox promises is asked from inside: cells run in a real kernel and print what they found.
 """
 
+import importlib
 import json
 import math
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import textwrap
 import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ import torch
 from autograder.boundary import wire
 from autograder.boundary.kernel import BadReply, Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
-from autograder.boundary.sandbox import REPOSITORY, Limits, SandboxError, check_sandbox
+from autograder.boundary.sandbox import MACHINES, REPOSITORY, Limits, SandboxError, check_sandbox
 from autograder.boundary.wire import MAX_DEPTH, MAX_TEXT, Foreign, Handle, dumps, loads
 from autograder.judging.compare import judge, outcome
 
@@ -61,7 +63,7 @@ PLAIN = [
     "Größe \u202e \ud800 \x00 \U0001f600",
     [],
     (1, [2.0, ("three",)], None),
-    {"a": 1, 2: (3,), (4, 5): {}, None: False},
+    {"a": 1, 2: (3,), "b": {}, "c": False},
     np.zeros((2, 0, 3)),
     np.array(1.5),
     np.arange(6, dtype=np.int8).reshape(1, 2, 3),
@@ -458,6 +460,45 @@ def test_sandbox_cannot_import_the_grader(kernel: Kernel, module: str) -> None:
     """Does importing checks or answers fail, although they are installed in this environment?"""
     __import__(module)
     assert attempt(kernel, f"import {module}") == "ModuleNotFoundError"
+
+
+def test_sandbox_has_sockets_of_three_families(kernel: Kernel) -> None:
+    """Is every family of sockets refused but those that lead nowhere, whatever this machine's Linux has? (Nobody connects.)"""
+    asked = """
+        import socket
+        found = set()
+        for family in range(64):
+            for kind in (1, 2, 3, 5):
+                try:
+                    socket.socket(family, kind).close()
+                    found.add(family)
+                except OSError:
+                    pass
+        print(json.dumps(sorted(found)))
+        """
+    assert told(kernel, asked) == sorted({socket.AF_UNIX, socket.AF_INET, socket.AF_INET6})
+
+
+def test_check_sandbox_refuses_processors_whose_calls_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is nothing graded where no call could be refused, and does the message say so?"""
+    monkeypatch.setattr(os, "uname", lambda: types.SimpleNamespace(machine="riscv64"))
+    with pytest.raises(SandboxError, match="not those of riscv64"):
+        check_sandbox()
+    monkeypatch.setitem(sys.modules, "wire", wire)  # as it stands in the sandbox
+    inside = importlib.import_module("autograder.boundary.inside")
+    with pytest.raises(OSError, match="riscv64 are not known"):
+        inside.refuse_calls()
+    assert set(MACHINES) == set(inside.MACHINES)
+
+
+def test_wire_takes_no_keys_that_hash_alike() -> None:
+    """Is a dict of many keys that all have one hash refused at once, on both sides?"""
+    alike = [key * (2**61 - 1) for key in range(1, 40_000)]
+    text = json.dumps({"dict": [[key, 0] for key in alike]})
+    with pytest.raises(ValueError, match="not a value"):
+        loads(text)
+    assert isinstance(loads(dumps(dict.fromkeys(alike[:3], 0))), Foreign)
+    assert loads(dumps({"a": 1, 7: 2})) == {"a": 1, 7: 2}
 
 
 def test_sandbox_has_an_environment_of_its_own(kernel: Kernel) -> None:

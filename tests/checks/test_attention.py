@@ -100,7 +100,9 @@ def test_kept_matrix_is_made_once_of_the_same_files(monkeypatch: pytest.MonkeyPa
 
     def make(name: str, stem: str, seed: int, progress: Callable) -> Matrix:
         seeds.append(seed)
-        return Matrix(name, seed, [Verdict("softmax", "M3", {"extreme": "M3"}, "")], [Verdict("softmax", "loops")])
+        return Matrix(
+            name, stem, seed, [Verdict("softmax", "M3", {"extreme": "M3"}, "")], [Verdict("softmax", "loops")]
+        )
 
     monkeypatch.setattr("autograder.judging.kill_matrix.MATRICES", tmp_path)
     monkeypatch.setattr("autograder.judging.kill_matrix.kill_matrix", make)

@@ -17,6 +17,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.course.roster import read_worksheet
 from autograder.exchange.collect import collect
 from autograder.exchange.export import Exported, export
+from autograder.grading.keys import content_of
 
 # nbgrader's own add_submission() makes SQLAlchemy warn
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")
@@ -309,13 +310,20 @@ def test_export_csv(
 def test_export_says_what_changed_since_the_grading(
     course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path
 ) -> None:
-    """Is a student who handed in again, or whose file was refused since, a warning?"""
+    """Is a student who handed in something else, or whose file was refused since, a warning? And a file's time none?"""
     collect_moodle(course, assignment, tmp_path, sheet)
     results = record(course, graded)
+    for kept in results:
+        if found := course.read_submission(kept.student, assignment):
+            kept.content = content_of(found[0], {})
+    for path in course.root.glob("submitted/*/*/*.ipynb"):
+        path.touch()
+    assert "handed in" not in "\n".join(export(course, assignment, results, "csv").warnings)
     files = {f"{FOLDERS['ada']}/attention.ipynb": notebook("again"), f"{FOLDERS['bea']}/attention.pdf": b""}
     collect(course, assignment, [write_zip(tmp_path / "later.zip", files)])
     warnings = "\n".join(export(course, assignment, results, "csv").warnings)
-    assert "ada handed in again since the grading" in warnings
+    assert "ada handed in something else since the grading" in warnings
+    assert "bea handed in" not in warnings
     assert "refused: bea" in warnings
 
 
