@@ -1,6 +1,5 @@
 """Is what CONTRIBUTING.md says true when it is done, step by step, to a copy of the repository?"""
 
-import ast
 import os
 import re
 import shutil
@@ -14,8 +13,8 @@ from autograder.imports import ROOT
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S))
-# A block that says where it goes: a file, and in it the table at whose end it stands.
-BLOCK = re.compile(r"^(`{3,})(?:python|md) (\S+)(?: (\w+))?\n(.*?)^\1$", re.M | re.S)
+# A block that says where it goes: it is a file, or stands at the end of one.
+BLOCK = re.compile(r"^(`{3,})(?:python|md) (\S+)\n(.*?)^\1$", re.M | re.S)
 QUOTED = re.compile(r"^```text\n\$ \.venv/bin/autograder (.*?)\n(.*?)^```$", re.M | re.S)
 
 
@@ -27,20 +26,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("_config.yml", "requirements.txt"):
         shutil.copy(ROOT / name, root / name)
-    for _, file, table, text in BLOCK.findall(TEXT):
-        write(root / file, text, table)
+    for _, file, text in BLOCK.findall(TEXT):
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        with (root / file).open("a", encoding="utf-8") as there:
+            there.write(text)
     return root
-
-
-def write(path: Path, text: str, table: str) -> None:
-    """Make a file, or add to the end of one or of a table in it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-    place = len(lines)
-    if table:
-        (node,) = (node for node in ast.parse("".join(lines)).body if f"{table} =" in lines[node.lineno - 1])
-        place = node.end_lineno - 1  # in front of the bracket that closes it
-    path.write_text("".join([*lines[:place], text, *lines[place:]]), encoding="utf-8")
 
 
 def run(copy: Path, command: str) -> str:
@@ -54,7 +44,7 @@ def run(copy: Path, command: str) -> str:
 
 def test_blocks_are_those_of_three_sections() -> None:
     """Does each section that adds something say in which files?"""
-    files = {title: [file for _, file, _, _ in BLOCK.findall(text)] for title, text in SECTIONS.items()}
+    files = {title: [file for _, file, _ in BLOCK.findall(text)] for title, text in SECTIONS.items()}
     assert {title for title, found in files.items() if found} == {
         "Add a mistake",
         "Add a right answer",

@@ -1,6 +1,7 @@
 """The set-up cell of an exercise notebook: how results are compared, and what the visible tests compare with."""
 
 import json
+import re
 from types import ModuleType
 from typing import Any
 
@@ -49,7 +50,9 @@ def setup_cell(stem: str) -> str:
 
 
 def _below_docstring(module: ModuleType) -> str:
-    return module.__loader__.get_source(module.__name__).split('"""', 2)[2].strip()
+    """Return the text of a module without what it imports from this repository, which stands in the cell too."""
+    text = module.__loader__.get_source(module.__name__).split('"""', 2)[2]
+    return re.sub(r"^from autograder\..*\n", "", text, flags=re.M).strip()
 
 
 def frozen_tests(exercise: Exercise) -> dict[str, Any]:

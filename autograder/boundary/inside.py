@@ -6,11 +6,13 @@ The student's code may change any of this, as it runs in the same process. The g
 is at worst what the student's function could have returned.
 """
 
+import builtins
 import contextlib
 import ctypes
 import errno
 import json
 import linecache
+import locale
 import os
 import random
 import resource
@@ -19,6 +21,7 @@ import socket
 import struct
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import wire
@@ -34,6 +37,8 @@ REFUSED = {
 }  # fmt: skip
 SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}  # which are refused but for the families below
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)  # of the last two nothing leads out of the sandbox
+MAP = (9, 222)  # mmap, which is refused memory that several share without a file: given back, it counts as nobody's
+SHARED = 0x21  # its flags of that: MAP_SHARED and MAP_ANONYMOUS
 # the column above, the machine's AUDIT_ARCH, and the numbers of clone and seccomp
 MACHINES = {"x86_64": (0, 0xC000003E, 56, 317), "aarch64": (1, 0xC00000B7, 220, 277)}
 NEW_NAMESPACES = 0x7E020000  # flags of clone
@@ -41,6 +46,7 @@ MODULES: list = []  # that the student's functions returned; their numbers cross
 FILES: dict = {}  # the names in the files of classes that stand in for the student's
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
 CHANNEL: list = []  # the socket to the grader
+STATE = None  # as it was before any cell ran
 ONE_QUESTION = threading.Lock()  # at a time: a function may have threads
 
 
@@ -67,9 +73,12 @@ def _reply_to(request: dict) -> str:
     try:
         if "draw" in request:
             seed_all(request["draw"])
+            STATE.put_back()
         classes = {name: _made_from(text)[name] for name, text in request["classes"].items()}
         shell.user_ns.update({name: classes.get(name) or _ask_grader(name) for name in before})
-        reply |= {"call": _call, "backward": _backward, "run": _run}[request["do"]](request, shell.user_ns)
+        reply |= {"call": _call, "backward": _backward, "measure": _measure, "run": _run}[request["do"]](
+            request, shell.user_ns
+        )
         return wire.dumps(reply, _handle_of)
     except BaseException as error:
         names = [kind.__name__ for kind in type.mro(type(error))]
@@ -97,6 +106,35 @@ def seed_all(seed: int | None) -> None:
         generator.seed() if seed is None else generator.manual_seed(seed)
 
 
+class State:
+    """What a cell may leave behind and no answer may be judged by: dtype, gradients, warnings, errors, folder, language."""
+
+    def __init__(self) -> None:
+        self.folder, self.filters, self.print = os.getcwd(), list(warnings.filters), builtins.print
+        self.language = locale.setlocale(locale.LC_ALL)
+        self.numpy = sys.modules["numpy"].geterr()
+
+    def put_back(self) -> None:
+        """Put everything back as it was before any cell ran."""
+        if_it_is_there = contextlib.suppress(Exception)
+        warnings.filters[:] = self.filters
+        builtins.print = self.print
+        with if_it_is_there:
+            os.chdir(self.folder)
+        with if_it_is_there:
+            locale.setlocale(locale.LC_ALL, self.language)
+        with if_it_is_there:
+            sys.modules["numpy"].seterr(**self.numpy)
+        with if_it_is_there:
+            torch = sys.modules["torch"]
+            torch.set_default_dtype(torch.float32)
+            torch.set_default_device("cpu") if torch.get_default_device().type != "cpu" else None
+            torch.set_grad_enabled(True)
+            torch.set_num_threads(1) if torch.get_num_threads() != 1 else None
+            torch.use_deterministic_algorithms(False)
+            torch.autograd.set_detect_anomaly(False)
+
+
 def _run(request: dict, namespace: dict) -> dict:
     """Run a cell that is Python and nothing of IPython's, which would look through every line of it."""
     name, lines = "<set-up cell>", request["source"].splitlines(keepends=True)
@@ -112,10 +150,8 @@ def _call(request: dict, namespace: dict) -> dict:
         _synchronise(_resolve(wire.Handle(number)), state, training)
     if isinstance(target, wire.Handle):
         function = module = _resolve(target)
-    elif target in namespace:
-        function, module = namespace[target], None
     else:
-        raise NameError(f"{target} is not defined; did its cell run without an error?")
+        function, module = _named(target, namespace), None
     sent, keywords = request["arguments"], request["keywords"]
     leaves = [sent[index].requires_grad_() for index in request["differentiable"]]
     for index, leaf in zip(request["differentiable"], leaves):
@@ -130,6 +166,19 @@ def _call(request: dict, namespace: dict) -> dict:
         GRAPHS[request["id"]] = (outputs, leaves)
         reply["graph"] = [output.requires_grad for output in outputs]
     return reply
+
+
+def _measure(request: dict, namespace: dict) -> dict:
+    """Run a file of the grader's, and call a function of it with a function of the student's and plain values."""
+    made = {"__name__": "measures"}
+    exec(request["text"], made)
+    return {"value": made[request["measure"]](_named(request["function"], namespace), *request["arguments"])}
+
+
+def _named(name: str, namespace: dict):
+    if name not in namespace:
+        raise NameError(f"{name} is not defined; did its cell run without an error?")
+    return namespace[name]
 
 
 def _backward(request: dict, namespace: dict) -> dict:
@@ -260,7 +309,7 @@ def refuse_calls() -> None:
     if os.uname().machine not in MACHINES:
         raise OSError(f"the system calls of {os.uname().machine} are not known; known are {', '.join(MACHINES)}")
     column, architecture, clone, seccomp = MACHINES[os.uname().machine]
-    load, equal, at_least, any_bit, end = 0x20, 0x15, 0x35, 0x45, 0x06
+    load, mask, equal, at_least, any_bit, end = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
     refuse, allow = (end, 0, 0, 0x50000 | errno.ENOSYS), (end, 0, 0, 0x7FFF0000)
     no_family = (end, 0, 0, 0x50000 | errno.EOPNOTSUPP)  # ZeroMQ, which asks for a list of interfaces, bears this error
     filters = [(load, 0, 0, 4), (equal, 1, 0, architecture), refuse]  # no 32-bit calls
@@ -270,6 +319,7 @@ def refuse_calls() -> None:
     for numbers in SOCKETS.values():
         allowed = [(equal, len(FAMILIES) - i, 0, family) for i, family in enumerate(FAMILIES)]
         filters += [(equal, 0, len(allowed) + 3, numbers[column]), (load, 0, 0, 16), *allowed, no_family, allow]
+    filters += [(equal, 0, 5, MAP[column]), (load, 0, 0, 40), (mask, 0, 0, SHARED), (equal, 0, 1, SHARED), refuse, allow]
     filters += [(equal, 1, 0, clone), allow, (load, 0, 0, 16), (any_bit, 0, 1, NEW_NAMESPACES), refuse, allow]
     code = b"".join(struct.pack("HBBI", *step) for step in filters)
     program = struct.pack("HP", len(filters), ctypes.addressof(buffer := ctypes.create_string_buffer(code)))
@@ -304,6 +354,7 @@ def serve_kernel(connection_file: str, channel: int, limits: dict[str, int]) -> 
 
     os.set_inheritable(channel, False)
     inside.CHANNEL.append(socket.socket(fileno=channel))
+    inside.STATE = inside.State()
     app.shell.ask_exit = lambda: None  # exit() and quit() in a cell, by which the kernel would end during the next one
     inside.CHANNEL[0].sendall(b"!")
     app.start()

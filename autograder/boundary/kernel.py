@@ -1,5 +1,6 @@
 """The grader's end of the wire: run a cell in the sandboxed kernel, call a function there, and give up in time."""
 
+import ast
 import base64
 import inspect
 import math
@@ -293,9 +294,19 @@ class Kernel:
 
 
 @cache
-def _text_of(stand_in: type) -> str:
-    """Return the file of a class that stands in for a student's: a module cannot stay with the grader, as a function can."""
-    return inspect.getsource(inspect.getmodule(stand_in))
+def _text_of(made_there: type) -> str:
+    """Return the text by which a class is made in the sandbox: a module cannot stay with the grader, as a function can.
+
+    It is the whole file; of the answers' files the class alone, which the notebook gives, and what it imports from others.
+    """
+    module = inspect.getmodule(made_there)
+    text = inspect.getsource(module)
+    if not module.__name__.startswith("solutions"):
+        return text
+    imports = [node for node in ast.parse(text).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    own = ("solutions", "autograder")
+    needed = [ast.unparse(node) for node in imports if not ast.unparse(node).split()[1].startswith(own)]
+    return "\n".join([*needed, inspect.getsource(made_there)])
 
 
 def _read(text: str) -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """A student's function or class as it looks to a test: called here, run in the sandbox, its values brought back."""
 
 import builtins
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -134,8 +135,20 @@ class Function:
         return self._remote.run(self.__name__, arguments, keywords)[0]
 
     def sibling(self, name: str) -> "Function":
-        """Return another function or class of the same notebook."""
-        return Function(name, self._remote.call)
+        """Return another function or class of the same notebook; what is replaced for this one is replaced for it too."""
+        other = Function(name, self._remote.call)
+        other._remote.correct = self._remote.correct
+        return other
+
+    def measured_by(self, measure: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function of ours beside the student's, in the sandbox, with the student's function and plain values.
+
+        Its file is run there anew, so that no name of the notebook takes part. It decides nothing: what it returns are the
+        values that it found.
+        """
+        content = {"text": inspect.getsource(inspect.getmodule(measure)), "measure": measure.__name__}
+        reply = self._remote.ask("measure", function=self.__name__, arguments=list(arguments), **content)
+        return self._remote.own(reply.get("value"))
 
     @contextmanager
     def replaced(self, correct: dict[str, Callable[..., Any]]) -> Iterator[None]:

@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -26,7 +27,6 @@ import psutil
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
-PAGE = os.sysconf("SC_PAGE_SIZE")
 LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # a Linux kernel may be built without
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder begins so, and with the number of the grader's process, which counts in these namespaces.
@@ -125,11 +125,12 @@ def _below(number: int) -> Iterator[int]:
 
 
 def _resident(number: int) -> int:
-    """Return the bytes that a process has in memory; 0 if it ended."""
+    """Return the bytes that a process has in memory, its page tables too; 0 if it ended."""
     try:
-        return int(Path(f"/proc/{number}/statm").read_text().split()[1]) * PAGE
+        status = Path(f"/proc/{number}/status").read_text()
     except OSError:
         return 0
+    return sum(int(kilobytes) * 1024 for kilobytes in re.findall(r"^Vm(?:RSS|PTE):\s+(\d+)", status, re.M))
 
 
 def lives(process: psutil.Process) -> bool:
@@ -383,6 +384,7 @@ def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wire
     for name in ("alternatives", "fonts", "ld.so.cache", "localtime"):
         command += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     command += ["--proc", "/proc", "--dev", "/dev"]
+    command += ["--ro-bind", "/dev/null", "/dev/zero"]  # to map it is another way to memory that counts as nobody's
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/tmp"]
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/dev/shm"]
     if REPOSITORY.is_relative_to("/usr"):

@@ -1,6 +1,7 @@
 """Grade what was handed in: prove the installation, execute in parallel, record one by one."""
 
 import contextlib
+import fcntl
 import json
 import secrets
 import signal
@@ -74,6 +75,35 @@ def grade(
     """
     if sandboxed and not cluster:
         check_sandbox()
+    with _alone(course, assignment):
+        return _grade(course, assignment, seed, regrade, workers, cluster, limits, sandboxed, progress)
+
+
+@contextmanager
+def _alone(course: Course, assignment: Assignment) -> Iterator[None]:
+    """Let no other run grade the same assignment of the same course: its results would be of another seed."""
+    path = course.root / "results" / assignment.name / ".lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            said = f"another run grades {assignment.name} of {course.root}; wait until it is done, or stop it"
+            raise InstallationError(said) from None
+        yield
+
+
+def _grade(
+    course: Course,
+    assignment: Assignment,
+    seed: int | None,
+    regrade: bool,
+    workers: int | Workers | None,
+    cluster: str | None,
+    limits: Limits,
+    sandboxed: bool,
+    progress: Progress,
+) -> list[Result]:
     course.prepare(assignment)
     seed = _seed_of_run(course, assignment, seed, regrade)
     held_out = _checkpoint(assignment).held_out() if assignment.files else None

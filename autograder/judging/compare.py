@@ -14,8 +14,8 @@ def outcome(function, arguments, names):
     given = [np.array(argument) if np.ndim(argument) else argument for argument in arguments]
     try:
         results = function(*given)
-        names, results = zip(*results.items()) if isinstance(results, dict) else (names, results)  # a probe names them
-        results = results if isinstance(results, tuple) else (results,)
+        names, results = (names, results) if names else zip(*results.items())  # a probe names them
+        results = results if isinstance(results, (tuple, list)) else (results,)
         results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
         if [isinstance(result, (np.ndarray, np.number)) for result in results] != [True] * len(names):
             kinds = ", ".join(type(result).__name__ for result in results)

@@ -25,11 +25,13 @@ import pytest
 import torch
 
 from autograder.boundary import wire
-from autograder.boundary.kernel import BadReply, Kernel, KernelLost
+from autograder.boundary.kernel import BadReply, Kernel, KernelLost, _text_of
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import MACHINES, REPOSITORY, Limits, SandboxError, check_sandbox
 from autograder.boundary.wire import MAX_DEPTH, MAX_TEXT, Foreign, Handle, dumps, loads
+from autograder.checks.vit import measures
 from autograder.judging.compare import judge, outcome
+from solutions import encoder
 
 IS_ROOT = os.getuid() == 0
 
@@ -386,7 +388,8 @@ def test_sandbox_has_no_network(kernel: Kernel, family: str) -> None:
 
 def test_sandbox_sees_one_interface(kernel: Kernel) -> None:
     """Is there no network device but the sandbox's own loopback?"""
-    assert told(kernel, "import socket\nprint(json.dumps([name for _, name in socket.if_nameindex()]))") == ["lo"]
+    lines = told(kernel, "print(json.dumps(open('/proc/net/dev').read().splitlines()[2:]))")
+    assert [line.split(":")[0].strip() for line in lines] == ["lo"]
 
 
 @pytest.mark.parametrize(
@@ -1208,3 +1211,69 @@ def test_sandbox_works_here() -> None:
     """Is bubblewrap there and working, which all tests above need?"""
     assert shutil.which("bwrap"), "install bubblewrap"
     check_sandbox()
+
+
+LEFT = """
+import os, warnings
+import numpy as np, torch
+torch.set_default_dtype(torch.float64); torch.set_grad_enabled(False); torch.use_deterministic_algorithms(True)
+np.seterr(all="raise"); warnings.simplefilter("error"); os.chdir("/"); __builtins__.print = None
+
+def state(x):
+    warnings.warn("heard")
+    flags = [torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled(), print is not None]
+    return [str(torch.get_default_dtype()), np.geterr()["over"], os.getcwd(), *flags]
+"""
+
+
+def test_call_finds_the_state_that_a_kernel_begins_with(start: Callable[..., Kernel]) -> None:
+    """Is what a cell has left behind, in PyTorch, NumPy and Python, put back before each call of a function?"""
+    kernel = start()
+    kernel.run_cell("pass")
+    assert [output for output in kernel.run_cell(LEFT) if output.output_type == "error"] == []
+    state = Function("state", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 10.0))
+    assert state(1) == ["torch.float32", "warn", "/tmp/home", True, False, True]
+    assert state(1) == state(1)
+
+
+def test_measured_by_takes_no_name_of_the_notebook(start: Callable[..., Kernel]) -> None:
+    """Is a file of ours run anew beside the student's function, whatever the notebook calls by its names?"""
+    kernel = start()
+    kernel.run_cell("def measure_evaluation(*_): return 'forged'\ndef evaluate(model, batches): return 1, 2")
+    function = Function("evaluate", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 20.0))
+    arguments = ("means", np.ones((2, 1, 2, 2)), np.array([0, 1]), np.array([2]), "list", 2, 0)
+    assert function.measured_by(measures.measure_evaluation, *arguments) == {"result": (1, 2)}
+    with pytest.raises(NameError, match="nobody is not defined"):
+        Function("nobody", lambda r, c: kernel.call(r | {"draw": 1}, c, 20.0)).measured_by(
+            measures.measure_evaluation, *arguments
+        )
+
+
+def test_no_text_of_an_answer_is_sent() -> None:
+    """Is of a class that stands in a file of answers the class alone sent to the sandbox, and nothing else of the file?"""
+    text = _text_of(encoder.BrokenBlock)
+    assert "class BrokenBlock" in text and "import torch" in text
+    assert "class LayerNorm" not in text and "def repair" not in text and "solutions" not in text
+    exec(compile(text, "sent", "exec"), made := {})
+    assert made["BrokenBlock"](8, 2, 12)
+
+
+def test_sandbox_has_no_memory_that_is_nobodys(kernel: Kernel) -> None:
+    """Is memory refused that several share without a file, which is kept, and not counted, once it is given back?"""
+    assert attempt(kernel, "import mmap; mmap.mmap(-1, 4096)") == "OSError"
+    assert attempt(kernel, "import mmap; mmap.mmap(open('/dev/zero', 'r+b').fileno(), 4096)") != ""
+    assert attempt(kernel, "import mmap; mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)") == ""
+
+
+def test_page_tables_count_as_memory(start: Callable[..., Kernel]) -> None:
+    """Is a cell stopped that fills the memory with the tables of pages that all are one and the same?"""
+    kernel = start(memory_bytes=2**30)
+    with pytest.raises(KernelLost, match=r"More than 1.0 GiB of memory"):
+        kernel.run_cell("""
+import mmap
+room = mmap.mmap(-1, 2**41, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)
+for place in range(0, 2**41, 2**21):
+    room[place]
+import time
+time.sleep(5)
+""")

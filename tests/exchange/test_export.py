@@ -339,9 +339,9 @@ def test_export_changes_nothing_outside_the_course(
 
 
 def test_command_export(course: Course, graded: Path, assignment: Assignment, sheet: Path) -> None:
-    """Does the command name the files and what to look at, and stop for a format that it does not know?"""
+    """Does it name the files and what to look at, fail where we failed on somebody, and stop for an unknown format?"""
     record(course, graded)
     arguments = ["export", NAME, "--course", str(course.root), "--worksheet", str(sheet), "--format"]
     done = CliRunner().invoke(app, [*arguments, "csv"])
-    assert done.exit_code == 0 and "marks.csv" in done.output
+    assert done.exit_code == 1 and "marks.csv" in done.output and "1 not graded" in done.output
     assert CliRunner().invoke(app, [*arguments, "blackboard"]).exit_code == 1

@@ -146,7 +146,7 @@ def test_difference_names_packages_and_files() -> None:
         f"torch 2.0 instead of {ours['torch']}, autograder/checks/vit/__init__.py is another version"
     )
     files = {
-        "autograder/grading/grade.py",
+        "autograder/grading/job.py",
         "autograder/grading/cluster.py",
         "autograder/boundary/sandbox.py",
         "solutions/vit.py",

@@ -75,6 +75,7 @@ REPAIR = ExerciseInTorch(
     stages={what: cases.repair(what) for what in ("block", "tokens", "activations", "gradients", "loss")},
     visible=cases.repair_visible,
     probe=probe_repair_here,
+    given={"BrokenBlock": answers.BrokenBlock},
 )
 
 HELPERS = (probes,)  # in the set-up cell too

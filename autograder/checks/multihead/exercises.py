@@ -115,6 +115,7 @@ ALL = (
         },
         visible=cases.to_torch_visible,
         probe=on_converter,
+        given={"Parts": probes.Parts},
     ),
 )
 

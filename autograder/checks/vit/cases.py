@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from autograder.checks.vit import probes
+from autograder.checks.vit import measures
 from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judging.exercise import Case
 from autograder.judging.mistake import ways_of
@@ -92,6 +92,17 @@ def embedding_edge_cases(rng):
             ("output", rng.normal(size=(2, 1, 8, 8)), sizes_of_embedding(12, 4, 1, 5), 8),
             "M123",
         ),
+        Case(
+            "images of another width",
+            ("output", rng.normal(size=(2, 1, 12, 8)), sizes_of_embedding(12, 4, 1, 5), 8),
+            "M123",
+        ),
+        Case(
+            "images of as many pixels",
+            ("output", rng.normal(size=(2, 1, 4, 36)), sizes_of_embedding(12, 4, 1, 5), 8),
+            "M123",
+        ),
+        Case("images that fit", ("runs", rng.normal(size=(2, 1, 12, 12)), sizes_of_embedding(12, 4, 1, 5), 8)),
     ]
 
 
@@ -183,7 +194,7 @@ def data(rng, sizes, seed, training, channels=2, side=3, classes=4, scale=0.5):
     """Draw images, and labels of which most are right for the model of this seed, so that no accuracy is at chance."""
     images = scale * rng.normal(size=(sum(sizes), channels, side, side))
     with torch.no_grad():
-        scores = probes.model_by_mode(images.shape[1:], classes, seed).train(training)(probes.float_tensor(images))
+        scores = measures.model_by_mode(images.shape[1:], classes, seed).train(training)(measures.float_tensor(images))
     guesses = rng.permutation(np.arange(sum(sizes)) % classes)
     labels = np.where(rng.random(sum(sizes)) < 0.7, scores.argmax(dim=-1).numpy(), guesses)
     return images, labels, np.array(sizes)

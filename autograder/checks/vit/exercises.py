@@ -1,6 +1,6 @@
 """The exercises of assignment 4_vit: patchify, PatchEmbedding, ViT, train_epoch, evaluate, attention_rollout."""
 
-from autograder.checks.vit import cases, layers, oracles, probes
+from autograder.checks.vit import cases, layers, measures, oracles, probes
 from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judging.exercise import ExerciseInTorch, checker
 from solutions import vit as answers
@@ -92,6 +92,6 @@ ROLLOUT = ExerciseInTorch(
     probe=probes.on_tensors,
 )
 
-HELPERS = (probes,)  # in the set-up cell too
+HELPERS = (measures, probes)  # in the set-up cell too
 EXERCISES = {each.name: each for each in (PATCHIFY, PATCH_EMBEDDING, VIT, TRAIN_EPOCH, EVALUATE, ROLLOUT)}
 check = checker(EXERCISES)

@@ -1,26 +1,20 @@
 """Put what exercise 4 asks for to the question: functions of tensors, two classes, an epoch of training, an evaluation.
 
-`autograder build` copies all below this docstring into the set-up cell of the notebook. The hidden checks run it in the
-grader's process, where the student's modules are likenesses. Models and optimizers that a student's function gets are made
-beside it, in the student's kernel, by the functions of the set-up cell there: they cannot cross.
+`autograder build` copies all below this docstring into the set-up cell of the notebook, behind that of `measures.py`. The
+hidden checks run it in the grader's process, where the student's modules are likenesses, and judge what `measures` found.
 """
-
-from collections.abc import Iterable
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from autograder.checks.vit.measures import float_tensor, measure_evaluation, measure_training, model_by_mode
+
 BLOCK = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight", "self_attn.out_proj.bias"]
 BLOCK += ["linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias"]
 BLOCK += ["norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"]
 PROJECTION = "patch_embedding.projection."
-
-
-def float_tensor(array):
-    """Return an array of numbers as a tensor."""
-    return torch.tensor(np.array(array), dtype=torch.get_default_dtype())
 
 
 def called(function, *arguments):
@@ -165,10 +159,12 @@ def learned_by(module, shapes, images, seed):
 
 
 def probe_patch_embedding(cls):
-    """Return a function that measures a PatchEmbedding; what: "output", "learning" or "parts"."""
+    """Return a function that measures a PatchEmbedding; what: "output", "learning", "parts" or "runs"."""
 
     def probe(what, images, sizes, seed=0):
         module, shapes = cls(**sizes), shapes_of_projection(sizes)
+        if what == "runs":
+            return {"runs": np.float64(called(module, float_tensor(images)).numel() > 0)}
         if what == "parts":
             parameters, others = looked_up(module, shapes)
             shape_of_weight, shape_of_bias = (shape_of(parameter, 4) for parameter in parameters.values())
@@ -313,35 +309,6 @@ def parts_of(module, shapes, depth):
 # --------------------------------------------------------------------------------------- an epoch, and an evaluation
 
 
-class ByMode(nn.Module):
-    """Doubles in training, as a dropout of a half does to what it keeps, and notes whether a graph was built."""
-
-    graph = False
-
-    def forward(self, x):
-        """Return x, or in training 2 x, so small that no gradient of a linear layer is longer than 1."""
-        self.graph = self.graph or torch.is_grad_enabled()
-        return x / 10 if self.training else x / 20
-
-
-def model_by_mode(shape, classes, seed):
-    """Make a linear classifier that behaves differently in its two modes, with a batch norm that remembers."""
-    pixels = int(np.prod(shape))
-    model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(pixels, affine=False), ByMode(), nn.Linear(pixels, classes))
-    numbers = np.random.default_rng(seed).normal(size=(classes, pixels + 1)) * 10 / pixels**0.5
-    with torch.no_grad():
-        model[-1].weight.copy_(float_tensor(numbers[:, 1:]))
-        model[-1].bias.copy_(float_tensor(numbers[:, 0] / 10))
-    return model
-
-
-def batches_for_test(images, labels, sizes, kind):
-    """Cut images and labels into batches: a list, or a generator, which has no length and can be read once."""
-    sizes = list(map(int, sizes))
-    pairs = list(zip(float_tensor(images).split(sizes), torch.tensor(np.array(labels)).long().split(sizes)))
-    return pairs if kind == "list" else (pair for pair in pairs)
-
-
 def loss_and_accuracy(result):
     """Return loss and accuracy, and refuse anything else."""
     if not isinstance(result, (tuple, list)) or len(result) != 2:
@@ -354,85 +321,54 @@ def loss_and_accuracy(result):
     return {name: np.float64(float(number)) for name, number in zip(("loss", "accuracy"), numbers)}
 
 
-def learns_by_heart(train_epoch, images, labels):
-    """Does a small net learn 64 images by heart?"""
-    with torch.random.fork_rng():
-        torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
-        model = nn.Sequential(
-            nn.Flatten(), nn.Linear(images[0].numel(), 48), nn.GELU(), nn.Dropout(0.1), nn.Linear(48, 5)
-        )
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-        for _ in range(30):
-            train_epoch(model, list(zip(images.split(16), labels.split(16))), optimizer)
-        model.eval()
-        with torch.no_grad():
-            right = (model(images).argmax(dim=-1) == labels).double().mean()
-    return {"learns_64_images": np.float64(float(right) > 0.95)}
-
-
-def measure_training(train_epoch, what, images, labels, sizes, kind, classes, rate, seed):
-    """Train a small model for an epoch; return its parameters, or loss and accuracy, or whether a net learns."""
-    train_epoch = globals()[train_epoch] if isinstance(train_epoch, str) else train_epoch
+def judge_training(left, what, images, labels, *_):
+    """Judge what an epoch left: its result, or the model's parameters and mode, or whether a net learned by heart."""
     if what == "overfit":
-        return learns_by_heart(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())
-    model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # as an evaluation may leave it
-    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.5)
-    result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)
+        right = (left["scores"].argmax(dim=-1) == torch.tensor(np.array(labels))).double().mean()
+        return {"learns_64_images": np.float64(float(right) > 0.95)}
     if what == "means":
-        return loss_and_accuracy(result)
-    parameters = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-    return {"parameters": parameters.numpy(), "left_in_training_mode": np.float64(model.training)}
+        return loss_and_accuracy(left["result"])
+    return {"parameters": left["parameters"].numpy(), "left_in_training_mode": np.float64(left["training"])}
 
 
-def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, seed):
-    """Evaluate a small model; return loss and accuracy, or what of the model is as it was before."""
-    evaluate = globals()[evaluate] if isinstance(evaluate, str) else evaluate
+def judge_evaluation(left, what, images, labels, sizes, kind, classes, seed):
+    """Judge what an evaluation left: its result, or what of the model is as it was before, evaluated in each mode."""
+    if what == "means":
+        return loss_and_accuracy(left["result"])
     model = model_by_mode(np.shape(images)[1:], classes, seed)
-    try:
-        if what == "means":
-            return loss_and_accuracy(evaluate(model, batches_for_test(images, labels, sizes, kind)))
-        return left_behind_by(evaluate, model, lambda: batches_for_test(images, labels, sizes, kind))
-    finally:
-        torch.set_grad_enabled(True)
+    weight, bias = model[-1].parameters()
+    if not all(each["rows"] for each in left):
+        raise RuntimeError("the model was not called")
 
+    def stays(name, before):
+        return np.float64(all(torch.equal(each[name], before) for each in left))
 
-def left_behind_by(evaluate, model, make_batches):
-    """Evaluate a model in each mode; return what of it is as it was before."""
-    modes, (weight, bias) = [], model[-1].parameters()
-    weight.grad = torch.cos(torch.arange(weight.numel())).reshape(weight.shape).to(weight)  # the bias has none
-    gradient, before = weight.grad.clone(), {name: value.clone() for name, value in model.state_dict().items()}
-    for training in (True, False):
-        model.train(training)
-        evaluate(model, make_batches())
-        modes.append(all(part.training == training for part in model.modules()))
     return {
-        "parameters_stay": np.float64(
-            all(torch.equal(value, before[name]) for name, value in model.named_parameters())
-        ),
-        "buffers_stay": np.float64(all(torch.equal(value, before[name]) for name, value in model.named_buffers())),
-        "mode_stays": np.array(modes, dtype=float),
-        "gradients_stay": np.float64(
-            bias.grad is None and weight.grad is not None and torch.equal(weight.grad, gradient)
-        ),
-        "gradients_stay_switched_on": np.float64(
-            torch.is_grad_enabled() and weight.requires_grad and bias.requires_grad
-        ),
-        "graph_is_built": np.float64(model[2].graph),
+        "parameters_stay": stays("parameters", torch.cat([weight.detach().flatten(), bias.detach()])),
+        "buffers_stay": stays("buffers", torch.cat([buffer.flatten().double() for buffer in model.buffers()])),
+        "mode_stays": np.array([all(mode == each["training"] for mode in each["modes"]) for each in left], dtype=float),
+        "gradients_stay": stays("gradient", torch.cos(torch.arange(weight.numel())).to(weight)),
+        "gradients_stay_switched_on": np.float64(all(each["switched_on"] for each in left)),
+        "graph_is_built": np.float64(any(each["graph"] for each in left)),
     }
 
 
-def beside(function, measure):
-    """Make a function of arrays of a function of models: measure it where it is, in the student's kernel if it is there."""
-    if not hasattr(function, "sibling"):
-        return lambda *arguments: measure(function, *arguments)
-    return lambda *arguments: function.sibling(measure.__name__)(function.__name__, *arguments)
+def beside(function, measure, judge):
+    """Make a function of arrays of a function of models: measured where it is, in the sandbox if it is there; judged here."""
+
+    def run(*arguments):
+        there = hasattr(function, "measured_by")  # only a likeness of a student's function has it
+        left = function.measured_by(measure, *arguments) if there else measure(function, *arguments)
+        return judge(left, *arguments)
+
+    return run
 
 
 def probe_train_epoch(train_epoch):
     """Return a function that measures `train_epoch`; what: "steps", "means" or "overfit"."""
-    return beside(train_epoch, measure_training)
+    return beside(train_epoch, measure_training, judge_training)
 
 
 def probe_evaluate(evaluate):
     """Return a function that measures `evaluate`; what: "means" or "unchanged"."""
-    return beside(evaluate, measure_evaluation)
+    return beside(evaluate, measure_evaluation, judge_evaluation)

@@ -1,0 +1,110 @@
+"""Models, batches and optimizers that a student's function gets, made where that function is: they cannot cross.
+
+Hidden checks send this file to the sandbox, where it is run anew for each call. It decides nothing: it returns what it found.
+In the notebook it stands in the set-up cell.
+"""
+
+from collections.abc import Iterable  # for the answers
+
+import numpy as np
+import torch
+from torch import nn
+
+
+def float_tensor(array):
+    """Return an array of numbers as a tensor."""
+    return torch.tensor(np.array(array), dtype=torch.get_default_dtype())
+
+
+class ByMode(nn.Module):
+    """Doubles in training, as a dropout of a half does to what it keeps; notes whether a graph was built, and its rows."""
+
+    graph = False
+    rows = 0  # that went through any: an evaluation may work on a copy
+
+    def forward(self, x):
+        """Return x, or in training 2 x, so small that no gradient of a linear layer is longer than 1."""
+        self.graph = self.graph or torch.is_grad_enabled()
+        ByMode.rows += len(x)
+        return x / 10 if self.training else x / 20
+
+
+def model_by_mode(shape, classes, seed):
+    """Make a linear classifier that behaves differently in its two modes, with a batch norm that remembers."""
+    pixels = int(np.prod(shape))
+    model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(pixels, affine=False), ByMode(), nn.Linear(pixels, classes))
+    numbers = np.random.default_rng(seed).normal(size=(classes, pixels + 1)) * 10 / pixels**0.5
+    with torch.no_grad():
+        model[-1].weight.copy_(float_tensor(numbers[:, 1:]))
+        model[-1].bias.copy_(float_tensor(numbers[:, 0] / 10))
+    return model
+
+
+def batches_for_test(images, labels, sizes, kind):
+    """Cut images and labels into batches: a list, or a generator, which has no length and can be read once."""
+    sizes = list(map(int, sizes))
+    pairs = list(zip(float_tensor(images).split(sizes), torch.tensor(np.array(labels)).long().split(sizes)))
+    return pairs if kind == "list" else (pair for pair in pairs)
+
+
+def train_by_heart(train_epoch, images, labels):
+    """Train a small net often on 64 images; return its scores of them, (64, 5)."""
+    with torch.random.fork_rng():
+        torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
+        model = nn.Sequential(
+            nn.Flatten(), nn.Linear(images[0].numel(), 48), nn.GELU(), nn.Dropout(0.1), nn.Linear(48, 5)
+        )
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        for _ in range(30):
+            train_epoch(model, list(zip(images.split(16), labels.split(16))), optimizer)
+        model.eval()
+        with torch.no_grad():
+            return model(images)
+
+
+def measure_training(train_epoch, what, images, labels, sizes, kind, classes, rate, seed):
+    """Train a small model for an epoch; return its parameters and mode, or the result, or scores after many epochs."""
+    if what == "overfit":
+        return {"scores": train_by_heart(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())}
+    model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # as an evaluation may leave it
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.5)
+    result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)
+    if what == "means":
+        return {"result": result}
+    parameters = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    return {"parameters": parameters, "training": model.training}
+
+
+def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, seed):
+    """Evaluate a small model; return the result, or what is left after an evaluation in each mode."""
+    model = model_by_mode(np.shape(images)[1:], classes, seed)
+    try:
+        if what == "means":
+            return {"result": evaluate(model, batches_for_test(images, labels, sizes, kind))}
+        weight = model[-1].weight
+        weight.grad = torch.cos(torch.arange(weight.numel())).reshape(weight.shape).to(weight)  # the bias has none
+        left = []
+        for training in (True, False):
+            model.train(training)
+            ByMode.rows = 0
+            evaluate(model, batches_for_test(images, labels, sizes, kind))
+            left.append(left_of(model, training))
+        return left
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def left_of(model, training):
+    """Return what an evaluation of a model that was in a mode has left."""
+    weight, bias = model[-1].parameters()
+    no_gradient = weight.grad is None or bias.grad is not None
+    return {
+        "training": training,
+        "modes": [part.training for part in model.modules()],
+        "parameters": torch.cat([weight.detach().flatten(), bias.detach()]),
+        "buffers": torch.cat([buffer.flatten().double() for buffer in model.buffers()]),
+        "gradient": torch.zeros(0) if no_gradient else weight.grad.flatten(),
+        "switched_on": torch.is_grad_enabled() and weight.requires_grad and bias.requires_grad,
+        "graph": model[2].graph,
+        "rows": ByMode.rows,
+    }
