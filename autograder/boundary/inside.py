@@ -319,7 +319,14 @@ def refuse_calls() -> None:
     for numbers in SOCKETS.values():
         allowed = [(equal, len(FAMILIES) - i, 0, family) for i, family in enumerate(FAMILIES)]
         filters += [(equal, 0, len(allowed) + 3, numbers[column]), (load, 0, 0, 16), *allowed, no_family, allow]
-    filters += [(equal, 0, 5, MAP[column]), (load, 0, 0, 40), (mask, 0, 0, SHARED), (equal, 0, 1, SHARED), refuse, allow]
+    filters += [
+        (equal, 0, 5, MAP[column]),
+        (load, 0, 0, 40),
+        (mask, 0, 0, SHARED),
+        (equal, 0, 1, SHARED),
+        refuse,
+        allow,
+    ]
     filters += [(equal, 1, 0, clone), allow, (load, 0, 0, 16), (any_bit, 0, 1, NEW_NAMESPACES), refuse, allow]
     code = b"".join(struct.pack("HBBI", *step) for step in filters)
     program = struct.pack("HP", len(filters), ctypes.addressof(buffer := ctypes.create_string_buffer(code)))
