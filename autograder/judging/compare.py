@@ -15,7 +15,7 @@ def outcome(function, arguments, names):
     try:
         results = function(*given)
         names, results = (names, results) if names else zip(*results.items())  # a probe names them
-        results = results if isinstance(results, (tuple, list)) else (results,)
+        results = results if isinstance(results, (tuple, list) if len(names) > 1 else tuple) else (results,)
         results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
         if [isinstance(result, (np.ndarray, np.number)) for result in results] != [True] * len(names):
             kinds = ", ".join(type(result).__name__ for result in results)

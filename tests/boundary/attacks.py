@@ -2196,11 +2196,10 @@ def service(canary: str, run: Run) -> Iterator[int]:
             server.close()
 
 
-def run_all(root: Path, attacks: list[Attack] = ATTACKS, workers: int = 4) -> Run:
+def run_all(root: Path, attacks: list[Attack] = ATTACKS, workers: int = 2) -> Run:
     """Make a course under root with every attack and good submissions in between, grade it in one batch, write feedback.
 
-    More at once than there are processors, for many wait until their time is up. Secrets are planted: in a hidden test,
-    in the gradebook, in a submission, in the environment, in two files.
+    Secrets are planted: in a hidden test, in the gradebook, in a submission, in the environment, in two files.
     """
     places = ("a hidden test", "the gradebook", "a submission", "the environment", "the course", "home", "a service")
     canaries = {place: CANARY + secrets.token_hex(16) for place in places}

@@ -86,25 +86,22 @@ def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, see
         left = []
         for training in (True, False):
             model.train(training)
-            ByMode.rows = 0
+            before, ByMode.rows = state_of(model), 0
             evaluate(model, batches_for_test(images, labels, sizes, kind))
-            left.append(left_of(model, training))
+            left.append({"before": before, "after": state_of(model), "graph": model[2].graph, "rows": ByMode.rows})
         return left
     finally:
         torch.set_grad_enabled(True)
 
 
-def left_of(model, training):
-    """Return what an evaluation of a model that was in a mode has left."""
+def state_of(model):
+    """Return what an evaluation may change: numbers by what they are of, modes, and whether gradients are switched on."""
     weight, bias = model[-1].parameters()
     no_gradient = weight.grad is None or bias.grad is not None
     return {
-        "training": training,
-        "modes": [part.training for part in model.modules()],
         "parameters": torch.cat([weight.detach().flatten(), bias.detach()]),
         "buffers": torch.cat([buffer.flatten().double() for buffer in model.buffers()]),
-        "gradient": torch.zeros(0) if no_gradient else weight.grad.flatten(),
+        "gradients": torch.zeros(0) if no_gradient else weight.grad.flatten().clone(),
+        "modes": [part.training for part in model.modules()],
         "switched_on": torch.is_grad_enabled() and weight.requires_grad and bias.requires_grad,
-        "graph": model[2].graph,
-        "rows": ByMode.rows,
     }
