@@ -7,20 +7,16 @@ import os
 import secrets
 import sys
 import tempfile
-import threading
 from collections import Counter
-from collections.abc import Iterable
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.table import Table
-from rich.text import Text
+
+from autograder.progress import Bars, err
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Build the exercise notebooks of this book, grade what was handed in, and say which mistake it is.",
 )
-out, err = Console(), Console(stderr=True)
+out = Console()
 
 CourseOption = Annotated[
     Path, typer.Option("--course", help="The folder of the course: submitted/, gradebook.db, feedback/ …")
@@ -40,89 +36,6 @@ ShowOption = Annotated[
 WorksheetOption = Annotated[
     Path | None, typer.Option(help="Moodle's grading worksheet or Canvas's gradebook export, as it was downloaded.")
 ]
-
-
-class _Pace(ProgressColumn):
-    """How many a minute, and how long it still takes or, at the end, took."""
-
-    max_refresh = 0.5  # seconds
-
-    def render(self, task: Task) -> Text:
-        """Return the text for one bar."""
-        elapsed = task.finished_time or task.elapsed or 0.0
-        if task.finished or not task.completed:
-            shown = f"{timedelta(seconds=int(elapsed))}"
-        else:
-            left = elapsed * (task.total - task.completed) / task.completed
-            shown = f"{timedelta(seconds=int(left))} left"
-        rate = f"{60 * task.completed / elapsed:.1f}/min " if task.completed and elapsed else ""
-        return Text(rate + shown, style="progress.remaining")
-
-
-class _Bars(Progress):
-    """A progress bar for each kind of work, made when that work begins; below them the states of submissions.
-
-    Where the output is no terminal a bar cannot move: there a plain line says what begins and, every few seconds, how far
-    it is.
-    """
-
-    EVERY = 4.0  # seconds between two plain lines
-
-    def __init__(self) -> None:
-        self.states: Counter[str] = Counter()
-        columns = (TextColumn("{task.description:>20}"), BarColumn(bar_width=24), MofNCompleteColumn(), _Pace())
-        super().__init__(*columns, console=err, disable=not err.is_terminal)
-        self._bars: dict[str, TaskID] = {}
-        self._current: TaskID | None = None
-        self._said = ""
-        self._ended = threading.Event()
-
-    def __call__(self, what: str, done: int, total: int, state: str = "") -> None:
-        new = what not in self._bars
-        if new:
-            self._bars[what] = self.add_task(what, total=total)
-        if state:
-            self.states[state] += 1
-        self.update(self._bars[what], completed=done, total=total)
-        self._current = self._bars[what]
-        if new or done == total:
-            self._say_how_far()
-
-    def say(self, text: str) -> None:
-        """Say at once what is done, before there is anything to count."""
-        self._said = text
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-    def start(self) -> None:
-        """Begin to show the bars or, where there is no terminal, to say from time to time how far the work is."""
-        super().start()
-        if self.disable:
-            threading.Thread(target=self._say_from_time_to_time, daemon=True).start()
-
-    def stop(self) -> None:
-        """Show no more."""
-        self._ended.set()
-        super().stop()
-
-    def _say_from_time_to_time(self) -> None:
-        while not self._ended.wait(self.EVERY):
-            self._say_how_far()
-
-    def _say_how_far(self) -> None:
-        if self.disable and self._current is None:
-            self.say(self._said or "working")
-        elif self.disable:
-            task = self._tasks[self._current]
-            states = ", ".join(f"{count} {state}" for state, count in self.states.most_common())
-            text = f"{task.description} {int(task.completed)}/{int(task.total or 0)} {_Pace().render(task)}"
-            self.say(f"{text} {states}".rstrip())
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        """Return what is shown: the bars, and how many submissions ended in which state."""
-        yield from super().get_renderables()
-        if self.states:
-            states = ", ".join(f"{count} {state}" for state, count in self.states.most_common())
-            yield Padding(Text(states), (0, 0, 0, 21))
 
 
 def _course(folder: Path):
@@ -160,7 +73,7 @@ def build(
         out.print("Every generated file is up to date.")
         return
     try:
-        with _Bars() as bars:
+        with Bars() as bars:
             files = build_all(everything=everything, progress=bars) if stale or everything else {}
     except ValueError as error:
         raise _stop(error) from None
@@ -179,7 +92,7 @@ def book() -> None:
     from autograder.authoring.book import BookError, build_book
 
     try:
-        with _Bars() as bars:
+        with Bars() as bars:
             page = build_book(progress=bars)
         out.print(f"Book: {page}", soft_wrap=True)
     except BookError as error:
@@ -195,7 +108,7 @@ def record(
 
     for chapter in chapters:
         try:
-            with _Bars() as bars:
+            with Bars() as bars:
                 path = record_chapter(chapter, progress=bars)
         except (BookError, OSError) as error:
             raise _stop(error) from None
@@ -226,7 +139,7 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
         graded.append(_grade(name, course, limits=Limits(call_seconds=6.0)))  # one of them waits for ever
         _show_marks(_course(course), *graded[-1])
     for loaded, results in graded:
-        with _Bars() as bars:
+        with Bars() as bars:
             write_feedback(_course(course), loaded, results, bars)
         write_report(_course(course), loaded, results)
     book()
@@ -276,7 +189,7 @@ def grade(
 
 def _grade(name: str, folder: Path, limits=None, workers: int | None = None, cluster: str | None = None, **options):
     """Grade an assignment with progress bars; return it and the results."""
-    bars = _Bars()
+    bars = Bars()
     try:
         with bars, contextlib.ExitStack() as stack:
             from autograder.authoring.generated import sources
@@ -338,7 +251,7 @@ def feedback(
     from autograder.reporting.feedback import write_feedback
 
     loaded_course, loaded, results = _graded(assignment, course)
-    with _Bars() as bars:
+    with Bars() as bars:
         pages = write_feedback(loaded_course, loaded, results, bars, show_hidden)
     out.print(f"{len(pages)} pages of feedback: {loaded_course.root / 'feedback'}", soft_wrap=True)
     _stop_if_not_graded(results)
@@ -391,8 +304,6 @@ def collect(
     Who is who comes from COURSE/roster.csv (columns id, first_name, last_name, email; moodle_id and canvas_id if known),
     and from the worksheet. Files that are nobody's are kept in COURSE/unmatched/ASSIGNMENT/.
     """
-    from collections import Counter
-
     from autograder.course.roster import read_worksheet
     from autograder.exchange.collect import collect
     from autograder.files import shown
@@ -400,7 +311,7 @@ def collect(
 
     try:
         loaded, sheet = load_assignment(assignment), read_worksheet(worksheet) if worksheet else None
-        with _Bars() as bars:
+        with Bars() as bars:
             lines = collect(_course(course), loaded, paths, sheet, bars)
     except (ValueError, OSError) as error:
         raise _stop(error) from None
@@ -448,7 +359,7 @@ def export(
     try:
         sheet = read_worksheet(worksheet) if worksheet else None
         if system != "csv":
-            with _Bars() as bars:
+            with Bars() as bars:
                 write_feedback(loaded_course, loaded, results, bars, show_hidden)
         done = export(loaded_course, loaded, results, system, worksheet=sheet, **options)
     except (ValueError, OSError) as error:
@@ -510,7 +421,7 @@ def mutants(
     if not chosen:
         raise _stop(f"there is no assignment {assignment!r}; there is: {', '.join(s.parent.name for s in sources())}")
     seed = secrets.randbits(31) if seed is None else seed
-    with _Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
+    with Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
         matrices = [kill_matrix(source.parent.name, source.stem, seed, bars) for source in chosen]
     if as_json:
         sys.stdout.write(json.dumps([matrix.to_dict() for matrix in matrices], indent=1, ensure_ascii=False) + "\n")

@@ -12,9 +12,9 @@ from conftest import ALL, NAME
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from autograder import cli
-from autograder.cli import _Bars, app
+from autograder.cli import app
 from autograder.course.course import Course
+from autograder.progress import Bars
 
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
 
@@ -142,10 +142,10 @@ def test_grade_without_the_sandbox_must_be_said(monkeypatch: pytest.MonkeyPatch,
 def test_bars_speak_in_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is it said without a terminal what begins, and again and again how far it is, also before there is a number?"""
     page = Console(file=io.StringIO(), width=100)
-    monkeypatch.setattr(cli, "err", page)
+    monkeypatch.setattr("autograder.progress.err", page)
     spoken = threading.Event()
 
-    class Fast(_Bars):
+    class Fast(Bars):
         EVERY = 0.0
 
         def _say_how_far(self) -> None:
@@ -168,7 +168,7 @@ def test_bars_speak_in_lines_where_there_is_no_terminal(monkeypatch: pytest.Monk
 
 def test_bars_show_pace_and_states() -> None:
     """Do the bars say how many a minute, how long still, and which states there were, within 80 columns?"""
-    bars = _Bars()
+    bars = Bars()
     clock = [100.0]
     bars.get_time = lambda: clock[0]
     bars("submissions", 0, 500)
