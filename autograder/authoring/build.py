@@ -171,7 +171,7 @@ def load_notebooks(name: str, root: Path = ROOT) -> tuple[str, nbformat.Notebook
     return source.stem, nbformat.reads(text, 4), nbformat.reads(made[path], 4)
 
 
-def mistakes_of(root: Path = ROOT, progress: Progress = lambda *_: None) -> str:
+def page_of_mistakes(root: Path = ROOT, progress: Progress = lambda *_: None) -> str:
     """Return the page of known mistakes, made by running every check on every mistake."""
     from autograder.judging.kill_matrix import kept_matrix, mistakes_page
 
@@ -197,7 +197,7 @@ def build_all(root: Path = ROOT, everything: bool = True, progress: Progress = l
             files |= {Path("exercises") / path: text for path, text in release.items()}
     progress("notebooks", len(sources(root)), len(sources(root)))
     if everything or MISTAKES in stale(root):
-        files[MISTAKES] = mistakes_of(root, progress)
+        files[MISTAKES] = page_of_mistakes(root, progress)
     files |= {path: (root / path).read_text(encoding="utf-8") for path in sorted(old - files.keys())}
     return files | {path.relative_to(root): text for path, text in build_chapters(root).items()}
 

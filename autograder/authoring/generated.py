@@ -74,8 +74,6 @@ def _entries(root: Path, made: dict[Path, Iterable[Path]]) -> dict[Path, dict[st
 
 def _words_of(path: Path) -> list[str]:
     """Return what a notebook says of mistakes that an earlier assignment describes: not a word of it is in its own files."""
-    try:
-        known = mistakes_of(path.stem)
-    except ModuleNotFoundError:  # the page of mistakes depends on all of them
+    if path == MISTAKES:  # which depends on the files of all
         return []
-    return [MESSAGES[mistake.name] for mistake in known if not mistake.title]
+    return [MESSAGES[mistake.name] for mistake in mistakes_of(path.stem) if not mistake.title]

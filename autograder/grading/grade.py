@@ -75,64 +75,36 @@ def grade(
     """
     if sandboxed and not cluster:
         check_sandbox()
-    with _alone(course, assignment):
-        return _grade(course, assignment, seed, regrade, workers, cluster, limits, sandboxed, progress)
-
-
-@contextmanager
-def _alone(course: Course, assignment: Assignment) -> Iterator[None]:
-    """Let no other run grade the same assignment of the same course: its results would be of another seed."""
-    path = course.root / "results" / assignment.name / ".lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            said = f"another run grades {assignment.name} of {course.root}; wait until it is done, or stop it"
-            raise InstallationError(said) from None
-        yield
-
-
-def _grade(
-    course: Course,
-    assignment: Assignment,
-    seed: int | None,
-    regrade: bool,
-    workers: int | Workers | None,
-    cluster: str | None,
-    limits: Limits,
-    sandboxed: bool,
-    progress: Progress,
-) -> list[Result]:
-    course.prepare(assignment)
-    seed = _seed_of_run(course, assignment, seed, regrade)
-    held_out = _checkpoint(assignment).held_out() if assignment.files else None
-    of_grader = grader_key(assignment, sandboxed, held_out)
-    remove_leftovers()
-    results: list[Result] = []
-    waiting: dict[str, tuple[bytes, dict[str, bytes | str], list[str], str, str]] = {}
-    for name, why in course.unfit_names().items():
-        results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
-        course.save_result(results[-1])
-    for student in course.students():
-        kept = course.load_result(student, assignment.name)
-        try:
-            found, state, why = course.read_submission(student, assignment), "missing", "No notebook was handed in."
-        except Unreadable as error:
-            found, state, why = None, "unreadable", str(error)
-        if found is None:
-            result = Result(student, assignment.name, state, why)
-            known = kept is not None and kept.recorded and replace(kept, recorded=False) == result
-            results.append(kept if known else result)
-            continue
-        files, renamed = course.read_files(student, assignment)
-        content = content_of(found[0], files)
-        key = key_of(of_grader, content)
-        if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
-            results.append(kept)
-        else:
-            waiting[student] = (found[0], files, found[1] + renamed, key, content)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_alone(course, assignment))
+        course.prepare(assignment)
+        seed = _seed_of_run(course, assignment, seed, regrade)
+        held_out = _checkpoint(assignment).held_out() if assignment.files else None
+        of_grader = grader_key(assignment, sandboxed, held_out)
+        remove_leftovers()
+        results: list[Result] = []
+        waiting: dict[str, tuple[bytes, dict[str, bytes | str], list[str], str, str]] = {}
+        for name, why in course.unfit_names().items():
+            results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
+            course.save_result(results[-1])
+        for student in course.students():
+            kept = course.load_result(student, assignment.name)
+            try:
+                found, state, why = course.read_submission(student, assignment), "missing", "No notebook was handed in."
+            except Unreadable as error:
+                found, state, why = None, "unreadable", str(error)
+            if found is None:
+                result = Result(student, assignment.name, state, why)
+                known = kept is not None and kept.recorded and replace(kept, recorded=False) == result
+                results.append(kept if known else result)
+                continue
+            files, renamed = course.read_files(student, assignment)
+            content = content_of(found[0], files)
+            key = key_of(of_grader, content)
+            if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
+                results.append(kept)
+            else:
+                waiting[student] = (found[0], files, found[1] + renamed, key, content)
         # once, and only if there is something to record: it takes seconds
         open_gradebook = cache(lambda: stack.enter_context(course.gradebook()))
         for result in results:
@@ -164,6 +136,20 @@ def _grade(
                     open_gradebook()
                     course.record(result, assignment)
     return sorted(results, key=lambda result: result.student)
+
+
+@contextmanager
+def _alone(course: Course, assignment: Assignment) -> Iterator[None]:
+    """Let no other run grade the same assignment of the same course: its results would be of another seed."""
+    path = course.root / "results" / assignment.name / ".lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            said = f"another run grades {assignment.name} of {course.root}; wait until it is done, or stop it"
+            raise InstallationError(said) from None
+        yield
 
 
 @contextmanager
