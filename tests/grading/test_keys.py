@@ -9,10 +9,13 @@ import pytest
 from conftest import NAME
 from nbformat import NotebookNode
 from sample_class import answer, fill_in, hand_in, not_scaled
+from test_cli import run
 
 from autograder.course.course import Assignment, Course, Result
+from autograder.grading import grade as grade_module
 from autograder.grading.grade import grade
 from autograder.grading.keys import grader_key
+from autograder.grading.workers import InstallationError
 from autograder.imports import ROOT
 from autograder.reporting.feedback import write_feedback
 
@@ -204,3 +207,25 @@ def test_lost_results_are_made_again(course: Course, assignment: Assignment, tmp
     course.result_path("hana", NAME).unlink()
     results: list[Result] = grade(course, assignment, workers=2)
     assert {result.student: sum(c["passed"] for c in result.checks) for result in results} == {"ada": 15, "hana": 11}
+
+
+@pytest.mark.parametrize("left", [0, 1, 40, -2])
+def test_torn_result_is_named(course: Course, assignment: Assignment, tmp_path: Path, left: int) -> None:
+    """Is a student whose result was cut by a crash still on page, list and table, and does every command fail for it?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    path = course.result_path("ada", NAME)
+    path.write_bytes(path.read_bytes()[:left])
+    torn, whole = course.load_results(NAME)
+    assert (torn.student, torn.state, whole.state) == ("ada", "not graded", "graded")
+    assert str(path) in torn.why
+    done = run("report", NAME, "--course", str(course.root))
+    assert done.exit_code == 1 and "1 not graded" in done.stderr
+    assert "ada" in (course.root / "report" / NAME / "index.html").read_text(encoding="utf-8")
+
+
+def test_only_one_run_grades_an_assignment(course: Course, assignment: Assignment, tmp_path: Path) -> None:
+    """Is a second run of the same assignment refused, and a third, when the first is done, not?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    with grade_module._alone(course, assignment), pytest.raises(InstallationError, match=f"another run grades {NAME}"):
+        grade(course, assignment, workers=2)
+    assert len(grade(course, assignment, workers=2)) == 2
