@@ -131,7 +131,8 @@ class State:
             torch.set_default_device("cpu") if torch.get_default_device().type != "cpu" else None
             torch.set_grad_enabled(True)
             torch.set_num_threads(1) if torch.get_num_threads() != 1 else None
-            torch.use_deterministic_algorithms(False)
+            # asked first, for to set it imports PyTorch's compiler: 1 s in each kernel, 4 where nothing is compiled yet
+            torch.use_deterministic_algorithms(False) if torch.are_deterministic_algorithms_enabled() else None
             torch.autograd.set_detect_anomaly(False)
 
 

@@ -28,6 +28,7 @@ MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it lis
 PICTURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8"}  # no HTML, SVG or script of a student's reaches a page
 PATIENCE = 0.1  # seconds between two looks at clock, memory and life of the kernel
 QUICK = 0.02  # seconds; a call that takes less leaves nothing behind that needs a look
+MAX_IN_LINE = 10  # times as long as it may take, a request may wait for its turn on a busy machine
 
 
 DEAF = "The code closed its connection to the grader, or sent over it what is no message."
@@ -67,6 +68,7 @@ class Kernel:
         self.channel.setblocking(False)
         self.poller.register(self.channel, zmq.POLLIN)
         self.serving = ""  # the id of the request by which the agent answers calls
+        self.spent = 0.0  # seconds that requests took; see _Watch
         self.shell = self._connect(zmq.DEALER, connection["shell_port"])
         self.iopub = self._connect(zmq.SUB, connection["iopub_port"])
         self.iopub.subscribe(b"")
@@ -141,7 +143,8 @@ class Kernel:
         Outputs that come faster than they are read are dropped, and so may be the kernel's word that no more will come;
         it is asked for again.
         """
-        replied, idle, asked, look, heard = False, False, [request], self._watch(seconds), time.monotonic()
+        replied, idle, asked, heard = False, False, [request], time.monotonic()
+        watch = _Watch(self, seconds)
         while not (replied and idle):
             for socket, (kind, parent, content) in self._receive():
                 heard = time.monotonic()
@@ -156,28 +159,17 @@ class Kernel:
             if replied and time.monotonic() > heard + PATIENCE:
                 asked.append(self._send("kernel_info_request", {}))
                 heard = time.monotonic()
-            look()
-        self._look_after(math.inf, seconds)  # so that nobody else pays for what it leaves behind
+            watch.look()
+        watch.end()
+        self.look_after()  # so that nobody else pays for what it leaves behind
 
-    def _watch(self, seconds: float) -> Callable[[], None]:
-        """Return what to call over and over while waiting, so many seconds at most: it looks after the kernel at times."""
-        begun = time.monotonic()
-        deadline, next_look = begun + seconds, begun + PATIENCE
-
-        def look() -> None:
-            nonlocal next_look
-            if time.monotonic() > next_look:
-                self._look_after(deadline, seconds)
-                next_look = time.monotonic() + PATIENCE
-
-        return look
-
-    def _look_after(self, deadline: float, seconds: float) -> None:
+    def look_after(self, late: str = "") -> None:
+        """Raise a KernelLost, and close the kernel, if it died, is late, or took more than it may."""
         lost = None
         if not self.sandbox.is_alive():
             lost = KernelLost("crashed", DIED)
-        elif time.monotonic() > deadline:
-            lost = KernelLost("timed out", f"Not done after {seconds:.0f} s. Is there a loop that does not end?")
+        elif late:
+            lost = KernelLost("timed out", late)
         elif self.sandbox.memory() > self.limits.memory_bytes:
             lost = KernelLost("crashed", f"More than {self.limits.memory_bytes / 2**30:.1f} GiB of memory were used.")
         elif self.process.memory_info().rss > self.size + MAX_OWN or not self.sandbox.is_intact():
@@ -232,7 +224,7 @@ class Kernel:
         if not self.serving:
             self.serving = self._request("__import__('inside').serve()", silent=True)
         self._send_over_channel(wire.dumps(request))
-        begun, look = time.monotonic(), self._watch(seconds)
+        watch = _Watch(self, seconds)
         while True:
             for socket, (kind, parent, _) in self._receive():  # what a function prints is dropped
                 if socket is self.shell and parent == self.serving and kind == "execute_reply":
@@ -245,25 +237,25 @@ class Kernel:
             if message is not None and "question" in message:
                 self._send_over_channel(_answer(message, text, correct))
             elif message is not None and message.get("id") == request["id"]:
-                if time.monotonic() > begun + QUICK:
-                    self._look_after(math.inf, seconds)  # so that nobody else pays for what it leaves behind
+                if watch.end() > QUICK:
+                    self.look_after()  # so that nobody else pays for what it leaves behind
                 return message
-            look()
+            watch.look()
 
     def _send_over_channel(self, text: str) -> None:
-        left, look = memoryview(wire.frame(text)), self._watch(self.limits.call_seconds)
+        left, watch = memoryview(wire.frame(text)), _Watch(self, self.limits.call_seconds)
         while left:
             try:
                 left = left[self.channel.send(left) :]
             except BlockingIOError:  # more than fits in, and the kernel has not read it yet
-                look()
+                watch.look()
                 time.sleep(0.001)
             except OSError:
                 raise self._lost() from None
 
     def _receive_over_channel(self) -> str | None:
         """Return the next text that has come whole, if one has."""
-        for _ in range(2):
+        while True:
             end = wire.HEAD + int.from_bytes(self.received[: wire.HEAD], "big")
             if end > MAX_FRAME:
                 raise self._lost()
@@ -280,7 +272,6 @@ class Kernel:
             if not piece:
                 raise self._lost()
             self.received += piece
-        return None
 
     @property
     def closed(self) -> bool:
@@ -291,6 +282,41 @@ class Kernel:
         """End the kernel and every process of its sandbox."""
         self.sandbox.close()
         self.context.destroy(linger=0)
+
+
+class _Watch:
+    """The clock of one request, which looks after the kernel at times.
+
+    What a kernel waits for its turn, on a busy machine, is not its student's time: while it wants a processor, only the
+    processor's seconds count. Nor is time for which the grader itself stood still.
+    """
+
+    def __init__(self, kernel: Kernel, seconds: float) -> None:
+        self.kernel, self.seconds, self.spent = kernel, seconds, 0.0
+        self.begun = self.looked = time.monotonic()
+        self.used = math.inf  # seconds of processor that the sandbox had used; at first nobody has asked
+
+    def look(self) -> None:
+        """Count the time and look after the kernel, if the last look is long ago."""
+        now = time.monotonic()
+        if now < self.looked + PATIENCE:
+            return
+        before = self.used
+        self.used, in_line = self.kernel.sandbox.activity()
+        passed = min(now - self.looked, 10 * PATIENCE)
+        self._count(min(passed, max(0.0, self.used - before)) if in_line and before < math.inf else passed)
+        late = self.spent > self.seconds or now > self.begun + MAX_IN_LINE * self.seconds
+        self.kernel.look_after(f"Not done after {self.seconds:.0f} s. Is there a loop that does not end?" * late)
+        self.looked = time.monotonic()
+
+    def end(self) -> float:
+        """Count the rest; return the seconds of the whole request."""
+        self._count(min(time.monotonic() - self.looked, 10 * PATIENCE))
+        return self.spent
+
+    def _count(self, seconds: float) -> None:
+        self.spent += seconds
+        self.kernel.spent += seconds
 
 
 @cache

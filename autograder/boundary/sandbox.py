@@ -82,6 +82,16 @@ class Sandbox:
         """Return the bytes that all processes of the sandbox have in memory together."""
         return sum(_resident(process) for process in _below(self.process.pid))
 
+    def activity(self) -> tuple[float, bool]:
+        """Return the seconds of processor that its processes have used, and whether one of them wants it, or the disk, now."""
+        ticks, in_line = 0, False
+        for number in _below(self.process.pid):
+            with contextlib.suppress(OSError, IndexError):  # it has ended
+                state, *fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+                ticks += sum(map(int, fields[10:14]))  # its own and of the children that it waited for
+                in_line |= state in "RD"
+        return ticks / os.sysconf("SC_CLK_TCK"), in_line
+
     def is_intact(self) -> bool:
         """Whether wire/ holds what it should and no more: run by an ordinary user, the sandbox could fill the disk there."""
         with contextlib.suppress(OSError), os.scandir(self.folder / "wire") as entries:

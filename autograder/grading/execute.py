@@ -145,7 +145,8 @@ class _Student:
             if self.test_seconds <= 0:
                 self.close()
                 raise KernelLost("timed out", f"A test was not done after {3 * self.limits.call_seconds:.0f} s.")
-            kernel, begun = self.ready(), time.monotonic()  # a kernel's start is not the test's time
+            kernel = self.ready()  # its start is not the test's time
+            before = kernel.spent
             try:
                 patience = min(seconds, self.left(), max(1.0, self.test_seconds))
                 reply = kernel.call(request | {"draw": self.calls}, correct, patience)
@@ -155,7 +156,7 @@ class _Student:
                 if not self.ran_own_cells:
                     raise
             finally:
-                self.test_seconds -= time.monotonic() - begun
+                self.test_seconds -= kernel.spent - before
             self.close()
             raise KernelLost(
                 "crashed", "After the notebook's own cells had run, a call gave no reply or had no memory."

@@ -27,7 +27,7 @@ import torch
 from autograder.boundary import wire
 from autograder.boundary.kernel import BadReply, Kernel, KernelLost, _text_of
 from autograder.boundary.proxy import Function, GraderFault
-from autograder.boundary.sandbox import MACHINES, REPOSITORY, Limits, SandboxError, check_sandbox
+from autograder.boundary.sandbox import MACHINES, REPOSITORY, Limits, Sandbox, SandboxError, check_sandbox
 from autograder.boundary.wire import MAX_DEPTH, MAX_TEXT, Foreign, Handle, dumps, loads
 from autograder.checks.vit import measures
 from autograder.judging.compare import judge, outcome
@@ -705,6 +705,46 @@ def test_plain_cell_is_run_for_so_many_seconds(start: Callable[..., Kernel]) -> 
         kernel.run_plain("while True:\n    pass", 1.0)
     assert lost.value.state == "timed out"
     assert kernel.closed
+
+
+def test_time_in_line_for_a_processor_is_not_the_students(
+    start: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine, is a request that gets no processor waited for, and one that sleeps not?"""
+    monkeypatch.setattr(Sandbox, "activity", lambda self: (0.0, True))  # it wants one, and gets none
+    kernel = start(cell_seconds=0.3)
+    kernel.run_cell("import time; time.sleep(1)")
+    assert kernel.spent < 0.4
+    with pytest.raises(KernelLost, match="Not done"):  # but not for ever
+        kernel.run_cell("while True: pass")
+    monkeypatch.setattr(Sandbox, "activity", lambda self: (0.0, False))
+    with pytest.raises(KernelLost, match="Not done"):
+        start(cell_seconds=0.3).run_cell("import time; time.sleep(1)")
+
+
+def test_activity_of_a_sandbox(start: Callable[..., Kernel]) -> None:
+    """Are all its processes' seconds counted, of those too that have ended, and is one that sleeps not in line?"""
+    kernel = start()
+    before, in_line = kernel.sandbox.activity()
+    assert not in_line
+    work = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
+    kernel.run_cell(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {work!r}])\n{work}")
+    used, in_line = kernel.sandbox.activity()
+    assert used > before + 0.8
+    assert not in_line
+    kernel.run_cell("import threading, os\nif os.fork() == 0:\n    while True: pass")
+    assert kernel.sandbox.activity()[1]
+
+
+def test_large_reply_is_not_waited_for(start: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is a reply of several pieces taken as soon as it has come?"""
+    kernel = start()
+    function = function_of(kernel, "f", "import numpy as np\ndef f(): return np.ones(70_000)")
+    function()
+    monkeypatch.setattr("autograder.boundary.kernel.PATIENCE", 30.0)
+    begun = time.monotonic()
+    assert function().shape == (70_000,)
+    assert time.monotonic() < begun + 15
 
 
 # ------------------------------------------------------------------------------------------------------- outputs
