@@ -1,0 +1,290 @@
+"""Is a cell bounded in time, memory, processes and outputs, and a kernel that is lost told as lost?"""
+
+import json
+import os
+import textwrap
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+from in_kernel import attempt, told
+
+from autograder.boundary.kernel import Kernel, KernelLost
+from autograder.boundary.sandbox import Limits, Sandbox
+
+
+def test_limits_of_the_system_are_set_for_good(start: Callable[..., Kernel]) -> None:
+    """Does the operating system hold every limit that we name, and can a cell raise none?"""
+    kernel = start(file_bytes=5 * 2**20, cpu_seconds=77)
+    limits = kernel.limits.resource_limits()
+    assert set(limits) == {f"RLIMIT_{name}" for name in ("DATA", "NPROC", "CPU", "FSIZE", "CORE", "NOFILE")}
+    for name, limit in limits.items():
+        assert told(kernel, f"import resource\nprint(json.dumps(resource.getrlimit(resource.{name})))") == [
+            limit,
+            limit,
+        ]
+        raised = f"import resource; resource.setrlimit(resource.{name}, ({limit + 1}, {limit + 1}))"
+        assert attempt(kernel, raised) in ("ValueError", "PermissionError")
+
+
+def test_limit_of_processes(start: Callable[..., Kernel]) -> None:
+    """Does a bomb of processes end at the limit, and the kernel live on?"""
+    kernel = start(processes=60)
+    count, error = told(
+        kernel,
+        """
+        import subprocess
+        started, name = [], ""
+        try:
+            while len(started) < 500:
+                started.append(subprocess.Popen(["sleep", "1000"]))
+        except OSError as error:
+            name = type(error).__name__
+        for process in started:
+            process.kill()
+        print(json.dumps([len(started), name]))
+        """,
+    )
+    assert 0 < count < 60
+    assert error == "BlockingIOError"
+    assert told(kernel, "print(1)") == 1
+
+
+def test_limit_of_memory_of_one_process(start: Callable[..., Kernel]) -> None:
+    """Does more memory than allowed raise MemoryError in the student's own cell, and less not?"""
+    kernel = start(memory_bytes=3 * 2**29)
+    assert attempt(kernel, "x = bytearray(2**28)") == ""
+    assert attempt(kernel, "x = bytearray(3 * 2**29)") == "MemoryError"
+
+
+def test_limit_of_memory_of_all_processes(start: Callable[..., Kernel]) -> None:
+    """Is a kernel lost whose processes use too much memory together, none of them too much alone?"""
+    kernel = start(memory_bytes=2**30, cell_seconds=60)
+    source = """
+    import os, time
+    for _ in range(6):
+        if os.fork() == 0:
+            x = bytearray(b"x") * (200 * 2**20)
+            time.sleep(1000)
+    time.sleep(1000)
+    """
+    with pytest.raises(KernelLost, match=r"1\.0 GiB of memory") as lost:
+        kernel.run_cell(textwrap.dedent(source))
+    assert lost.value.state == "crashed"
+
+
+def test_limit_of_files(start: Callable[..., Kernel]) -> None:
+    """Does a file, and do all files together, end at the limit?"""
+    kernel = start(file_bytes=8 * 2**20)
+    assert attempt(kernel, "open('/tmp/one', 'wb').write(bytes(2**22))") == ""
+    assert attempt(kernel, "open('/dev/shm/two', 'wb').write(bytes(2**24))") == "OSError"
+    assert attempt(kernel, "[open(f'/tmp/{i}', 'wb', 0).write(bytes(2**20)) or 1 / 0 for i in range(20)]") == "OSError"
+    assert (
+        told(kernel, "import os\nprint(json.dumps(sum(os.path.getsize(f'/tmp/{n}') for n in os.listdir('/tmp'))))")
+        < 9 * 2**20
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os; os._exit(0)",
+        "import os; os.kill(os.getpid(), 9)",
+        "import ctypes; ctypes.string_at(0)",
+        "import os; os.abort()",
+    ],
+)
+def test_kernel_that_dies_is_crashed(start: Callable[..., Kernel], source: str) -> None:
+    """Is a kernel that ends itself, in whatever way, noticed as crashed?"""
+    kernel = start()
+    with pytest.raises(KernelLost, match="died") as lost:
+        kernel.run_cell(source)
+    assert lost.value.state == "crashed"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "while True:\n    pass",
+        "import signal\nfor s in (2, 15, 1):\n    signal.signal(s, signal.SIG_IGN)\nwhile True:\n    pass",
+        "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass",
+        "import os\nos.kill(os.getpid(), 19)",
+        "import time\ntime.sleep(1e6)",
+        "import sys\nwhile True:\n    print('x' * 100, file=sys.stderr)",
+    ],
+    ids=["loop", "ignores signals", "catches everything", "stops itself", "sleeps", "prints for ever"],
+)
+def test_kernel_that_hangs_is_timed_out(start: Callable[..., Kernel], source: str) -> None:
+    """Is a kernel that does not come back given up, whatever it ignores?"""
+    kernel = start(cell_seconds=1.0)
+    with pytest.raises(KernelLost, match="Not done after 1 s") as lost:
+        kernel.run_cell(source)
+    assert lost.value.state == "timed out"
+    assert not kernel.sandbox.is_alive()
+    assert not kernel.sandbox.folder.exists()
+
+
+def test_kernel_close_leaves_no_process(start: Callable[..., Kernel]) -> None:
+    """Is every process gone after close, those too that left their session and ignore all signals?"""
+    kernel, seconds = start(), f"{os.getpid()}.125"
+
+    def remaining() -> list[psutil.Process]:
+        return [process for process in psutil.process_iter(["cmdline"]) if seconds in (process.info["cmdline"] or [])]
+
+    source = f"""
+    import subprocess, time
+    for command in (["sleep", "{seconds}"], ["setsid", "sleep", "{seconds}"], ["nohup", "setsid", "-f", "sleep", "{seconds}"]):
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.Popen(["sh", "-c", "trap '' 1 2 15; sleep {seconds} & wait; wait"])
+    time.sleep(1)
+    """
+    kernel.run_cell(textwrap.dedent(source))
+    assert len(remaining()) >= 4
+    left = remaining()
+    kernel.close()
+    _, alive = psutil.wait_procs(left, timeout=30)  # the system ends them; we only wait to see it
+    assert alive == []
+    assert remaining() == []
+    assert not kernel.sandbox.folder.exists()
+
+
+def test_plain_cell_is_run_for_so_many_seconds(start: Callable[..., Kernel]) -> None:
+    """Does a set-up that hangs end when its time is over, which may be less than that of a cell?"""
+    kernel = start(cell_seconds=5.0)
+    with pytest.raises(KernelLost, match="Not done after 1 s") as lost:
+        kernel.run_plain("while True:\n    pass", 1.0)
+    assert lost.value.state == "timed out"
+    assert kernel.closed
+
+
+def test_time_in_line_for_a_processor_is_not_the_students(
+    start: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine, is a request that gets no processor waited for, and one that sleeps not?"""
+    monkeypatch.setattr(Sandbox, "activity", lambda self: (0.0, True))  # it wants one, and gets none
+    kernel = start(cell_seconds=0.3)
+    kernel.run_cell("import time; time.sleep(1)")
+    assert kernel.spent < 0.4
+    with pytest.raises(KernelLost, match="Not done"):  # but not for ever
+        kernel.run_cell("while True: pass")
+    monkeypatch.setattr(Sandbox, "activity", lambda self: (0.0, False))
+    with pytest.raises(KernelLost, match="Not done"):
+        start(cell_seconds=0.3).run_cell("import time; time.sleep(1)")
+
+
+def test_activity_of_a_sandbox(start: Callable[..., Kernel]) -> None:
+    """Are all its processes' seconds counted, of those too that have ended, and is one that sleeps not in line?"""
+    kernel = start()
+
+    def comes_to_rest() -> bool:
+        deadline = time.monotonic() + 30
+        while kernel.sandbox.activity()[1] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return time.monotonic() < deadline
+
+    assert comes_to_rest()
+    before, _ = kernel.sandbox.activity()
+    work = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
+    kernel.run_cell(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {work!r}])\n{work}")
+    assert comes_to_rest()
+    assert kernel.sandbox.activity()[0] > before + 0.8
+    kernel.run_cell("import os\nif os.fork() == 0:\n    while True: pass")
+    assert all(kernel.sandbox.activity()[1] for _ in range(100))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "print('x' * 20_000_000)",
+        "for i in range(200_000):\n    print(i)",
+        "import sys\nfor i in range(3000):\n    print(i, file=(sys.stderr, sys.stdout)[i % 2], flush=True)",
+        "for i in range(3000):\n    display(i)",
+        "display('x' * 5_000_000)",
+        "raise RuntimeError('x' * 5_000_000)",
+        "from IPython.display import Image\nimport os\n"
+        "display(Image(data=b'\\x89PNG\\r\\n\\x1a\\n' + os.urandom(5_000_000), format='png'))",
+        "import os\nos.write(1, b'x' * 5_000_000)",
+    ],
+    ids=[
+        "one line",
+        "many lines",
+        "two streams",
+        "many values",
+        "a long value",
+        "a long error",
+        "an image",
+        "the file descriptor",
+    ],
+)
+def test_output_flood_is_bounded(start: Callable[..., Kernel], source: str) -> None:
+    """Are the outputs of a cell bounded in bytes and in number, with a word where they are cut?"""
+    limits = Limits(output_bytes=50_000, output_count=100)
+    outputs = start(output_bytes=limits.output_bytes, output_count=limits.output_count).run_cell(source)
+    assert len(outputs) <= limits.output_count + 1
+    text = json.dumps(outputs)
+    assert len(text) < 2 * limits.output_bytes + 300 * len(outputs)  # JSON writes a line's end as two characters
+    assert "Cut here: a cell may print 50,000 bytes in 100 pieces." in text
+
+
+def test_output_flood_in_which_the_end_is_lost(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does a cell end whose outputs came faster than they were read, with them the word that it has ended?"""
+    receive = kernel.session.recv
+
+    def receive_slowly(*arguments: Any) -> Any:
+        time.sleep(0.002)
+        return receive(*arguments)
+
+    monkeypatch.setattr(kernel.session, "recv", receive_slowly)
+    assert len(kernel.run_cell("for i in range(5000):\n    display(i)")) > 1
+    monkeypatch.undo()
+    assert told(kernel, "print(3)") == 3
+
+
+def test_output_keeps_no_html(kernel: Kernel) -> None:
+    """Does no HTML, SVG or script of a student's leave the sandbox, and no metadata?"""
+    outputs = kernel.run_cell(
+        "from IPython.display import HTML, SVG, Javascript, display\n"
+        "display(HTML('<script>1</script>'), SVG('<svg/>'), Javascript('alert(1)'))\n"
+        "display({'text/html': '<b>', 'text/plain': 'plain', 'application/javascript': '1'}, raw=True, metadata={'a': '<b>'})"
+    )
+    assert {mime for output in outputs for mime in output.data} <= {"text/plain"}
+    assert outputs[-1].data == {"text/plain": "plain"}
+    assert all(output.metadata == {} for output in outputs)
+
+
+def test_output_of_forged_messages_is_survived(kernel: Kernel) -> None:
+    """Does the grader go on when the student's code sends messages that are none?"""
+    source = """
+    kernel, session = get_ipython().kernel, get_ipython().kernel.session
+    socket, parent = kernel.iopub_socket, kernel.get_parent()
+    signed = [b"<IDS|MSG>", b"", b"{", b"{", b"{", b"{"]
+    for frames in ([b""], [b"junk"] * 3, signed, [b"kernel.x", b"<IDS|MSG>"], [bytes(10**6)] * 4):
+        socket.send_multipart(frames)
+    contents = [
+        ("stream", {"text": {"a": [1]}, "name": 7}), ("error", {"traceback": "x", "ename": None}), ("unknown", {"x": 1}),
+        ("display_data", {"data": ["x"]}), ("display_data", {"data": {"text/plain": 7}}), ("execute_result", {}),
+        ("status", {"execution_state": ["idle"]}),
+    ]
+    for kind, content in contents:
+        session.send(socket, kind, content, parent=parent)
+    print("end")
+    """
+    outputs = kernel.run_cell(textwrap.dedent(source))
+    assert "end" in json.dumps(outputs)
+    assert told(kernel, "print(2)") == 2
+
+
+def test_page_tables_count_as_memory(start: Callable[..., Kernel]) -> None:
+    """Is a cell stopped that fills the memory with the tables of pages that all are one and the same?"""
+    kernel = start(memory_bytes=2**30)
+    with pytest.raises(KernelLost, match=r"More than 1.0 GiB of memory"):
+        kernel.run_cell("""
+import mmap
+room = mmap.mmap(-1, 2**41, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)
+for place in range(0, 2**41, 2**21):
+    room[place]
+import time
+time.sleep(5)
+""")

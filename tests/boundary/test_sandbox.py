@@ -1,0 +1,252 @@
+"""Can the student's side reach nothing of ours? What the sandbox promises is asked from inside, by cells in a real kernel."""
+
+import importlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from in_kernel import attempt, told
+
+from autograder.boundary import wire
+from autograder.boundary.kernel import Kernel
+from autograder.boundary.sandbox import MACHINES, REPOSITORY, SandboxError, check_sandbox
+
+IS_ROOT = os.getuid() == 0
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["forked", "fresh"])
+def forked(request: pytest.FixtureRequest) -> bool:
+    """Whether kernels are forked from a warm parent, or started afresh: both are asked everything."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def secrets() -> Iterator[list[Path]]:
+    """Files of a course on the host, one among temporary files and one elsewhere, which everybody may read there."""
+    folders = [Path(tempfile.mkdtemp(dir=place, prefix="course-")) for place in ("/tmp", "/var/tmp")]
+    for folder in folders:
+        folder.chmod(0o755)
+        (folder / "gradebook.db").write_text("the marks", encoding="utf-8")
+    yield [folder / "gradebook.db" for folder in folders]
+    for folder in folders:
+        shutil.rmtree(folder)
+
+
+def test_sandbox_runs_cells(kernel: Kernel) -> None:
+    """Does an ordinary cell work there, with NumPy, PyTorch and a figure?"""
+    assert (
+        told(kernel, "import numpy as np, torch\nprint(json.dumps(float(np.ones(3).sum() + torch.ones(2).sum())))") == 5
+    )
+    outputs = kernel.run_cell("%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);\nplt.show()")
+    assert "image/png" in outputs[-1].data
+
+
+@pytest.mark.parametrize("family", ["tcp", "abstract unix"])
+def test_sandbox_has_no_network(kernel: Kernel, family: str) -> None:
+    """Can a cell not reach a server of the host, neither through loopback nor through an abstract socket?"""
+    with socket.socket(socket.AF_INET if family == "tcp" else socket.AF_UNIX) as server:
+        server.bind(("127.0.0.1", 0) if family == "tcp" else f"\0autograder-{os.getpid()}")
+        server.listen()
+        address = server.getsockname() if family == "tcp" else f"\0autograder-{os.getpid()}"
+        with socket.socket(server.family) as client:
+            client.connect(address)  # from here it can be reached
+        kind = "AF_INET" if family == "tcp" else "AF_UNIX"
+        error = attempt(kernel, f"import socket; socket.socket(socket.{kind}).connect({address!r})")
+        assert error in ("ConnectionRefusedError", "OSError", "PermissionError")
+
+
+def test_sandbox_sees_one_interface(kernel: Kernel) -> None:
+    """Is there no network device but the sandbox's own loopback?"""
+    lines = told(kernel, "print(json.dumps(open('/proc/net/dev').read().splitlines()[2:]))")
+    assert [line.split(":")[0].strip() for line in lines] == ["lo"]
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["/", "/usr", "/usr/bin", "/etc", "/grader", sys.prefix, f"{sys.prefix}/lib", sys.base_prefix, "/proc/sys/kernel"],
+)
+def test_sandbox_is_read_only(kernel: Kernel, folder: str) -> None:
+    """Can a cell write nothing into system, environment and grader?"""
+    assert attempt(kernel, f"open({folder + '/autograder-was-here'!r}, 'w')") in (
+        "OSError",
+        "PermissionError",
+        "FileNotFoundError",
+    )
+    assert not Path(folder, "autograder-was-here").exists()
+
+
+def test_sandbox_mounts_are_read_only(kernel: Kernel) -> None:
+    """Is every file system that the sandbox sees mounted read-only, but for its own temporary and device files?"""
+    source = """
+    mounts = [line.split() for line in open("/proc/self/mounts")]
+    seen = {place: options.split(",") for _, place, _, options, *_ in mounts}  # the last mount hides earlier ones
+    print(json.dumps([place for place, options in seen.items() if "ro" not in options]))
+    """
+    own = {"/tmp", "/dev", "/dev/shm", "/dev/pts", "/dev/console", "/proc", "/wire"}
+    devices = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty")}
+    assert set(told(kernel, source)) <= own | devices
+
+
+def test_sandbox_writes_to_its_own_temporary_files_alone(kernel: Kernel) -> None:
+    """Are home and /tmp the sandbox's own, so that nothing that is written there reaches the host?"""
+    name = f"autograder-{os.getpid()}"
+    for folder in ("/tmp", "/tmp/home", "/dev/shm"):
+        assert attempt(kernel, f"open('{folder}/{name}', 'w').write('x')") == ""
+        assert not Path(folder, name).exists()
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="a sandbox of an ordinary user writes sockets as that user")
+def test_sandbox_writes_nothing_to_the_wire(kernel: Kernel) -> None:
+    """Is the folder of the sockets closed once the kernel is up, so that the host's disk cannot be filled?"""
+    assert attempt(kernel, "open('/wire/x', 'w')") == "PermissionError"
+
+
+def test_sandbox_hides_the_repository_and_the_course(kernel: Kernel, secrets: list[Path]) -> None:
+    """Are answers, checks, tests, gradebook and passwords invisible, although the host's files are there?"""
+    hidden = [REPOSITORY / name for name in ("solutions", "autograder", "tests", "exercises", ".git", "README.md")]
+    hidden += [
+        *secrets,
+        Path("/etc/passwd"),
+        Path("/etc/shadow"),
+        Path("/var"),
+        Path("/mnt"),
+        Path("/boot"),
+    ]
+    assert all(secret.exists() for secret in secrets)
+    seen = told(
+        kernel, f"import os\nprint(json.dumps([p for p in {[str(path) for path in hidden]!r} if os.path.exists(p)]))"
+    )
+    assert seen == []
+
+
+def test_sandbox_hides_the_home_folder(kernel: Kernel) -> None:
+    """Is nothing of the grader's home visible but the way to Python itself?"""
+    home = Path.home()
+    way = {Path(p).relative_to(home).parts[0] for p in (sys.prefix, sys.base_prefix) if Path(p).is_relative_to(home)}
+    source = f"import os\nprint(json.dumps(os.listdir({str(home)!r}) if os.path.isdir({str(home)!r}) else []))"
+    assert set(told(kernel, source)) <= way
+
+
+@pytest.mark.parametrize("module", ["autograder", "autograder.checks.attention.exercises", "solutions.attention"])
+def test_sandbox_cannot_import_the_grader(kernel: Kernel, module: str) -> None:
+    """Does importing checks or answers fail, although they are installed in this environment?"""
+    __import__(module)
+    assert attempt(kernel, f"import {module}") == "ModuleNotFoundError"
+
+
+def test_sandbox_has_sockets_of_three_families(kernel: Kernel) -> None:
+    """Is every family of sockets refused but those that lead nowhere, whatever this machine's Linux has? (Nobody connects.)"""
+    asked = """
+        import socket
+        found = set()
+        for family in range(64):
+            for kind in (1, 2, 3, 5):
+                try:
+                    socket.socket(family, kind).close()
+                    found.add(family)
+                except OSError:
+                    pass
+        print(json.dumps(sorted(found)))
+        """
+    assert told(kernel, asked) == sorted({socket.AF_UNIX, socket.AF_INET, socket.AF_INET6})
+
+
+def test_check_sandbox_refuses_processors_whose_calls_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is nothing graded where no call could be refused, and does the message say so?"""
+    monkeypatch.setattr(os, "uname", lambda: types.SimpleNamespace(machine="riscv64"))
+    with pytest.raises(SandboxError, match="not those of riscv64"):
+        check_sandbox()
+    monkeypatch.setitem(sys.modules, "wire", wire)  # as it stands in the sandbox
+    inside = importlib.import_module("autograder.boundary.inside")
+    with pytest.raises(OSError, match="riscv64 are not known"):
+        inside.refuse_calls()
+    assert set(MACHINES) == set(inside.MACHINES)
+
+
+def test_sandbox_has_an_environment_of_its_own(kernel: Kernel) -> None:
+    """Is no variable of the grader's there, its seed least of all, in no process that a cell can see?"""
+    names = told(kernel, "import os\nprint(json.dumps(sorted(os.environ)))")
+    assert "AUTOGRADER_SEED" in os.environ
+    assert not [name for name in names if "AUTOGRADER" in name or "PYTEST" in name]
+    found = told(
+        kernel,
+        """
+        import glob
+        text = b""
+        for path in glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/cmdline"):
+            try:
+                text += open(path, "rb").read()
+            except OSError:
+                pass
+        print(json.dumps([b"314159" in text, b"PYTEST" in text]))
+        """,
+    )
+    assert found == [False, False]
+
+
+def test_sandbox_user_owns_nothing(kernel: Kernel) -> None:
+    """Has the kernel no privilege: another user than root, no group, no capability, and none to be had?"""
+    status = told(
+        kernel,
+        """
+        import os
+        lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
+        names = ("CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs", "Groups")
+        print(json.dumps([os.getuid(), os.geteuid(), {name: lines[name].strip() for name in names}]))
+        """,
+    )
+    uid, effective, lines = status
+    assert uid == effective
+    assert uid >= 200_000 if IS_ROOT else uid == os.getuid()
+    assert {int(lines[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")} == {0}
+    assert lines["NoNewPrivs"] == "1"
+    if IS_ROOT:
+        assert lines["Groups"] == ""
+    for call in ("setuid(0)", "setgid(0)", "setgroups([0])", "chroot('/')"):
+        assert attempt(kernel, f"import os; os.{call}") == "PermissionError"
+    assert attempt(
+        kernel, "import subprocess; subprocess.run(['mount', '-t', 'tmpfs', 'x', '/tmp'], check=True, stderr=-3)"
+    )
+
+
+def test_sandbox_sees_its_own_processes_alone(kernel: Kernel) -> None:
+    """Are the host's processes invisible, and can none be reached by its number?"""
+    source = "import os\nprint(json.dumps(sorted(int(name) for name in os.listdir('/proc') if name.isdigit())))"
+    assert len(told(kernel, source)) < 10
+    assert attempt(kernel, f"import os; os.kill({os.getpid()}, 0)") == "ProcessLookupError"
+
+
+def test_sandbox_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without bubblewrap, does grading stop with what to install, and how to go on without?"""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SandboxError, match=r"bubblewrap is not installed.*apt-get install bubblewrap.*--no-sandbox"):
+        check_sandbox()
+
+
+def test_sandbox_that_does_not_work_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where bubblewrap cannot make a sandbox, does the error say what it printed and what to change?"""
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n", encoding="utf-8")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(SandboxError, match=r"No permissions to create new namespace.*(?s:.)*userns"):
+        check_sandbox()
+
+
+def test_sandbox_works_here() -> None:
+    """Is bubblewrap there and working, which all tests above need?"""
+    assert shutil.which("bwrap"), "install bubblewrap"
+    check_sandbox()
+
+
+def test_sandbox_has_no_memory_that_is_nobodys(kernel: Kernel) -> None:
+    """Is memory refused that several share without a file, which is kept, and not counted, once it is given back?"""
+    assert attempt(kernel, "import mmap; mmap.mmap(-1, 4096)") == "OSError"
+    assert attempt(kernel, "import mmap; mmap.mmap(open('/dev/zero', 'r+b').fileno(), 4096)") != ""
+    assert attempt(kernel, "import mmap; mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)") == ""
