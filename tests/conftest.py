@@ -1,10 +1,11 @@
-"""What several test files share: the assignment, its answers filled in, and the graded sample class."""
+"""What several test files share: the assignment, its answers filled in, the graded sample class, a browser, kernels."""
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import nbformat
 import pytest
@@ -20,6 +21,7 @@ os.environ.setdefault("MNIST_ROOT", os.devnull)  # no test downloads: where MNIS
 import numpy as np
 
 from autograder.authoring.generated import sources
+from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading.grade import grade, load_assignment
@@ -125,3 +127,39 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
     limits = Limits(cell_seconds=10.0, call_seconds=6.0)  # less than by default: one of them waits for ever
     results = grade(course, assignment, seed=SEED, workers=2, limits=limits, progress=lambda *call: calls.append(call))
     return GradedClass(course, assignment, {result.student: result for result in results}, calls)
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(True, id="forked"), pytest.param(False, id="fresh", marks=pytest.mark.deep)]
+)
+def forked(request: pytest.FixtureRequest) -> bool:
+    """Whether kernels are forked from a warm parent, or started afresh: what holds for one holds for the other."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def kernel(forked: bool) -> Iterator[Kernel]:
+    """A kernel in the sandbox, shared by the tests that leave it alive."""
+    before = os.environ.get("AUTOGRADER_SEED")
+    os.environ["AUTOGRADER_SEED"] = "314159"
+    kernel = Kernel(Limits(forked=forked))
+    yield kernel
+    kernel.close()
+    if before is None:
+        del os.environ["AUTOGRADER_SEED"]
+    else:
+        os.environ["AUTOGRADER_SEED"] = before
+
+
+@pytest.fixture
+def start(forked: bool) -> Iterator[Callable[..., Kernel]]:
+    """Return a function that starts a kernel with limits of its own; all are closed after the test."""
+    kernels = []
+
+    def start_kernel(**limits: Any) -> Kernel:
+        kernels.append(Kernel(Limits(forked=forked, **limits)))
+        return kernels[-1]
+
+    yield start_kernel
+    for kernel in kernels:
+        kernel.close()
