@@ -316,13 +316,15 @@ def test_scheduler_restarted_between_two_runs(
 @pytest.fixture
 def namespaces() -> Iterator[list[str]]:
     """Two network namespaces with the addresses 198.18.73.2 and .3; 198.18.73.1 is here."""
-    bridge = f"ag{os.getpid() % 100_000}"
-    names = [f"{bridge}-{number}" for number in (2, 3)]
-    lines = [f"link add {bridge} type bridge", f"addr add 198.18.73.1/24 dev {bridge}", f"link set {bridge} up"]
-    for number, name in zip((2, 3), names):
-        lines += [f"netns add {name}", f"link add {name}a type veth peer name {name}b"]
-        lines += [f"link set {name}a master {bridge} up", f"link set {name}b netns {name}"]
-        lines += [f"-n {name} addr add 198.18.73.{number}/24 dev {name}b", f"-n {name} link set {name}b up"]
+    numbers = {number: f"ag{os.getpid() % 100_000}-{number}" for number in (2, 3)}
+    lines = []
+    for number, name in numbers.items():  # a cable to each: what a bridge carries, a firewall may drop
+        lines += [f"netns add {name}", f"link add {name}a type veth peer name {name}b netns {name}"]
+        lines += [f"addr add 198.18.73.1 peer 198.18.73.{number} dev {name}a", f"link set {name}a up"]
+        lines += [
+            f"-n {name} addr add 198.18.73.{number} peer 198.18.73.1 dev {name}b",
+            f"-n {name} link set {name}b up",
+        ]
         lines += [f"-n {name} link set lo up"]
     try:
         for line in lines:
@@ -332,11 +334,11 @@ def namespaces() -> Iterator[list[str]]:
                 pytest.skip("iproute2 is not installed, which makes network namespaces")
             if done.returncode != 0:
                 pytest.skip(f'this machine makes no network namespaces: "ip {line}" said {done.stderr.strip()}')
-        yield names
+        yield list(numbers.values())
     finally:
-        for line in (*(f"netns del {name}" for name in names), f"link del {bridge}"):
+        for name in numbers.values():
             if shutil.which("ip"):
-                subprocess.run(["ip", *line.split()], capture_output=True, check=False)
+                subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
 
 @pytest.mark.deep
