@@ -26,20 +26,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
+from solutions.data import MEAN, STD, Data, Split, load_digits, load_mnist
+from solutions.optimizers import make_optimizers
 from solutions.training import (
-    MEAN,
-    STD,
     Epoch,
     Record,
     Settings,
-    Split,
     accuracy,
     choose_device,
     choose_precision,
     describe_machine,
-    load_digits,
-    load_mnist,
-    make_optimizers,
     scores_of,
     train,
     write_record,
@@ -117,9 +113,7 @@ def train_plainly(data: Dataset, epochs: int, seed: int, device: torch.device) -
 # ---- side by side ---------------------------------------------------------------------------------------------------
 
 
-def compare(
-    seed: int, epochs: int, device: torch.device, data: tuple[Split, Split, Split], name: str
-) -> Iterator[list[Record]]:
+def compare(seed: int, epochs: int, device: torch.device, data: Data) -> Iterator[list[Record]]:
     """Run both recipes in one process, an epoch of one after an epoch of the other, until both are done.
 
     The plain recipe goes on until its test accuracy reaches the goal, at most for so many epochs, and learns from all
@@ -129,7 +123,7 @@ def compare(
     Yields:
         The record of each recipe so far, after each epoch.
     """
-    training, validation, test = data
+    training, validation, test = data.training, data.validation, data.test
     settings = replace(SHORT, seed=seed)
     plain_settings = dict(epochs=epochs, batch_size=128, optimizer="adam", rate=1e-3, decay_per_epoch=0.95, seed=seed)
     running = {
@@ -141,7 +135,7 @@ def compare(
     precisions = {"plain": torch.float32, "short": choose_precision(device)}
     machine = describe_machine(device)
     records = {
-        recipe: Record(recipe, chosen, name, machine, str(precisions[recipe]).removeprefix("torch."), [])
+        recipe: Record(recipe, chosen, data.name, machine, str(precisions[recipe]).removeprefix("torch."), [])
         for recipe, chosen in (("plain", plain_settings), ("short", asdict(settings)))
     }
     while running:
@@ -273,8 +267,8 @@ def estimate_t4(settings: Settings, images: int = 55000) -> dict[str, float]:
 # ---- the commands ---------------------------------------------------------------------------------------------------
 
 
-def _data(digits: bool) -> tuple[str, tuple[Split, Split, Split]]:
-    return ("digits", load_digits()) if digits else ("MNIST", load_mnist())
+def _data(digits: bool) -> Data:
+    return load_digits() if digits else load_mnist()
 
 
 def _read(path: Path) -> list[Record]:
@@ -294,11 +288,11 @@ def compare_command(
     """Run the plain recipe and ours side by side, print the ratios, and write comparison.json (on a GPU, comparison_gpu.json)."""
     torch.set_num_threads(threads)
     where = choose_device(device)
-    name, data = _data(digits)
+    data = _data(digits)
     path = records / ("comparison_gpu.json" if where.type == "cuda" else "comparison.json")
     runs = [] if first_seed == 0 else _read(path)
     for seed in range(first_seed, seeds):
-        for pair in compare(seed, epochs, where, data, name):
+        for pair in compare(seed, epochs, where, data):
             write_record(path, *runs, *pair)  # what has been measured is kept where it is interrupted
         runs += pair
     show_comparison(runs)
@@ -315,19 +309,19 @@ def ablate(
 ) -> None:
     """Change one setting at a time, measure on the validation split, and write ablation.json. Goes on where it was stopped."""
     torch.set_num_threads(threads)
-    name, (training, validation, _) = _data(digits)
-    training = Split(training.images[:images], training.labels[:images])
+    data = _data(digits)
+    training = Split(data.training.images[:images], data.training.labels[:images])
     path = records / "ablation.json"
     done = _read(path)
     for seed in range(seeds):
         for change, changes in CHANGES.items():
             settings = replace(replace(SHORT, epochs=epochs, seed=seed), **changes)
-            if any(record.name == change and record.settings == asdict(settings) for record in done):
+            if any(record.name == change and Settings(**record.settings) == settings for record in done):
                 continue
-            *_, (_, curve) = train(settings, training, validation)
+            *_, (_, curve) = train(settings, training, data.validation)
             machine, epochs_done = describe_machine(torch.device("cpu")), [asdict(epoch) for epoch in curve]
-            data = f"{name}, the first {len(training)} training images"
-            done.append(Record(change, asdict(settings), data, machine, "float32", epochs_done))
+            name = f"{data.name}, the first {len(training)} training images"
+            done.append(Record(change, asdict(settings), name, machine, "float32", epochs_done))
             write_record(path, *done)
             _say(change, seed, curve[-1])
     table = Table("change", "validation accuracy, %", "CPU seconds")
@@ -350,23 +344,23 @@ def train_command(
     """Make weights and records again: long.json, vit_mnist.pt of the best seed on the validation split, and mistakes.json."""
     torch.set_num_threads(threads)
     where = choose_device(device)
-    name, (training, validation, test) = _data(digits)
+    data = _data(digits)
     checkpoints.mkdir(parents=True, exist_ok=True)
     runs, models = [], []
     for seed in range(seeds):
         settings = replace(Settings(), seed=seed)
         kept = checkpoints / f"seed_{seed}.ckpt"
-        for model, curve in train(settings, training, validation, device=where, checkpoint=kept, show=True):  # noqa: B007
+        for model, curve in train(settings, data.training, data.validation, device=where, checkpoint=kept, show=True):  # noqa: B007
             _say("long", seed, curve[-1])
-        measured = accuracy(model, test.to(where))  # once, at the end
+        measured = accuracy(model, data.test.to(where))  # once, at the end
         precision = str(choose_precision(where)).removeprefix("torch.")
         epochs = [asdict(epoch) for epoch in curve]
-        runs.append(Record("long", asdict(settings), name, describe_machine(where), precision, epochs, *measured))
+        runs.append(Record("long", asdict(settings), data.name, describe_machine(where), precision, epochs, *measured))
         models.append(model.cpu())
     write_record(records / "long.json", *runs)
     best = max(range(seeds), key=lambda seed: (runs[seed].curve[-1]["validation_accuracy"], -seed))
     torch.save(models[best].state_dict(), records / "vit_mnist.pt")
-    write_mistakes(records, models[best], test, best)
+    write_mistakes(records, models[best], data.test, best)
     out.print(
         f"test accuracy {_with_interval([100 * run.test_accuracy for run in runs], '{:.2f}')} % over {seeds} seeds"
     )

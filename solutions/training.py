@@ -1,7 +1,7 @@
-"""Train the Vision Transformer on MNIST, from the data to the weights: `python -m solutions.training --help`.
+"""Train the Vision Transformer, from the data to the weights: `python -m solutions.training --help`.
 
-Read from top to bottom: settings, data, augmentation, the model's work without waste, the optimizer, the schedule, one
-run, what is recorded of it, and the command.
+Read from top to bottom: settings, augmentation, the model's work without waste, the schedule, one run, what is recorded
+of it, and the command. Data stand in data.py, the optimizer in optimizers.py.
 """
 
 import json
@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from solutions.data import Images, load_images
+from solutions.optimizers import make_optimizers
 from solutions.vit import ViT
-
-MEAN, STD = 0.1307, 0.3081  # of the pixels of MNIST's training images
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,30 @@ class Settings:
     clip: float = 1.0  # greatest norm of the whole gradient
     label_smoothing: float = 0.0  # share of the target that is spread over all classes
     shift: float = 2.0  # pixels; images are moved by up to this much, as hands do
-    rotation: float = 10.0  # degrees, either way; no flips: a mirrored 2 is no digit
+    rotation: float = 10.0  # degrees, either way
     dropped_share: float = 0.0  # of the patches, left out of each training image
     dropped_until: float = 0.0  # share of all steps during which they are
+    flip: bool = False  # mirror half of the images: photographs bear it, digits do not
+    patch_size: int = 7  # pixels of a patch's side; of the model, as all below
+    width: int = 64
+    depth: int = 6
+    num_heads: int = 8
+    hidden_width: int = 128
     position_std: float = 0.5  # of the positions at first, as large as the patches' tokens; 0.02 is drowned by them
     seed: int = 0  # of the parameters, the order of the images and the augmentation
 
     def __post_init__(self) -> None:
-        positive = ("epochs", "batch_size", "muon_rate", "adamw_rate", "clip")
+        positive = (
+            "epochs",
+            "batch_size",
+            "muon_rate",
+            "adamw_rate",
+            "clip",
+            "patch_size",
+            "width",
+            "depth",
+            "num_heads",
+        )
         shares = ("warmup", "label_smoothing", "dropped_share", "dropped_until")
         for name in positive:
             if not getattr(self, name) > 0:
@@ -61,86 +77,36 @@ class Settings:
         for name in ("weight_decay", "shift", "rotation", "position_std"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.width % self.num_heads:
+            raise ValueError(f"num_heads must divide the width, got {self.num_heads} and {self.width}")
         if self.optimizer not in ("muon", "adamw"):
             raise ValueError(f"optimizer must be muon or adamw, got {self.optimizer}")
 
 
-# ---- data -----------------------------------------------------------------------------------------------------------
+# ---- augmentation -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Split:
-    """Images, (B, 1, 28, 28), normalised float32, and their classes, (B,)."""
-
-    images: Tensor
-    labels: Tensor
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def to(self, device: torch.device) -> "Split":
-        """Move both to a device."""
-        return Split(self.images.to(device), self.labels.to(device))
-
-
-def normalise(images: Tensor) -> Tensor:
-    """Bring pixels from [0, 1] to mean 0 and standard deviation 1 over MNIST's training images."""
-    return (images - MEAN) / STD
-
-
-def load_mnist(root: str | None = None) -> tuple[Split, Split, Split]:
-    """Load MNIST, whole, as tensors.
+def augment(images: Tensor, *, shift: float, rotation: float, flip: bool = False, generator: torch.Generator) -> Tensor:
+    """Turn, move and mirror each image by an amount of its own, all in one call and on the device that they are on.
 
     Args:
-        root: Folder of the data; by default what MNIST_ROOT says, else data/.
-
-    Returns:
-        The first 55,000 training images, the last 5,000 as the validation split, and the 10,000 test images.
-    """
-    from torchvision.datasets import MNIST
-
-    root = root or os.environ.get("MNIST_ROOT", "data")
-    splits = []
-    for train in (True, False):
-        mnist = MNIST(root, train=train, download=True)
-        splits.append(Split(normalise(mnist.data[:, None] / 255), mnist.targets))  # (B, 1, 28, 28), (B,)
-    both, test = splits
-    return Split(both.images[:55000], both.labels[:55000]), Split(both.images[55000:], both.labels[55000:]), test
-
-
-def load_digits() -> tuple[Split, Split, Split]:
-    """Load the stand-in for MNIST: scikit-learn's 1797 digits of 8×8 pixels, scaled to 28×28.
-
-    Returns:
-        1,300 training, 150 validation and 347 test images.
-    """
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    images = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16  # (B, 1, 8, 8)
-    images = F.interpolate(images, size=(28, 28), mode="bilinear")  # (B, 1, 28, 28)
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
-    images, labels = normalise(images)[order], torch.tensor(digits.target)[order]
-    return tuple(Split(images[part], labels[part]) for part in (slice(1300), slice(1300, 1450), slice(1450, None)))
-
-
-def augment(images: Tensor, *, shift: float, rotation: float, generator: torch.Generator) -> Tensor:
-    """Turn and move each image by an amount of its own, all in one call and on the device that they are on.
-
-    Args:
-        images: (B, 1, height, width).
+        images: (B, C, height, width).
         shift: In pixels, at most this much along each axis.
         rotation: In degrees, at most this much either way.
+        flip: Whether half of them are mirrored, left for right.
         generator: Of the images' device.
 
     Returns:
-        New images, (B, 1, height, width). What comes in from outside is the background.
+        New images, (B, C, height, width). What comes in from outside is the background.
     """
     draws = torch.empty(3, len(images), device=images.device).uniform_(-1, 1, generator=generator)  # (3, B)
     angle, (right, down) = draws[0] * math.radians(rotation), 2 * shift * draws[1:] / images.shape[-1]  # (B,) each
     rows = [angle.cos(), -angle.sin(), right, angle.sin(), angle.cos(), down]
     grid = F.affine_grid(torch.stack(rows, dim=-1).view(-1, 2, 3), images.shape, align_corners=False)  # (B, h, w, 2)
-    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)  # (B, 1, h, w)
+    if flip:
+        mirrored = torch.rand(len(images), device=images.device, generator=generator) < 0.5  # (B,)
+        grid[..., 0] *= torch.where(mirrored, -1.0, 1.0)[:, None, None]
+    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)  # (B, C, h, w)
 
 
 # ---- the model's work, without waste --------------------------------------------------------------------------------
@@ -193,82 +159,7 @@ def _attend(attention: nn.MultiheadAttention, x: Tensor, queries: int | None = N
     return attention.out_proj(mixed)  # (B, queries, D)
 
 
-# ---- the optimizer and its schedule ---------------------------------------------------------------------------------
-
-
-class Muon(torch.optim.Optimizer):
-    """Momentum whose steps are made orthogonal: every direction of a matrix moves equally far.
-
-    As torch.optim.Muon, but all matrices of a shape in one batch, in float32: a step is a few dozen operations and not
-    a few hundred, and a T4 has no bfloat16.
-
-    Args:
-        groups: Parameter groups. Matrices of a group have one shape, (parts · rows, columns); each is taken as `parts`
-            matrices that are stacked: the projections of queries, keys and values are three.
-        lr: Rate. A step changes a matrix by `lr` in each direction, by √(rows / columns) more where it is tall.
-        weight_decay: Share of a matrix that is taken away for each unit of the rate.
-        momentum: Share of the earlier gradients that is kept.
-
-    Source: Jordan et al. 2024.
-    """
-
-    def __init__(self, groups: list[dict], lr: float, weight_decay: float = 0.0, momentum: float = 0.95) -> None:
-        super().__init__(groups, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, parts=1))
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:
-        """Move every matrix."""
-        for group in self.param_groups:
-            matrices = group["params"]
-            gradients = torch.stack([matrix.grad for matrix in matrices])  # (matrices, parts · rows, columns)
-            state = self.state[matrices[0]]
-            if not state:
-                state["momentum"] = torch.zeros_like(gradients)
-            state["momentum"].lerp_(gradients, 1 - group["momentum"])
-            ahead = gradients.lerp(state["momentum"], group["momentum"])
-            steps = orthogonalise(ahead.unflatten(1, (group["parts"], -1)))  # (matrices, parts, rows, columns)
-            rows, columns = steps.shape[-2:]
-            steps = steps.flatten(1, 2) * -group["lr"] * max(1, rows / columns) ** 0.5
-            torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_add_(matrices, list(steps))
-
-
-def orthogonalise(matrices: Tensor, iterations: int = 5) -> Tensor:
-    """Bring all singular values near 1, (..., rows, columns), by products alone. Source: Jordan et al. 2024."""
-    tall = matrices.shape[-2] > matrices.shape[-1]
-    x = matrices.transpose(-2, -1) if tall else matrices  # (..., few, many)
-    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
-    for _ in range(iterations):
-        gram = x @ x.transpose(-2, -1)  # (..., few, few)
-        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    return x.transpose(-2, -1) if tall else x
-
-
-def make_optimizers(model: ViT, settings: Settings) -> list[torch.optim.Optimizer]:
-    """Share the parameters out: the blocks' matrices to Muon, all others to AdamW; or all to AdamW."""
-    blocks = model.encoder.blocks
-    groups = [
-        dict(params=[block.self_attn.in_proj_weight for block in blocks], parts=3),
-        dict(params=[block.self_attn.out_proj.weight for block in blocks]),
-        dict(params=[block.linear1.weight for block in blocks]),
-        dict(params=[block.linear2.weight for block in blocks]),
-    ]
-    matrices = {matrix for group in groups for matrix in group["params"]} if settings.optimizer == "muon" else set()
-    rest = [parameter for parameter in model.parameters() if parameter not in matrices]
-    decayed = [
-        parameter for parameter in rest if parameter.ndim > 1 and len(parameter) > 1
-    ]  # not tokens, norms, biases
-    others = [parameter for parameter in rest if parameter.ndim <= 1 or len(parameter) == 1]
-    adamw = torch.optim.AdamW(
-        [dict(params=decayed), dict(params=others, weight_decay=0.0)],
-        lr=settings.adamw_rate,
-        betas=(0.9, 0.99),
-        weight_decay=settings.weight_decay,
-        fused=True,
-    )
-    if settings.optimizer == "adamw":
-        return [adamw]
-    return [Muon(groups, lr=settings.muon_rate, weight_decay=settings.weight_decay), adamw]
+# ---- the schedule ---------------------------------------------------------------------------------------------------
 
 
 def rate_at(step: int, steps: int, settings: Settings) -> float:
@@ -291,15 +182,27 @@ def choose_precision(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if torch.cuda.get_device_capability(device)[0] >= 8 else torch.float16
 
 
-def accuracy(model: ViT, split: Split, batch_size: int = 1000) -> tuple[float, float]:
+def accuracy(model: ViT, split: Images, batch_size: int = 1000) -> tuple[float, float]:
     """Return the mean loss and the share of right answers over all images of a split."""
     loss, right = 0.0, 0
     with torch.no_grad():
-        for images, labels in zip(split.images.split(batch_size), split.labels.split(batch_size)):
+        for images, labels in split.batches(torch.arange(len(split)).split(batch_size)):
             scores = scores_of(model, images)  # (B, number of classes)
             loss += F.cross_entropy(scores, labels, reduction="sum")
             right += (scores.argmax(dim=-1) == labels).sum()
     return float(loss) / len(split), int(right) / len(split)
+
+
+def make_model(settings: Settings, images: Images) -> ViT:
+    """Draw a model for such images.
+
+    Raises:
+        ValueError: The images cannot be cut into such patches, or the heads do not divide the width.
+    """
+    channels, size, _ = images.shape
+    sizes = dict(patch_size=settings.patch_size, width=settings.width, num_heads=settings.num_heads)
+    sizes |= dict(hidden_width=settings.hidden_width, depth=settings.depth)
+    return ViT(image_size=size, channels=channels, num_classes=images.num_classes, **sizes)
 
 
 @dataclass(frozen=True)
@@ -318,8 +221,8 @@ class Epoch:
 
 def train(
     settings: Settings,
-    training: Split,
-    validation: Split,
+    training: Images,
+    validation: Images,
     *,
     device: str | torch.device = "cpu",
     checkpoint: Path | None = None,
@@ -344,7 +247,7 @@ def train(
     device = torch.device(device)
     training, validation = training.to(device), validation.to(device)
     torch.manual_seed(settings.seed)
-    model = ViT().to(device)
+    model = make_model(settings, training).to(device)
     nn.init.normal_(model.position_embedding, std=settings.position_std)
     generator = torch.Generator(device).manual_seed(settings.seed)  # of the images' order and the augmentation
     optimizers = make_optimizers(model, settings)
@@ -365,7 +268,7 @@ def train(
         began, cpu_began, loss_sum, right = time.perf_counter(), time.process_time(), 0.0, 0
         order = torch.randperm(len(training), device=device, generator=generator).split(settings.batch_size)
         with _bar(show, f"epoch {number} of {settings.epochs}", per_epoch) as advance:
-            for index, chosen in enumerate(order):
+            for index, (images, labels) in enumerate(training.batches(order)):  # (B, C, H, W), (B,)
                 step = (number - 1) * per_epoch + index
                 for optimizer, rates in zip(optimizers, peaks):
                     for group, rate in zip(optimizer.param_groups, rates):
@@ -374,9 +277,9 @@ def train(
                 if step < settings.dropped_until * steps:
                     shuffled = torch.randperm(patches, device=device, generator=generator)
                     kept = shuffled[: round(patches * (1 - settings.dropped_share))]
-                images, labels = training.images[chosen], training.labels[chosen]  # (B, 1, 28, 28), (B,)
-                if settings.shift or settings.rotation:
-                    images = augment(images, shift=settings.shift, rotation=settings.rotation, generator=generator)
+                if settings.shift or settings.rotation or settings.flip:
+                    amounts = dict(shift=settings.shift, rotation=settings.rotation, flip=settings.flip)
+                    images = augment(images, **amounts, generator=generator)
                 with torch.autocast(device.type, precision, enabled=precision != torch.float32):
                     scores = work(model, images, kept)  # (B, number of classes)
                 loss = F.cross_entropy(scores.float(), labels, label_smoothing=settings.label_smoothing)
@@ -458,7 +361,7 @@ class Record:
 
     name: str  # of the recipe
     settings: dict
-    data: str  # MNIST, or digits: the stand-in
+    data: str  # MNIST, CIFAR-10, the name of a folder, or digits: the stand-in
     machine: dict  # processor, cores, threads, GPU, versions, date
     precision: str
     curve: list[dict]  # of Epoch
@@ -533,19 +436,32 @@ def main() -> None:
         device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
         threads: Annotated[int, typer.Option(help="Of the CPU; 0: as PyTorch chooses.")] = 0,
         compile: Annotated[bool, typer.Option("--compile", help="Compile the model's work.")] = False,
-        digits: Annotated[bool, typer.Option("--digits", help="Train on the stand-in for MNIST.")] = False,
+        data: Annotated[
+            str, typer.Option(help="mnist, cifar10, digits, or a folder with train/CLASS and test/CLASS.")
+        ] = "mnist",
+        image_size: Annotated[int, typer.Option(help="Of a folder's images: pixels of a side.")] = 32,
         test: Annotated[bool, typer.Option("--test", help="Measure on the test set, once, at the end.")] = False,
     ) -> None:
-        """Train the Vision Transformer of this book on MNIST."""
+        """Train the Vision Transformer of this book on MNIST, CIFAR-10 or a folder of images."""
         if threads:
             torch.set_num_threads(threads)
+        where = choose_device(device)
         try:
-            settings = change_settings(replace(Settings(), epochs=epochs, seed=seed), change or [])
+            images = load_images(data, image_size, where)
+            settings = replace(Settings(), epochs=epochs, seed=seed, **images.settings)
+            settings = change_settings(settings, change or [])
+            make_model(settings, images.training)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-        where = choose_device(device)
-        training, validation, held_out = load_digits() if digits else load_mnist()
-        runs = train(settings, training, validation, device=where, checkpoint=checkpoint, compile=compile, show=True)
+        runs = train(
+            settings,
+            images.training,
+            images.validation,
+            device=where,
+            checkpoint=checkpoint,
+            compile=compile,
+            show=True,
+        )
         for model, curve in runs:  # noqa: B007, both are used after the last epoch
             epoch = curve[-1]
             typer.echo(
@@ -553,13 +469,15 @@ def main() -> None:
                 f"validation {epoch.validation_loss:.4f} {epoch.validation_accuracy:.2%}"
             )
         torch.save({name: value.cpu() for name, value in model.state_dict().items()}, weights)
-        result = accuracy(model, held_out.to(where)) if test else (None, None)
+        result = accuracy(model, images.test.to(where)) if test else (None, None)
         if test:
             typer.echo(f"test {result[0]:.4f} {result[1]:.2%}")
         if record:
-            data, precision = "digits" if digits else "MNIST", str(choose_precision(where)).removeprefix("torch.")
+            precision = str(choose_precision(where)).removeprefix("torch.")
             machine, epochs_done = describe_machine(where), [asdict(epoch) for epoch in curve]
-            write_record(record, Record("recipe", asdict(settings), data, machine, precision, epochs_done, *result))
+            write_record(
+                record, Record("recipe", asdict(settings), images.name, machine, precision, epochs_done, *result)
+            )
 
     typer.run(command)
 

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from solutions import benchmark
-from solutions.training import MEAN, STD, Epoch, Record, Settings, Split, normalise
+from solutions.data import MEAN, STD, Data, Split, normalise
+from solutions.training import Epoch, Record, Settings
 from solutions.vit import ViT
 
 
@@ -89,10 +91,12 @@ def test_count_of_a_step() -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the recipes short and the data small."""
-    monkeypatch.setattr(benchmark, "load_digits", lambda: (draw_split(40), draw_split(10, 1), draw_split(23, 2)))
+    monkeypatch.setattr(
+        benchmark, "load_digits", lambda: Data("digits", draw_split(40), draw_split(10, 1), draw_split(23, 2))
+    )
     monkeypatch.setattr(benchmark, "SHORT", replace(benchmark.SHORT, epochs=2))
     monkeypatch.setattr(benchmark, "GOAL", 0.0)
-    monkeypatch.setattr(benchmark, "Settings", lambda: Settings(epochs=2))
+    monkeypatch.setattr(benchmark, "Settings", partial(Settings, epochs=2))
 
 
 def call(*arguments: object) -> str:

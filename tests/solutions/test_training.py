@@ -16,7 +16,9 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from solutions import training
-from solutions.training import Muon, Settings, Split, augment, orthogonalise, rate_at, scores_of, train
+from solutions.data import Data, Split, load_digits
+from solutions.optimizers import Muon, make_optimizers, orthogonalise
+from solutions.training import Settings, augment, rate_at, scores_of, train
 from solutions.vit import ViT, evaluate
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # float32, six blocks deep, sums in another order
@@ -128,7 +130,7 @@ def test_orthogonalise_levels_singular_values() -> None:
 def test_every_parameter_has_one_optimizer(optimizer: str) -> None:
     """Is each parameter moved by one optimizer, and are matrices, and no norms or biases, pulled towards 0?"""
     model = ViT()
-    optimizers = training.make_optimizers(model, Settings(optimizer=optimizer))
+    optimizers = make_optimizers(model, Settings(optimizer=optimizer))
     groups = [group for each in optimizers for group in each.param_groups]
     moved = [parameter for group in groups for parameter in group["params"]]
     assert len(moved) == len(set(moved)) == len(list(model.parameters()))
@@ -207,6 +209,16 @@ def test_augment_moves_and_never_mirrors() -> None:
     same = (turned * images).sum((1, 2, 3))
     for mirrored in (images.flip(-1), images.flip(-2)):
         assert (same > (turned * mirrored.roll((1, 1), (-1, -2))).sum((1, 2, 3))).all()
+
+
+def test_augment_mirrors_half() -> None:
+    """Are about half of the images mirrored, wholly, where it is asked for, in all channels, and moved as the others are?"""
+    images = torch.randn(400, 3, 8, 8)
+    generator = torch.Generator().manual_seed(0)
+    made = augment(images, shift=0.0, rotation=0.0, flip=True, generator=generator)
+    same, mirrored = (torch.isclose(made, other, atol=1e-5).flatten(1).all(1) for other in (images, images.flip(-1)))
+    assert (same ^ mirrored).all()
+    assert 140 < mirrored.sum() < 260
 
 
 def test_augment_turns_by_the_angle() -> None:
@@ -331,6 +343,7 @@ def test_run_on_a_gpu(compile: bool) -> None:
         ({"clip": math.nan}, "clip must be greater than 0, got nan"),
         ({"warmup": 1.0}, r"warmup must be at least 0 and less than 1, got 1\.0"),
         ({"shift": -2.0}, r"shift must not be negative, got -2\.0"),
+        ({"num_heads": 5}, "num_heads must divide the width, got 5 and 64"),
         ({"optimizer": "sgd"}, "optimizer must be muon or adamw, got sgd"),
     ],
 )
@@ -352,16 +365,6 @@ def test_change_settings() -> None:
             training.change_settings(Settings(), [change])
 
 
-def test_digits_are_split_apart() -> None:
-    """Are the stand-in's images of MNIST's form, in three parts that share none?"""
-    parts = training.load_digits()
-    assert [len(part) for part in parts] == [1300, 150, 347]
-    assert all(part.images.shape[1:] == (1, 28, 28) and part.labels.dtype == torch.int64 for part in parts)
-    pixels = torch.cat([part.images for part in parts]) * 0.3081 + 0.1307
-    assert pixels.min() > -1e-6 and 0.95 < pixels.max() < 1 + 1e-6
-    assert len({image.numpy().tobytes() for part in parts for image in part.images}) > 1780  # a few digits occur twice
-
-
 class Untouchable:
     """A test set that must not be looked at."""
 
@@ -371,7 +374,7 @@ class Untouchable:
 
 def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
     """Run the command, which leaves by SystemExit."""
-    monkeypatch.setattr(sys, "argv", ["training", "--device", "cpu", "--digits", *map(str, arguments)])
+    monkeypatch.setattr(sys, "argv", ["training", "--device", "cpu", "--data", "digits", *map(str, arguments)])
     with pytest.raises(SystemExit) as left:
         training.main()
     assert not left.value.code
@@ -379,8 +382,9 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
 
 def test_command_writes_weights_and_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Can the weights be loaded without running code, and does the record hold what was run and what came of it?"""
-    parts = training.load_digits()
-    monkeypatch.setattr(training, "load_digits", lambda: (draw_split(40), draw_split(10), parts[2]))
+    test = load_digits().test
+    data = Data("digits", draw_split(40), draw_split(10), test)
+    monkeypatch.setattr(training, "load_images", lambda *_: data)
     weights, record = tmp_path / "vit.pt", tmp_path / "runs" / "run.json"
     call(monkeypatch, "--epochs", 2, "--set", "clip=3", "--weights", weights, "--record", record, "--test")
     model = ViT()
@@ -388,7 +392,7 @@ def test_command_writes_weights_and_record(tmp_path: Path, monkeypatch: pytest.M
     (written,) = json.loads(record.read_text())
     assert written["settings"] == asdict(Settings(epochs=2, clip=3.0))
     assert [epoch["number"] for epoch in written["curve"]] == [1, 2]
-    expected = evaluate(model, [(parts[2].images, parts[2].labels)])
+    expected = evaluate(model, [(test.images, test.labels)])
     np.testing.assert_allclose((written["test_loss"], written["test_accuracy"]), expected, rtol=1e-5)
     assert (
         written["data"] == "digits"
@@ -399,13 +403,14 @@ def test_command_writes_weights_and_record(tmp_path: Path, monkeypatch: pytest.M
 
 def test_command_keeps_off_the_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is the test set never touched where nobody asks for it, and unknown to a run in any case?"""
-    monkeypatch.setattr(training, "load_digits", lambda: (draw_split(40), draw_split(10), Untouchable()))
+    data = Data("digits", draw_split(40), draw_split(10), Untouchable())
+    monkeypatch.setattr(training, "load_images", lambda *_: data)
     call(monkeypatch, "--epochs", 1, "--weights", tmp_path / "vit.pt", "--record", tmp_path / "run.json")
     (written,) = json.loads((tmp_path / "run.json").read_text())
     assert written["test_accuracy"] is None
     assert not any("test" in name for name in inspect.signature(train).parameters)
     with pytest.raises(AssertionError, match="the test set was touched"):
         monkeypatch.setattr(
-            sys, "argv", ["training", "--digits", "--epochs", "1", "--weights", str(tmp_path / "v"), "--test"]
+            sys, "argv", ["training", "--data", "digits", "--epochs", "1", "--weights", str(tmp_path / "v"), "--test"]
         )
         training.main()

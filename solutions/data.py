@@ -1,0 +1,285 @@
+"""Images as tensors: MNIST, CIFAR-10, a folder of images, or the digits that every machine has."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import psutil
+import torch
+import torch.nn.functional as F
+from PIL import Image, ImageOps
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+MEAN, STD = 0.1307, 0.3081  # of the pixels of MNIST's training images
+SHARE = 0.5  # of the memory that is free: what images may take that are kept as tensors
+
+
+class Images(Protocol):
+    """Images and their classes, which a run asks for in batches."""
+
+    num_classes: int
+    shape: tuple[int, int, int]  # of an image: channels, height, width
+
+    def __len__(self) -> int: ...
+
+    def to(self, device: torch.device) -> "Images":
+        """Move them to a device, now or batch by batch."""
+
+    def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Return for each tensor of indices, (B,), images, (B, C, H, W), normalised float32, and classes, (B,)."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Images that are kept as one tensor, (B, C, H, W), normalised float32, and their classes, (B,)."""
+
+    images: Tensor
+    labels: Tensor
+    num_classes: int = 10
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image."""
+        return tuple(self.images.shape[1:])
+
+    def to(self, device: torch.device) -> "Split":
+        """Move both to a device."""
+        return Split(self.images.to(device), self.labels.to(device), self.num_classes)
+
+    def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Return images and classes for each tensor of indices."""
+        for chosen in order:
+            yield self.images[chosen], self.labels[chosen]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Images that are read from their files whenever they are asked for, by processes of their own."""
+
+    paths: list[Path]
+    labels: Tensor  # (B,)
+    num_classes: int
+    size: int  # pixels of a side
+    mean: Tensor  # (3, 1, 1), of the training images
+    std: Tensor
+    device: torch.device | str = "cpu"
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return read_image(self.paths[index], self.size)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image."""
+        return 3, self.size, self.size
+
+    def to(self, device: torch.device) -> "Files":
+        """Let batches go to a device."""
+        return Files(self.paths, self.labels, self.num_classes, self.size, self.mean, self.std, device)
+
+    def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Return images and classes for each tensor of indices."""
+        order = [chosen.cpu() for chosen in order]
+        own = torch.Generator().manual_seed(0)  # what the processes draw must not disturb what a run draws
+        sampler = [chosen.tolist() for chosen in order]
+        loader = DataLoader(self, batch_sampler=sampler, num_workers=os.cpu_count() or 1, generator=own)
+        for chosen, images in zip(order, loader):
+            images = (images / 255 - self.mean) / self.std
+            yield images.to(self.device, non_blocking=True), self.labels[chosen].to(self.device)
+
+    def read(self) -> Split:
+        """Read them all."""
+        with ThreadPoolExecutor() as pool:
+            images = torch.stack(list(pool.map(self.__getitem__, range(len(self)))))
+        return Split((images / 255 - self.mean) / self.std, self.labels, self.num_classes)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Three splits of images, and what suits them."""
+
+    name: str  # by which a record calls them
+    training: Images
+    validation: Images
+    test: Images
+    classes: list[str] = field(default_factory=lambda: [str(digit) for digit in range(10)])
+    settings: dict[str, object] = field(
+        default_factory=dict
+    )  # of a run, where the defaults, made for digits, do not suit
+
+
+def normalise(images: Tensor) -> Tensor:
+    """Bring pixels from [0, 1] to mean 0 and standard deviation 1 over MNIST's training images."""
+    return (images - MEAN) / STD
+
+
+def load_mnist(root: str | None = None) -> Data:
+    """Load MNIST, whole: the first 55,000 training images, the last 5,000 for validation, and the 10,000 test images.
+
+    Args:
+        root: Folder of the data; by default what MNIST_ROOT says, else data/.
+    """
+    from torchvision.datasets import MNIST
+
+    root = root or os.environ.get("MNIST_ROOT", "data")
+    parts = [MNIST(root, train=train, download=True) for train in (True, False)]
+    both, test = (Split(normalise(part.data[:, None] / 255), part.targets) for part in parts)  # (B, 1, 28, 28), (B,)
+    training = Split(both.images[:55000], both.labels[:55000])
+    return Data("MNIST", training, Split(both.images[55000:], both.labels[55000:]), test)
+
+
+def load_digits() -> Data:
+    """Load the stand-in for MNIST: scikit-learn's 1797 digits of 8×8 pixels, scaled to 28×28.
+
+    1,300 are for training, 150 for validation and 347 for the test.
+    """
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16  # (B, 1, 8, 8)
+    images = F.interpolate(images, size=(28, 28), mode="bilinear")  # (B, 1, 28, 28)
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
+    images, labels = normalise(images)[order], torch.tensor(digits.target)[order]
+    parts = slice(1300), slice(1300, 1450), slice(1450, None)
+    return Data("digits", *(Split(images[part], labels[part]) for part in parts))
+
+
+def load_cifar10(root: str | None = None) -> Data:
+    """Load CIFAR-10, whole: the first 45,000 training images, the last 5,000 for validation, and the 10,000 test images.
+
+    Args:
+        root: Folder of the data, to which they are downloaded; by default what CIFAR_ROOT says, else data/.
+    """
+    from torchvision.datasets import CIFAR10
+
+    root = root or os.environ.get("CIFAR_ROOT", "data")
+    parts = [CIFAR10(root, train=train, download=True) for train in (True, False)]
+    pixels = [torch.from_numpy(part.data).permute(0, 3, 1, 2) / 255 for part in parts]  # (B, 3, 32, 32)
+    mean, std = _statistics(pixels[0][:45000])
+    both, test = (Split((x - mean) / std, torch.tensor(part.targets)) for x, part in zip(pixels, parts))
+    training = Split(both.images[:45000], both.labels[:45000])
+    validation = Split(both.images[45000:], both.labels[45000:])
+    return Data("CIFAR-10", training, validation, test, list(parts[0].classes), _settings_of_photographs(32))
+
+
+def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") -> Data:
+    """Load images from `root/train/CLASS/` and `root/test/CLASS/`, of any sizes; a tenth of those for training validates.
+
+    They become tensors where these fit into half of the memory that is free on the device; else files are read as a run
+    asks for them.
+
+    Args:
+        root: The folder.
+        size: Pixels of a side: images are scaled until they fill such a square, and cut to it.
+        device: On which a run will be.
+
+    Raises:
+        ValueError: The folder is not made like this, a class has no image, or a file cannot be read as an image.
+    """
+    classes = _classes_of(root / "train")
+    if classes != (of_test := _classes_of(root / "test")):
+        only = sorted({*classes} ^ {*of_test})
+        raise ValueError(
+            f"{root}/train and {root}/test must have the same classes; only one of them has {', '.join(only)}"
+        )
+    found = {part: [_images_of(root / part / name) for name in classes] for part in ("train", "test")}
+    paths, labels = _flat(found["train"])
+    order = torch.randperm(len(paths), generator=torch.Generator().manual_seed(0))
+    held_out = max(1, len(paths) // 10)
+    with ThreadPoolExecutor() as pool:  # some hundreds tell the mean of all
+        sample = torch.stack(list(pool.map(lambda i: read_image(paths[i], size), order[held_out:][:1000].tolist())))
+    mean, std = _statistics(sample / 255)
+
+    def files(paths: list[Path], labels: Tensor) -> Images:
+        return Files(paths, labels, len(classes), size, mean, std)
+
+    chosen = [order[held_out:], order[:held_out]]
+    parts = [files([paths[i] for i in part.tolist()], labels[part]) for part in chosen]
+    parts.append(files(*_flat(found["test"])))
+    if sum(map(len, parts)) * 3 * size * size * 4 < SHARE * _free_memory(torch.device(device)):
+        parts = [part.read() for part in parts]
+    return Data(root.resolve().name, *parts, classes, _settings_of_photographs(size))
+
+
+def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -> Data:
+    """Load mnist, cifar10, digits, or a folder of images by its path.
+
+    Raises:
+        ValueError: It is none of these, or as `load_folder`.
+    """
+    known: dict[str, Callable[[], Data]] = {"mnist": load_mnist, "cifar10": load_cifar10, "digits": load_digits}
+    if name in known:
+        return known[name]()
+    if not Path(name).is_dir():
+        raise ValueError(f"{name} is neither a folder nor one of {', '.join(known)}")
+    return load_folder(Path(name), size, device)
+
+
+def read_image(path: Path, size: int) -> Tensor:
+    """Read an image of any kind in colour, (3, size, size), bytes; what is transparent becomes white.
+
+    Raises:
+        ValueError: The file cannot be read as an image.
+    """
+    try:
+        with Image.open(path) as image:
+            image = ImageOps.exif_transpose(image)
+            if image.mode.startswith("I;16"):  # which Pillow would cut off at 255
+                image = Image.fromarray((np.array(image) >> 8).astype(np.uint8))
+            if image.has_transparency_data:
+                image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
+            image = ImageOps.fit(image.convert("RGB"), (size, size), Image.Resampling.BICUBIC)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow has all of these for a broken file
+        raise ValueError(f"{path} cannot be read as an image ({error}): replace or delete it") from None
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
+
+
+def _classes_of(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is missing: images are looked for in train/CLASS/ and test/CLASS/")
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    if len(names) < 2:
+        raise ValueError(f"{folder} must have a folder for each of two or more classes, got {len(names)}")
+    return names
+
+
+def _images_of(folder: Path) -> list[Path]:
+    kinds = Image.registered_extensions()
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in kinds and path.is_file())
+    if not found:
+        raise ValueError(
+            f"{folder} holds no image, such as 1.jpg or 2.png: give this class some, or remove its folders"
+        )
+    return found
+
+
+def _flat(images: list[list[Path]]) -> tuple[list[Path], Tensor]:
+    """Return the images of all classes in a row, and the class of each."""
+    labels = torch.tensor([label for label, paths in enumerate(images) for _ in paths])
+    return [path for paths in images for path in paths], labels
+
+
+def _statistics(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation of each channel, (C, 1, 1), of images, (B, C, H, W)."""
+    std, mean = torch.std_mean(images, dim=(0, 2, 3), correction=0)
+    return mean.view(-1, 1, 1), std.clamp(min=1e-3).view(-1, 1, 1)
+
+
+def _settings_of_photographs(size: int) -> dict[str, object]:
+    """Return what suits photographs: they may be mirrored, and are cut into eight by eight patches where that goes."""
+    patch = next(patch for patch in range(max(1, size // 8), size + 1) if size % patch == 0)
+    return dict(patch_size=patch, flip=True, rotation=0.0, shift=size / 8)
+
+
+def _free_memory(device: torch.device) -> int:
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available

@@ -1,0 +1,151 @@
+"""Do images of every kind become what a run needs, and is every folder that will not do refused by name?"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from solutions import data, training
+from solutions.data import load_digits, load_folder, load_images, read_image
+from solutions.training import Settings, train
+
+COLOURS = {"blue": (20, 30, 220), "green": (10, 200, 40), "red": (230, 20, 10)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Images of three classes, each of a colour of its own with noise, of several sizes."""
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 20), ("test", 4)):
+        for name, colour in COLOURS.items():
+            (tmp_path / part / name).mkdir(parents=True)
+            for number in range(count):
+                size = rng.integers(20, 60, 2)
+                pixels = np.clip(np.array(colour) + rng.normal(0, 20, (*size, 3)), 0, 255).astype(np.uint8)
+                Image.fromarray(pixels).save(tmp_path / part / name / f"{number}.png")
+    return tmp_path
+
+
+def test_digits_are_split_apart() -> None:
+    """Are the stand-in's images of MNIST's form, in three parts that share none?"""
+    data = load_digits()
+    parts = data.training, data.validation, data.test
+    assert [len(part) for part in parts] == [1300, 150, 347]
+    assert all(part.images.shape[1:] == (1, 28, 28) and part.labels.dtype == torch.int64 for part in parts)
+    pixels = torch.cat([part.images for part in parts]) * 0.3081 + 0.1307
+    assert pixels.min() > -1e-6 and 0.95 < pixels.max() < 1 + 1e-6
+    assert len({image.numpy().tobytes() for part in parts for image in part.images}) > 1780  # a few digits occur twice
+
+
+def test_folder_becomes_three_splits(folder: Path) -> None:
+    """Is a tenth of the images for training held out, is every image met once, and are their pixels normalised?"""
+    images = load_folder(folder, 16)
+    assert [len(part) for part in (images.training, images.validation, images.test)] == [54, 6, 12]
+    assert images.classes == ["blue", "green", "red"] and images.training.num_classes == 3
+    assert images.training.shape == (3, 16, 16)
+    both = torch.cat([images.training.images, images.validation.images])
+    assert len({image.numpy().tobytes() for image in both}) == 60
+    assert both.mean().abs() < 0.1 and (both.std() - 1).abs() < 0.1
+    for part in (images.training, images.validation, images.test):
+        brightest = part.images.mean((2, 3)).argmax(1)  # the channel
+        assert torch.equal(brightest, 2 - part.labels)
+
+
+def test_folder_that_does_not_fit_gives_the_same_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do images that are read whenever they are asked for make the run that tensors make, to the last bit?"""
+    settings = Settings(
+        epochs=2, batch_size=17, patch_size=8, width=16, depth=1, num_heads=2, hidden_width=16, flip=True
+    )
+    monkeypatch.setattr(data.os, "cpu_count", lambda: 2)
+    models = []
+    for share in (1e-12, 0.5):
+        monkeypatch.setattr(data, "SHARE", share)
+        images = load_folder(folder, 16)
+        assert isinstance(images.training, data.Files) == (share < 0.1)
+        *_, (model, curve) = train(settings, images.training, images.validation)
+        models.append(model.state_dict())
+    assert all(torch.equal(value, models[1][name]) for name, value in models[0].items())
+    assert curve[-1].loss < curve[0].loss
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "I;16", "1", "CMYK"])
+def test_image_of_any_kind_is_read_in_colour(tmp_path: Path, mode: str) -> None:
+    """Are grey images, images with palettes, and those of other depths read as what they show?"""
+    grey = Image.new("I;16", (9, 5), 40_000) if mode == "I;16" else Image.new("L", (9, 5), 150).convert(mode)
+    path = tmp_path / ("image.jpg" if mode == "CMYK" else "image.png")
+    grey.save(path)
+    image = read_image(path, 4)
+    assert image.shape == (3, 4, 4) and image.dtype == torch.uint8
+    expected = {"1": 255, "I;16": 156}.get(mode, 150)
+    assert mode == "1" or (image.float() - expected).abs().max() < 8
+
+
+def test_transparent_is_white_and_the_middle_is_kept(tmp_path: Path) -> None:
+    """Does what is transparent become white, and is an image that is too wide cut on both sides?"""
+    Image.new("RGBA", (8, 8), (0, 0, 0, 0)).save(tmp_path / "clear.png")
+    assert (read_image(tmp_path / "clear.png", 4) == 255).all()
+    wide = np.zeros((4, 12, 3), np.uint8)
+    wide[:, 4:8] = 200
+    Image.fromarray(wide).save(tmp_path / "wide.png")
+    assert (read_image(tmp_path / "wide.png", 4) == 200).all()
+
+
+def empty_class(folder: Path) -> None:
+    """Leave a class without an image."""
+    (folder / "train" / "violet").mkdir()
+    (folder / "test" / "violet").mkdir()
+
+
+def break_an_image(folder: Path) -> None:
+    """Cut a file in the middle."""
+    path = folder / "train" / "red" / "3.png"
+    path.write_bytes(path.read_bytes()[:100])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda folder: (folder / "test").rename(folder / "tests"),
+            r"test is missing: .* in train/CLASS/ and test/CLASS/",
+        ),
+        (lambda folder: (folder / "test" / "red").rename(folder / "test" / "rot"), r"same classes; .* has red, rot"),
+        (empty_class, r"train/violet holds no image"),
+        (break_an_image, r"red/3\.png cannot be read as an image .*: replace or delete it"),
+    ],
+)
+def test_folder_that_will_not_do_is_said(folder: Path, spoil: Callable[[Path], object], message: str) -> None:
+    """Does the message name the place and what to do?"""
+    spoil(folder)
+    with pytest.raises(ValueError, match=message):
+        load_folder(folder, 16)
+
+
+def test_images_by_name(tmp_path: Path) -> None:
+    """Is what is neither known nor a folder refused with what there is?"""
+    assert load_images("digits").name == "digits"
+    with pytest.raises(ValueError, match="neither a folder nor one of mnist, cifar10, digits"):
+        load_images(str(tmp_path / "nothing"))
+    with pytest.raises(ValueError, match="a folder for each of two or more classes, got 0"):
+        (tmp_path / "train").mkdir()
+        load_images(str(tmp_path))
+
+
+def test_command_trains_on_a_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does one command train a model that tells the colours apart?"""
+    arguments = ["--data", folder, "--image-size", 16, "--epochs", 5, "--set", "batch_size=8", "--set", "width=16"]
+    arguments += ["--set", "depth=1", "--set", "num_heads=2", "--weights", tmp_path / "vit.pt", "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", ["training", *map(str, arguments)])
+    with pytest.raises(SystemExit) as left:
+        training.main()
+    assert not left.value.code
+    images = load_folder(folder, 16)
+    settings = replace(Settings(), width=16, depth=1, num_heads=2, **images.settings)
+    model = training.make_model(settings, images.test)
+    model.load_state_dict(torch.load(tmp_path / "vit.pt", weights_only=True))
+    assert training.accuracy(model, images.test)[1] > 0.9
