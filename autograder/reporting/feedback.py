@@ -1,6 +1,7 @@
-"""What a student gets back: the executed notebook with marks, and in words what was wrong. Rendered by nbgrader."""
+"""What a student gets back: points and named mistakes, and the notebook as it was run."""
 
 import hashlib
+import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator
@@ -8,97 +9,124 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from html import escape
 from pathlib import Path
+from typing import Any
 
-import bleach
 import nbformat
-import nbgrader
-from jinja2 import pass_context
-from nbconvert.exporters import HTMLExporter
+import yaml
+from markupsafe import Markup
+from nbconvert.filters.ansi import strip_ansi
 from nbformat import NotebookNode
-from nbgrader.converters import GenerateFeedback
-from traitlets.config import Config
 
-from autograder.cells import is_grade, is_locked, is_solution
+from autograder.cells import is_grade, is_locked
 from autograder.course.course import Assignment, Course, Result
 from autograder.course.gradebook import Mark, marks, penalties
 from autograder.course.gradebook import comments as all_comments
 from autograder.files import write_atomically
+from autograder.imports import ROOT
 from autograder.judging import catalogue
+from autograder.reporting.page import page_template
+from autograder.reporting.report import questions_of
+from autograder.reporting.written import cleaned_code, cleaned_markdown, code_colours
 
 PAGES_OF_A_PROCESS = 25  # at least: it takes about two seconds to start
-HIDDEN = "# This test is hidden. Points and diagnosis stand below."
-STYLE = (Path(__file__).with_name("templates") / "feedback.css").read_text(encoding="utf-8")
-VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-TAGS = (
-    bleach.ALLOWED_TAGS | {f"h{level}" for level in range(1, 7)} | {"p", "pre", "br", "hr", "div", "span", "sub", "sup"}
-)
-TAGS |= {"table", "thead", "tbody", "tr", "th", "td", "details", "summary", "del"}
-TEMPLATES = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader" / "templates"
+HIDDEN = "# This test is hidden. Points and diagnosis stand above."
+PICTURES = ("image/png", "image/jpeg")
 
 
-def summary(result: Result, scores: dict[str, tuple[float, bool]], assignment: Assignment) -> str:
-    """Return the first cell of the feedback, as Markdown: state, points, named mistakes, what was mended."""
-    lines = [f"# Feedback on {assignment.name}", "", f"**State:** {result.state}. {result.why}".strip(), ""]
-    lines += ["| part | points | of | what was seen |", "| --- | --- | --- | --- |"]
+def facts_of(
+    result: Result, scores: dict[str, Mark], comments: dict[str, str | None], penalty: float, assignment: Assignment
+) -> dict[str, Any]:
+    """Return what stands above a student's notebook: points, state, parts, named mistakes, what was mended."""
     checks = {check["name"]: check for check in result.checks}
-    for cell in assignment.graded_cells():
-        name = cell.metadata.nbgrader.grade_id
-        score, waits = scores.get(name, (0.0, True))
-        check = checks.get(name, {})
-        seen = (
-            "right"
-            if check.get("passed")
-            else _diagnosis(check)
-            if check
-            else "waits for a person"
-            if waits
-            else "read by a person"
-        )
-        shown = "–" if waits and not check else f"{score:g}"
-        lines.append(f"| {name.replace('_', ' ')} | {shown} | {cell.metadata.nbgrader.points:g} | {seen} |")
-    lines += ["", *(f"**{name}:** {_plain(said)}" for name, said in result.files.items())]
-    made = dict.fromkeys(name for check in result.checks for name in (check["mistake"] or "").split("+") if name)
-    if made:
-        lines += ["", "**What to look at:**", ""]
-        lines += [f"- **{name}**, {catalogue.TITLES[name]}. {_plain(catalogue.QUESTIONS[name])}" for name in made]
-    if result.receipt:
-        lines += ["", "**What was mended in your file before it was graded** (the file itself was not touched):", ""]
-        lines += [f"- {_plain(entry)}" for entry in result.receipt[:50]]
-    return "\n".join(lines)
-
-
-def _diagnosis(check: dict) -> str:
-    names = (check["mistake"] or "").split("+") if check["mistake"] else []
-    if names:
-        return "; ".join(f"**{name}**: {catalogue.TITLES[name]}" for name in names)
-    return _plain(check["message"].splitlines()[0] if check["message"] else "wrong")[:300]
-
-
-def _plain(text: str) -> str:
-    """Take what Markdown or HTML would read as its own out of a text that a student may have written."""
-    return "".join(
-        "\\" + char if char in "\\`*_[]()#|!~$" else {"<": "&lt;", ">": "&gt;", "\n": " "}.get(char, char)
-        for char in text
+    parts = []
+    for question in questions_of(assignment):
+        tests = [_test(checks[name], question.name) for name in question.cells if name in checks]
+        found = [scores[name] for name in question.cells if name in scores]
+        waits = bool([mark for mark in found if mark.waits]) or not found
+        points = sum(mark.score for mark in found)
+        parts.append(dict(name=question.name, of=question.of, points=points, waits=waits and not tests, tests=tests))
+    costs: dict[str, float] = {}
+    for check in result.checks:
+        if check["mistake"]:
+            costs[check["mistake"]] = costs.get(check["mistake"], 0.0) + check["points"]
+    made = dict.fromkeys(name for names in costs for name in names.split("+"))
+    return dict(
+        assignment=assignment.name,
+        state=result.state,
+        why=result.why,
+        files=result.files,
+        score=sum(mark.score for mark in scores.values()) - penalty,
+        of=sum(question.of for question in questions_of(assignment)),
+        waiting=sum(part["of"] for part in parts if part["waits"]),
+        penalty=penalty,
+        parts=parts,
+        costs=costs,
+        mistakes=[dict(name=n, title=catalogue.TITLES[n], question=catalogue.QUESTIONS[n]) for n in made],
+        receipt=result.receipt,
+        comments=sorted((name, said) for name, said in comments.items() if said),
     )
 
 
-def for_the_student(notebook: NotebookNode, top: str, assignment: Assignment, show_hidden: bool) -> NotebookNode:
-    """Put the summary on top and the released text in place of the hidden tests, unless they may be shown."""
-    shown = nbformat.from_dict(notebook)
+def _test(check: dict[str, Any], question: str) -> dict[str, Any]:
+    names = [name for name in (check["mistake"] or "").split("+") if name]
+    said = "; ".join(f"{name}: {catalogue.TITLES[name]}" for name in names)
+    said = said or (check["message"].splitlines()[0] if check["message"] else "wrong")[:300]
+    seen = "right" if check["passed"] else said
+    return dict(
+        name=check["name"].removeprefix(f"{question}_"),
+        of=check["points"],
+        points=check["points"] * check["passed"],
+        passed=check["passed"],
+        seen=seen,
+    )
+
+
+def cells_of(
+    notebook: NotebookNode,
+    assignment: Assignment,
+    scores: dict[str, Mark],
+    comments: dict[str, str | None],
+    show_hidden: bool,
+) -> list[dict[str, Any]]:
+    """Return what is shown of each cell, with the released text in place of the hidden tests, unless these may be shown."""
     tests = {cell.metadata.nbgrader.grade_id: cell.source for cell in assignment.graded_cells()}
     blanks = {cell.metadata.nbgrader.grade_id: cell for cell in assignment.release.cells if "nbgrader" in cell.metadata}
-    for cell in shown.cells:
-        if "nbgrader" in cell.metadata and is_locked(cell):
-            name = cell.metadata.nbgrader.grade_id
-            cell.source = blanks[name].source
-            if is_grade(cell) and not is_solution(cell):
-                cell.source = tests[name] if show_hidden else cell.source.strip() or HIDDEN
-            if name == "setup":
-                cell.source = "# The set-up cell, as released."
-    shown.cells.insert(0, nbformat.v4.new_markdown_cell(top, id="feedback"))
+    shown = []
+    for cell in notebook.cells:
+        name, source, folded = cell.metadata.get("nbgrader", {}).get("grade_id", ""), cell.source, ""
+        if name and is_locked(cell):
+            source = blanks[name].source
+            folded = "" if is_grade(cell) or cell.cell_type == "markdown" else "Given code, as it was released"
+            if is_grade(cell):
+                source = tests[name] if show_hidden else source.strip() or HIDDEN
+        mark = scores.get(name) if is_grade(cell) else None
+        points = f"{mark.score:g} of {mark.points:g}" if mark else ""
+        shown.append(
+            dict(
+                id=name,
+                html=(cleaned_markdown if cell.cell_type == "markdown" else cleaned_code)(source),
+                folded=folded,
+                mark="waits" if mark and mark.waits else points,
+                comment=comments.get(name),
+                outputs=[part for output in cell.get("outputs", []) for part in _shown(output)],
+            )
+        )
     return shown
+
+
+def _shown(output: NotebookNode) -> Iterator[tuple[str, str]]:
+    """Give what is shown of an output: text, an error, or a picture; nothing that a browser would carry out."""
+    if output.output_type == "stream":
+        yield "text", strip_ansi(output.text)
+    elif output.output_type == "error":
+        yield "error", strip_ansi("\n".join(output.traceback) or f"{output.ename}: {output.evalue}")
+    else:
+        pictures = [kind for kind in PICTURES if kind in output.get("data", {})]
+        for kind in pictures:
+            yield "image", f"data:{kind};base64,{''.join(output.data[kind].split())}"
+        if not pictures and "text/plain" in output.get("data", {}):
+            yield "text", strip_ansi(output.data["text/plain"])
 
 
 def write_feedback(
@@ -168,7 +196,7 @@ def _write_at_desk(of_one: tuple) -> Path:
 
 @dataclass
 class _Desk:
-    """Writes pages of feedback; nbconvert's templates are compiled once."""
+    """Writes pages of feedback."""
 
     course: Course
     assignment: Assignment
@@ -179,59 +207,20 @@ class _Desk:
         result, scores, comments, penalty = of_one
         assignment = self.assignment
         text = self.course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
-        top = summary(result, {name: (mark.score, mark.waits) for name, mark in scores.items()}, assignment)
+        facts = facts_of(result, scores, comments, penalty, assignment)
         page = self.course.root / "feedback" / result.student / assignment.name / f"{assignment.notebook}.html"
-        facts = f"{text}{top}{sorted(comments.items())}{penalty}{self.show_hidden}"
-        stamp = hashlib.sha256(facts.encode("utf-8", "replace")).hexdigest()
+        said = json.dumps([text, facts, self.show_hidden, {n: [m.score, m.waits] for n, m in scores.items()}])
+        stamp = hashlib.sha256(said.encode()).hexdigest()
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
-            shown = for_the_student(nbformat.reads(text, 4), top, assignment, self.show_hidden)
-            try:
-                html = self._render(shown, result.student, scores, comments, penalty)
-            except Exception as error:  # of a library, at what a student wrote; nobody else's page may wait for it
-                html = f"<!DOCTYPE html><meta charset='utf-8'><title>Feedback</title><pre>{escape(top)}</pre>"
-                html += f"<p>The notebook itself cannot be shown: {type(error).__name__}.</p>"
-            write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
+            cells = cells_of(nbformat.reads(text, 4), assignment, scores, comments, self.show_hidden)
+            html = page_template("feedback.html.j2").render(
+                **facts, cells=cells, book=address_of_book(), colours=Markup(code_colours())
+            )
+            write_atomically(page, f"{html}\n<!-- {stamp} -->\n".encode("utf-8", "replace").decode())
         return page
-
-    def _render(
-        self,
-        notebook: NotebookNode,
-        student: str,
-        scores: dict[str, Mark],
-        comments: dict[str, str | None],
-        penalty: float,
-    ) -> str:
-        """Render a notebook with its marks, as nbgrader's preprocessor GetGrades puts them there."""
-        for cell in notebook.cells:
-            info = cell.metadata.get("nbgrader", {})
-            if is_solution(cell):
-                info["comment"] = comments[info.grade_id]
-            if is_grade(cell):
-                info["score"], info["points"] = scores[info.grade_id].score, scores[info.grade_id].points
-        resources = {
-            "notebook": self.assignment.notebook,
-            "assignment": self.assignment.name,
-            "student": student,
-            "score": sum(mark.score for mark in scores.values()) - penalty,
-            "max_score": sum(mark.points for mark in scores.values()),
-            "late_penalty": penalty,
-        }
-        html, _ = _exporter().from_notebook_node(notebook, {"nbgrader": resources})
-        return html.replace("</head>", f"{VIEWPORT}<style>{STYLE}</style></head>", 1)
 
 
 @cache
-def _exporter() -> HTMLExporter:
-    config = Config()
-    config.HTMLExporter.preprocessors = []
-    config.HTMLExporter.sanitize_html = True  # no script, form or frame that a student wrote
-    converter = GenerateFeedback(coursedir=None, config=config)
-    exporter = HTMLExporter(config=converter.config, template_name="feedback", extra_template_basedirs=[str(TEMPLATES)])
-    rendered = exporter.markdown2html
-
-    @pass_context
-    def cleaned(context, source):  # nbgrader's template leaves HTML in written answers as it is
-        return bleach.clean(rendered(context, source), TAGS, bleach.ALLOWED_ATTRIBUTES | {"*": ["class", "id"]})
-
-    exporter.register_filter("markdown2html", cleaned)
-    return exporter
+def address_of_book() -> str:
+    """Return where the book is published, with a slash at its end."""
+    return yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/") + "/"

@@ -1,7 +1,6 @@
 """The report on a class: a page for the instructor and two tables for spreadsheets."""
 
 import csv
-import hashlib
 import io
 import statistics
 from base64 import b64encode
@@ -16,9 +15,9 @@ from autograder.cells import is_grade, is_solution
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
 from autograder.judging import catalogue
+from autograder.reporting.page import page_template, plain_number
 
 if TYPE_CHECKING:  # a table of marks is shown without pages and plots
-    from jinja2 import Template
     from matplotlib.axes import Axes
 
 STATES = ("graded", "graded after mending", "crashed", "timed out", "not graded", "unreadable", "missing")
@@ -92,10 +91,10 @@ def marks_table(course: Course, assignment: Assignment, results: list[Result]) -
         shown: dict[str, Any] = {"student": row.student, "state": row.result.state}
         for question in questions:
             mark = row.marks.get(question.name)
-            shown[question.name] = "" if mark is None else _plain(mark.points) if mark.given else "waits"
+            shown[question.name] = "" if mark is None else plain_number(mark.points) if mark.given else "waits"
         numbers = {"automatic": row.automatic, "by hand": row.by_hand, "waiting": row.waiting, "total": row.total}
         numbers["of"] = sum(question.of for question in questions)
-        shown |= {name: _plain(number) if row.marks else "" for name, number in numbers.items()}
+        shown |= {name: plain_number(number) if row.marks else "" for name, number in numbers.items()}
         table.append(shown | {"mistakes": ", ".join(row.mistakes)})
     return table
 
@@ -115,7 +114,7 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
     ]
     _write(folder / "mistakes.csv", csv_text(made, columns))
     counts = Counter(row.result.state for row in rows)
-    page = _template().render(
+    page = page_template("report.html.j2").render(
         assignment=assignment.name,
         questions=questions,
         of=sum(question.of for question in questions),
@@ -131,17 +130,6 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
     )
     _write(folder / "index.html", page)
     return folder / "index.html"
-
-
-def _template() -> "Template":
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    loader = FileSystemLoader(Path(__file__).parent / "templates")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["csp_hash"] = lambda text: b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    environment.filters["words"] = lambda name: name.replace("_", " ")
-    environment.filters["points"] = _plain
-    return environment.get_template("report.html.j2")
 
 
 def _rows(course: Course, assignment: Assignment, questions: list[Question], results: list[Result]) -> list[Row]:
@@ -251,10 +239,6 @@ def plot_shares(ax: "Axes", colour: str, shares: dict[str, float]) -> None:
 def _number(mistake: str) -> tuple[int, str]:
     digits = mistake.lstrip("M")
     return (int(digits) if digits.isdecimal() else 10**6, mistake)
-
-
-def _plain(number: float) -> float:
-    return int(number) if number == int(number) else round(number, 2)
 
 
 def defuse(value: Any) -> Any:

@@ -16,6 +16,8 @@ from attacks import ATTACKS, FORKED, GOOD, GROUPS, PAGE, QUICK, Attack, Run, exp
 from bs4 import BeautifulSoup
 from conftest import NAME
 
+from autograder.reporting.written import MATH
+
 BY_NAME = pytest.mark.parametrize(
     "attack",
     [pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.deep) for each in ATTACKS],
@@ -173,7 +175,6 @@ def test_feedback_carries_nothing_active(run: Run, attack: Attack) -> None:
         "button",
         "base",
         "svg",
-        "math",
         "audio",
     )
     assert soup.find_all(forbidden) == []
@@ -184,6 +185,8 @@ def test_feedback_carries_nothing_active(run: Run, attack: Attack) -> None:
             assert not name.lower().startswith("on"), str(element)[:200]
             assert not re.match(r"(javascript|vbscript|data:text|data:image/svg)", text), str(element)[:200]
             assert name != "style" or not re.search(r"url\(|position|expression|@import", text), str(element)[:200]
+    for part in [part for formula in soup.find_all("math") for part in formula.find_all(True)]:
+        assert part.name in MATH and not {"href", "src", "style", "actiontype"} & {*part.attrs}
     for image in soup.find_all("img"):
         assert re.match(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/=\s]*$", image["src"]), str(image)[:200]
 

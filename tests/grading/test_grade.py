@@ -31,6 +31,7 @@ from autograder.grading.workers import default_jobs, free_memory
 from autograder.judging import catalogue
 from autograder.judging.exercise import exercises_of
 from autograder.reporting.feedback import write_feedback
+from autograder.reporting.report import questions_of
 
 CHECKS = [f"{name}_{stage}" for name, exercise in exercises_of("attention").items() for stage in exercise.stages]
 WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
@@ -407,8 +408,10 @@ def test_feedback_summary_says_state_points_and_mistakes(
     top = text_of(pages[student])[:8000]
     result = graded_class.results[student]
     assert f"State: {result.state}." in top
+    question_of = {cell: each.name for each in questions_of(graded_class.assignment) for cell in each.cells}
     for check in result.checks:
-        row = rf"{check['name'].replace('_', ' ')} {check['points'] * check['passed']:g} {check['points']:g} "
+        name = check["name"].removeprefix(f"{question_of[check['name']]}_").replace("_", " ")
+        row = rf" {name}, {check['points'] * check['passed']:g} of {check['points']:g}: "
         assert re.search(row + ("right" if check["passed"] else r"\S"), top), check["name"]
     for name in named(result):
         assert re.search(rf"{name}\s*: {re.escape(catalogue.TITLES[name])}", top)

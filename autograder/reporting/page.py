@@ -1,0 +1,28 @@
+"""What pages for people have in common: their templates, and how names and points are written."""
+
+import hashlib
+from base64 import b64encode
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a table of marks is shown without pages
+    from jinja2 import Template
+
+
+@cache
+def page_template(name: str) -> "Template":
+    """Return a template of the folder templates/, in which all that is not marked as safe is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters["csp_hash"] = lambda text: b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    environment.filters["words"] = lambda name: name.replace("_", " ")
+    environment.filters["points"] = plain_number
+    return environment.get_template(name)
+
+
+def plain_number(number: float) -> float:
+    """Return a number of points as it is written: 3 and 1.5, not 3.0."""
+    return int(number) if number == int(number) else round(number, 2)

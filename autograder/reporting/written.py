@@ -1,0 +1,73 @@
+"""Turn what a person wrote in a notebook into HTML that a browser cannot carry out: Markdown, formulas, code."""
+
+from functools import cache
+
+import latex2mathml.converter
+import nh3
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+STYLES = {"light": "a11y-high-contrast-light", "dark": "a11y-high-contrast-dark"}
+MATH = {"math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "msup", "msub", "msubsup", "mover", "munder", "munderover"}
+MATH |= {
+    "mfrac",
+    "msqrt",
+    "mroot",
+    "mtable",
+    "mtr",
+    "mtd",
+    "mpadded",
+    "mphantom",
+    "mstyle",
+    "menclose",
+    "mmultiscripts",
+}
+LAYOUT = {"mathvariant", "stretchy", "fence", "form", "separator", "columnalign", "width", "height", "lspace", "rspace"}
+TAGS = (nh3.ALLOWED_TAGS - {"img"}) | MATH
+ATTRIBUTES = {"a": {"href", "title"}, "math": {"display", "xmlns"}}
+ATTRIBUTES |= dict.fromkeys(MATH - {"math"}, LAYOUT)
+
+
+def cleaned_markdown(text: str) -> Markup:
+    """Return Markdown as HTML. Headings are one level lower, as a page has one of the first; pictures are left out."""
+    return Markup(nh3.clean(_markdown().render(text), tags=TAGS, attributes=ATTRIBUTES))
+
+
+def cleaned_code(source: str) -> Markup:
+    """Return Python as HTML, in colours."""
+    return Markup(highlight(source, PythonLexer(stripnl=False), HtmlFormatter(cssclass="code")))
+
+
+@cache
+def code_colours() -> str:
+    """Return the style sheet of coloured code, for light and dark pages."""
+    light, dark = (HtmlFormatter(style=style, cssclass="code").get_style_defs(".code") for style in STYLES.values())
+    return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    markdown = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    markdown.use(dollarmath_plugin, renderer=_formula, allow_space=True, double_inline=True)
+    for edge in ("open", "close"):
+        markdown.add_render_rule(f"heading_{edge}", _lower)
+    return markdown
+
+
+def _lower(renderer, tokens, index, options, environment) -> str:
+    tokens[index].tag = f"h{min(6, int(tokens[index].tag[1]) + 1)}"
+    return renderer.renderToken(tokens, index, options, environment)
+
+
+def _formula(text: str, options: dict) -> str:
+    """Return a formula as MathML; one that cannot be read, or that would take long, as it was written."""
+    try:
+        if len(text) > 2000:
+            raise ValueError("longer than any formula of a person")
+        return latex2mathml.converter.convert(text, display="block" if options["display_mode"] else "inline")
+    except (Exception, RecursionError):  # of a library, at what a student wrote
+        return f"<code>{escape(text)}</code>"
