@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import psutil
+import pytest
 from pebble import ProcessExpired
 
-from autograder.grading.workers import Workers
+from autograder.grading.workers import Workers, default_jobs, free_memory
 
 DIES = "__import__('os')._exit(1)"
 
@@ -47,3 +49,37 @@ def test_run_ends_a_job_that_takes_too_long() -> None:
         found = dict(workers.run(eval, {"hangs": (hangs,)} | {f"{n}": (f"{n}",) for n in range(3)}))
     assert isinstance(found.pop("hangs"), TimeoutError)
     assert found == {f"{n}": n for n in range(3)}
+
+
+@pytest.mark.parametrize(("cores", "free", "jobs"), [(4, 100, 4), (4, 3.5, 2), (4, 0.1, 1), (1, 100, 1)])
+def test_default_jobs_follow_cores_and_memory(
+    monkeypatch: pytest.MonkeyPatch, cores: int, free: float, jobs: int
+) -> None:
+    """Is there one job for each processor, fewer where memory would not reach, and always one?"""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr("autograder.grading.workers.free_memory", lambda: int(free * 2**30))
+    assert default_jobs() == jobs
+
+
+@pytest.mark.parametrize(
+    ("line", "folder", "limit", "used", "cache"),
+    [
+        ("0::/job/step", "job", "memory.max", "memory.current", "inactive_file"),
+        ("0::/job/step", ".", "memory.max", "memory.current", "inactive_file"),
+        ("4:memory:/job", "memory/job", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ("4:memory:/elsewhere", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ],
+)
+def test_free_memory_heeds_the_limit_of_a_container(
+    tmp_path: Path, line: str, folder: str, limit: str, used: str, cache: str
+) -> None:
+    """Is the limit of a control group, or of one above it, heeded in both versions? Cached files can be given back."""
+    groups, place = tmp_path / "groups", tmp_path / "mounted" / folder
+    groups.write_text(f"3:cpuset:/\n{line}\n")
+    assert free_memory(groups, tmp_path / "mounted") == pytest.approx(psutil.virtual_memory().available, rel=0.2)
+    place.mkdir(parents=True)
+    for name, value in ((limit, "1000000"), (used, "600000"), ("memory.stat", f"anon 5\n{cache} 100000")):
+        (place / name).write_text(f"{value}\n")
+    assert free_memory(groups, tmp_path / "mounted") == 500_000
+    (place / limit).write_text("max\n")
+    assert free_memory(groups, tmp_path / "mounted") > 10**7

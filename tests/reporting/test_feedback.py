@@ -14,7 +14,7 @@ from test_report import put_in_gradebook, result
 from autograder.course.course import Course
 from autograder.grading.grade import load_assignment
 from autograder.reporting.feedback import write_feedback
-from autograder.reporting.written import ATTRIBUTES, TAGS, cleaned_code, cleaned_markdown
+from autograder.reporting.written import ATTRIBUTES, TAGS, cleaned_markdown
 
 # nbgrader's own add_submission() makes SQLAlchemy warn
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")

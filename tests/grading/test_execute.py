@@ -1,0 +1,125 @@
+"""Does the grader judge from outside, blame itself for its own errors, and give no mark where it does not work?"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import sample_class
+from conftest import EXERCISES, NAME, SEED
+from nbformat import NotebookNode
+from sample_class import fill_in, hand_in
+
+from autograder.course.course import Assignment, Course
+from autograder.grading.execute import GraderError, execute
+from autograder.grading.grade import InstallationError, grade
+
+
+def spoil_answers(assignment: Assignment) -> None:
+    """Have a wrong answer in solutions/."""
+    sample_class.softmax_over_queries(assignment.instructor)
+
+
+def spoil_release(assignment: Assignment) -> None:
+    """Have the answers left in what students get."""
+    assignment.release = fill_in(assignment.release, assignment.instructor)
+
+
+def spoil_checks(assignment: Assignment) -> None:
+    """Have a hidden test that needs what is not installed."""
+    cell = next(cell for cell in assignment.instructor.cells if cell.id == "attention_axes")
+    cell.source = cell.source.replace("autograder.checks.attention.exercises", "a_package_that_is_not_there")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (spoil_answers, r"The answers of 1_attention: graded.*\. attention_weights: .*M6 \(the softmax runs"),
+        (spoil_release, r"The unsolved notebook of 1_attention: graded\. softmax_values: passed"),
+        (
+            spoil_checks,
+            r"not graded\. .*attention_axes: ModuleNotFoundError: No module named 'a_package_that_is_not_there'",
+        ),
+    ],
+)
+def test_grade_stops_when_the_installation_is_wrong(
+    assignment: Assignment, perfect: NotebookNode, tmp_path: Path, spoil: Any, words: str
+) -> None:
+    """Does the grader stop before any mark, and say what is wrong, when answers fail, or an unsolved notebook passes?"""
+    hand_in(tmp_path, "ada", perfect)
+    spoiled = Assignment(
+        NAME, "attention", nbformat.from_dict(assignment.instructor), nbformat.from_dict(assignment.release)
+    )
+    spoil(spoiled)
+    course = Course(tmp_path)
+    with pytest.raises(InstallationError, match=f"(?s)No mark was given.*{words}"):
+        grade(course, spoiled, seed=SEED, workers=2)
+    assert course.load_results(NAME) == []
+    assert course.scores(assignment) == {}
+    assert not (tmp_path / "autograded").exists()
+
+
+def test_execute_blames_the_grader_for_its_own_errors(assignment: Assignment) -> None:
+    """Is a hidden test that fails in a way that no student's function can cause an error of ours, and no lost point?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    notebook.cells[-1].source = "raise OSError('our disk is full')"
+    with pytest.raises(GraderError, match="softmax_values: OSError: our disk is full"):
+        execute(notebook, SEED)
+
+
+@pytest.mark.parametrize(
+    ("answer", "test", "words"),
+    [
+        ("raise KeyError('x')", "assert softmax(np.ones(3)).sum() == 1", "KeyError: .*in softmax, line 2"),
+        ("return None", "assert softmax(np.ones(3)).sum() == 1", "AttributeError: 'NoneType' object has no attribute"),
+        ("return 'a'", "np.testing.assert_allclose(softmax(np.ones(3)), 1 / 3)", "DTypePromotionError|TypeError"),
+        ("return {1, 2}", "assert softmax(np.ones(3))[0] == 1", "TypeError: softmax returned a set"),
+        ("return np.ones(3)", "assert softmax(np.ones(3)).sum() == 1", "^$"),
+    ],
+)
+def test_execute_takes_a_plain_assert_as_a_test(assignment: Assignment, answer: str, test: str, words: str) -> None:
+    """Does what a student's function raises, or returns of a wrong kind, fail a test that an instructor wrote by hand?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    notebook.cells[1].source, notebook.cells[2].source = f"def softmax(scores, axis=-1):\n    {answer}", test
+    done = execute(notebook, SEED)
+    (check,) = done.checks
+    assert (done.state, check.passed) == ("graded", False)
+    assert re.search(words, check.message), check.message
+
+
+ATTACKS = """
+import builtins, sys, types
+import numpy as np
+yes = lambda *arguments, **keywords: None
+judge = check = difference = yes
+TESTS = MESSAGES = {}
+np.allclose = np.array_equal = np.testing.assert_allclose = lambda *arguments, **keywords: True
+builtins.AssertionError = type("AssertionError", (), {})
+sys.modules["autograder"] = sys.modules["autograder.checks"] = types.ModuleType("autograder")
+sys.modules["autograder.checks.attention.exercises"] = types.SimpleNamespace(check=yes, __name__="x", __spec__=None)
+shell = get_ipython()
+shell.input_transformers_cleanup.append(lambda lines: ["pass\\n"])
+shell.ast_transformers.append(types.SimpleNamespace(visit=lambda tree: tree))
+shell.events.register("pre_run_cell", lambda info: print("SEEN", info.raw_cell))
+print("HISTORY", In[-3:], [line for text in In for line in text.splitlines() if "HIDDEN" in line or 'check("' in line])
+"""
+
+
+def test_attacks_gain_no_point_and_see_no_test(assignment: Assignment) -> None:
+    """Does code that patches comparisons, transformers, modules and tests get nothing, and see no hidden test?"""
+    notebook = nbformat.from_dict(assignment.instructor)
+    for cell, blank in zip(notebook.cells, assignment.release.cells, strict=True):
+        if cell.id in EXERCISES:
+            cell.source = blank.source
+    place = next(i for i, cell in enumerate(notebook.cells) if cell.id == "setup")
+    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(ATTACKS, id="attack"))
+    done = execute(notebook, SEED)
+    assert not [check for check in done.checks if check.passed]
+    printed = json.dumps([cell.get("outputs", []) for cell in done.notebook.cells if "nbgrader" not in cell.metadata])
+    assert "HISTORY" in printed
+    assert "HIDDEN TESTS" not in printed
+    assert 'check(\\"softmax' not in printed
