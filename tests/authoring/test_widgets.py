@@ -1,0 +1,245 @@
+"""Does what one can touch answer as NumPy and PyTorch do, in a real browser, from file://, by mouse and by keyboard?"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Locator, Page
+
+ROOT = Path(__file__).parents[2]
+STATIC = ROOT / "book" / "_static"
+WIDGETS = sorted(path.stem.removeprefix("widget_") for path in STATIC.glob("widget_*.js"))
+Open = Callable[..., Page]
+PAGE = """<!doctype html>
+<html lang="en" data-theme="{theme}">
+<head><meta charset="utf-8"><title>{name}</title><style>:root {{ --pst-color-background: #fff }}</style>{head}</head>
+<body style="margin: 0; background: var(--pst-color-background); color: var(--pst-color-text-base)">
+<main><h1>A page</h1><article class="bd-article" style="max-width: 730px; margin: 1rem">
+<div class="widget" id="widget-{name}"><p>What stands here without a script.</p></div>
+</article></main></body></html>"""
+BEYOND = """() => [...document.querySelectorAll(".widget-box *")].filter(element =>
+    element.getBoundingClientRect().right > innerWidth - 15).map(element => element.outerHTML.slice(0, 90))"""
+
+
+@pytest.fixture
+def open_widget(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """Return a function that opens a page with one widget from its file, and fails where the page complains."""
+    pages, complaints = [], []
+
+    def open_page(name: str, width: int = 1280, theme: str = "light") -> Page:
+        scripts = "".join(
+            f'<script defer src="{(STATIC / f"{each}.js").as_uri()}"></script>'
+            for each in ("widgets", f"widget_{name}")
+        )
+        sheets = "".join(
+            f'<link rel="stylesheet" href="{(STATIC / each).as_uri()}">' for each in ("book.css", "widgets.css")
+        )
+        path = tmp_path / f"{name}.html"
+        path.write_text(PAGE.format(name=name, theme=theme, head=sheets + scripts), encoding="utf-8")
+        page = browser.new_page(viewport={"width": width, "height": 900}, has_touch=True, color_scheme=theme)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
+        )
+        page.on(
+            "request",
+            lambda request: complaints.append(request.url) if not request.url.startswith(("file:", "data:")) else None,
+        )
+        page.goto(path.as_uri())
+        pages.append(page)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert complaints == []
+
+
+def read(table: Locator) -> np.ndarray:
+    """Return the numbers of a matrix that a reader sees."""
+    rows = table.locator("tbody tr").all()
+    cells = [[cell.text_content() for cell in row.locator("td").all()] for row in rows]
+    return np.array(
+        [[float(text.replace("\N{MINUS SIGN}", "-").replace("\N{INFINITY}", "inf")) for text in row] for row in cells]
+    )
+
+
+def matrix(page: Page, title: str) -> Locator:
+    """Return the matrix of this title."""
+    return page.locator("table").filter(has=page.locator("caption", has_text=re.compile(f"^{re.escape(title)}$")))
+
+
+def press(page: Page, value: str) -> None:
+    """Choose one of several by a touch."""
+    page.locator(f"input[value='{value}']").tap()
+
+
+@pytest.mark.parametrize("name", ["widgets", *(f"widget_{name}" for name in WIDGETS)])
+def test_widget_is_small(name: str) -> None:
+    """Is each script at most 15 kB?"""
+    assert (STATIC / f"{name}.js").stat().st_size <= 15_000
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_widget_has_a_place_in_the_book(name: str) -> None:
+    """Does a page of the book keep a place for each widget, with something in it for whoever has no script?"""
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("book/*.md"))
+    places = re.findall(rf"^(:{{3,}})\{{widget\}} {name}\n(.*?)^\1$", pages, re.DOTALL | re.MULTILINE)
+    assert places
+    assert all(len(content.strip()) > 40 for _, content in places)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", WIDGETS)
+def test_widget_is_accessible(name: str, theme: str, open_widget: Open) -> None:
+    """Does axe find nothing serious in a widget, in either theme?"""
+    found = Axe().run(open_widget(name, theme=theme), context="#widget-" + name, options={"preload": False})
+    serious = [each for each in found.response["violations"] if each["impact"] in ("serious", "critical")]
+    assert [(each["id"], node["html"][:100]) for each in serious for node in each["nodes"]] == []
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_widget_fits_a_phone(name: str, open_widget: Open) -> None:
+    """Is a widget no wider than a page of 390 pixels, and does nothing in it stand beyond its edge?"""
+    page = open_widget(name, width=390)
+    assert page.evaluate("() => document.scrollingElement.scrollWidth") <= 390
+    assert page.evaluate(BEYOND) == []
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_keyboard_reaches_all_of_a_widget(name: str, open_widget: Open) -> None:
+    """Does the Tab key reach every button, field and slider, and one of each group of choices?"""
+    page = open_widget(name)
+    wanted = page.evaluate(
+        """() => [...document.querySelectorAll(".widget-box :is(button, input, select, [tabindex='0'])")].filter(e =>
+            e.offsetParent !== null && !e.disabled && e.tabIndex >= 0 && (e.type !== "radio" || e.checked)).length"""
+    )
+    reached = 0
+    for _ in range(wanted):
+        page.keyboard.press("Tab")
+        reached += page.evaluate("() => document.activeElement.closest('.widget-box') !== null")
+    assert reached == wanted > 0
+
+
+def draw(rng: np.random.Generator, *shape: int) -> torch.Tensor:
+    """Return numbers with two digits behind the point, as somebody may type them."""
+    return torch.from_numpy(rng.normal(size=shape).round(2) * 2)
+
+
+def wrong_weights(version: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Return the weights of a version, (3, 3), by PyTorch's softmax."""
+    if version == "M6":
+        return torch.softmax(q @ k.T / 2**0.5, dim=0)
+    if version == "M11":
+        q, k = k, q
+    if version == "M12":
+        q = k = v
+    scale = {"M8": 1.0, "M9": 0.5, "M10": 0.5}.get(version, 0.5**0.5)  # M9: D = 4; M10: d = 2
+    return F.scaled_dot_product_attention(q[None], k[None], torch.eye(3).double()[None], scale=scale)[0]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_attention_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
+    """Are the weights and the output of every version those of PyTorch, for numbers that are typed in?"""
+    page, rng = open_widget("attention"), np.random.default_rng(seed)
+    given = [draw(rng, 3, 2) for _ in range(3)]
+    for name, numbers in zip(("queries Q", "keys K", "values V"), given, strict=True):
+        for field, number in zip(matrix(page, name).locator("input").all(), numbers.flatten().tolist(), strict=True):
+            field.fill(f"{number:.2f}")
+    for version in ("right", "M3", "M6", "M8", "M9", "M10", "M11", "M12", "M13"):
+        press(page, version)
+        weights = wrong_weights(version, *given)
+        output = weights @ (given[1] if version == "M13" else given[2])
+        # two digits are shown
+        np.testing.assert_allclose(read(matrix(page, "3 softmax")), weights, atol=0.00501, err_msg=version)
+        np.testing.assert_allclose(read(matrix(page, "4 mix, output")), output, atol=0.00501, err_msg=version)
+        np.testing.assert_allclose(read(matrix(page, "sum"))[:, 0], weights.sum(1), atol=0.00501, err_msg=version)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lamps_are_those_of_the_chapter(seed: int, open_widget: Open) -> None:
+    """Do the tests notice what the table of the chapter says, for numbers without symmetry?"""
+    page, rng = open_widget("attention"), np.random.default_rng(seed)
+    given = {name: draw(rng, 3, 2).tolist() for name in "QKV"}
+    seen = {
+        version: page.evaluate("([given, version]) => Widgets.attention.noticed(given, version)", [given, version])
+        for version in ("right", "M3", "M6", "M8", "M9", "M10", "M11", "M12", "M13")
+    }
+    only_loop = [False] * 5 + [True]  # shape, permute, same, mean, large, loop
+    assert seen == dict.fromkeys(("M6", "M8", "M9", "M10", "M11"), only_loop) | {
+        "right": [False] * 6,
+        "M3": [False] * 4 + [True, False],
+        "M12": [False, False, False, True, False, True],
+        "M13": [False, False, True, True, False, True],
+    }
+
+
+def test_lamps_stay_dark_on_ones(open_widget: Open) -> None:
+    """Do inputs of ones hide swapped queries and keys, as the note says?"""
+    page = open_widget("attention")
+    press(page, "M11")
+    assert page.locator(".lit").all_text_contents() == ["loopIs the output that of a plain loop, to 10⁻⁵?notices"]
+    press(page, "ones")
+    assert page.locator(".lit").count() == 0
+
+
+def test_attention_overflows_without_the_maximum(open_widget: Open) -> None:
+    """Does M3 show NaN for long queries, and does the right version not?"""
+    page = open_widget("attention")
+    press(page, "long")
+    assert np.isfinite(read(matrix(page, "4 mix, output"))).all()
+    press(page, "M3")
+    assert np.isnan(read(matrix(page, "4 mix, output"))).sum() == 4
+    assert "4 of 6 tests notice" in page.locator(".widget-note").text_content()
+
+
+def test_number_is_changed_by_keyboard_and_by_dragging(open_widget: Open) -> None:
+    """Do the arrow keys and a drag to the right raise a number, and does the output follow?"""
+    page = open_widget("attention")
+    before = read(matrix(page, "4 mix, output"))
+    field = matrix(page, "queries Q").locator("input").first
+    field.focus()
+    page.keyboard.press("ArrowUp")
+    assert field.input_value() == "1.5"
+    box = field.bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 68, box["y"] + 10, steps=4)
+    page.mouse.up()
+    assert field.input_value() == "3.5"
+    after = read(matrix(page, "4 mix, output"))
+    assert (after[0] != before[0]).all()
+    np.testing.assert_array_equal(after[1:], before[1:])
+
+
+def test_choice_is_walked_by_arrow_keys(open_widget: Open) -> None:
+    """Does an arrow key choose the next version, and is its formula shown?"""
+    page = open_widget("attention")
+    page.locator("input[value='right']").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("input[value='M6']").is_checked()
+    assert "over the queries" in page.locator(".widget-formula").text_content()
+
+
+def test_riddle_shows_two_softmaxes_of_one_table(open_widget: Open) -> None:
+    """Are both maps those of NumPy, does an answer uncover the sums, and is each answer counted once?"""
+    page, rng = open_widget("riddle"), np.random.default_rng(0)
+    scores = rng.normal(size=(5, 5))
+    made = page.evaluate("scores => Widgets.riddle.compute(scores)", scores.tolist())
+    np.testing.assert_allclose(made["keys"], torch.softmax(torch.from_numpy(scores), 1), rtol=1e-12)
+    np.testing.assert_allclose(made["queries"], torch.softmax(torch.from_numpy(scores), 0), rtol=1e-12)
+    assert not page.locator(".late").first.is_visible()
+    for round_ in (1, 2):
+        page.locator("[data-kind=queries]").tap()
+        page.locator("[data-kind=keys]").tap(force=True)  # it is disabled by now
+        assert f"({round_} of {round_} found.)" in page.locator("[role=status]").text_content()
+        assert page.locator(".late").first.is_visible()
+        page.get_by_text("Another table").press("Enter")
+    page.locator("[data-kind=keys]").tap()
+    assert "(2 of 3 found.)" in page.locator("[role=status]").text_content()
