@@ -174,6 +174,26 @@ const Widgets = (() => {
     return { element, show };
   }
 
+  /**
+   * An empty drawing of its own coordinates, as wide as there is room for.
+   *
+   * @returns {{element: SVGElement, add: (tag: string, attributes: object, text?: string) => SVGElement, clear: () => void}}
+   */
+  function drawing(width, height, label) {
+    const create = (tag) => document.createElementNS("http://www.w3.org/2000/svg", tag);
+    const set = (element, attributes) => Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, value));
+    const element = create("svg");
+    set(element, { viewBox: `0 0 ${width} ${height}`, class: "widget-drawing", role: "img", "aria-label": label });
+    element.style.maxWidth = `${width}px`;
+    const add = (tag, attributes, text = "") => {
+      const part = create(tag);
+      set(part, attributes);
+      part.textContent = text;
+      return element.appendChild(part);
+    };
+    return { element, add, clear: () => element.replaceChildren() };
+  }
+
   /** Matrices. */
   const transpose = (a) => a[0].map((_, j) => a.map((row) => row[j]));
   const product = (a, b) => a.map((row) => b[0].map((_, j) => row.reduce((sum, value, m) => sum + value * b[m][j], 0)));
@@ -197,7 +217,7 @@ const Widgets = (() => {
     Array.from({ length: rows }, () => Array.from({ length: columns }, () => Math.floor(9 * Math.random()) / 2 - 2));
 
   return {
-    define, make, format, paint, matrix, slider, choice, button, lamps,
+    define, make, format, paint, matrix, slider, choice, button, lamps, drawing,
     transpose, product, scaled, softmax, close, random,
   };
 })();

@@ -76,7 +76,7 @@ def matrix(page: Page, title: str) -> Locator:
 
 def press(page: Page, value: str) -> None:
     """Choose one of several by a touch."""
-    page.locator(f"input[value='{value}']").tap()
+    page.locator(f"input[type=radio][value='{value}']").tap()
 
 
 @pytest.mark.parametrize("name", ["widgets", *(f"widget_{name}" for name in WIDGETS)])
@@ -243,3 +243,60 @@ def test_riddle_shows_two_softmaxes_of_one_table(open_widget: Open) -> None:
         page.get_by_text("Another table").press("Enter")
     page.locator("[data-kind=keys]").tap()
     assert "(2 of 3 found.)" in page.locator("[role=status]").text_content()
+
+
+def slide(page: Page, name: str, value: float) -> None:
+    """Put a slider where somebody may drag it."""
+    page.get_by_role("slider", name=name).evaluate(
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }", value
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_temperature_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
+    """Are weights, entropy and Jacobian those of PyTorch and its autograd, for scores and a temperature that are dragged?"""
+    page, rng = open_widget("temperature"), np.random.default_rng(seed)
+    scores, power = rng.uniform(-3, 3, 3).round(2), round(rng.uniform(-1, 1), 2)
+    slide(page, "temperature", power)
+    for place, score in enumerate(scores, 1):
+        slide(page, f"score {place}", score)
+    divided = torch.from_numpy(scores / 10**power)
+    weights = torch.softmax(divided, 0)
+    shown = [float(text) for text in page.locator(".widget-row .widget-bar").all_text_contents()]
+    np.testing.assert_allclose(shown, weights, atol=0.000501)
+    jacobian = torch.autograd.functional.jacobian(lambda s: torch.softmax(s, 0), divided)
+    np.testing.assert_allclose(read(matrix(page, "Jacobian ∂p / ∂(s/τ)")), jacobian, atol=0.000501)
+    entropy = torch.special.entr(weights).sum().item()
+    assert f"entropy {entropy:.2f} of" in page.locator(".entropy").text_content()
+    for shift in (True, False):  # to every digit, and with NaN where NumPy has it
+        for added in (0, 1000, -1000):
+            given = (scores + added).tolist()
+            made = page.evaluate("([s, tau, shift]) => Widgets.temperature.compute(s, tau, shift)", [given, 2.0, shift])
+            with np.errstate(all="ignore"):
+                exponentials = np.exp(np.array(given) / 2.0 - (max(given) / 2.0 if shift else 0.0))
+                expected = exponentials / exponentials.sum()
+            np.testing.assert_allclose(made["weights"], expected, rtol=1e-12)
+
+
+def test_temperature_shows_the_overflow(open_widget: Open) -> None:
+    """Are 1,000 more no difference with the maximum subtracted, and NaN without?"""
+    page = open_widget("temperature")
+    shown = page.locator(".widget-row .widget-bar")
+    before = shown.all_text_contents()
+    press(page, "1000")
+    assert shown.all_text_contents() == before == ["0.167", "0.333", "0.500"]
+    press(page, "M3")
+    assert shown.all_text_contents() == ["NaN"] * 3
+    assert "∞" in page.locator(".widget-box").text_content()
+    press(page, "0")
+    assert shown.all_text_contents() == before
+
+
+def test_temperature_is_turned_by_keyboard(open_widget: Open) -> None:
+    """Does an arrow key turn the dial, and is the temperature read out, not the slider's power of ten?"""
+    page = open_widget("temperature")
+    dial = page.get_by_role("slider", name="temperature")
+    dial.press("ArrowRight")
+    assert dial.get_attribute("aria-valuetext") == "1.02"
+    dial.press("Home")
+    assert dial.get_attribute("aria-valuetext") == "0.03"
