@@ -80,7 +80,7 @@ const Widgets = (() => {
     const body = rows.map((name, i) =>
       make("tr", { "data-row": i }, make("th", { scope: "row" }, name),
         ...cells[i].map((cell) => (change ? make("td", {}, cell) : cell))));
-    const element = make("table", { class: `widget-matrix ${change ? "editable" : kind}` },
+    const element = make("table", { class: `widget-matrix ${change ? "editable" : kind} ${columns.length > 4 ? "wide" : ""}` },
       make("caption", {}, title),
       make("thead", {}, make("tr", {}, make("td"), ...columns.map((name) => make("th", { scope: "col" }, name)))),
       make("tbody", {}, ...body));
@@ -153,6 +153,52 @@ const Widgets = (() => {
     return { element, choose };
   }
 
+  /**
+   * A board of cells that are on or off: paint with mouse or finger, or walk with the arrow keys and press Space.
+   *
+   * @param {object} options
+   * @param {string} options.title What stands above it.
+   * @param {string[]} options.rows Names of the rows.
+   * @param {string[]} options.columns Names of the columns.
+   * @param {(states: boolean[][]) => void} options.change Told the states after each stroke of the brush.
+   * @returns {{element: HTMLElement, cells: HTMLElement[][], show: (states: boolean[][]) => void}}
+   */
+  function board({ title, rows, columns, change }) {
+    let brush = null;
+    const isOn = (cell) => cell.getAttribute("aria-pressed") === "true";
+    const set = (cell, on) => cell.setAttribute("aria-pressed", on);
+    const read = () => cells.map((row) => row.map(isOn));
+    const use = (cell, on) => { set(cell, on); change(read()); };
+    const step = (i, j) => {
+      const cell = cells[(i + rows.length) % rows.length][(j + columns.length) % columns.length];
+      for (const each of cells.flat()) each.tabIndex = each === cell ? 0 : -1;
+      cell.focus();
+    };
+    const keys = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const cells = rows.map((row, i) => columns.map((column, j) => make("button", {
+      type: "button", class: "cell", "aria-label": `${row}, ${column}`, "aria-pressed": true, tabindex: i + j ? -1 : 0,
+      onpointerdown: (event) => {
+        event.target.releasePointerCapture(event.pointerId); // or a finger would stay with its first cell
+        brush = !isOn(cells[i][j]);
+        use(cells[i][j], brush);
+      },
+      onpointerenter: (event) => { if (brush !== null && event.buttons && isOn(cells[i][j]) !== brush) use(cells[i][j], brush); },
+      onclick: (event) => { if (event.detail === 0) use(cells[i][j], !isOn(cells[i][j])); }, // by keyboard
+      onkeydown: (event) => {
+        if (!keys[event.key]) return;
+        event.preventDefault();
+        step(i + keys[event.key][0], j + keys[event.key][1]);
+      },
+    })));
+    const element = make("table", { class: "widget-matrix board" },
+      make("caption", {}, title),
+      make("thead", {}, make("tr", {}, make("td"), ...columns.map((name) => make("th", { scope: "col" }, name)))),
+      make("tbody", {}, ...rows.map((name, i) =>
+        make("tr", { "data-row": i }, make("th", { scope: "row" }, name), ...cells[i].map((cell) => make("td", {}, cell))))));
+    document.addEventListener("pointerup", () => { brush = null; });
+    return { element, cells, show: (states) => states.forEach((row, i) => row.forEach((on, j) => set(cells[i][j], on))) };
+  }
+
   /** A button. */
   const button = (text, click, properties = {}) => make("button", { type: "button", onclick: click, ...properties }, text);
 
@@ -217,7 +263,7 @@ const Widgets = (() => {
     Array.from({ length: rows }, () => Array.from({ length: columns }, () => Math.floor(9 * Math.random()) / 2 - 2));
 
   return {
-    define, make, format, paint, matrix, slider, choice, button, lamps, drawing,
+    define, make, format, paint, matrix, slider, choice, board, button, lamps, drawing,
     transpose, product, scaled, softmax, close, random,
   };
 })();

@@ -300,3 +300,73 @@ def test_temperature_is_turned_by_keyboard(open_widget: Open) -> None:
     assert dial.get_attribute("aria-valuetext") == "1.02"
     dial.press("Home")
     assert dial.get_attribute("aria-valuetext") == "0.03"
+
+
+def misread(version: str, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Return the weights of a version that reads a mask, by PyTorch's own attention with the scores as its mask."""
+    zero = torch.zeros(6, 1).double()
+    given = {
+        "right": scores.masked_fill(~mask, -torch.inf),
+        "M16": scores.masked_fill(mask, -torch.inf),
+        "M18": scores + mask,
+        "M19": scores.masked_fill(~mask.T, -torch.inf),
+        "M20": scores.masked_fill(~mask, -1e9),
+    }.get(version, scores)
+    weights = F.scaled_dot_product_attention(
+        zero[None], zero[None], torch.eye(6).double()[None], attn_mask=given[None]
+    )[0]
+    return weights * mask if version == "M17" else weights
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_masks_are_read_as_pytorch_reads_them(seed: int, open_widget: Open) -> None:
+    """Are the weights under random masks those of PyTorch, in every version, and the leak what is forbidden?"""
+    page, rng = open_widget("masks"), np.random.default_rng(seed)
+    scores, mask = torch.from_numpy(rng.normal(size=(6, 6))), torch.from_numpy(rng.random((6, 6)) < 0.5)
+    mask[range(6), rng.permutation(6)] = True  # no row and no column is empty,
+    mask[range(6), rng.permutation(6)] = False  # and none is full
+    mask[:, 0], mask[0], mask[0, 5] = True, True, False
+    for version in ("right", "M16", "M17", "M18", "M19", "M20", "M71"):
+        call = "([scores, mask, version]) => Widgets.masks.compute(scores, mask, version).weights"
+        made = np.array(page.evaluate(call, [scores.tolist(), mask.tolist(), version]))
+        expected = misread(version, scores, mask).numpy()
+        seen = np.isfinite(made).all(1)  # PyTorch answers 0 where a row is empty, the formula NaN
+        assert seen.any()
+        assert (expected[~seen] == 0).all()
+        np.testing.assert_allclose(made[seen], expected[seen], atol=1e-12, err_msg=version)
+        leaks = page.evaluate(
+            "([weights, mask]) => Widgets.masks.leaks(weights, mask)", [expected.tolist(), mask.tolist()]
+        )
+        np.testing.assert_allclose(leaks, (expected * ~mask.numpy()).sum(1), atol=1e-12)
+
+
+def test_mask_is_painted_by_mouse_and_by_keyboard(open_widget: Open) -> None:
+    """Does a stroke forbid a column, do arrow keys and Space allow a pair again, and do the weights follow?"""
+    page = open_widget("masks")
+    press(page, "all")
+    cells = matrix(page, "may look").locator("button")
+    first, last = cells.nth(3).bounding_box(), cells.nth(33).bounding_box()
+    page.mouse.move(first["x"] + 9, first["y"] + 9)
+    page.mouse.down()
+    page.mouse.move(last["x"] + 9, last["y"] + 9, steps=20)
+    page.mouse.up()
+    weights = read(matrix(page, "weights"))
+    assert (weights[:, 3] == 0).all()
+    np.testing.assert_allclose(weights.sum(1), 1, atol=0.031)
+    cells.first.focus()
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+    assert read(matrix(page, "weights"))[1, 3] > 0
+    cells.nth(4).tap()
+    assert read(matrix(page, "weights"))[0, 4] == 0
+
+
+def test_masks_say_what_leaks(open_widget: Open) -> None:
+    """Is the leak of M20 a whole row, and is the right answer to an empty row an error in words?"""
+    page = open_widget("masks")
+    press(page, "nothing")
+    assert "ValueError: query 3 may look at no key" in page.locator(".widget-note").text_content()
+    assert np.isnan(read(matrix(page, "weights"))).all()
+    press(page, "M20")
+    assert "1.00 of 6 units" in page.locator(".widget-note").text_content()
+    np.testing.assert_allclose(read(matrix(page, "weights"))[2], 1 / 6, atol=0.00501)
