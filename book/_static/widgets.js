@@ -42,12 +42,17 @@ const Widgets = (() => {
 
   const VIRIDIS = [[68, 1, 84], [65, 68, 135], [42, 120, 142], [34, 168, 132], [122, 209, 81], [253, 231, 37]];
 
+  /** The colour of viridis, [red, green, blue], for a share from 0 to 1. */
+  function viridis(share) {
+    const at = Math.min(Math.max(share, 0), 1) * (VIRIDIS.length - 1);
+    const low = Math.min(Math.floor(at), VIRIDIS.length - 2);
+    return VIRIDIS[low].map((part, i) => Math.round(part + (at - low) * (VIRIDIS[low + 1][i] - part)));
+  }
+
   /** Paint an element as viridis paints a share from 0 to 1, with ink that can be read on it. */
   function paint(element, share) {
     const known = Number.isFinite(share);
-    const at = Math.min(Math.max(known ? share : 0, 0), 1) * (VIRIDIS.length - 1);
-    const low = Math.min(Math.floor(at), VIRIDIS.length - 2);
-    const colour = VIRIDIS[low].map((part, i) => Math.round(part + (at - low) * (VIRIDIS[low + 1][i] - part)));
+    const colour = viridis(known ? share : 0);
     const [r, g, b] = colour.map((part) => (part / 255) ** 2.2);
     element.style.background = known ? `rgb(${colour.join(" ")})` : "";
     element.style.color = known ? (0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000" : "#fff") : "";
@@ -190,7 +195,7 @@ const Widgets = (() => {
         step(i + keys[event.key][0], j + keys[event.key][1]);
       },
     })));
-    const element = make("table", { class: "widget-matrix board" },
+    const element = make("table", { class: `widget-matrix board ${columns.length > 6 ? "wide" : ""}` },
       make("caption", {}, title),
       make("thead", {}, make("tr", {}, make("td"), ...columns.map((name) => make("th", { scope: "col" }, name)))),
       make("tbody", {}, ...rows.map((name, i) =>
@@ -263,7 +268,7 @@ const Widgets = (() => {
     Array.from({ length: rows }, () => Array.from({ length: columns }, () => Math.floor(9 * Math.random()) / 2 - 2));
 
   return {
-    define, make, format, paint, matrix, slider, choice, board, button, lamps, drawing,
+    define, make, format, viridis, paint, matrix, slider, choice, board, button, lamps, drawing,
     transpose, product, scaled, softmax, close, random,
   };
 })();
