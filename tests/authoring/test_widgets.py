@@ -538,3 +538,98 @@ def test_heads_are_switched_by_keyboard_and_back(reader: Page) -> None:
     reader.get_by_role("button", name="Same maps").click()
     assert "the model reads 7" in reader.locator(".widget-note").text_content()
     assert not reader.locator(".best").text_content().startswith("7")
+
+
+def draw_equation(rng: np.random.Generator) -> str:
+    """Return a random equation of one to three arrays that einsum accepts, with letters that repeat."""
+    inputs = ["".join(rng.choice(list("abcde"), rng.integers(1, 4))) for _ in range(rng.integers(1, 4))]
+    letters = sorted(set("".join(inputs)))
+    return f"{','.join(inputs)}->{''.join(rng.permutation(letters)[: rng.integers(0, len(letters) + 1)])}"
+
+
+def test_einsum_is_that_of_numpy(open_widget: Open) -> None:
+    """Is the result of sixty random equations NumPy's, and does it say of each number what it is made of?"""
+    page, rng = open_widget("einsum"), np.random.default_rng(0)
+    sizes = dict(zip("abcde", (2, 3, 4, 5, 6), strict=True))
+    for _ in range(60):
+        equation = draw_equation(rng)
+        inputs = equation.partition("->")[0]
+        arrays = [rng.normal(size=[sizes[letter] for letter in letters]) for letters in inputs.split(",")]
+        call = "([equation, sizes, arrays]) => Widgets.einsum.compute(Widgets.einsum.parse(equation), sizes, arrays)"
+        flat = [array.flatten() for array in arrays]
+        made = page.evaluate(call, [equation, sizes, [array.tolist() for array in flat]])
+        expected = np.einsum(equation, *arrays)
+        np.testing.assert_allclose(np.reshape(made["numbers"], expected.shape), expected, atol=1e-10, err_msg=equation)
+        last = sum(np.prod([array[at] for array, at in zip(flat, term, strict=True)]) for term in made["made"][-1])
+        np.testing.assert_allclose(last, expected.flatten()[-1], atol=1e-10, err_msg=equation)
+
+
+def blocks_of(page: Page) -> list[list[int]]:
+    """Return the numbers of all arrays that are shown, the output last."""
+    return [[int(text) for text in array.locator("td").all_text_contents()] for array in page.locator(".array").all()]
+
+
+@pytest.mark.parametrize("equation", ["bhic,bhjc->bhij", "ij,jk,kc->ci", "iij", "bij->"])
+def test_einsum_shows_what_it_computes(equation: str, open_widget: Open) -> None:
+    """Are the numbers on the page those of NumPy for the inputs on the page, without an arrow too?"""
+    page = open_widget("einsum")
+    page.get_by_label("equation").fill(equation)
+    sizes = {
+        each.get_attribute("aria-label")[-1]: int(each.input_value()) for each in page.locator(".axes input").all()
+    }
+    *given, output = blocks_of(page)
+    inputs = equation.partition("->")[0].split(",")
+    arrays = [np.reshape(each, [sizes[x] for x in letters]) for each, letters in zip(given, inputs, strict=True)]
+    np.testing.assert_array_equal(output, np.einsum(equation, *arrays).flatten())
+
+
+@pytest.mark.parametrize(
+    ("equation", "words"),
+    [
+        ("ij,jk->il", "“l” is in the output and in no input"),
+        ("ij->ii", "twice in the output"),
+        ("ij,,jk->ik", "without letters"),
+        ("", "without letters"),
+        ("i1->i", "“1” is no letter"),
+        ("i->j->k", "“-” is no letter"),
+        ("...i->i", "“...” is left out"),
+        ("i->i,j", "no comma behind the arrow"),
+        ("a,b,c,d->abcd", "Three arrays at most"),
+        ("bhijcd->b", "make a size smaller"),
+    ],
+)
+def test_einsum_says_what_is_wrong(equation: str, words: str, open_widget: Open) -> None:
+    """Is a wrong equation answered in words, and does the page find back from it?"""
+    page = open_widget("einsum")
+    page.get_by_label("equation").fill(equation)
+    assert words in page.locator(".widget-note").text_content()
+    assert not page.locator(".arrays").is_visible()
+    page.get_by_label("equation").fill("ij->ji")
+    assert page.locator(".arrays").is_visible()
+
+
+def test_einsum_says_what_a_letter_does(open_widget: Open) -> None:
+    """Are the three roles of the chapter named, does a size change the arrays, and the loop with it?"""
+    page = open_widget("einsum")
+    page.get_by_label("equation").fill("bi,bj->b")
+    assert page.locator(".axes label").all_text_contents() == ["bshared", "isummed", "jsummed"]
+    page.get_by_label("equation").fill("bi,bj->bij")
+    assert page.locator(".axes label").all_text_contents() == ["bshared", "ifree", "jfree"]
+    page.get_by_label("size of j").fill("2")
+    page.get_by_label("size of j").press("Enter")
+    assert [len(each) for each in blocks_of(page)] == [6, 4, 12]
+    assert "for j in range(2):" in page.locator("pre").text_content()
+
+
+def test_einsum_cells_are_walked_by_arrow_keys(open_widget: Open) -> None:
+    """Does an arrow key lead from cell to cell, and is said what each is made of?"""
+    page = open_widget("einsum")
+    page.get_by_label("equation").fill("ij,j->i")
+    matrix_, vector, output = blocks_of(page)
+    page.locator("td[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    terms = [f"{a} · {b}" for a, b in zip(matrix_[4:8], vector, strict=True)]
+    assert page.locator(".widget-note").text_content() == f"{' + '.join(terms)} = {output[1]}"
+    assert page.locator(".in").count() == 8
+    page.locator("td[tabindex]").nth(2).hover()
+    assert page.locator(".widget-note").text_content().endswith(f"= {output[2]}")
