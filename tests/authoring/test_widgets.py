@@ -633,3 +633,46 @@ def test_einsum_cells_are_walked_by_arrow_keys(open_widget: Open) -> None:
     assert page.locator(".in").count() == 8
     page.locator("td[tabindex]").nth(2).hover()
     assert page.locator(".widget-note").text_content().endswith(f"= {output[2]}")
+
+
+@pytest.mark.parametrize("sizes", [(3, 2, 2), (5, 4, 3), (2, 3, 5)])
+def test_heads_are_split_and_merged_as_in_pytorch(sizes: tuple[int, int, int], open_widget: Open) -> None:
+    """Are heads and merged tokens those of PyTorch's reshape and permute, in every version?"""
+    tokens, heads, width = sizes
+    page = open_widget("heads")
+    rows = torch.arange(1, tokens + 1)[:, None] * 10 + torch.arange(1, heads * width + 1)  # (N, D)
+    split = {
+        "right": rows.unflatten(1, (heads, width)).transpose(0, 1),  # (H, N, d)
+        "M21": rows.reshape(heads, tokens, width),
+        "M81": rows.unflatten(1, (width, heads)).permute(2, 0, 1),
+    }
+    split["M22"] = split["right"]
+    merged = {
+        "right": rows,
+        "M21": split["M21"].transpose(0, 1).flatten(1),
+        "M22": split["M22"].reshape(tokens, heads * width),
+        "M81": rows,
+    }
+    for version, expected in split.items():
+        made = page.evaluate("given => Widgets.heads.compute(...given)", [*sizes, version])
+        [there] = [np.reshape(stage["flat"], stage["shape"]) for stage in made if stage["axes"] == "H, N, d"]
+        np.testing.assert_array_equal(there, expected, err_msg=version)
+        np.testing.assert_array_equal(np.reshape(made[-1]["flat"], made[-1]["shape"]), merged[version], err_msg=version)
+
+
+def test_heads_show_where_a_cell_goes(open_widget: Open) -> None:
+    """Is a cell marked in every step, by keyboard and by touch, and does each mistake light its lamps?"""
+    page = open_widget("heads")
+    page.get_by_label("cell to follow").fill("32")
+    assert page.locator("td.marked").all_text_contents() == ["32"] * 5
+    page.locator("td", has_text="14").first.tap()
+    assert page.locator("td.marked").all_text_contents() == ["14"] * 5
+    seen = {}
+    for version in ("right", "M21", "M22", "M81"):
+        press(page, version)
+        seen[version] = [lamp.locator("b").text_content() for lamp in page.locator(".lit").all()]
+        if version == "M21":
+            assert "Head 1 sees tokens 1 and 2 only." in page.locator(".widget-note").text_content()
+    assert seen == {"right": [], "M21": ["round trip", "by hand"], "M22": ["round trip"], "M81": ["by hand"]}
+    press(page, "3,2")
+    assert page.locator(".stages .array").first.locator("td").count() == 18
