@@ -14,8 +14,10 @@ import ast
 import re
 from importlib import metadata
 from pathlib import Path
+from typing import ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -57,13 +59,15 @@ class Widget(SphinxDirective):
 
     required_arguments = 1
     has_content = True
+    option_spec: ClassVar = {"with": directives.unchanged}  # scripts that it shares with other widgets
 
     def run(self) -> list[nodes.Node]:
         [name] = self.arguments
         script = Path(self.env.srcdir, "book", "_static", f"widget_{name}.js")
         if not script.exists():
             raise self.error(f"{script} does not exist: write the widget, or correct its name")
-        place = nodes.container(ids=[f"widget-{name}"], classes=["widget"], widget=name)
+        scripts = [*self.options.get("with", "").split(), f"widget_{name}"]
+        place = nodes.container(ids=[f"widget-{name}"], classes=["widget"], scripts=scripts)
         self.state.nested_parse(self.content, self.content_offset, place)
         return [place]
 
@@ -126,10 +130,12 @@ def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nod
 
 def load_widgets(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
     """Let a page load the scripts of its widgets, and no other page."""
-    names = [place["widget"] for place in doctree.findall(nodes.container) if "widget" in place] if doctree else []
-    if names:
+    places = [place for place in doctree.findall(nodes.container) if "scripts" in place] if doctree else []
+    if places:
         app.add_css_file("widgets.css")
-    for script in ["widgets", *(f"widget_{name}" for name in names)] if names else []:
+    for script in dict.fromkeys(
+        ["widgets", *(name for place in places for name in place["scripts"])] if places else []
+    ):
         app.add_js_file(f"{script}.js", loading_method="defer")
 
 

@@ -1,74 +1,9 @@
 /** Draw a digit: the recorded Vision Transformer reads it in the page, and shows where its 48 heads look. */
 (() => {
   "use strict";
-  const { make, button, board, format, viridis, softmax, product } = Widgets;
+  const { make, button, board, format, viridis, softmax, sketch } = Widgets;
   const [HEADS, DEPTH, SIDE] = [8, 6, 28];
   const folder = new URL(".", document.currentScript.src);
-
-  /**
-   * Prepare ink as MNIST does: into a box of 20 × 20 pixels, its centre of mass into the centre of 28 × 28.
-   *
-   * @param {number[]} ink side × side numbers from 0 to 1, row by row.
-   * @returns {number[]} 784 pixels from 0 to 1.
-   */
-  function prepare(ink, side) {
-    const inked = Array.from(ink.keys()).filter((i) => ink[i] > 0.05);
-    const image = new Array(SIDE * SIDE).fill(0);
-    if (inked.length === 0) return image;
-    const [rows, columns] = [inked.map((i) => Math.floor(i / side)), inked.map((i) => i % side)];
-    const [top, left] = [rows, columns].map((all) => all.reduce((a, b) => Math.min(a, b)));
-    const [height, width] = [rows, columns].map((all, i) => all.reduce((a, b) => Math.max(a, b)) + 1 - [top, left][i]);
-    const step = Math.max(height, width) / 20;
-    const [down, across] = [height, width].map((size) => Math.max(1, Math.round(size / step)));
-
-    // each pixel is the mean of the ink that it covers
-    const share = (size, count) => Array.from({ length: count }, (_, n) => Array.from({ length: size }, (_, i) =>
-      Math.max(0, Math.min(i + 1, ((n + 1) * size) / count) - Math.max(i, (n * size) / count)) / (size / count)));
-    const cut = Array.from({ length: height }, (_, i) => Array.from({ length: width }, (_, j) => ink[(top + i) * side + left + j]));
-    const across_ = share(width, across);
-    const small = product(share(height, down), cut.map((row) => across_.map((part) => part.reduce((total, each, j) => total + each * row[j], 0))));
-
-    const total = small.flat().reduce((all, each) => all + each, 0);
-    const middle = (weigh) => small.reduce((all, row, i) => all + row.reduce((some, each, j) => some + each * weigh(i, j), 0), 0) / total;
-    const [y, x] = [Math.round(14 - middle((i) => i)), Math.round(14 - middle((_, j) => j))];
-    small.forEach((row, i) => row.forEach((each, j) => {
-      if (y + i >= 0 && y + i < SIDE && x + j >= 0 && x + j < SIDE) image[(y + i) * SIDE + x + j] = each;
-    }));
-    return image;
-  }
-
-  /** Strokes, lists of points, as ink of 200 × 200: as large as there is room for, so that the pen is always as wide. */
-  function rasterise(strokes) {
-    const [side, pen] = [200, 24];
-    const context = make("canvas", { width: side, height: side }).getContext("2d", { willReadFrequently: true });
-    const points = strokes.flat();
-    const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
-    const [left, top] = [Math.min(...xs), Math.min(...ys)];
-    const size = Math.max(Math.max(...xs) - left, Math.max(...ys) - top);
-    const scale = (side - pen) / Math.max(size, 0.1);
-    drawStrokes(context, strokes.map((stroke) => stroke.map(([x, y]) => [pen / 2 + (x - left) * scale, pen / 2 + (y - top) * scale])), pen, "#000");
-    const { data } = context.getImageData(0, 0, side, side);
-    return Array.from({ length: side * side }, (_, i) => data[4 * i + 3] / 255);
-  }
-
-  function drawStrokes(context, strokes, pen, colour) {
-    Object.assign(context, { lineWidth: pen, lineCap: "round", lineJoin: "round", strokeStyle: colour });
-    for (const stroke of strokes) {
-      context.beginPath();
-      context.moveTo(...stroke[0]);
-      for (const point of stroke.length > 1 ? stroke.slice(1) : stroke) context.lineTo(...point);
-      context.stroke();
-    }
-  }
-
-  /** Ten digits to begin with: points of each stroke, x and y from 0 to 99 in four figures. */
-  const DIGITS = [
-    ["5010", "3015 2035 2060 3080 5090 7080 8060 8035 7015 5010"], ["5510 5035 4860 4590"],
-    ["2530 3512 5508 7020 7038 5558 3575 2088", "4586 6088 8085"], ["2518 4508 6515 7030 6042 4548 6552 7568 6585 4592 2585"],
-    ["6010 4530 2555 5056 8054", "6530 6060 5892"], ["7512 5012 3014 2845 5040 7052 7470 6085 4092 2285"],
-    ["6510 4530 3055 2875 4090 6088 7072 6055 4555 3270"], ["2015 5014 8012 7035 5560 4590"],
-    ["6520 4510 3022 4040 6055 6878 5090 3282 3265 5048 7028 6520"], ["7025 5512 3525 3542 5550 6840 7025 6855 6075 5292"],
-  ].map((strokes) => strokes.map((stroke) => stroke.split(" ").map((point) => [point.slice(0, 2) / 100, point.slice(2) / 100])));
 
   /** Paint an image in grey; or the weights of its 16 patches in colour, and the ink in white above them. */
   function show(canvas, image, weights, full) {
@@ -83,17 +18,12 @@
   }
   const picture = (label) => make("canvas", { width: SIDE, height: SIDE, ...(label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" }) });
 
-  Widgets.digit = { prepare, rasterise, DIGITS };
+  Widgets.digit = {};
 
   Widgets.define("digit", (box) => {
     const on = () => Array.from({ length: DEPTH }, () => new Array(HEADS).fill(true));
-    let [strokes, ours, pen, drawing] = [DIGITS[7], true, [0.5, 0.5], false];
-    let [model, asked, waiting, heads, negated] = [null, false, false, on(), false];
-
-    const paper = make("canvas", {
-      class: "paper", width: 280, height: 280, tabindex: 0, role: "application",
-      "aria-label": "Draw a digit with mouse or finger; or move the pen with the arrow keys, Space lowers and lifts it",
-    });
+    let [model, asked, heads, negated] = [null, false, on(), false];
+    const paper = sketch.paper(read);
     const seen = picture("What the model sees, 28 × 28 pixels");
     const flow = picture("Rollout over the 16 patches");
     const bars = Array.from({ length: 10 }, (_, digit) => {
@@ -111,7 +41,7 @@
 
     Widgets.digit.take = (packed) => { model = Widgets.vit.unpack(packed); update(); };
 
-    /** Load the model, once; then read what is drawn, at most once for each picture on the screen. */
+    /** Read what is drawn; the model is loaded when it is asked for the first time. */
     function read() {
       if (!asked) {
         asked = true;
@@ -122,19 +52,11 @@
           document.head.append(script);
         }
       }
-      if (!waiting) requestAnimationFrame(() => { waiting = false; update(); });
-      waiting = true;
+      update();
     }
 
     function update() {
-      const context = paper.getContext("2d");
-      context.fillRect(0, 0, 280, 280);
-      drawStrokes(context, strokes.map((stroke) => stroke.map(([x, y]) => [280 * x, 280 * y])), 22, "#fff");
-      if (document.activeElement === paper) {
-        context.strokeStyle = drawing ? "#f80" : "#0cf";
-        Object.assign(context, { lineWidth: 3 }).strokeRect(280 * pen[0] - 6, 280 * pen[1] - 6, 12, 12);
-      }
-      const image = strokes.length ? prepare(rasterise(strokes), 200) : new Array(SIDE * SIDE).fill(0);
+      const image = paper.image();
       show(seen, image);
       maps.show(heads);
       negate.setAttribute("aria-pressed", negated);
@@ -151,50 +73,19 @@
       now.maps.forEach((row, block) => row.forEach((weights, head) => show(panels[block][head], image, weights[0].slice(1), 0.5)));
       const through = Widgets.vit.rollout(now.maps).slice(1);
       show(flow, image, through, Math.max(...through));
-      const whole = Widgets.vit.run(model, image).logits;
+      note.replaceChildren(make("b", {}, paper.empty() ? "Nothing is drawn. " : `Read as ${best}. `));
       const count = heads.flat().filter(Boolean).length;
-      note.replaceChildren(make("b", {}, strokes.length ? `Read as ${best}. ` : "Nothing is drawn. "),
-        count < 48 || negated ? `${count} of 48 heads are on${negated ? ", with all values negated" : ""}; untouched, the model reads ${whole.indexOf(Math.max(...whole))}.` : "");
+      if (count === 48 && !negated) return;
+      const { logits } = Widgets.vit.run(model, image);
+      note.append(`${count} of 48 heads are on${negated ? ", with all values negated" : ""}; untouched, the model reads ${logits.indexOf(Math.max(...logits))}.`);
     }
 
-    /** Begin a stroke, on clean paper if what is there is one of ours. */
-    function begin(point) {
-      strokes = [...(ours ? [] : strokes), [point]];
-      [ours, drawing] = [false, true];
-      read();
-    }
-    const place = (event) => {
-      const { left, top, width, height } = paper.getBoundingClientRect();
-      return [(event.clientX - left) / width, (event.clientY - top) / height];
-    };
-    const moves = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
-    const listen = (name, act) => paper.addEventListener(name, act);
-    listen("pointerdown", (event) => { paper.setPointerCapture(event.pointerId); pen = place(event); begin(pen); });
-    listen("pointermove", (event) => {
-      if (!drawing || !event.buttons) return;
-      pen = place(event);
-      strokes.at(-1).push(pen);
-      read();
-    });
-    for (const end of ["pointerup", "pointercancel", "blur"]) listen(end, () => { drawing = false; update(); });
-    listen("focus", update);
-    listen("keydown", (event) => {
-      if (event.key === " ") drawing ? (drawing = false) : begin(pen);
-      else if (moves[event.key]) {
-        pen = pen.map((each, i) => Math.min(Math.max(each + 0.05 * moves[event.key][i], 0.05), 0.95));
-        if (drawing) strokes.at(-1).push(pen);
-      } else return;
-      event.preventDefault();
-      update();
-    });
-
-    const pick = (digit) => () => { [strokes, ours] = [DIGITS[digit], true]; read(); };
     box.append(
       make("div", { class: "widget-flow digit" },
-        make("div", {}, paper, button("Clear", () => { [strokes, ours] = [[], false]; read(); })),
+        paper.element,
         make("div", { class: "seen" }, "the model sees", seen, "rollout", flow),
         make("ol", { start: 0 }, ...bars.map((bar) => bar.element))),
-      make("div", { class: "widget-picks", role: "group", "aria-label": "Digits to begin with" }, ...DIGITS.map((_, digit) => button(String(digit), pick(digit)))),
+      paper.picks,
       note, maps.element,
       make("div", { class: "widget-picks" }, negate, button("All heads on", () => { [heads, negated] = [on(), false]; update(); })));
     update();

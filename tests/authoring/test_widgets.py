@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
-from solutions.vit import ViT, attention_maps, attention_rollout
+from solutions.vit import ViT, attention_maps, attention_rollout, patchify
 
 ROOT = Path(__file__).parents[2]
 STATIC = ROOT / "book" / "_static"
@@ -38,7 +38,7 @@ def open_widget(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     def open_page(name: str, width: int = 1280, theme: str = "light") -> Page:
         scripts = "".join(
             f'<script defer src="{(STATIC / f"{each}.js").as_uri()}"></script>'
-            for each in ("widgets", f"widget_{name}")
+            for each in ("widgets", "sketch", f"widget_{name}")
         )
         sheets = "".join(
             f'<link rel="stylesheet" href="{(STATIC / each).as_uri()}">' for each in ("book.css", "widgets.css")
@@ -83,7 +83,7 @@ def press(page: Page, value: str) -> None:
     page.locator(f"input[type=radio][value='{value}']").tap()
 
 
-@pytest.mark.parametrize("name", ["widgets", "vit", *(f"widget_{name}" for name in WIDGETS)])
+@pytest.mark.parametrize("name", ["widgets", "sketch", "vit", *(f"widget_{name}" for name in WIDGETS)])
 def test_widget_is_small(name: str) -> None:
     """Is each script at most 15 kB?"""
     assert (STATIC / f"{name}.js").stat().st_size <= 15_000
@@ -489,7 +489,7 @@ def test_ink_is_prepared_as_for_mnist(seed: int, open_widget: Open) -> None:
     ink = np.zeros((side, side), np.float32)
     ink[top : top + height, left : left + width] = rng.uniform(0.1, 1, (height, width))
     made = open_widget("digit").evaluate(
-        "([ink, side]) => Widgets.digit.prepare(ink, side)", [ink.flatten().tolist(), side]
+        "([ink, side]) => Widgets.sketch.prepare(ink, side)", [ink.flatten().tolist(), side]
     )
     made = np.array(made).reshape(28, 28)
     rows, columns = np.flatnonzero(made.any(1)), np.flatnonzero(made.any(0))
@@ -676,3 +676,35 @@ def test_heads_show_where_a_cell_goes(open_widget: Open) -> None:
     assert seen == {"right": [], "M21": ["round trip", "by hand"], "M22": ["round trip"], "M81": ["by hand"]}
     press(page, "3,2")
     assert page.locator(".stages .array").first.locator("td").count() == 18
+
+
+@pytest.mark.parametrize("size", [2, 4, 7, 14])
+def test_patches_are_those_of_the_exercise(size: int, open_widget: Open) -> None:
+    """Are the patches of random pixels those of the exercise's answer, and M44's PyTorch's reshape?"""
+    image = np.random.default_rng(size).random((28, 28))
+    call = "([image, size]) => [Widgets.patches.patchify(image, size), Widgets.patches.reshape(image, size)]"
+    cut, reshaped = open_widget("patches").evaluate(call, [image.flatten().tolist(), size])
+    np.testing.assert_array_equal(cut, patchify(torch.from_numpy(image)[None, None], size)[0])
+    np.testing.assert_array_equal(reshaped, image.reshape(-1, size**2))
+
+
+def test_patches_say_what_a_row_is(open_widget: Open) -> None:
+    """Is the chosen row told in words, by slider, by a touch of the image, and for another P?"""
+    page = open_widget("patches")
+    note = page.locator(".widget-note")
+    assert (
+        "Row 6 is the patch in row 2, column 2; under M44 it is a piece of the image's lines 9 to 11."
+        in note.text_content()
+    )
+    page.get_by_role("slider", name="row n").press("End")
+    assert "Row 16 is the patch in row 4, column 4" in note.text_content()
+    page.locator(".tiles canvas").first.tap(position={"x": 5, "y": 5})
+    assert (
+        "Row 1 is the patch in row 1, column 1; under M44 it is a piece of the image's lines 1 to 2."
+        in note.text_content()
+    )
+    press(page, "14")
+    assert "4 rows of 196 numbers" in note.text_content()
+    before = page.locator(".strips canvas").first.evaluate("strip => strip.toDataURL()")
+    page.get_by_role("button", name="Clear").click()
+    page.wait_for_function("before => document.querySelector('.strips canvas').toDataURL() !== before", arg=before)
