@@ -1,5 +1,6 @@
 """Does what one can touch answer as NumPy and PyTorch do, in a real browser, from file://, by mouse and by keyboard?"""
 
+import itertools
 import re
 import runpy
 from collections.abc import Callable, Iterator
@@ -76,6 +77,21 @@ def read(table: Locator) -> np.ndarray:
 def matrix(page: Page, title: str) -> Locator:
     """Return the matrix of this title."""
     return page.locator("table").filter(has=page.locator("caption", has_text=re.compile(f"^{re.escape(title)}$")))
+
+
+def stroke(page: Page, *points: tuple[float, float]) -> None:
+    """Draw a finger over the glass, with a few places between the points."""
+    finger = page.context.new_cdp_session(page)
+    between = [np.linspace(a, b, 8) for a, b in itertools.pairwise(points)]
+    for kind, (x, y) in [("touchStart", points[0]), *(("touchMove", each) for part in between for each in part[1:])]:
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": float(x), "y": float(y)}]})
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def middle(locator: Locator) -> tuple[float, float]:
+    """Return the middle of what is seen of an element."""
+    box = locator.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 def press(page: Page, value: str) -> None:
@@ -708,3 +724,56 @@ def test_patches_say_what_a_row_is(open_widget: Open) -> None:
     before = page.locator(".strips canvas").first.evaluate("strip => strip.toDataURL()")
     page.get_by_role("button", name="Clear").click()
     page.wait_for_function("before => document.querySelector('.strips canvas').toDataURL() !== before", arg=before)
+
+
+def test_number_is_dragged_by_a_finger(open_widget: Open) -> None:
+    """Does a finger that moves sideways raise a number?"""
+    page = open_widget("attention", width=390)
+    field = matrix(page, "keys K").locator("input").first
+    field.scroll_into_view_if_needed()
+    x, y = middle(field)
+    stroke(page, (x, y), (x + 60, y))
+    assert field.input_value() == "4.5"
+
+
+def test_mask_is_painted_by_a_finger(open_widget: Open) -> None:
+    """Does a finger that moves over a row forbid it, cell by cell?"""
+    page = open_widget("masks", width=390)
+    press(page, "all")
+    cells = matrix(page, "may look").locator("button")
+    cells.nth(12).scroll_into_view_if_needed()
+    stroke(page, middle(cells.nth(12)), middle(cells.nth(16)))
+    assert [cells.nth(i).get_attribute("aria-pressed") for i in range(11, 18)] == ["true", *["false"] * 5, "true"]
+
+
+def test_digit_is_drawn_by_a_finger(reader: Page) -> None:
+    """Is a finger's stroke read, and does the page stay where it is?"""
+    reader.get_by_role("button", name="Clear").click()
+    box = reader.locator(".paper").bounding_box()
+    places = [(0.2, 0.15), (0.8, 0.15), (0.4, 0.9)]
+    stroke(reader, *((box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in places))
+    reader.wait_for_function("() => document.querySelector('.widget-note').textContent.startsWith('Read as 7.')")
+    assert reader.evaluate("() => scrollY") == 0
+
+
+def test_widget_is_printed_as_it_stands(open_widget: Open) -> None:
+    """Does the print show the numbers and the choice made, without what cannot be pressed on paper?"""
+    page = open_widget("attention")
+    press(page, "M8")
+    page.emulate_media(media="print")
+    assert matrix(page, "3 softmax").is_visible()
+    assert [each.text_content() for each in page.locator(".widget-choice label").all() if each.is_visible()] == [
+        "M8 not scaled",
+        "the example",
+    ]
+    assert not page.get_by_text("What stands here without a script.").is_visible()
+
+
+def test_place_of_a_widget_is_read_without_scripts(browser: Browser, open_widget: Open) -> None:
+    """Does what stands in its place show where no script runs?"""
+    address = open_widget("attention").url
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    assert page.get_by_text("What stands here without a script.").is_visible()
+    context.close()
