@@ -777,3 +777,35 @@ def test_place_of_a_widget_is_read_without_scripts(browser: Browser, open_widget
     page.goto(address)
     assert page.get_by_text("What stands here without a script.").is_visible()
     context.close()
+
+
+@pytest.mark.parametrize(("width", "base"), [(64, 100.0), (16, 7.5), (4, 10000.0)])
+def test_similarity_is_that_of_numpy(width: int, base: float, open_widget: Open) -> None:
+    """Are both similarity maps those of sines and cosines in NumPy, for a place without symmetry?"""
+
+    def codes_of(places: np.ndarray, width: int) -> np.ndarray:
+        angles = np.outer(places, [base ** (-2 * i / width) for i in range(width // 2)])
+        return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+    row, column = np.divmod(np.arange(64), 8)
+    expected = {"line": codes_of(np.arange(64), width)}
+    expected["plane"] = np.concatenate([codes_of(row, width // 2), codes_of(column, width // 2)], axis=1)
+    page = open_widget("positions")
+    for kind, codes in expected.items():
+        made = page.evaluate("given => Widgets.positions.compute(...given)", [kind, width, base, 5, 2])
+        unit = codes / np.linalg.norm(codes, axis=1, keepdims=True)
+        np.testing.assert_allclose(np.reshape(made, 64), unit @ unit[42], atol=1e-12)
+
+
+def test_positions_say_what_the_chapter_says(open_widget: Open) -> None:
+    """Are the chapter's four numbers shown at first, and do a touch and a key choose another place?"""
+    page = open_widget("positions")
+    note = page.locator(".widget-note")
+    assert note.text_content() == "To the right: 0.940 in 1-D, 0.966 in 2-D. Below: 0.429 and 0.966."
+    matrix(page, "2-D").locator("tbody tr").nth(3).locator("td").nth(7).tap()
+    assert "To the right: outside in 1-D" in note.text_content()
+    start_of_next = read(matrix(page, "1-D, line by line"))[4, 0]
+    assert start_of_next == 0.94  # a neighbour, at the opposite side of the image
+    page.get_by_role("slider", name="row").press("ArrowRight")
+    assert page.locator(".chosen").count() == 2
+    assert read(matrix(page, "2-D"))[4, 7] == 1
