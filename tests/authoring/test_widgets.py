@@ -114,13 +114,40 @@ def test_widget_has_a_place_in_the_book(name: str) -> None:
     assert all(len(content.strip()) > 40 for _, content in places)
 
 
+def find_violations(page: Page) -> list[tuple[str, str]]:
+    """Return what axe calls serious or critical in the widget of a page."""
+    found = Axe().run(page, context=".widget", options={"preload": False}).response["violations"]
+    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    return [(each["id"], node["html"][:100]) for each in serious for node in each["nodes"]]
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", WIDGETS)
 def test_widget_is_accessible(name: str, theme: str, open_widget: Open) -> None:
     """Does axe find nothing serious in a widget, in either theme?"""
-    found = Axe().run(open_widget(name, theme=theme), context="#widget-" + name, options={"preload": False})
-    serious = [each for each in found.response["violations"] if each["impact"] in ("serious", "critical")]
-    assert [(each["id"], node["html"][:100]) for each in serious for node in each["nodes"]] == []
+    assert find_violations(open_widget(name, theme=theme)) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("attention", "[value=M3], [value=long]"),
+        ("temperature", "[value=M3], [value='-1000']"),
+        ("masks", "[value=M20], [value=nothing]"),
+        ("heads", "[value=M21]"),
+        ("riddle", "[data-kind=keys]"),
+        ("einsum", "[value='bij,bj->bi']"),
+        ("digit", "td:nth-of-type(2) > .cell, .widget-picks [aria-pressed]"),
+    ],
+)
+def test_widget_in_use_is_accessible(name: str, wanted: str, theme: str, open_widget: Open) -> None:
+    """Does axe find nothing serious where lamps are lit, numbers are NaN, an answer is given, heads are off?"""
+    page = open_widget(name, theme=theme)
+    before = page.locator(".widget-box").inner_html()
+    page.evaluate("wanted => document.querySelectorAll(wanted).forEach(each => each.click())", wanted)
+    assert page.locator(".widget-box").inner_html() != before
+    assert find_violations(page) == []
 
 
 @pytest.mark.parametrize("name", WIDGETS)
