@@ -3,6 +3,8 @@
     ```{solution} attention.softmax     the source of a function of solutions/attention.py, folded away
     ```
     {colab}`book/softmax.ipynb`         a link that opens a notebook of the repository on Colab
+    :::{widget} attention               the place of book/_static/widget_attention.js; what stands within is for whoever
+    :::                                 has no script
     {repo}`the README <README.md>`      a link to a file of the repository, or to the repository itself with <.>
 
 Where there is no folder `solutions/` (the student edition), a solution leaves nothing behind.
@@ -12,8 +14,10 @@ import ast
 import re
 from importlib import metadata
 from pathlib import Path
+from typing import ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -48,6 +52,24 @@ class Solution(SphinxDirective):
         parent = nodes.Element()
         self.state.nested_parse(StringList(text.splitlines(), str(path)), self.content_offset, parent)
         return parent.children
+
+
+class Widget(SphinxDirective):
+    """Keep a place for a widget, `book/_static/widget_NAME.js`; its content is shown where no script runs."""
+
+    required_arguments = 1
+    has_content = True
+    option_spec: ClassVar = {"with": directives.unchanged}  # scripts that it shares with other widgets
+
+    def run(self) -> list[nodes.Node]:
+        [name] = self.arguments
+        script = Path(self.env.srcdir, "book", "_static", f"widget_{name}.js")
+        if not script.exists():
+            raise self.error(f"{script} does not exist: write the widget, or correct its name")
+        scripts = [*self.options.get("with", "").split(), f"widget_{name}"]
+        place = nodes.container(ids=[f"widget-{name}"], classes=["widget"], scripts=scripts)
+        self.state.nested_parse(self.content, self.content_offset, place)
+        return [place]
 
 
 class RepositoryLink(ReferenceRole):
@@ -106,13 +128,26 @@ def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nod
         context["body"] = FORMULA_AND_STOP.sub(r'<span class="unbroken">\1\2</span>', body)
 
 
+def load_widgets(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Let a page load the scripts of its widgets, and no other page."""
+    places = [place for place in doctree.findall(nodes.container) if "scripts" in place] if doctree else []
+    if places:
+        app.add_css_file("widgets.css")
+    for script in dict.fromkeys(
+        ["widgets", *(name for place in places for name in place["scripts"])] if places else []
+    ):
+        app.add_js_file(f"{script}.js", loading_method="defer")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register what this extension adds."""
     app.add_directive("solution", Solution)
+    app.add_directive("widget", Widget)
     app.add_role("colab", RepositoryLink(on_colab=True))
     app.add_role("repo", RepositoryLink(on_colab=False))
     app.connect("config-inited", leave_out_thebe, priority=1000)
     app.connect("builder-inited", prepare)
     app.connect("html-page-context", mend_page)
+    app.connect("html-page-context", load_widgets)
     app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

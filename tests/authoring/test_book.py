@@ -65,6 +65,7 @@ SURVEY = """() => ({
     equations: document.querySelectorAll(".math").length,
     unrendered: [...document.querySelectorAll(".math:not(:has(mjx-container))")].map(e => e.innerText),
     broken: [...document.querySelectorAll("mjx-merror, [data-mjx-error]")].map(e => e.textContent),
+    asleep: [...document.querySelectorAll(".widget:not(.live)")].map(e => e.id),
     prose: [...document.querySelectorAll("article :is(p, li, td, th, h1, h2, h3, figcaption)")].map(e => {
         const copy = e.cloneNode(true);
         copy.querySelectorAll("code, pre, mjx-container").forEach(part => part.remove());
@@ -277,6 +278,12 @@ def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
     images = visit(name).survey["images"]
     assert [image for image in images if image["width"] == 0 or image["alt"] is None] == []
     assert [image for image in images if image["ours"] and len(image["alt"]) < 20] == []
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_wakes_its_widgets(name: str, visit: Callable[[str], Visit]) -> None:
+    """Has every place for a widget found its script?"""
+    assert visit(name).survey["asleep"] == []
 
 
 @pytest.mark.parametrize("name", OPENED)

@@ -116,6 +116,10 @@ def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.Notebook
         ("[the\nscale](attention.md#why)", "[the\nscale](https://example.org/book/attention.html#why)"),
         ("[above](#why)", "[above](https://example.org/book/softmax.html#why)"),
         ("[a page](https://example.org/x.md)", "[a page](https://example.org/x.md)"),
+        (
+            ":::{widget} masks\n| a | b |\n:::",
+            "*To touch and to change: [live, on the page](https://example.org/book/softmax.html#widget-masks).*",
+        ),
         ("code `{eq}` and `](x.md)`", "code `{eq}` and `](x.md)`"),
         ("```text\n:::{note}\n$$ x\n```", "```text\n:::{note}\n$$ x\n```"),
         (":::{note}\nFirst.\n\n$$\nx\n$$ (eq-softmax)\n:::", "> **Note**\n>\n> First.\n>\n> $$ x \\tag{1.1} $$"),

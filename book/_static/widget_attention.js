@@ -1,0 +1,144 @@
+/** Attention on three queries, keys and values of width 2, live, with the mistakes on a switch. */
+(() => {
+  "use strict";
+  const { make, matrix, choice, lamps, format, transpose, product, scaled, softmax, close, random } = Widgets;
+
+  const EXAMPLE = {
+    Q: [[1, 0], [0, 1], [1, 1]],
+    K: [[2, 0], [0, 1], [1, 1]],
+    V: [[10, 0], [0, 10], [10, 10]],
+  };
+  const ONES = [[1, 1], [1, 1], [1, 1]];
+  const INPUTS = {
+    example: () => EXAMPLE,
+    random: () => ({ Q: random(3, 2), K: random(3, 2), V: random(3, 2) }),
+    ones: () => ({ ...EXAMPLE, Q: ONES, K: ONES }),
+    long: () => ({ ...EXAMPLE, Q: scaled(EXAMPLE.Q, 1000) }),
+  };
+
+  // What each does: the text of the choice, its formula, and what to look for.
+  const MISTAKES = {
+    right: ["right", "softmax(Q Kᵀ / √d) V", "Each row of weights sums to 1. Change a number and watch its row."],
+    M3: ["M3 no maximum", "exp(S) / Σ exp(S), no maximum subtracted", "The same numbers, until a score passes 709: try the long queries."],
+    M6: ["M6 wrong axis", "softmax over the queries, V", "Columns sum to 1, rows do not. The shapes are right."],
+    M8: ["M8 not scaled", "softmax(Q Kᵀ) V", "Sharper weights: without √d the dot products set the temperature."],
+    M9: ["M9 √D for √d", "softmax(Q Kᵀ / √D) V with D = 4, for two heads", "Flatter weights: the width of all heads, not of one."],
+    M10: ["M10 d for √d", "softmax(Q Kᵀ / d) V", "Flatter weights: the wrong power of d."],
+    M11: ["M11 Q, K swapped", "softmax(K Qᵀ / √d) V", "The scores are transposed. On all-ones inputs, nobody can tell."],
+    M12: ["M12 Q = K = V", "softmax(V Vᵀ / √d) V", "Queries and keys are not used at all: change one, nothing moves."],
+    M13: ["M13 keys as values", "softmax(Q Kᵀ / √d) K", "The weights are right, and mix the wrong thing."],
+  };
+
+  /** Attention in its steps, as a mistake would have it. */
+  function attention({ Q, K, V }, mistake = "right") {
+    if (mistake === "M12") [Q, K] = [V, V];
+    if (mistake === "M11") [Q, K] = [K, Q];
+    const d = Q[0].length;
+    const divisor = { M8: 1, M9: Math.sqrt(2 * d), M10: d }[mistake] ?? Math.sqrt(d);
+    const products = product(Q, transpose(K));
+    const scores = scaled(products, 1 / divisor);
+    const weights = mistake === "M6" ? transpose(softmax(transpose(scores))) : softmax(scores, mistake !== "M3");
+    return { products, scores, weights, output: product(weights, mistake === "M13" ? K : V) };
+  }
+
+  /** The answer to one query by a plain loop, which shares no code with `attention`. */
+  function lookUp(query, keys, values) {
+    const scores = keys.map((key) => key.reduce((sum, value, c) => sum + (value * query[c]) / Math.sqrt(query.length), 0));
+    const largest = Math.max(...scores);
+    let total = 0;
+    const answer = values[0].map(() => 0);
+    values.forEach((value, j) => {
+      const share = Math.exp(scores[j] - largest);
+      total += share;
+      value.forEach((each, c) => { answer[c] += share * each; });
+    });
+    return answer.map((each) => each / total);
+  }
+
+  const loop = ({ Q, K, V }) => Q.map((query) => lookUp(query, K, V));
+  const all = (inputs, change) => ({ Q: change(inputs.Q), K: change(inputs.K), V: change(inputs.V) });
+  const TESTS = [
+    ["shape", "Is the output 3 × 2?", (run, given) => run(given).length === 3 && run(given)[0].length === 2],
+    ["permute", "Do reordered tokens reorder the output?", (run, given) => {
+      const turn = ([first, ...rest]) => [...rest, first];
+      return close(run(all(given, turn)), turn(run(given)));
+    }],
+    ["same", "Are equal tokens answered by their value?", (run, given) => {
+      const equal = all(given, (a) => a.map(() => a[0]));
+      return close(run(equal), equal.V);
+    }],
+    ["mean", "Do queries of 0 get the mean of the values?", (run, given) => {
+      const mean = transpose(given.V).map((column) => column.reduce((sum, each) => sum + each / 3, 0));
+      return close(run({ ...given, Q: scaled(given.Q, 0) }), [mean, mean, mean]);
+    }],
+    ["large", "Do queries 1,000 times as long give numbers?", (run, given) =>
+      run({ ...given, Q: scaled(given.Q, 1000) }).flat().every(Number.isFinite)],
+    ["loop", "Is the output that of a plain loop, to 10⁻⁵?", (run, given) => close(run(given), loop(given))],
+  ];
+
+  /** Which of the six tests notice a mistake on these inputs. */
+  const noticed = (given, mistake) =>
+    TESTS.map(([, , passes]) => !passes((inputs) => attention(inputs, mistake).output, given));
+
+  Widgets.attention = { compute: attention, noticed, loop };
+
+  Widgets.define("attention", (box) => {
+    let given = EXAMPLE;
+    let mistake = "right";
+    const names = (letter) => [1, 2, 3].map((i) => `${letter}${"₁₂₃"[i - 1]}`);
+    const edit = (letter, title, rows) => matrix({
+      title, rows, columns: ["1", "2"], change: (values) => { given = { ...given, [letter]: values }; inputs.choose(""); update(); },
+    });
+    const fields = { Q: edit("Q", "queries Q", names("q")), K: edit("K", "keys K", names("k")), V: edit("V", "values V", names("v")) };
+    const square = (title, kind, more = []) => matrix({ title, kind, rows: names("q"), columns: [...names("k"), ...more] });
+    const steps = {
+      products: square("1 compare, Q Kᵀ"),
+      scores: square("2 scale"),
+      weights: square("3 softmax", "weights"),
+      output: matrix({ title: "4 mix, output", rows: names("q"), columns: ["1", "2"] }),
+    };
+    const sums = matrix({ title: "sum", rows: names("q"), columns: ["Σ"] });
+    const lights = lamps("Six tests on these numbers. Which notice?", TESTS);
+    const formula = make("code", {});
+    const note = make("p", { class: "widget-note", role: "status" });
+    const inputs = choice({
+      label: "Numbers",
+      options: [["example", "the example"], ["random", "random"], ["ones", "all ones"], ["long", "long queries"]],
+      change: (name) => { given = INPUTS[name](); update(); },
+    });
+    const mistakes = choice({
+      label: "Version",
+      options: Object.entries(MISTAKES).map(([name, [text]]) => [name, text]),
+      change: (name) => { mistake = name; update(); },
+    });
+
+    function update() {
+      const now = attention(given, mistake);
+      const right = attention(given);
+      const lit = noticed(given, mistake);
+      for (const letter of "QKV") fields[letter].show(given[letter]);
+      for (const [name, step] of Object.entries(steps)) step.show(now[name], right[name]);
+      sums.show(now.weights.map((row) => [row.reduce((sum, each) => sum + each, 0)]), [[1], [1], [1]]);
+      lights.show(lit);
+      formula.textContent = MISTAKES[mistake][1];
+      const count = lit.filter(Boolean).length;
+      note.textContent = `${MISTAKES[mistake][2]} ${mistake === "right" ? "" : count === 1 ? "1 of 6 tests notices." : `${count} of 6 tests notice.`}`;
+    }
+
+    // A query is a row: point at one, and its row is marked in every step.
+    const flow = make("div", { class: "widget-flow" }, steps.products.element, steps.scores.element,
+      make("div", { class: "widget-pair" }, steps.weights.element, sums.element), steps.output.element);
+    const mark = (event) => {
+      const row = event.target.closest("tbody tr")?.dataset.row;
+      for (const part of [flow, fields.Q.element])
+        for (const each of part.querySelectorAll("tbody tr")) each.classList.toggle("marked", each.dataset.row === row);
+    };
+    for (const part of [flow, fields.Q.element]) for (const event of ["pointerover", "focusin"]) part.addEventListener(event, mark);
+
+    box.append(mistakes.element, make("p", { class: "widget-formula" }, formula),
+      make("div", { class: "widget-flow" }, fields.Q.element, fields.K.element, fields.V.element,
+        make("div", { class: "widget-side" }, inputs.element, note)),
+      flow, lights.element);
+    update();
+  });
+})();

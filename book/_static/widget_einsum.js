@@ -1,0 +1,155 @@
+/** The einsum microscope: type an equation, and see its axes, its loop, and what each output cell is made of. */
+(() => {
+  "use strict";
+  const { make, choice } = Widgets;
+  const ROOM = 96; // numbers of one array that fit on the page
+  const NAMES = ["A", "B", "C"];
+  const EXAMPLES = [
+    ["j,je->e", "by hand"], ["ij,j->i", "matrix by vector"], ["i,j->ij", "outer"], ["ij->ji", "transpose"], ["ij->j", "column sums"],
+    ["ii->i", "diagonal"], ["ij,ij->", "sum of products"], ["bij,bj->bi", "a batch"],
+  ];
+  const SIZES = { b: 2, h: 2, n: 3, m: 4, i: 3, j: 4, c: 2, d: 2, e: 2, k: 2 };
+  const unique = (letters) => [...new Set(letters)];
+  const count = (letters, sizes) => [...letters].reduce((product, letter) => product * sizes[letter], 1);
+
+  /** Read an equation: its inputs and output, and of each letter whether it is shared, free or summed; or an error in words. */
+  function parse(equation) {
+    const text = equation.replaceAll(" ", "");
+    const fail = (error) => ({ error });
+    const strange = [...text.replace("->", "")].find((sign) => !/[a-zA-Z,]/.test(sign));
+    if (strange) return fail(strange === "." ? "“...” is left out here: give each axis a letter." : `“${strange}” is no letter. An axis has one letter, a comma stands between arrays, -> before the output.`);
+    const [left, right] = text.split("->");
+    const inputs = left.split(",");
+    if (inputs.some((letters) => letters === "")) return fail("An array without letters: there is a comma too many, or nothing before the arrow.");
+    if (inputs.length > NAMES.length) return fail("Three arrays at most fit here.");
+    if (right?.includes(",")) return fail("There is one output: no comma behind the arrow.");
+    const letters = unique(left.replaceAll(",", ""));
+    const once = letters.filter((letter) => left.split(letter).length === 2).sort().join("");
+    const output = right ?? once; // without an arrow, what occurs once is kept, in the order of the alphabet
+    const unknown = [...output].find((letter) => !letters.includes(letter));
+    if (unknown) return fail(`“${unknown}” is in the output and in no input: how long is it, and what would it hold?`);
+    if (unique(output).length < output.length) return fail("A letter stands twice in the output: each output axis needs a letter of its own.");
+    const role = (letter) => !output.includes(letter) ? "summed" : inputs.filter((each) => each.includes(letter)).length > 1 ? "shared" : "free";
+    const roles = Object.fromEntries(letters.map((letter) => [letter, role(letter)]));
+    return { inputs, output, letters, roles, summed: letters.filter((letter) => roles[letter] === "summed") };
+  }
+
+  /** Call `visit` with the places of every letter, {letter: place}, the last letter running fastest. */
+  function loop(letters, sizes, visit, places = {}) {
+    if (letters.length === 0) return visit(places);
+    for (let place = 0; place < sizes[letters[0]]; place += 1) loop(letters.slice(1), sizes, visit, { ...places, [letters[0]]: place });
+  }
+
+  /** Where in a flat array the places of its letters are. */
+  const index = (letters, sizes, places) => [...letters].reduce((at, letter) => at * sizes[letter] + places[letter], 0);
+
+  /** The einsum of flat arrays, as loops: the output, flat, and the inputs' indices that each of its numbers is made of. */
+  function compute({ inputs, output, summed }, sizes, arrays) {
+    const numbers = [];
+    const made = [];
+    loop([...output], sizes, (free) => {
+      const terms = [];
+      loop(summed, sizes, (rest) => terms.push(inputs.map((letters) => index(letters, sizes, { ...free, ...rest }))));
+      made.push(terms);
+      numbers.push(terms.reduce((sum, at) => sum + at.reduce((product, each, a) => product * arrays[a][each], 1), 0));
+    });
+    return { numbers, made };
+  }
+
+  /** The loop that an equation stands for, as Python. */
+  function asLoop({ inputs, output, summed }, sizes) {
+    const heads = [...output].map((letter, depth) => `${"  ".repeat(depth)}for ${letter} in range(${sizes[letter]}):`);
+    const factors = inputs.map((letters, a) => `${NAMES[a]}[${[...letters].join(", ")}]`).join(" * ");
+    const over = summed.map((letter) => ` for ${letter} in range(${sizes[letter]})`).join("");
+    const target = output ? `out[${[...output].join(", ")}]` : "out";
+    return [...heads, `${"  ".repeat(output.length)}${target} = ${over ? `sum(${factors}${over})` : factors}`].join("\n");
+  }
+
+  Widgets.einsum = { parse, compute };
+
+  Widgets.define("einsum", (box) => {
+    const sizes = { ...SIZES };
+    let [read, arrays, result, cells, chosen] = [null, [], null, [], 0];
+
+    const equation = make("input", {
+      type: "text", value: EXAMPLES[0][0], spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": "equation", oninput: () => { examples.choose(equation.value); update(); },
+    });
+    const examples = choice({
+      label: "Try", options: EXAMPLES, change: (text) => { equation.value = text; update(); },
+    });
+    const axes = make("div", { class: "axes" });
+    const code = make("pre", { tabindex: 0, "aria-label": "The loop that it stands for" });
+    const note = make("p", { class: "widget-note", role: "status" });
+    const board = make("div", { class: "widget-flow arrays" });
+
+    const hue = (letter) => `--hue: ${(read.letters.indexOf(letter) * 67 + 205) % 360}`;
+    const chip = (letter) => make("b", { class: "axis", style: hue(letter) }, letter);
+
+    /** An array: its last axis runs across, the one before down, and for each place of the others there is a block. */
+    function draw(name, letters, numbers, choose) {
+      const tds = numbers.map((number, at) => make("td", choose
+        ? { tabindex: at ? -1 : 0, onpointerenter: () => choose(at), onfocus: () => choose(at), onclick: (event) => event.target.focus() } : {}, String(number)));
+      const across = letters.length ? sizes[letters.at(-1)] : 1;
+      const down = letters.length > 1 ? sizes[letters.at(-2)] : 1;
+      const blocks = Array.from({ length: numbers.length / (across * down) }, (_, block) =>
+        make("table", { class: "widget-matrix" }, make("tbody", {}, ...Array.from({ length: down }, (_, row) =>
+          make("tr", {}, ...tds.slice((block * down + row) * across, (block * down + row + 1) * across))))));
+      const element = make("div", { class: "array" },
+        make("p", {}, `${name}[ `, ...[...letters].flatMap((letter, i) => [i ? ", " : "", chip(letter)]), ` ]  shape (${[...letters].map((each) => sizes[each]).join(", ")})`),
+        make("div", { class: "blocks" }, ...blocks));
+      return { element, tds };
+    }
+
+    /** Look at one number of the output: mark it and what it is made of. */
+    function look(at) {
+      chosen = at;
+      const { tds } = cells.at(-1);
+      for (const td of cells.flatMap((each) => each.tds)) td.classList.remove("in", "out");
+      tds.forEach((td, i) => { td.tabIndex = i === at ? 0 : -1; });
+      tds[at].classList.add("out");
+      for (const term of result.made[at]) term.forEach((each, a) => cells[a].tds[each].classList.add("in"));
+      const shown = result.made[at].slice(0, 6).map((term) => term.map((each, a) => arrays[a][each]).join(" · "));
+      note.textContent = `${shown.join(" + ")}${result.made[at].length > 6 ? " + …" : ""} = ${result.numbers[at]}`;
+    }
+
+    function walk(event) {
+      const across = sizes[read?.output?.at(-1)] ?? 1;
+      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across }[event.key];
+      const next = cells.at(-1)?.tds[chosen + step];
+      if (!step || !next || !event.target.matches("td")) return;
+      event.preventDefault();
+      next.focus();
+    }
+    board.addEventListener("keydown", walk);
+
+    function update() {
+      read = parse(equation.value);
+      const large = read.error ? undefined : [...read.inputs, read.output].find((letters) => {
+        for (const letter of letters) sizes[letter] ??= 2;
+        return count(letters, sizes) > ROOM;
+      });
+      const error = read.error ?? (large && `${large} has ${count(large, sizes)} numbers, and ${ROOM} fit here: make a size smaller.`);
+      equation.setAttribute("aria-invalid", Boolean(error));
+      axes.hidden = !!read.error;
+      code.hidden = board.hidden = !!error;
+      if (!read.error) axes.replaceChildren(...read.letters.map((letter) => {
+        const size = make("input", {
+          type: "number", min: 1, max: 8, value: sizes[letter], "aria-label": `size of ${letter}`,
+          onchange: () => { sizes[letter] = Math.min(Math.max(Math.round(Number(size.value)) || 1, 1), 8); update(); axes.querySelector(`[aria-label="size of ${letter}"]`).focus(); },
+        });
+        return make("label", {}, chip(letter), size, read.roles[letter]);
+      }));
+      if (error) { note.textContent = error; return; }
+      arrays = read.inputs.map((letters, a) => Array.from({ length: count(letters, sizes) }, (_, i) => ((i * (a + 2)) % 7) + 1 - a));
+      result = compute(read, sizes, arrays);
+      cells = read.inputs.map((letters, a) => draw(NAMES[a], letters, arrays[a]));
+      cells.push(draw("out", read.output, result.numbers, look));
+      board.replaceChildren(...cells.map((each) => each.element));
+      code.textContent = asLoop(read, sizes);
+      look(0);
+    }
+
+    box.append(examples.element, make("label", { class: "equation" }, "torch.einsum ", equation), axes, code, note, board);
+    update();
+  });
+})();

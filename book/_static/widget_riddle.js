@@ -1,0 +1,72 @@
+/** The riddle of the first page: two maps of one table of scores, of which one is made by a softmax over the wrong axis. */
+(() => {
+  "use strict";
+  const { make, button, format, paint, transpose, scaled, softmax } = Widgets;
+  const SIZE = 5;
+
+  /** A normal random number, by Box and Muller. */
+  const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
+
+  /** The maps of one table of scores: the softmax over the keys, which is right, and over the queries. */
+  function maps(scores) {
+    return { keys: softmax(scores), queries: transpose(softmax(transpose(scores))) };
+  }
+
+  Widgets.riddle = { compute: maps };
+
+  /** A map without numbers, and around it the sums of its rows and columns, which are hidden at first. */
+  function drawMap(weights, name) {
+    const largest = Math.max(...weights.flat());
+    const sum = (row) => row.reduce((total, each) => total + each, 0);
+    const sums = [...weights.map(sum), ...transpose(weights).map(sum)];
+    const cell = (weight) => {
+      const square = make("td", {});
+      paint(square, weight / largest);
+      square.append(make("span", { class: "late" }, format(weight)));
+      return square;
+    };
+    const total = (place) => make("td", { class: "sum" }, make("span", { class: "late" }, format(sums[place])));
+    return make("table", { class: "widget-matrix riddle" },
+      make("caption", {}, name),
+      make("tbody", {},
+        ...weights.map((row, i) => make("tr", {}, ...row.map(cell), total(i))),
+        make("tr", {}, ...weights.map((_, j) => total(SIZE + j)), make("td"))));
+  }
+
+  Widgets.define("riddle", (box) => {
+    let asked = 0;
+    let found = 0;
+
+    function ask() {
+      const scores = scaled(Array.from({ length: SIZE }, () => Array.from({ length: SIZE }, normal)), 1.3);
+      const both = maps(scores);
+      const order = Math.random() < 0.5 ? ["keys", "queries"] : ["queries", "keys"];
+      const verdict = make("p", { role: "status" }, "Rows are queries, columns are keys; the brighter, the more weight.");
+      const board = make("div", { class: "widget-riddle" }, ...order.map((kind, i) => {
+        const name = `Map ${"AB"[i]}`;
+        return make("div", {}, drawMap(both[kind], name), button(`${name} is wrong`, () => answer(kind), { "data-kind": kind }));
+      }));
+
+      function answer(kind) {
+        if (board.classList.contains("answered")) return;
+        const right = kind === "queries";
+        asked += 1;
+        found += right ? 1 : 0;
+        board.classList.add("answered");
+        for (const each of board.querySelectorAll("button")) {
+          each.setAttribute("aria-pressed", each.dataset.kind === "queries");
+          each.setAttribute("aria-disabled", "true");
+        }
+        verdict.replaceChildren(make("b", {}, right ? "Yes. " : "No. "),
+          `In map ${"AB"[order.indexOf("keys")]} each row sums to 1: a query divides its attention. In map ${"AB"[order.indexOf("queries")]} each column does. `,
+          `(${found} of ${asked} found.) `);
+        again.hidden = false;
+        again.focus({ preventScroll: true });
+      }
+      const again = button("Another table", ask);
+      again.hidden = true;
+      box.replaceChildren(board, verdict, again);
+    }
+    ask();
+  });
+})();
