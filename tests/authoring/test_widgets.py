@@ -546,12 +546,13 @@ def test_ink_is_prepared_as_for_mnist(seed: int, open_widget: Open) -> None:
         assert abs((made.sum(1 - axis) * np.arange(28)).sum() / made.sum() - 14) <= 0.5  # MNIST's own mean is 14.0
 
 
-@pytest.mark.parametrize("digit", range(10))
-def test_digits_to_begin_with_are_read(digit: int, reader: Page) -> None:
+def test_digits_to_begin_with_are_read(reader: Page) -> None:
     """Does the model read each digit that stands there to begin with, and is its bar the longest?"""
-    reader.get_by_role("button", name=str(digit), exact=True).click()
-    reader.wait_for_function(f"() => document.querySelector('.widget-note').textContent.startsWith('Read as {digit}.')")
-    assert reader.locator(".best").text_content().startswith(str(digit))
+    for digit in range(10):
+        reader.get_by_role("button", name=str(digit), exact=True).click()
+        said = f"() => document.querySelector('.widget-note').textContent.startsWith('Read as {digit}.')"
+        reader.wait_for_function(said)
+        assert reader.locator(".best").text_content().startswith(str(digit))
 
 
 def test_digit_is_drawn_by_mouse_and_by_keyboard(reader: Page) -> None:
