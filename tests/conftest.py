@@ -5,13 +5,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 import sample_class
 from nbformat import NotebookNode
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 # Before anything imports a library that reads them: one thread for each process, as in the sandbox, and no window.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,7 +21,7 @@ os.environ.setdefault("MNIST_ROOT", os.devnull)  # no test downloads: where MNIS
 
 import numpy as np
 
-from autograder.authoring.generated import sources
+from autograder.authoring.generated import ROOT, sources
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course, Result
@@ -163,3 +164,47 @@ def start(forked: bool) -> Iterator[Callable[..., Kernel]]:
     yield start_kernel
     for kernel in kernels:
         kernel.close()
+
+
+WIDGET_PAGE = """<!doctype html>
+<html lang="en" data-theme="{theme}">
+<head><meta charset="utf-8"><title>{name}</title><style>:root {{ --pst-color-background: #fff }}</style>{head}</head>
+<body style="margin: 0; background: var(--pst-color-background); color: var(--pst-color-text-base)">
+<main><h1>A page</h1><article class="bd-article" style="max-width: 730px; margin: 1rem">
+<div class="widget" id="widget-{name}"><p>What stands here without a script.</p></div>
+</article></main></body></html>"""
+
+
+@pytest.fixture
+def open_widget(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Return a function that opens a page with one widget from its file, and fails where the page complains."""
+    pages, complaints = [], []
+
+    def open_page(name: str, width: int = 1280, theme: str = "light") -> Page:
+        scripts = "".join(
+            f'<script defer src="{(ROOT / "book" / "_static" / f"{each}.js").as_uri()}"></script>'
+            for each in ("widgets", "sketch", f"widget_{name}")
+        )
+        sheets = "".join(
+            f'<link rel="stylesheet" href="{(ROOT / "book" / "_static" / each).as_uri()}">'
+            for each in ("book.css", "widgets.css")
+        )
+        path = tmp_path / f"{name}.html"
+        path.write_text(WIDGET_PAGE.format(name=name, theme=theme, head=sheets + scripts), encoding="utf-8")
+        page = browser.new_page(viewport={"width": width, "height": 900}, has_touch=True, color_scheme=theme)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
+        )
+        page.on(
+            "request",
+            lambda request: complaints.append(request.url) if not request.url.startswith(("file:", "data:")) else None,
+        )
+        page.goto(path.as_uri())
+        pages.append(page)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert complaints == []

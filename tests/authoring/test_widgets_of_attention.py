@@ -1,0 +1,247 @@
+"""Do the widgets of softmax, attention and masks answer as PyTorch does, mistakes included?"""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import FIRST_SEED_SOON
+from widget_page import Open, matrix, press, read, slide
+
+
+def draw(rng: np.random.Generator, *shape: int) -> torch.Tensor:
+    """Return numbers with two digits behind the point, as somebody may type them."""
+    return torch.from_numpy(rng.normal(size=shape).round(2) * 2)
+
+
+def wrong_weights(version: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Return the weights of a version, (3, 3), by PyTorch's softmax."""
+    if version == "M6":
+        return torch.softmax(q @ k.T / 2**0.5, dim=0)
+    if version == "M11":
+        q, k = k, q
+    if version == "M12":
+        q = k = v
+    scale = {"M8": 1.0, "M9": 0.5, "M10": 0.5}.get(version, 0.5**0.5)  # M9: D = 4; M10: d = 2
+    return F.scaled_dot_product_attention(q[None], k[None], torch.eye(3).double()[None], scale=scale)[0]
+
+
+@pytest.mark.parametrize("seed", FIRST_SEED_SOON)
+def test_attention_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
+    """Are the weights and the output of every version those of PyTorch, for numbers that are typed in?"""
+    page, rng = open_widget("attention"), np.random.default_rng(seed)
+    given = [draw(rng, 3, 2) for _ in range(3)]
+    for name, numbers in zip(("queries Q", "keys K", "values V"), given, strict=True):
+        for field, number in zip(matrix(page, name).locator("input").all(), numbers.flatten().tolist(), strict=True):
+            field.fill(f"{number:.2f}")
+    for version in ("right", "M3", "M6", "M8", "M9", "M10", "M11", "M12", "M13"):
+        press(page, version)
+        weights = wrong_weights(version, *given)
+        output = weights @ (given[1] if version == "M13" else given[2])
+        # two digits are shown
+        np.testing.assert_allclose(read(matrix(page, "3 softmax")), weights, atol=0.00501, err_msg=version)
+        np.testing.assert_allclose(read(matrix(page, "4 mix, output")), output, atol=0.00501, err_msg=version)
+        np.testing.assert_allclose(read(matrix(page, "sum"))[:, 0], weights.sum(1), atol=0.00501, err_msg=version)
+
+
+@pytest.mark.parametrize("seed", FIRST_SEED_SOON)
+def test_lamps_are_those_of_the_chapter(seed: int, open_widget: Open) -> None:
+    """Do the tests notice what the table of the chapter says, for numbers without symmetry?"""
+    page, rng = open_widget("attention"), np.random.default_rng(seed)
+    given = {name: draw(rng, 3, 2).tolist() for name in "QKV"}
+    seen = {
+        version: page.evaluate("([given, version]) => Widgets.attention.noticed(given, version)", [given, version])
+        for version in ("right", "M3", "M6", "M8", "M9", "M10", "M11", "M12", "M13")
+    }
+    only_loop = [False] * 5 + [True]  # shape, permute, same, mean, large, loop
+    assert seen == dict.fromkeys(("M6", "M8", "M9", "M10", "M11"), only_loop) | {
+        "right": [False] * 6,
+        "M3": [False] * 4 + [True, False],
+        "M12": [False, False, False, True, False, True],
+        "M13": [False, False, True, True, False, True],
+    }
+
+
+def test_lamps_stay_dark_on_ones(open_widget: Open) -> None:
+    """Do inputs of ones hide swapped queries and keys, as the note says?"""
+    page = open_widget("attention")
+    press(page, "M11")
+    assert page.locator(".lit").all_text_contents() == ["loopIs the output that of a plain loop, to 10⁻⁵?notices"]
+    press(page, "ones")
+    assert page.locator(".lit").count() == 0
+
+
+def test_attention_overflows_without_the_maximum(open_widget: Open) -> None:
+    """Does M3 show NaN for long queries, and does the right version not?"""
+    page = open_widget("attention")
+    press(page, "long")
+    assert np.isfinite(read(matrix(page, "4 mix, output"))).all()
+    press(page, "M3")
+    assert np.isnan(read(matrix(page, "4 mix, output"))).sum() == 4
+    assert "4 of 6 tests notice" in page.locator(".widget-note").text_content()
+
+
+def test_number_is_changed_by_keyboard_and_by_dragging(open_widget: Open) -> None:
+    """Do the arrow keys and a drag to the right raise a number, and does the output follow?"""
+    page = open_widget("attention")
+    before = read(matrix(page, "4 mix, output"))
+    field = matrix(page, "queries Q").locator("input").first
+    field.focus()
+    page.keyboard.press("ArrowUp")
+    assert field.input_value() == "1.5"
+    box = field.bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 68, box["y"] + 10, steps=4)
+    page.mouse.up()
+    assert field.input_value() == "3.5"
+    after = read(matrix(page, "4 mix, output"))
+    assert (after[0] != before[0]).all()
+    np.testing.assert_array_equal(after[1:], before[1:])
+
+
+def test_choice_is_walked_by_arrow_keys(open_widget: Open) -> None:
+    """Does an arrow key choose the next version, and is its formula shown?"""
+    page = open_widget("attention")
+    page.locator("input[value='right']").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("input[value='M6']").is_checked()
+    assert "over the queries" in page.locator(".widget-formula").text_content()
+
+
+def test_riddle_shows_two_softmaxes_of_one_table(open_widget: Open) -> None:
+    """Are both maps those of NumPy, does an answer uncover the sums, and is each answer counted once?"""
+    page, rng = open_widget("riddle"), np.random.default_rng(0)
+    scores = rng.normal(size=(5, 5))
+    made = page.evaluate("scores => Widgets.riddle.compute(scores)", scores.tolist())
+    np.testing.assert_allclose(made["keys"], torch.softmax(torch.from_numpy(scores), 1), rtol=1e-12)
+    np.testing.assert_allclose(made["queries"], torch.softmax(torch.from_numpy(scores), 0), rtol=1e-12)
+    assert not page.locator(".late").first.is_visible()
+    for round_ in (1, 2):
+        page.locator("[data-kind=queries]").tap()
+        page.locator("[data-kind=keys]").tap(force=True)  # it is disabled by now
+        assert f"({round_} of {round_} found.)" in page.locator("[role=status]").text_content()
+        assert page.locator(".late").first.is_visible()
+        page.get_by_text("Another table").press("Enter")
+    page.locator("[data-kind=keys]").tap()
+    assert "(2 of 3 found.)" in page.locator("[role=status]").text_content()
+
+
+@pytest.mark.parametrize("seed", FIRST_SEED_SOON)
+def test_temperature_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
+    """Are weights, entropy and Jacobian those of PyTorch and its autograd, for scores and a temperature that are dragged?"""
+    page, rng = open_widget("temperature"), np.random.default_rng(seed)
+    scores, power = rng.uniform(-3, 3, 3).round(2), round(rng.uniform(-1, 1), 2)
+    slide(page, "temperature", power)
+    for place, score in enumerate(scores, 1):
+        slide(page, f"score {place}", score)
+    divided = torch.from_numpy(scores / 10**power)
+    weights = torch.softmax(divided, 0)
+    shown = [float(text) for text in page.locator(".widget-row .widget-bar").all_text_contents()]
+    np.testing.assert_allclose(shown, weights, atol=0.000501)
+    jacobian = torch.autograd.functional.jacobian(lambda s: torch.softmax(s, 0), divided)
+    np.testing.assert_allclose(read(matrix(page, "Jacobian ∂p / ∂(s/τ)")), jacobian, atol=0.000501)
+    entropy = torch.special.entr(weights).sum().item()
+    assert f"entropy {entropy:.2f} of" in page.locator(".entropy").text_content()
+    for shift in (True, False):  # to every digit, and with NaN where NumPy has it
+        for added in (0, 1000, -1000):
+            given = (scores + added).tolist()
+            made = page.evaluate("([s, tau, shift]) => Widgets.temperature.compute(s, tau, shift)", [given, 2.0, shift])
+            with np.errstate(all="ignore"):
+                exponentials = np.exp(np.array(given) / 2.0 - (max(given) / 2.0 if shift else 0.0))
+                expected = exponentials / exponentials.sum()
+            np.testing.assert_allclose(made["weights"], expected, rtol=1e-12)
+
+
+def test_temperature_shows_the_overflow(open_widget: Open) -> None:
+    """Are 1,000 more no difference with the maximum subtracted, and NaN without?"""
+    page = open_widget("temperature")
+    shown = page.locator(".widget-row .widget-bar")
+    before = shown.all_text_contents()
+    press(page, "1000")
+    assert shown.all_text_contents() == before == ["0.167", "0.333", "0.500"]
+    press(page, "M3")
+    assert shown.all_text_contents() == ["NaN"] * 3
+    assert "∞" in page.locator(".widget-box").text_content()
+    press(page, "0")
+    assert shown.all_text_contents() == before
+
+
+def test_temperature_is_turned_by_keyboard(open_widget: Open) -> None:
+    """Does an arrow key turn the dial, and is the temperature read out, not the slider's power of ten?"""
+    page = open_widget("temperature")
+    dial = page.get_by_role("slider", name="temperature")
+    dial.press("ArrowRight")
+    assert dial.get_attribute("aria-valuetext") == "1.02"
+    dial.press("Home")
+    assert dial.get_attribute("aria-valuetext") == "0.03"
+
+
+def misread(version: str, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Return the weights of a version that reads a mask, by PyTorch's own attention with the scores as its mask."""
+    zero = torch.zeros(6, 1).double()
+    given = {
+        "right": scores.masked_fill(~mask, -torch.inf),
+        "M16": scores.masked_fill(mask, -torch.inf),
+        "M18": scores + mask,
+        "M19": scores.masked_fill(~mask.T, -torch.inf),
+        "M20": scores.masked_fill(~mask, -1e9),
+    }.get(version, scores)
+    weights = F.scaled_dot_product_attention(
+        zero[None], zero[None], torch.eye(6).double()[None], attn_mask=given[None]
+    )[0]
+    return weights * mask if version == "M17" else weights
+
+
+@pytest.mark.parametrize("seed", FIRST_SEED_SOON)
+def test_masks_are_read_as_pytorch_reads_them(seed: int, open_widget: Open) -> None:
+    """Are the weights under random masks those of PyTorch, in every version, and the leak what is forbidden?"""
+    page, rng = open_widget("masks"), np.random.default_rng(seed)
+    scores, mask = torch.from_numpy(rng.normal(size=(6, 6))), torch.from_numpy(rng.random((6, 6)) < 0.5)
+    mask[range(6), rng.permutation(6)] = True  # no row and no column is empty,
+    mask[range(6), rng.permutation(6)] = False  # and none is full
+    mask[:, 0], mask[0], mask[0, 5] = True, True, False
+    for version in ("right", "M16", "M17", "M18", "M19", "M20", "M71"):
+        call = "([scores, mask, version]) => Widgets.masks.compute(scores, mask, version).weights"
+        made = np.array(page.evaluate(call, [scores.tolist(), mask.tolist(), version]))
+        expected = misread(version, scores, mask).numpy()
+        seen = np.isfinite(made).all(1)  # PyTorch answers 0 where a row is empty, the formula NaN
+        assert seen.any()
+        assert (expected[~seen] == 0).all()
+        np.testing.assert_allclose(made[seen], expected[seen], atol=1e-12, err_msg=version)
+        leaks = page.evaluate(
+            "([weights, mask]) => Widgets.masks.leaks(weights, mask)", [expected.tolist(), mask.tolist()]
+        )
+        np.testing.assert_allclose(leaks, (expected * ~mask.numpy()).sum(1), atol=1e-12)
+
+
+def test_mask_is_painted_by_mouse_and_by_keyboard(open_widget: Open) -> None:
+    """Does a stroke forbid a column, do arrow keys and Space allow a pair again, and do the weights follow?"""
+    page = open_widget("masks")
+    press(page, "all")
+    cells = matrix(page, "may look").locator("button")
+    first, last = cells.nth(3).bounding_box(), cells.nth(33).bounding_box()
+    page.mouse.move(first["x"] + 9, first["y"] + 9)
+    page.mouse.down()
+    page.mouse.move(last["x"] + 9, last["y"] + 9, steps=20)
+    page.mouse.up()
+    weights = read(matrix(page, "weights"))
+    assert (weights[:, 3] == 0).all()
+    np.testing.assert_allclose(weights.sum(1), 1, atol=0.031)
+    cells.first.focus()
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+    assert read(matrix(page, "weights"))[1, 3] > 0
+    cells.nth(4).tap()
+    assert read(matrix(page, "weights"))[0, 4] == 0
+
+
+def test_masks_say_what_leaks(open_widget: Open) -> None:
+    """Is the leak of M20 a whole row, and is the right answer to an empty row an error in words?"""
+    page = open_widget("masks")
+    press(page, "nothing")
+    assert "ValueError: query 3 may look at no key" in page.locator(".widget-note").text_content()
+    assert np.isnan(read(matrix(page, "weights"))).all()
+    press(page, "M20")
+    assert "1.00 of 6 units" in page.locator(".widget-note").text_content()
+    np.testing.assert_allclose(read(matrix(page, "weights"))[2], 1 / 6, atol=0.00501)

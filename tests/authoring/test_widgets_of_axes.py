@@ -1,0 +1,211 @@
+"""Do the widgets of einsum, heads, patches and positions answer as NumPy does?"""
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Page
+from widget_page import Open, matrix, press, read
+
+from solutions.vit import patchify
+
+
+def draw_equation(rng: np.random.Generator) -> str:
+    """Return a random equation of one to three arrays that einsum accepts, with letters that repeat."""
+    inputs = ["".join(rng.choice(list("abcde"), rng.integers(1, 4))) for _ in range(rng.integers(1, 4))]
+    letters = sorted(set("".join(inputs)))
+    return f"{','.join(inputs)}->{''.join(rng.permutation(letters)[: rng.integers(0, len(letters) + 1)])}"
+
+
+def test_einsum_is_that_of_numpy(open_widget: Open) -> None:
+    """Is the result of sixty random equations NumPy's, and does it say of each number what it is made of?"""
+    page, rng = open_widget("einsum"), np.random.default_rng(0)
+    sizes = dict(zip("abcde", (2, 3, 4, 5, 6), strict=True))
+    for _ in range(60):
+        equation = draw_equation(rng)
+        inputs = equation.partition("->")[0]
+        arrays = [rng.normal(size=[sizes[letter] for letter in letters]) for letters in inputs.split(",")]
+        call = "([equation, sizes, arrays]) => Widgets.einsum.compute(Widgets.einsum.parse(equation), sizes, arrays)"
+        flat = [array.flatten() for array in arrays]
+        made = page.evaluate(call, [equation, sizes, [array.tolist() for array in flat]])
+        expected = np.einsum(equation, *arrays)
+        np.testing.assert_allclose(np.reshape(made["numbers"], expected.shape), expected, atol=1e-10, err_msg=equation)
+        last = sum(np.prod([array[at] for array, at in zip(flat, term, strict=True)]) for term in made["made"][-1])
+        np.testing.assert_allclose(last, expected.flatten()[-1], atol=1e-10, err_msg=equation)
+
+
+def blocks_of(page: Page) -> list[list[int]]:
+    """Return the numbers of all arrays that are shown, the output last."""
+    return [[int(text) for text in array.locator("td").all_text_contents()] for array in page.locator(".array").all()]
+
+
+@pytest.mark.parametrize("equation", ["bhic,bhjc->bhij", "ij,jk,kc->ci", "iij", "bij->"])
+def test_einsum_shows_what_it_computes(equation: str, open_widget: Open) -> None:
+    """Are the numbers on the page those of NumPy for the inputs on the page, without an arrow too?"""
+    page = open_widget("einsum")
+    page.get_by_label("equation").fill(equation)
+    sizes = {
+        each.get_attribute("aria-label")[-1]: int(each.input_value()) for each in page.locator(".axes input").all()
+    }
+    *given, output = blocks_of(page)
+    inputs = equation.partition("->")[0].split(",")
+    arrays = [np.reshape(each, [sizes[x] for x in letters]) for each, letters in zip(given, inputs, strict=True)]
+    np.testing.assert_array_equal(output, np.einsum(equation, *arrays).flatten())
+
+
+@pytest.mark.parametrize(
+    ("equation", "words"),
+    [
+        ("ij,jk->il", "“l” is in the output and in no input"),
+        ("ij->ii", "twice in the output"),
+        ("ij,,jk->ik", "without letters"),
+        ("", "without letters"),
+        ("i1->i", "“1” is no letter"),
+        ("i->j->k", "“-” is no letter"),
+        ("...i->i", "“...” is left out"),
+        ("i->i,j", "no comma behind the arrow"),
+        ("a,b,c,d->abcd", "Three arrays at most"),
+        ("bhijcd->b", "make a size smaller"),
+    ],
+)
+def test_einsum_says_what_is_wrong(equation: str, words: str, open_widget: Open) -> None:
+    """Is a wrong equation answered in words, and does the page find back from it?"""
+    page = open_widget("einsum")
+    page.get_by_label("equation").fill(equation)
+    assert words in page.locator(".widget-note").text_content()
+    assert not page.locator(".arrays").is_visible()
+    page.get_by_label("equation").fill("ij->ji")
+    assert page.locator(".arrays").is_visible()
+
+
+def test_einsum_says_what_a_letter_does(open_widget: Open) -> None:
+    """Are the three roles of the chapter named, does a size change the arrays, and the loop with it?"""
+    page = open_widget("einsum")
+    page.get_by_label("equation").fill("bi,bj->b")
+    assert page.locator(".axes label").all_text_contents() == ["bshared", "isummed", "jsummed"]
+    page.get_by_label("equation").fill("bi,bj->bij")
+    assert page.locator(".axes label").all_text_contents() == ["bshared", "ifree", "jfree"]
+    page.get_by_label("size of j").fill("2")
+    page.get_by_label("size of j").press("Enter")
+    assert [len(each) for each in blocks_of(page)] == [6, 4, 12]
+    assert "for j in range(2):" in page.locator("pre").text_content()
+
+
+def test_einsum_cells_are_walked_by_arrow_keys(open_widget: Open) -> None:
+    """Does an arrow key lead from cell to cell, and is said what each is made of?"""
+    page = open_widget("einsum")
+    page.get_by_label("equation").fill("ij,j->i")
+    matrix_, vector, output = blocks_of(page)
+    page.locator("td[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    terms = [f"{a} · {b}" for a, b in zip(matrix_[4:8], vector, strict=True)]
+    assert page.locator(".widget-note").text_content() == f"{' + '.join(terms)} = {output[1]}"
+    assert page.locator(".in").count() == 8
+    page.locator("td[tabindex]").nth(2).hover()
+    assert page.locator(".widget-note").text_content().endswith(f"= {output[2]}")
+
+
+@pytest.mark.parametrize("sizes", [(3, 2, 2), (5, 4, 3), (2, 3, 5)])
+def test_heads_are_split_and_merged_as_in_pytorch(sizes: tuple[int, int, int], open_widget: Open) -> None:
+    """Are heads and merged tokens those of PyTorch's reshape and permute, in every version?"""
+    tokens, heads, width = sizes
+    page = open_widget("heads")
+    rows = torch.arange(1, tokens + 1)[:, None] * 10 + torch.arange(1, heads * width + 1)  # (N, D)
+    split = {
+        "right": rows.unflatten(1, (heads, width)).transpose(0, 1),  # (H, N, d)
+        "M21": rows.reshape(heads, tokens, width),
+        "M81": rows.unflatten(1, (width, heads)).permute(2, 0, 1),
+    }
+    split["M22"] = split["right"]
+    merged = {
+        "right": rows,
+        "M21": split["M21"].transpose(0, 1).flatten(1),
+        "M22": split["M22"].reshape(tokens, heads * width),
+        "M81": rows,
+    }
+    for version, expected in split.items():
+        made = page.evaluate("given => Widgets.heads.compute(...given)", [*sizes, version])
+        [there] = [np.reshape(stage["flat"], stage["shape"]) for stage in made if stage["axes"] == "H, N, d"]
+        np.testing.assert_array_equal(there, expected, err_msg=version)
+        np.testing.assert_array_equal(np.reshape(made[-1]["flat"], made[-1]["shape"]), merged[version], err_msg=version)
+
+
+def test_heads_show_where_a_cell_goes(open_widget: Open) -> None:
+    """Is a cell marked in every step, by keyboard and by touch, and does each mistake light its lamps?"""
+    page = open_widget("heads")
+    page.get_by_label("cell to follow").fill("32")
+    assert page.locator("td.marked").all_text_contents() == ["32"] * 5
+    page.locator("td", has_text="14").first.tap()
+    assert page.locator("td.marked").all_text_contents() == ["14"] * 5
+    seen = {}
+    for version in ("right", "M21", "M22", "M81"):
+        press(page, version)
+        seen[version] = [lamp.locator("b").text_content() for lamp in page.locator(".lit").all()]
+        if version == "M21":
+            assert "Head 1 sees tokens 1 and 2 only." in page.locator(".widget-note").text_content()
+    assert seen == {"right": [], "M21": ["round trip", "by hand"], "M22": ["round trip"], "M81": ["by hand"]}
+    press(page, "3,2")
+    assert page.locator(".stages .array").first.locator("td").count() == 18
+
+
+@pytest.mark.parametrize("size", [2, 4, 7, 14])
+def test_patches_are_those_of_the_exercise(size: int, open_widget: Open) -> None:
+    """Are the patches of random pixels those of the exercise's answer, and M44's PyTorch's reshape?"""
+    image = np.random.default_rng(size).random((28, 28))
+    call = "([image, size]) => [Widgets.patches.patchify(image, size), Widgets.patches.reshape(image, size)]"
+    cut, reshaped = open_widget("patches").evaluate(call, [image.flatten().tolist(), size])
+    np.testing.assert_array_equal(cut, patchify(torch.from_numpy(image)[None, None], size)[0])
+    np.testing.assert_array_equal(reshaped, image.reshape(-1, size**2))
+
+
+def test_patches_say_what_a_row_is(open_widget: Open) -> None:
+    """Is the chosen row told in words, by slider, by a touch of the image, and for another P?"""
+    page = open_widget("patches")
+    note = page.locator(".widget-note")
+    assert (
+        "Row 6 is the patch in row 2, column 2; under M44 it is a piece of the image's lines 9 to 11."
+        in note.text_content()
+    )
+    page.get_by_role("slider", name="row n").press("End")
+    assert "Row 16 is the patch in row 4, column 4" in note.text_content()
+    page.locator(".tiles canvas").first.tap(position={"x": 5, "y": 5})
+    assert (
+        "Row 1 is the patch in row 1, column 1; under M44 it is a piece of the image's lines 1 to 2."
+        in note.text_content()
+    )
+    press(page, "14")
+    assert "4 rows of 196 numbers" in note.text_content()
+    before = page.locator(".strips canvas").first.evaluate("strip => strip.toDataURL()")
+    page.get_by_role("button", name="Clear").click()
+    page.wait_for_function("before => document.querySelector('.strips canvas').toDataURL() !== before", arg=before)
+
+
+@pytest.mark.parametrize(("width", "base"), [(64, 100.0), (16, 7.5), (4, 10000.0)])
+def test_similarity_is_that_of_numpy(width: int, base: float, open_widget: Open) -> None:
+    """Are both similarity maps those of sines and cosines in NumPy, for a place without symmetry?"""
+
+    def codes_of(places: np.ndarray, width: int) -> np.ndarray:
+        angles = np.outer(places, [base ** (-2 * i / width) for i in range(width // 2)])
+        return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+    row, column = np.divmod(np.arange(64), 8)
+    expected = {"line": codes_of(np.arange(64), width)}
+    expected["plane"] = np.concatenate([codes_of(row, width // 2), codes_of(column, width // 2)], axis=1)
+    page = open_widget("positions")
+    for kind, codes in expected.items():
+        made = page.evaluate("given => Widgets.positions.compute(...given)", [kind, width, base, 5, 2])
+        unit = codes / np.linalg.norm(codes, axis=1, keepdims=True)
+        np.testing.assert_allclose(np.reshape(made, 64), unit @ unit[42], atol=1e-12)
+
+
+def test_positions_say_what_the_chapter_says(open_widget: Open) -> None:
+    """Are the chapter's four numbers shown at first, and do a touch and a key choose another place?"""
+    page = open_widget("positions")
+    note = page.locator(".widget-note")
+    assert note.text_content() == "To the right: 0.940 in 1-D, 0.966 in 2-D. Below: 0.429 and 0.966."
+    matrix(page, "2-D").locator("tbody tr").nth(3).locator("td").nth(7).tap()
+    assert "To the right: outside in 1-D" in note.text_content()
+    start_of_next = read(matrix(page, "1-D, line by line"))[4, 0]
+    assert start_of_next == 0.94  # a neighbour, at the opposite side of the image
+    page.get_by_role("slider", name="row").press("ArrowRight")
+    assert page.locator(".chosen").count() == 2
+    assert read(matrix(page, "2-D"))[4, 7] == 1

@@ -1,0 +1,58 @@
+"""Read and use a page with a widget, as its reader does."""
+
+import itertools
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from playwright.sync_api import Locator, Page
+
+ROOT = Path(__file__).parents[2]
+
+
+STATIC = ROOT / "book" / "_static"
+
+
+Open = Callable[..., Page]
+
+
+def read(table: Locator) -> np.ndarray:
+    """Return the numbers of a matrix that a reader sees."""
+    rows = table.locator("tbody tr").all()
+    cells = [[cell.text_content() for cell in row.locator("td").all()] for row in rows]
+    return np.array(
+        [[float(text.replace("\N{MINUS SIGN}", "-").replace("\N{INFINITY}", "inf")) for text in row] for row in cells]
+    )
+
+
+def matrix(page: Page, title: str) -> Locator:
+    """Return the matrix of this title."""
+    return page.locator("table").filter(has=page.locator("caption", has_text=re.compile(f"^{re.escape(title)}$")))
+
+
+def stroke(page: Page, *points: tuple[float, float]) -> None:
+    """Draw a finger over the glass, with a few places between the points."""
+    finger = page.context.new_cdp_session(page)
+    between = [np.linspace(a, b, 8) for a, b in itertools.pairwise(points)]
+    for kind, (x, y) in [("touchStart", points[0]), *(("touchMove", each) for part in between for each in part[1:])]:
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": float(x), "y": float(y)}]})
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def middle(locator: Locator) -> tuple[float, float]:
+    """Return the middle of what is seen of an element."""
+    box = locator.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def press(page: Page, value: str) -> None:
+    """Choose one of several by a touch."""
+    page.locator(f"input[type=radio][value='{value}']").tap()
+
+
+def slide(page: Page, name: str, value: float) -> None:
+    """Put a slider where somebody may drag it."""
+    page.get_by_role("slider", name=name).evaluate(
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }", value
+    )
