@@ -1,5 +1,6 @@
 """Do the checks of exercise 3 tell every known mistake from every correct answer, and say which it is?"""
 
+import contextlib
 import copy
 
 import nbformat
@@ -8,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import FIRST_SEED_SOON, assert_whole, cases_of, matrix_of
+from other_processor import other_processor
 from sample_class import change, fill_in
 from torch import nn
 
@@ -71,6 +73,20 @@ def test_every_stage_catches_something() -> None:
     """Does no hidden check pass whatever it gets?"""
     failed = {(v.exercise, stage) for v in matrix_of(0, NAME).mutants for stage in v.failed}
     assert failed == {(e.name, stage) for e in EXERCISES.values() for stage in e.stages}
+
+
+@pytest.mark.parametrize("name", ["FeedForward", "EncoderBlock"])
+def test_dropout_names_no_mistake_by_what_was_dropped(name: str) -> None:
+    """Has every mistake that the visible case of dropout may name the same result there, whatever is dropped?"""
+    each = EXERCISES[name]
+    dropout = [case for case in each.visible(np.random.default_rng(0)) if "dropout" in case.name]
+    frozen = []
+    for processor in (contextlib.nullcontext(), other_processor(1), other_processor(2)):
+        with processor:
+            frozen.append({name: np.round(marks, 3) for name, marks in each.prepare(dropout)[0]["mistakes"].items()})
+    assert {"M29", "M30", "M98"} <= frozen[0].keys()
+    for other in frozen[1:]:
+        np.testing.assert_equal(other, frozen[0])
 
 
 def test_proof_fails_when_the_checks_are_blind(monkeypatch: pytest.MonkeyPatch) -> None:
