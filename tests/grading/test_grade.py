@@ -27,6 +27,7 @@ from test_cli import run
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading.execute import GraderError, execute
 from autograder.grading.grade import InstallationError, grade
+from autograder.grading.mend import mend
 from autograder.grading.workers import default_jobs, free_memory
 from autograder.judging import catalogue
 from autograder.judging.exercise import exercises_of
@@ -123,10 +124,23 @@ def test_messages_name_the_mistake_in_words(graded_class: GradedClass) -> None:
                 assert not name or catalogue.MESSAGES[name] in check["message"]
 
 
+def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Does every message that follows from a cell that failed say with which error, whether it defines or imports?"""
+    wanted = sample_class.answer(perfect, "softmax")
+    wanted.source = f"from nowhere import exp\n\n{wanted.source}"
+    sample_class.change(perfect, "attention", "    scores = ", "    scores = missing\n    scores = ")
+    perfect.cells.insert(2, nbformat.v4.new_code_cell("import nowhere as missing"))
+    notebook = mend(nbformat.writes(perfect).encode(), assignment.instructor, assignment.release).notebook
+    failed = {check.name: check.message for check in execute(notebook, SEED).checks if not check.passed}
+    why = "because the cell that defines it ended with ModuleNotFoundError: No module named 'nowhere'"
+    assert failed and all(why in message for message in failed.values()), failed
+    assert {name.split("_")[0] for name in failed} >= {"softmax", "attention"}
+
+
 @pytest.mark.parametrize(
     ("student", "words"),
     [
-        ("chen", "softmax is not defined; did its cell run without an error?"),
+        ("chen", "softmax is not defined, because the cell that defines it ended with SyntaxError: "),
         ("ben", "NotImplementedError"),
         ("dora", "Is there a loop that does not end?"),
         ("emil", "The kernel died"),
