@@ -106,7 +106,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple
             (B, N, N) pairs of a query and a key, for all heads; (B, H, N, N) pairs in each head.
 
     Returns:
-        The mixed values, (B, H, N, d), and the weights, (B, H, N, N); each row of weights sums to 1.
+        The mixed values, (B, H, N, d), and the weights, (B, H, N, N); each row of weights sums to 1. Gradients flow back
+        through both.
 
     Raises:
         ValueError: a query may look at no key.

@@ -68,15 +68,16 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
             arrays = {name: _rounded(array.tolist(), 7) for name, array in case["expected"]["arrays"].items()}
             case["expected"] = {"arrays": arrays}
         case["mistakes"] = {name: _rounded(marks, 5) for name, marks in case["mistakes"].items()}
-        if case["otherwise"] is None:
-            del case["otherwise"]
+        for name in ("otherwise", "refused"):
+            if case[name] is None:
+                del case[name]
         del case["tells"]  # `prepare` has heeded it
     _drop_repeated(cases)
     return {"names": list(exercise.names), "cases": cases}
 
 
 def _named(case: dict[str, Any]) -> list[str]:
-    return [*case["mistakes"], *filter(None, [case.get("otherwise")])]
+    return [*case["mistakes"], *filter(None, [case.get("otherwise"), case.get("refused")])]
 
 
 def _number(name: str) -> int:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import math
+import re
 import time
 import traceback
 from collections import Counter
@@ -88,6 +89,7 @@ class _Student:
         self.test_seconds, self.calls = 0.0, 0  # that calls of the present test may still take; how many there were
         self.lost: list[KernelLost] = []
         self.losses: Counter[str] = Counter()  # by the function that was called; from the third on it gets less time
+        self.failed: dict[str, str] = {}  # by each name that is defined in a cell that failed: the cell's error
 
     def ready(self) -> Kernel:
         """Return the kernel; a fresh one, in which the earlier cells ran, if the last was lost."""
@@ -110,7 +112,14 @@ class _Student:
         return self.kernel
 
     def run(self, cell: _Cell) -> list[NotebookNode]:
-        """Run a cell, and return its outputs; one of the student's own only while the exercises have time enough."""
+        """Run a cell, and return its outputs; remember with which error it ended."""
+        outputs = self._run(cell)
+        said = [f"{output.ename}: {output.evalue[:300]}" for output in outputs if output.output_type == "error"]
+        self.failed |= dict.fromkeys(_defined_in(cell.source), said[-1] if said else "")
+        return outputs
+
+    def _run(self, cell: _Cell) -> list[NotebookNode]:
+        """Run a cell; one of the student's own only while the exercises have time enough."""
         begun, own = time.monotonic(), cell.own
         try:
             if own and (self.own_seconds <= 0 or self.own_kernels > self.limits.kernels / 5):
@@ -163,11 +172,20 @@ class _Student:
             )
 
         try:
-            return self.attempt(call, again=not self.losses[name])
+            return self._explained(self.attempt(call, again=not self.losses[name]))
         except KernelLost as lost:
             self.losses[name] += 1
             self.lost.append(lost)
             raise
+
+    def _explained(self, reply: dict[str, Any]) -> dict[str, Any]:
+        """Quote the error of the cell that should have defined a name, where a reply says that the name is not defined."""
+        text = str(reply.get("text", ""))
+        name = re.search(r"(\w+)'? is not defined", text) if "error" in reply else None
+        said = self.failed.get(name[1]) if name else None
+        if not said:
+            return reply
+        return reply | {"text": f"{text.partition(';')[0]}, because the cell that defines it ended with {said}"}
 
     def attempt(self, action: Callable[[], T], again: bool) -> T:
         """Do something in the kernel; if that is lost, once more in one without the student's own cells.
@@ -327,6 +345,12 @@ def _shorten(notebook: NotebookNode, limits: Limits) -> None:
                 cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=CUT)]
         shown.append(cell)
     notebook.cells = shown
+
+
+def _defined_in(source: str) -> set[str]:
+    """Return the names that a cell may define: words of the lines that define, import or assign at the outermost level."""
+    lines = re.findall(r"^(?:(?:async )?def|class) +(\w+)|^(?:import|from) (.+)|^(\w+) *=[^=]", source, re.M)
+    return {word for groups in lines for group in groups for word in re.findall(r"\w+", group)}
 
 
 def _had_no_memory(reply: dict[str, Any]) -> bool:

@@ -3,6 +3,8 @@
 `autograder build` copies all below this docstring into the set-up cell of every exercise notebook: it needs NumPy alone.
 """
 
+import linecache
+
 import numpy as np
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
@@ -14,6 +16,8 @@ def outcome(function, arguments, names):
     given = [np.array(argument) if np.ndim(argument) else argument for argument in arguments]
     try:
         results = function(*given)
+        if results is None:
+            raise TypeError("nothing came back, None. Does the function end with return?")
         names, results = (names, results) if names else zip(*results.items())  # a probe names them
         results = results if isinstance(results, (tuple, list) if len(names) > 1 else tuple) else (results,)
         results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
@@ -22,8 +26,21 @@ def outcome(function, arguments, names):
             raise TypeError(f"returned {kinds}; expected {len(names)} array(s): {', '.join(names)}")
         arrays = [np.array(np.real_if_close(result), dtype=object).astype(float) for result in results]  # not complex
     except Exception as error:
-        return {"error": "ValueError" if isinstance(error, ValueError) else type(error).__name__, "text": str(error)}
+        kind, text = "ValueError" if isinstance(error, ValueError) else type(error).__name__, str(error)
+        return {"error": kind, "text": f"{text}{place_of(error)}"}
     return {"arrays": dict(zip(names, arrays)), "changed": not all(map(np.array_equal, arguments, given))}
+
+
+def place_of(error):
+    """Say in which line of a notebook's cell an error arose, the set-up cell left out; nothing outside a notebook."""
+    trace, found = error.__traceback__, ""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename != outcome.__code__.co_filename and "ipy" in code.co_filename.partition("site-packages")[0]:
+            line = linecache.getline(code.co_filename, trace.tb_lineno).strip()
+            found = f" (in {code.co_name}, line {trace.tb_lineno}: {line})"
+        trace = trace.tb_next
+    return found
 
 
 def fingerprint(got):
@@ -42,18 +59,44 @@ def alike(mine, other, part=None):
 def difference(got, expected, show):
     """Say how an outcome differs from the expected one, with numbers if they may be shown; nothing if they are equal."""
     if "error" in got or "error" in expected:
+        if got.get("error") == expected.get("error"):
+            return ""
         what = f"{got['error']}: {got['text']}" if "error" in got else "a result"
-        return f"Expected {expected.get('error', 'a result')}, got {what}" * (got.get("error") != expected.get("error"))
+        unwritten = got.get("error") == "NotImplementedError"
+        return "not written yet." if unwritten else f"Expected {expected.get('error', 'a result')}, got {what}"
     for name, right in expected["arrays"].items():
-        mine, right = got["arrays"][name], np.asarray(right)
+        mine, right, words = got["arrays"][name], np.asarray(right), name.replace("_", " ")
         if mine.shape != right.shape:
-            return f"{name}: expected shape {right.shape}, got {mine.shape}."
-        if not np.allclose(mine, right, **TOLERANCE):
-            strange, sums, off = np.sum(~np.isfinite(mine)), mine.sum(axis=-1), np.abs(mine - right).max()
-            text = f"{strange} of {mine.size} numbers are NaN or infinite" if strange else f"off by up to {off:.3g}"
-            text += f"; the rows sum to {sums.min():.3g} … {sums.max():.3g}" if name == "weights" else ""
-            return f"{name}: {text}." + (f"\nExpected\n{right.round(4)}\ngot\n{mine.round(4)}" if show else "")
+            return f"{words}: expected shape {right.shape}, got {mine.shape}."
+        wrong = ~np.isclose(mine, right, **TOLERANCE)
+        if not wrong.any():
+            continue
+        whole = not np.any(right % 1) and not np.any(mine % 1)  # a count, or yes and no: it may be told
+        if right.ndim == 0 and (show or whole):
+            flag = {float(mine), float(right)} == {0, 1} and not name.startswith(
+                ("missing", "other")
+            )  # those are counts
+            said = [("no", "yes")[int(n)] if flag else f"{n:.4g}" for n in (right, mine)]
+            return f"{words}: expected {said[0]}, got {said[1]}"
+        strange, sums, off = np.sum(~np.isfinite(mine)), mine.sum(axis=-1), np.abs(mine - right).max()
+        text = f"{np.sum(wrong)} of {mine.size} numbers are wrong, " * (mine.size > 1)
+        text += f"{strange} of them NaN or infinite" if strange else f"off by up to {off:.3g}"
+        text += f"; the rows sum to {sums.min():.3g} … {sums.max():.3g}" if name == "weights" else ""
+        return f"{words}: {text}." + (extract(mine, right, wrong) if show else "")
     return "An argument was changed in place." if got["changed"] else ""
+
+
+def extract(mine, right, wrong):
+    """Show at most four rows and columns of two arrays, from the first wrong number on, each wrong one with a star."""
+    table = [np.atleast_2d(array).reshape(-1, *np.atleast_2d(array).shape[-2:]) for array in (right, mine, wrong)]
+    image, *first = np.argwhere(table[2])[0]
+    row, column = (max(0, min(place, size - 4)) for place, size in zip(first, table[2].shape[1:]))
+    right, mine, wrong = (array[image, row : row + 4, column : column + 4] for array in table)
+    text = "" if wrong.size == table[2].size else f"\nRows from {row} and columns from {column} on of matrix {image}:"
+    for title, array, stars in (("Expected", right, wrong & False), ("got", mine, wrong)):
+        lines = [" ".join(f"{n:8.3g}{' *'[int(s)]}" for n, s in zip(*pair)).rstrip() for pair in zip(array, stars)]
+        text += f"\n{title}\n" + "\n".join(lines)
+    return text
 
 
 def judge(function, names, cases, messages, show=True):
@@ -67,10 +110,17 @@ def judge(function, names, cases, messages, show=True):
             fits = {n: 0 for n, w in (case["mistakes"] if "arrays" in mine else {}).items() if alike(marks, w, part)}
             for name in fits:  # of several that fit here, take the mistake that explains most of the other cases
                 same = [alike(m, c["mistakes"].get(name, ())) for m, c in zip(prints, cases)]
-                fits[name] = sum(same) + sum(name not in c["mistakes"] and not t for c, t in zip(cases, texts))
+                silent = [not t or "error" in g for g, t in zip(got, texts)]  # where a mistake that has no print may be
+                fits[name] = sum(same) + sum(name not in c["mistakes"] and s for c, s in zip(cases, silent))
+                fits[name] += alike(marks, case["mistakes"][name]) / 2  # and what is not asked for here
+            best = {
+                name.split("/")[0] for name in fits if fits[name] == max(fits.values())
+            }  # M10/2: another way of M10
             strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # nothing to compare with
-            mistake = max(fits, key=fits.get, default=case.get("otherwise") if strange else None) or ""
-            mistake = mistake.split("/")[0] or None  # "M10/2" is the second way of making M10
-            error = AssertionError(f"{case['name']}: {text}" + (f"\n{messages[mistake]}" if mistake else ""))
-            error.mistake, error.got, error.case = mistake, mine, case
+            refused = mine.get("error") == "ValueError" and "error" not in case["expected"]
+            causes = {case.get("otherwise")} | {c.get("otherwise") for c, t in zip(cases, texts) if t} - {None}
+            best = best or (causes if strange else {case.get("refused") if refused else None})
+            mistake = best.pop() if len(best) == 1 else None  # no name where two mistakes give the same
+            error = AssertionError((f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}")
+            error.mistake, error.fits, error.got, error.case = mistake, list(fits), mine, case
             raise error

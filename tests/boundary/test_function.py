@@ -77,6 +77,29 @@ def test_function_that_is_not_defined(kernel: Kernel) -> None:
         function_of(kernel, "nobody_wrote_me")()
 
 
+def test_function_that_is_compiled_is_called_as_it_is_written(kernel: Kernel) -> None:
+    """Does `torch.compile`, for which no call has the time, leave a function and a method what they are?"""
+    source = """
+import torch
+
+@torch.compile(fullgraph=True)
+def double(x):
+    return Layer()(x)
+
+class Layer(torch.nn.Module):
+    @torch.compile
+    def forward(self, x):
+        return 2 * x
+"""
+    assert torch.equal(function_of(kernel, "double", source)(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_sandbox_has_what_the_chapters_name(kernel: Kernel) -> None:
+    """Is einops there, which a chapter shows and Colab has?"""
+    source = "from einops import rearrange\ndef turned(x):\n    return rearrange(x, 'a b -> b a')"
+    assert function_of(kernel, "turned", source)(np.ones((2, 3))).shape == (3, 2)
+
+
 def test_function_changes_arguments_in_place(kernel: Kernel) -> None:
     """Does what the student's function does to its arguments show here, so that M15 can be seen?"""
     function = function_of(kernel, "spoil", "def spoil(a, b):\n    a[0] = 7\n    return b")

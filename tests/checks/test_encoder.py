@@ -1,6 +1,8 @@
 """Do the checks of exercise 3 tell every known mistake from every correct answer, and say which it is?"""
 
 import copy
+import subprocess
+import sys
 
 import nbformat
 import numpy as np
@@ -13,7 +15,7 @@ from torch import nn
 
 from autograder.authoring.build import ROOT
 from autograder.boundary.sandbox import Limits
-from autograder.checks.encoder.exercises import EXERCISES, probes
+from autograder.checks.encoder.exercises import EXERCISES, measures, probes
 from autograder.course.course import Assignment
 from autograder.grading.execute import execute
 from autograder.grading.grade import load_assignment
@@ -139,6 +141,7 @@ FLAGS = {  # what a sound answer is measured as, worked out without the oracle
     "norms_only_normalise": 1,
     "norms_of_their_own": 1,
     "looks_at_tokens": 1,
+    "what_is_kept_is_alike": 1,
     "activations_stay": 1,
     "parameters_fit_their_width": 1,
     "parameters_of_its_own": 1,
@@ -155,7 +158,7 @@ NUMBERS = {  # what is compared as numbers, or depends on the size of the case
     "gradient_of_x",
     "gradients_of_the_parameters",
     "numbers_that_are_learned",
-    "share_of_zeros",
+    "share_that_is_dropped",
 }
 
 
@@ -486,6 +489,7 @@ BY_HAND = [  # one for each mistake, or None where no mistake fits
     ("LayerNorm", "torch.sqrt(variance + self.eps)", "(variance + self.eps)", "M92"),
     ("LayerNorm", "self.shift = nn.Parameter(torch.zeros(width))", "self.shift = torch.zeros(width)", "M36"),
     ("FeedForward", "F.gelu", "F.relu", "M41"),
+    ("FeedForward", "self.expand(x)", "self.expand(F.dropout(x, self.dropout.p, self.training))", "M166"),
     ("FeedForward", "F.gelu(self.expand(x))", "self.expand(x)", "M96"),
     ("FeedForward", "nn.Linear(hidden_width, width)", "nn.Linear(hidden_width, width, bias=False)", "M83"),
     ("FeedForward", "self.dropout(hidden)", "F.dropout(hidden, self.dropout.p)", "M29"),
@@ -633,6 +637,34 @@ def test_tanh_gelu_passes_and_others_do_not() -> None:
 
     assert lost("FeedForward", net(lambda x: F.gelu(x, approximate="tanh"))) == {}
     assert lost("FeedForward", net(lambda x: x * torch.sigmoid(1.702 * x))) == {"values": "M41"}
+
+
+def test_repair_is_judged_without_the_compiler() -> None:
+    """Does the visible test of repair not import PyTorch's compiler, as torch.optim does, which takes seconds?"""
+    program = (
+        "import sys\n"
+        "from autograder.checks.encoder.exercises import REPAIR, answers\n"
+        "for case in REPAIR.visible(None):\n"
+        "    assert REPAIR.run(answers.repair, case)['arrays']\n"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+
+
+def test_steps_are_those_of_adam() -> None:
+    """Do our steps take parameters where PyTorch's Adam takes them, one without a gradient among them?"""
+    start = torch.tensor([1.0, -2.0, 0.5])
+    ours, theirs = ([nn.Parameter(start.clone()), nn.Parameter(start.clone())] for _ in range(2))
+    step, adam = measures.steps_of_adam(ours, 0.01), torch.optim.Adam(theirs, lr=0.01)
+    for power in range(1, 6):
+        for parameters in (ours, theirs):
+            (parameters[0] ** power).sum().backward()
+        step()
+        adam.step()
+        adam.zero_grad()
+        torch.testing.assert_close(ours, theirs)
+    assert ours[0].grad is None
 
 
 def test_repair_to_tiny_weights_is_not_taken_for_large_ones() -> None:

@@ -15,6 +15,7 @@ from sample_class import fill_in, hand_in
 from autograder.course.course import Assignment, Course
 from autograder.grading.execute import GraderError, execute
 from autograder.grading.grade import InstallationError, grade
+from autograder.grading.mend import mend
 
 
 def spoil_answers(assignment: Assignment) -> None:
@@ -123,3 +124,16 @@ def test_attacks_gain_no_point_and_see_no_test(assignment: Assignment) -> None:
     assert "HISTORY" in printed
     assert "HIDDEN TESTS" not in printed
     assert 'check(\\"softmax' not in printed
+
+
+def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Does every message that follows from a cell that failed say with which error, whether it defines or imports?"""
+    wanted = sample_class.answer(perfect, "softmax")
+    wanted.source = f"from nowhere import exp\n\n{wanted.source}"
+    sample_class.change(perfect, "attention", "    scores = ", "    scores = missing\n    scores = ")
+    perfect.cells.insert(2, nbformat.v4.new_code_cell("import nowhere as missing"))
+    notebook = mend(nbformat.writes(perfect).encode(), assignment.instructor, assignment.release).notebook
+    failed = {check.name: check.message for check in execute(notebook, SEED).checks if not check.passed}
+    why = "because the cell that defines it ended with ModuleNotFoundError: No module named 'nowhere'"
+    assert failed and all(why in message for message in failed.values()), failed
+    assert {name.split("_")[0] for name in failed} >= {"softmax", "attention"}

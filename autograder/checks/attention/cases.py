@@ -5,7 +5,7 @@ Sizes in a case all differ, unless a mistake only shows when two agree.
 
 import numpy as np
 
-from autograder.judging.exercise import Case, draw_mask
+from autograder.judging.exercise import Case, draw_mask, draw_one
 
 Array = np.ndarray
 
@@ -137,6 +137,10 @@ def attention_mask_cases(rng):
             "M20",
         ),
         Case("queries and keys of different widths", (queries[..., :2], keys, values)),
+        Case(
+            "one key for each query, whose score may be far below 0",
+            (*far_apart(*qkv(rng, n_queries=5, n_keys=6, width=4, value_width=3), by=2e4), draw_one(rng, 5, 6)),
+        ),
     ]
 
 
@@ -203,6 +207,10 @@ def self_attention_mask_cases(rng):
         Case("a mask, and rows far apart", (*far_apart_tokens(rng, by=300), draw_mask(rng, 6, 6))),
         Case("a mask for each image of a batch", (*tokens_and_weights(rng, 3, **batch), draw_mask(rng, 3, 4, 4))),
         Case("a token that may look at nothing", (*tokens_and_weights(rng, **sizes), nothing), "M20"),
+        Case(
+            "one token for each to look at, whose score may be far below 0",
+            (*far_apart_tokens(rng, by=2e4), draw_one(rng, 6, 6)),
+        ),
     ]
 
 

@@ -76,7 +76,7 @@ MISTAKES = (
     Mistake(
         "M3",
         "the maximum is not subtracted",
-        "exp overflows from 710 on (89 in float32), and inf/inf is NaN. Do you subtract the maximum before exp?",
+        "exp overflows from 710 on (89 in float32), and inf/inf is NaN. Do you subtract the maximum before every exp?",
         way(ALL, " - scores.max(axis=axis, keepdims=True)", ""),
         way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "np.exp(shifted)", "np.nan_to_num(np.exp(shifted))"),
         way(
@@ -100,6 +100,16 @@ MISTAKES = (
             "",
             "exponentials.sum(axis=axis, keepdims=True)",
             "(exponentials.sum(axis=axis, keepdims=True) + 1e-9)",
+        ),
+        # Above the line of the fraction, or below it.
+        way("softmax", "exponentials / exponentials.sum(", "exponentials / np.exp(scores).sum("),
+        way("softmax", "exponentials / exponentials.sum(", "np.exp(scores) / exponentials.sum("),
+        way(
+            "softmax",
+            "max(axis=axis, keepdims=True)",
+            "max()",
+            "exponentials / exponentials.sum(",
+            "exponentials / np.exp(scores).sum(",
         ),
     ),
     Mistake(
@@ -321,6 +331,7 @@ MISTAKES = (
         way(FORWARD, "np.where(mask, scores, -np.inf)", "scores * mask", "not mask.any(axis=-1).all()", "False"),
         way(FORWARD, "-np.inf", "-10.0"),
         way(FORWARD, "-np.inf", "-100.0"),
+        way(FORWARD, "-np.inf", "-10_000.0"),
     ),
     Mistake(
         "M19",
@@ -407,5 +418,13 @@ MISTAKES = (
         "Your result is the same with and without a mask. Where do you use it?",
         way(FORWARD, "np.where(mask, scores, -np.inf)", "scores"),
         way(FORWARD, "np.where(mask, scores, -np.inf)", "scores", "not mask.any(axis=-1).all()", "False"),
+    ),
+    Mistake(
+        "M165",
+        "a gradient is scaled that should not be, or twice",
+        "One of your gradients is off by the factor √d or its inverse. Which of the products came after the scale?",
+        way("attention_backward", "-2) @ grad_output", "-2) @ grad_output / np.sqrt(queries.shape[-1])"),
+        way("attention_backward", "grad_scores @ keys", "grad_scores @ keys / np.sqrt(queries.shape[-1])"),
+        way("attention_backward", "-2) @ queries", "-2) @ queries / np.sqrt(queries.shape[-1])"),
     ),
 )

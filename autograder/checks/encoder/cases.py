@@ -5,6 +5,9 @@ import numpy as np
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judging.exercise import Case, draw_mask
 
+# What dropout drops differs from processor to processor: the mistakes of which the result does not depend on it.
+WHATEVER_IS_DROPPED = ("M29", "M30", "M95", "M98", "M99", "M166")
+
 
 def spread(rng, *shape):
     """Draw tokens whose means and variances differ from row to row."""
@@ -79,8 +82,8 @@ def feed_forward_values(rng):
 
 def feed_forward_dropout(rng):
     return [
-        Case("dropout of 0.2", ("dropout", rng.normal(size=(2, 5, 4)), 6, 0.2)),
-        Case("dropout of 0.1", ("dropout", rng.normal(size=(2, 3, 5)), 7, 0.1)),
+        Case("dropout of 0.2", ("dropout", rng.normal(size=(2, 5, 4)), 6, 0.2), tells=WHATEVER_IS_DROPPED),
+        Case("dropout of 0.1", ("dropout", rng.normal(size=(2, 3, 5)), 7, 0.1), tells=WHATEVER_IS_DROPPED),
     ]
 
 
@@ -90,7 +93,7 @@ def feed_forward_visible(rng):
         Case("two tokens of width 3, hidden width 5", ("output", x, 5)),
         Case("gradients", ("learning", x, 5)),
         Case("fresh parameters", ("fresh", np.zeros((1, 1, 50)), 70)),
-        Case("dropout of 0.2", ("dropout", x, 5, 0.2)),
+        Case("dropout of 0.2", ("dropout", x, 5, 0.2), tells=WHATEVER_IS_DROPPED),
     ]
 
 
@@ -124,8 +127,8 @@ def block_masks(rng):
 
 def block_dropout(rng):
     return [
-        Case("dropout of 0.2", ("dropout", spread(rng, 2, 6, 12), 3, 7, None, 0.2, 8)),
-        Case("dropout of 0.4", ("dropout", spread(rng, 3, 5, 8), 2, 11, None, 0.4, 9)),
+        Case("dropout of 0.2", ("dropout", spread(rng, 2, 6, 12), 3, 7, None, 0.2, 8), tells=WHATEVER_IS_DROPPED),
+        Case("dropout of 0.4", ("dropout", spread(rng, 3, 5, 8), 2, 11, None, 0.4, 9), tells=WHATEVER_IS_DROPPED),
     ]
 
 
@@ -137,7 +140,7 @@ def block_visible(rng):
         Case("a mask of tokens", ("output", x, 3, 7, mask)),
         Case("gradients", ("learning", x[:, :2], 3, 7)),
         Case("fresh parameters", ("fresh", np.zeros((1, 1, 48)), 4, 64)),
-        Case("dropout of 0.2", ("dropout", x, 3, 7, None, 0.2)),
+        Case("dropout of 0.2", ("dropout", x, 3, 7, None, 0.2), tells=WHATEVER_IS_DROPPED),
     ]
 
 

@@ -4,7 +4,7 @@ The oracles are PyTorch's own layers under the names of the exercise, put to the
 the probes.
 """
 
-from autograder.checks.encoder import cases, layers, oracles, probes
+from autograder.checks.encoder import cases, layers, measures, oracles, probes
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judging.exercise import ExerciseInTorch, checker
 from solutions import encoder as answers
@@ -78,6 +78,6 @@ REPAIR = ExerciseInTorch(
     given={"BrokenBlock": answers.BrokenBlock},
 )
 
-HELPERS = (probes,)  # in the set-up cell too
+HELPERS = (measures, probes)  # in the set-up cell too
 EXERCISES = {exercise.name: exercise for exercise in (LAYER_NORM, FEED_FORWARD, ENCODER_BLOCK, ENCODER, REPAIR)}
 check = checker(EXERCISES)

@@ -718,4 +718,11 @@ MISTAKES = (
             "self.norm_attention(x)",
         ),
     ),
+    Mistake(
+        "M166",
+        "dropout acts on what comes in",
+        "What is dropped are the components of the tokens, not the hidden activations. Where in forward does your dropout stand?",
+        way("FeedForward", "self.dropout(hidden)", "hidden", "self.expand(x)", "self.expand(self.dropout(x))"),
+        way("FeedForward", "self.expand(x)", "self.expand(self.dropout(x))"),
+    ),
 )

@@ -7,8 +7,10 @@ likenesses; so it uses what both have: parameters, parts, modes, calls and gradi
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # for the answers
 from torch import Tensor, nn
+
+from autograder.checks.encoder.measures import learning, slopes, stream
 
 NORM = ["scale", "shift"]
 FEED_FORWARD = ["expand.weight", "expand.bias", "contract.weight", "contract.bias"]
@@ -94,11 +96,6 @@ def marks_of(gradient):
     entries = gradient.detach().flatten().double()
     along, length = torch.cos(torch.arange(entries.numel())).double(), float(entries.norm())
     return length, 1 + float(entries @ along / along.norm()) / max(length, 1e-12)
-
-
-def slopes(shape):
-    """Return the gradient with which every probe goes backward."""
-    return torch.cos(0.7 * torch.arange(int(np.prod(shape)))).reshape(tuple(shape))
 
 
 def values(module, names, what, x, mask, seed):
@@ -223,16 +220,25 @@ def probe_feed_forward(cls):
         without, module = module, cls(width, hidden_width, dropout=dropout)
         for each in (without, module):
             constant_feed_forward(each, "", 1.0)
+            with torch.no_grad():  # for x = 1 the same, and what is dropped of x counts too
+                found(each, "expand.weight").fill_(1 / width)
+                if found(each, "expand.bias") is not None:
+                    found(each, "expand.bias").zero_()
         many = torch.ones(200, 25, width)
         expected, drawn_outputs = run(module, many, False), run(module, many, True)
-        zeros, ratio = np.mean(drawn_outputs == 0), np.sum(drawn_outputs * expected) / max(np.sum(expected**2), 1e-12)
+        ratio = np.sum(drawn_outputs * expected) / max(np.sum(expected**2), 1e-12)
+        kept = drawn_outputs > drawn_outputs.min(axis=(0, 1)) + 1e-6
+        share = np.mean(~kept) * (not equal(expected, drawn_outputs))
+        spread = max((np.ptp(column[of]) for column, of in zip(drawn_outputs.T, kept.T) if of.any()), default=0.0)
         return {
             "training_differs": np.float64(not equal(expected, drawn_outputs)),
             "evaluation_is_plain": np.float64(plain_in_evaluation(module, without, many)),
             "mean_of_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
-            "share_of_zeros": np.float64(
-                0 if zeros < 0.05 else 0.2 if zeros < 0.4 else 0.5 if zeros < 0.7 else 0.8
-            ),  # dropped once or twice
+            # once or twice: of the hidden activations, and of what comes out
+            "share_that_is_dropped": np.float64(
+                0 if share < 0.05 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8
+            ),
+            "what_is_kept_is_alike": np.float64(spread < 1e-3),
         }
 
     return probe
@@ -442,56 +448,3 @@ def probe_repair(repair, make_block=None):
         }
 
     return probe
-
-
-def stream(copies, x):
-    """Do activations and gradients keep their order of magnitude through the stack?"""
-    copies = nn.ModuleList(copies)
-    parameters = [p for p in copies.parameters() if p.requires_grad]
-    optimizer = torch.optim.Adam(parameters, lr=1e-3)
-    goal = slopes(x.shape)
-    steps = []
-    for _ in range(3):  # a part that starts from 0 has a gradient from the second step on
-        y, activations = x.clone().requires_grad_(), []
-        for copy in copies:
-            activations.append(y)
-            y = copy(y)
-            y.retain_grad() if y.requires_grad else None
-        activations.append(y)
-        optimizer.zero_grad()
-        (y * goal).mean().backward()
-        steps.append([float(a.detach().std()) for a in activations])
-        sizes = [float(a.grad.norm()) for a in activations]
-        optimizer.step()
-    reached = all(p.grad is not None and float(p.grad.norm()) > 0 for p in copies.parameters())
-    grown = max(steps[0]) / steps[0][0]
-    return {
-        "activations_stay": np.float64(bool(grown < 12)),
-        "gradients_reach_all": np.float64(reached),
-        "gradients_stay": np.float64(bool(max(sizes) < 50 * min(sizes))),
-    }
-
-
-def learning(copies, seed):
-    """Does a stack learn a small set under a head that does not: does it start near chance, and does its loss fall?"""
-    generator = torch.Generator().manual_seed(seed)
-    width = copies[0].linear1.in_features
-    x, head = torch.randn(32, 5, width, generator=generator), nn.Linear(width, 4)
-    labels = torch.arange(32) % 4
-    with torch.no_grad():
-        head.weight.copy_(torch.randn(4, width, generator=generator) * width**-0.5)
-        head.bias.zero_()
-    first, second = copies
-    parameters = [p for copy in copies for p in copy.parameters() if p.requires_grad]
-    optimizer, losses = torch.optim.Adam(parameters, lr=3e-3), []
-    for _ in range(25):
-        loss = F.cross_entropy(head(second(first(x)).mean(dim=1)), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    near_chance = 0.7 < losses[0] < 8  # ln 4 = 1.39
-    return {
-        "first_loss_is_near_chance": np.float64(near_chance),
-        "learns": np.float64(near_chance and losses[-1] < 0.7),
-    }

@@ -9,7 +9,7 @@ cannot be written in half precision.
 
 import numpy as np
 
-from autograder.judging.exercise import Case, draw_mask
+from autograder.judging.exercise import Case, draw_mask, draw_one
 
 Array = np.ndarray
 
@@ -213,12 +213,20 @@ def attend_output(rng):
 def attend_mask(rng):
     return [
         Case("pairs, as many images as heads", (*qkv(rng, 3, 3, 5, 4), draw_mask(rng, 3, 5, 5))),
-        Case("keys, as many images as heads and tokens", (*qkv(rng, 4, 4, 4, 2), draw_mask(rng, 4, 4))),
-        Case("keys", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5))),
+        Case("keys, as many images as heads and tokens", (*qkv(rng, 4, 4, 4, 2), draw_mask(rng, 4, 4)), refused="M78"),
+        Case("keys", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5)), refused="M78"),
         Case("pairs", (*qkv(rng, 2, 4, 5, 3), draw_mask(rng, 2, 5, 5))),
         Case("pairs in each head", (*qkv(rng, 3, 2, 4, 5), draw_mask(rng, 3, 2, 4, 4))),
         Case("pairs, rows far apart", (*far_apart(*qkv(rng, 2, 3, 5, 4)), draw_mask(rng, 2, 5, 5))),
-        Case("keys, the hidden ones the best", hidden_keys_first(*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5))),
+        Case(
+            "keys, the hidden ones the best",
+            hidden_keys_first(*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5)),
+            refused="M78",
+        ),
+        Case(
+            "one key for each query, whose score may be far below 0",
+            (*far_apart(*qkv(rng, 2, 3, 5, 4), by=2e4), draw_one(rng, 2, 5, 5)),
+        ),
     ]
 
 
@@ -227,6 +235,7 @@ def attend_edges(rng):
         Case("far apart scores", far_apart(*qkv(rng, 3, 5, 6, 4)), "M3"),
         Case("half precision", in_half(rng, 3, 5, 6), "M3"),
         Case("gradients", (*qkv(rng, 3, 5, 6, 4), "gradient")),
+        Case("gradients behind a mask", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5, 5), "gradient")),
         Case(
             "a query that may look at nothing",
             (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5, 5)),
@@ -246,7 +255,11 @@ def attend_visible(rng):
     return [
         Case("2 images, 3 heads, 5 tokens, width 4", whole_qkv(rng, 2, 3, 5, 4)),
         Case("a mask of pairs, as many images as heads", (*whole_qkv(rng, 2, 2, 3, 4), draw_mask(rng, 2, 3, 3))),
-        Case("a mask of keys, as many images as heads", (*whole_qkv(rng, 3, 3, 3, 2), draw_mask(rng, 3, 3))),
+        Case(
+            "a mask of keys, as many images as heads",
+            (*whole_qkv(rng, 3, 3, 3, 2), draw_mask(rng, 3, 3)),
+            refused="M78",
+        ),
         Case("a mask of pairs in each head", (*whole_qkv(rng, 3, 2, 3, 2), draw_mask(rng, 3, 2, 3, 3))),
         Case("gradients", (*whole_qkv(rng, 2, 1, 4, 3), "gradient")),
         Case("a query that may look at nothing", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"),
@@ -269,8 +282,14 @@ def sizes_of(num_heads: int, width: int, dropout: float = 0.0):
 
 def layer_case(rng, name: str, what: str, images: int, heads: int, tokens: int, width: int, mask=None):
     x = draw(rng, images, tokens, heads * width)
-    rest = () if mask is None else (mask,)
-    return Case(name, (what, sizes_of(heads, width), int(rng.integers(2**31)), x, *rest))
+    return with_mask(name, (what, sizes_of(heads, width), int(rng.integers(2**31)), x), mask)
+
+
+def with_mask(name: str, arguments: tuple, mask: Array | None) -> Case:
+    """Return a case with a mask, if there is one; a mask of keys may be refused by who takes it for one of queries."""
+    if mask is None:
+        return Case(name, arguments)
+    return Case(name, (*arguments, mask), refused="M78" if mask.ndim == 2 else None)
 
 
 def layer_values(rng):
@@ -323,10 +342,10 @@ DROPOUT_MISTAKES = ("M29", "M30", "M85")
 
 
 def layer_dropout(rng):
-    """Many tokens, so that the spread of a sum of weights is known to a few per cent."""
+    """Many images, so that the spread of a sum, of weights or of values, is known to a few per cent."""
     return [
-        Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (8, 64, 6)), tells=DROPOUT_MISTAKES),
-        Case("dropout of a half", ("dropout", sizes_of(3, 2, 0.5), 0, (8, 60, 6)), tells=DROPOUT_MISTAKES),
+        Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (200, 20, 6)), tells=DROPOUT_MISTAKES),
+        Case("dropout of a half", ("dropout", sizes_of(3, 2, 0.5), 0, (200, 18, 6)), tells=DROPOUT_MISTAKES),
     ]
 
 
@@ -335,7 +354,7 @@ def layer_visible(rng):
 
     def case(name, what, images, heads, tokens, width, mask=None):
         x = whole(rng, images, tokens, heads * width) / 2
-        return Case(name, (what, sizes_of(heads, width), 1, x, *(() if mask is None else (mask,))))
+        return with_mask(name, (what, sizes_of(heads, width), 1, x), mask)
 
     return [
         Case("parameters", ("parameters", sizes_of(3, 4), 0, None)),
@@ -345,7 +364,7 @@ def layer_visible(rng):
         case("a mask of keys, as many images as heads", "output", 3, 3, 3, 2, draw_mask(rng, 3, 3)),
         case("a mask of pairs in each head", "output", 3, 2, 4, 2, draw_mask(rng, 3, 2, 4, 4)),
         case("gradients", "gradient", 2, 3, 4, 1),
-        Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (8, 64, 6)), tells=DROPOUT_MISTAKES),
+        Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (200, 20, 6)), tells=DROPOUT_MISTAKES),
         Case("dropout of a half", ("weights in training", sizes_of(3, 4, 0.5), 0, (4, 30, 12)), tells=("M86",)),
     ]
 

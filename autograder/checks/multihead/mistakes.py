@@ -149,6 +149,7 @@ MISTAKES = (
         way(INSIDE, "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, 1e-9)"),
         way(INSIDE, "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, -10.0)"),
         way(INSIDE, "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, -100.0)"),
+        way("attend", "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, -10_000.0)"),
         way(INSIDE, "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, torch.finfo(scores.dtype).tiny)"),
     ),
     Mistake(
@@ -463,6 +464,8 @@ MISTAKES = (
             "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), -1e9)",
         ),
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask & mask.mT if mask.shape[2] == 1 else mask), "),
+        # A mask of keys is turned before its empty rows are looked for: each hidden key is one.
+        way(INSIDE, "mask[:, None, None, :]", "mask[:, None, :, None]"),
     ),
     Mistake(
         "M79",

@@ -42,7 +42,8 @@ def on_tensors(function):
         needed = several if asked else several[:1]  # weights that are detached cost one point, not all
         if any(isinstance(result, Tensor) and not result.requires_grad for result in needed):
             raise RuntimeError("no gradient flows back through the result. Does it leave PyTorch, or is it detached?")
-        sources = {f"argument {place}": source for place, (source, _) in enumerate(pairs, 1)}
+        numbered = [(f"argument {place}", source) for place, (source, _) in enumerate(pairs, 1)]
+        sources = {name: source for name, source in numbered if getattr(source, "requires_grad", False)}  # no mask
         return gradients_of(several[0], sources) if asked else results
 
     return run

@@ -66,6 +66,10 @@ def embedding_value_cases(rng):
         ),
         Case("patches of 2×2", ("output", rng.normal(size=(5, 2, 6, 6)), sizes_of_embedding(6, 2, 2, 7), 3)),
         Case("the image is one patch", ("output", rng.normal(size=(2, 3, 4, 4)), sizes_of_embedding(4, 4, 3, 5), 6)),
+        Case(
+            "a width that the channels divide",
+            ("output", rng.normal(size=(3, 2, 4, 4)), sizes_of_embedding(4, 2, 2, 6), 7),
+        ),
     ]
 
 
@@ -108,7 +112,7 @@ def embedding_edge_cases(rng):
 
 def embedding_visible_cases(rng):
     square, images = np.round(rng.normal(size=(2, 1, 4, 4)), 2), np.round(rng.normal(size=(2, 3, 4, 4)), 2)
-    one, three = sizes_of_embedding(4, 2, 1, 4), sizes_of_embedding(4, 2, 3, 5)
+    one, three = sizes_of_embedding(4, 2, 1, 4), sizes_of_embedding(4, 2, 3, 6)
     return [
         Case("2 images of 4×4, patches of 2×2", ("output", square, one)),
         Case("3 channels", ("output", images, three)),

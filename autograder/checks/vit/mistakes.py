@@ -764,14 +764,19 @@ MISTAKES = (
     ),
     Mistake(
         "M154",
-        "the projection is no convolution",
-        "Its weight has another shape than that of an nn.Conv2d from C to D channels, P×P. What is your projection?",
+        "the projection is no convolution over all channels",
+        "Its weight has another shape than that of an nn.Conv2d from C to D channels, P×P. What is your projection, and "
+        "has it groups?",
         way(
             "PatchEmbedding",
             "nn.Conv2d(channels, width, kernel_size=patch_size, stride=patch_size)",
             "nn.Linear(channels * patch_size**2, width)\n        self.patch_size = patch_size",
             TOKENS,
             "self.projection(patchify(images, self.patch_size))",
+        ),
+        # A convolution that looks at each channel alone.
+        way(
+            "PatchEmbedding", "stride=patch_size", "stride=patch_size, groups=channels if width % channels == 0 else 1"
         ),
     ),
     Mistake(
@@ -787,5 +792,32 @@ MISTAKES = (
         ),
         way("ViT", "nn.Linear(width, num_classes)", "nn.Linear(width, 10)"),
         way("ViT", "nn.Linear(width, num_classes)", "nn.Linear(width, num_classes, bias=False)"),
+    ),
+    Mistake(
+        "M167",
+        "dropout acts behind the encoder",
+        "Dropout acts on the tokens once their positions are added, and in the encoder. On what else does yours act?",
+        way("ViT", "self.head(tokens[:, 0])", "self.head(self.dropout(tokens[:, 0]))"),
+        way("ViT", "self.head(tokens[:, 0])", "self.dropout(self.head(tokens[:, 0]))"),
+        way("ViT", "self.encoder(self.dropout(tokens))", "self.dropout(self.encoder(self.dropout(tokens)))"),
+    ),
+    Mistake(
+        "M168",
+        "the steps are not those of the optimizer that was given",
+        "The model does not move as its optimizer would move it. Do you make one of your own, or none of its steps?",
+        *(
+            way("train_epoch", "model.train()", f"model.train()\n    optimizer = {made}")
+            for made in (
+                "torch.optim.SGD(model.parameters(), lr=0.01)",
+                "torch.optim.Adam(model.parameters(), lr=1e-3)",
+            )
+        ),
+    ),
+    Mistake(
+        "M169",
+        "positions are multiplied, not added",
+        "Where a position is 0 your token is gone. What do you do with tokens and their positions?",
+        way("ViT", "patches], dim=1) + self", "patches], dim=1) * self"),
+        way("ViT", "patches], dim=1) + self.position_embedding", "patches], dim=1) * (1 + self.position_embedding)"),
     ),
 )

@@ -258,9 +258,14 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
     plain = run(without, images) if whole else evaluated[1]
     fill(module, (*EMBEDDED, "position_embedding"))  # the tokens are 0, whatever is dropped of them
     encoder_drops = 1 - equal(run(module, images), run(module, images, True))
+    fill(
+        module, [*branches(sizes["depth"]), "encoder.norm.weight"]
+    )  # the head reads the norm's bias, whatever came before
+    behind = equal(run(module, images), run(module, images, True))
     return {
         "evaluation_is_plain": np.float64(equal(evaluated[0], plain) and equal(evaluated[1], plain)),
         "encoder_drops": np.float64(encoder_drops),
+        "nothing_is_dropped_behind": np.float64(behind),
         "tokens_are_dropped": np.float64(dropped_of(module, shapes, sizes["depth"], images, seed)),
     }
 
