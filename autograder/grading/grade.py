@@ -193,7 +193,7 @@ class _Proof:
 
     def __init__(self, course: Course, assignment: Assignment, options: tuple[Any, ...], key: str) -> None:
         self.name, self.path = assignment.name, course.root / "results" / assignment.name / ".proof.json"
-        instructor, release, seed, *_ = options
+        instructor, release, seed, *_, held_out = options
         self.text = json.dumps({"key": key, "seed": seed}) + "\n"
         self.jobs: Jobs = {}  # of grade_one; no student's name has a /
         if self.path.exists() and self.path.read_text(encoding="utf-8") == self.text:
@@ -202,6 +202,8 @@ class _Proof:
         if record is not None and not record.exists():
             raise InstallationError(f'{record} is missing, by which the checks are proved. Run "make train".')
         files = {name: record.read_bytes() for name in assignment.files}
+        # which students may not hand in
+        options = (*options[:-1], held_out and replace(held_out, published=None))
         self.jobs["/answers"] = (instructor.encode(), *options, files)
         self.jobs["/unsolved notebook"] = (release.encode(), *options, {})
 

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -181,6 +182,17 @@ def test_key_changes_with_what_a_mark_depends_on_alone(assignment: Assignment, p
         after = grader_key(assignment, True, None, package)
         assert (after != before) == stale, name
         before = after
+
+
+def test_key_changes_with_the_weights_that_are_refused(assignment: Assignment, package: Path) -> None:
+    """Do other published weights make the results of an assignment with a file of weights stale, and of no other?"""
+    images, keys = SimpleNamespace(name="MNIST"), []
+    for content in (b"one", b"other"):
+        (package / "book" / "records").mkdir(parents=True, exist_ok=True)
+        (package / "book" / "records" / "vit.pt").write_bytes(content)
+        keys += [grader_key(assignment, True, held_out, package) for held_out in (images, None)]
+    assert keys[0] != keys[2]
+    assert keys[1] == keys[3]
 
 
 @pytest.mark.parametrize(
