@@ -2266,7 +2266,7 @@ not 0: nothing could be read, and the state says so. *Leak* says whether a secre
 expected values, the gradebook, another submission, the grader's environment, files of the course and of the home
 folder, and a service on the same machine were marked for this purpose.
 
-What the sandbox promises, and what it does not, is said in [For instructors](instructors.md).
+What the sandbox promises, and what it does not, is said in {{repo}}`SECURITY.md <SECURITY.md>`.
 """
 
 

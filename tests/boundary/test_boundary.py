@@ -8,6 +8,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import socket
 import sys
@@ -27,7 +28,18 @@ import torch
 from autograder.boundary import wire
 from autograder.boundary.kernel import BadReply, Kernel, KernelLost, _text_of
 from autograder.boundary.proxy import Function, GraderFault
-from autograder.boundary.sandbox import MACHINES, REPOSITORY, Limits, Sandbox, SandboxError, check_sandbox
+from autograder.boundary.sandbox import (
+    HERE,
+    MACHINES,
+    PREFIX,
+    REPOSITORY,
+    Limits,
+    Sandbox,
+    SandboxError,
+    _font_lists,
+    _python_folders,
+    check_sandbox,
+)
 from autograder.boundary.wire import MAX_DEPTH, MAX_TEXT, Foreign, Handle, dumps, loads
 from autograder.checks.vit import measures
 from autograder.judging.compare import judge, outcome
@@ -1302,6 +1314,18 @@ def test_no_text_of_an_answer_is_sent() -> None:
     assert "class LayerNorm" not in text and "def repair" not in text and "solutions" not in text
     exec(compile(text, "sent", "exec"), made := {})
     assert made["BrokenBlock"](8, 2, 12)
+
+
+def test_sandbox_names_no_folder_but_those_of_security_md(kernel: Kernel) -> None:
+    """Does the list of mounts name of the host only the system, Python, our files, fonts and a temporary folder?"""
+    shown = told(kernel, "import json\nprint(json.dumps([l.split()[3:5] for l in open('/proc/self/mountinfo')]))")
+    system = ("/dev", "/etc", "/proc", "/usr", "/bin", "/lib", "/sbin", "/tmp", "/wires")
+    ours = [*map(str, _python_folders()), *map(str, _font_lists())]
+    ours += [str(HERE / name) for name in ("inside.py", "warm.py", "wire.py")]
+    named = [root for root, place in shown if not (place.startswith(system) and root.endswith((place, "/")))]
+    named = [root for root in named if root not in ("/", "/newroot") and not root.startswith(("/usr/share/zoneinfo",))]
+    named = [root for root in named if not re.search(rf"/{PREFIX}\d+-\w+(/k\w+/wire|/wire)?$", root)]
+    assert [root for root in named if not root.endswith(tuple(ours)) and not re.fullmatch(r"/[a-z]+", root)] == []
 
 
 def test_sandbox_has_no_memory_that_is_nobodys(kernel: Kernel) -> None:
