@@ -392,7 +392,7 @@ def make_submissions(instructor: NotebookNode, release: NotebookNode) -> dict[st
 
 
 @cache
-def _own_weights() -> bytes:
+def own_weights() -> bytes:
     """Train a ViT for some seconds on the stand-in for MNIST, and return its weights as a file: the book's are refused."""
     import torch
 
@@ -439,7 +439,7 @@ def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = N
             )
             for path in (place / name for name in loaded.files):
                 if student != "ben" and not path.exists():
-                    write_atomically(path, _own_weights())
+                    write_atomically(path, own_weights())
 
 
 if __name__ == "__main__":

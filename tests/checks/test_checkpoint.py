@@ -393,7 +393,7 @@ def test_published_weights_are_refused_by_name(kind: str) -> None:
 @pytest.mark.usefixtures("one_reader")
 def test_weights_of_ones_own_are_not_refused() -> None:
     """Does a model that was trained for some seconds, with the book's own recipe, take every step on the stand-in?"""
-    held, content = checkpoint.held_out(), sample_class._own_weights()
+    held, content = checkpoint.held_out(), sample_class.own_weights()
     verdict = checkpoint.judge("vit.pt", content, held, LIMITS, True)
     assert passed(verdict) == list(STEPS), str(verdict)
     scores = checkpoint.scores_of(torch.load(io.BytesIO(content)), held)
