@@ -6,6 +6,7 @@ from nbformat import NotebookNode
 from hostile.making import (
     CRASHED,
     FIRST,
+    GRADED,
     MENDED,
     NOTHING,
     TIMED_OUT,
@@ -155,7 +156,7 @@ while True:
     held[-1].write(b"x" * 2**28)
 """),
         NOTHING,
-        CRASHED,
+        GRADED,
     ),
     Attack(
         "processes",
