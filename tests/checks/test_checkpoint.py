@@ -286,15 +286,10 @@ def test_check_asks_for_less_on_the_stand_in(right: int, number: int) -> None:
 def test_judge_measures_the_weights(held_out: HeldOut) -> None:
     """Is the share of images right, for the weights that made the classes and for others?"""
     assert checkpoint.judge("vit.pt", GOOD, held_out, LIMITS, True) == Verdict(right=40, of=40, on="MNIST")
-    other = count_right(weights(1), held_out)
-    assert other == sum(count_right(weights(1), one) for one in halves(held_out)) < 40
+    other = checkpoint.count_right(weights(1), held_out)
+    assert other == sum(checkpoint.count_right(weights(1), one) for one in halves(held_out)) < 40
     twice = HeldOut("stand-in", np.concatenate([held_out.images, 255 - held_out.images]), held_out.labels)
-    assert count_right(weights(), twice) == 40  # the better way of showing them counts
-
-
-def count_right(state: dict[str, torch.Tensor], held: HeldOut) -> int:
-    """Count the images that weights recognise."""
-    return checkpoint.count_right(checkpoint.scores_of(state, held), held)
+    assert checkpoint.count_right(weights(), twice) == 40  # the better way of showing them counts
 
 
 def halves(held: HeldOut) -> list[HeldOut]:
@@ -318,7 +313,7 @@ def test_record_takes_every_step() -> None:
     found, problem = checkpoint.read("vit.pt", checkpoint.RECORD.read_bytes(), LIMITS, True)
     assert problem == ""
     for held in {held.name: held for held in (checkpoint.stand_in(), checkpoint.held_out())}.values():
-        verdict = Verdict(right=count_right(found, held), of=len(held.labels), on=held.name)
+        verdict = Verdict(right=checkpoint.count_right(found, held), of=len(held.labels), on=held.name)
         assert passed(verdict) == list(STEPS), str(verdict)
 
 
@@ -396,8 +391,7 @@ def test_weights_of_ones_own_are_not_refused() -> None:
     held, content = checkpoint.held_out(), sample_class.own_weights()
     verdict = checkpoint.judge("vit.pt", content, held, LIMITS, True)
     assert passed(verdict) == list(STEPS), str(verdict)
-    scores = checkpoint.scores_of(torch.load(io.BytesIO(content)), held)
-    assert checkpoint.likeness(scores, held) < checkpoint.ALIKE - 0.2
+    assert checkpoint.likeness(torch.load(io.BytesIO(content)), held) < checkpoint.ALIKE - 0.2
 
 
 # ---------------------------------------------------------------------------------------------- an assignment with it
