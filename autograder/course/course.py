@@ -361,7 +361,7 @@ def _is_whole(notebook: Path) -> bool:
     """Whether a notebook of ours was not cut off: only its last bracket begins a line."""
     with notebook.open("rb") as file:
         file.seek(-min(3, notebook.stat().st_size), os.SEEK_END)
-        return file.read() == b"\n}\n"
+        return file.read().rstrip().endswith(b"\n}")
 
 
 def _unfit(name: str) -> str:

@@ -241,7 +241,7 @@ def test_torn_notebook_of_a_result_is_named(course: Course, assignment: Assignme
     course = Course(shutil.copytree(course.root, tmp_path / "course"))
     path = course.autograded_path("ada", assignment)
     whole = path.read_bytes()
-    for left in (len(whole) - 1, len(whole) // 2, 0):
+    for left in (len(whole) - 2, len(whole) // 2, 0):
         path.write_bytes(whole[:left])
         for command in ("feedback", "report"):
             done = run(command, NAME, "--course", str(course.root))
