@@ -1,8 +1,10 @@
 """Files that are written whole or not at all, and files that a stranger named."""
 
+import json
 import os
 import stat
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 MAX_BYTES = 50 * 2**20  # of a submitted notebook
 MAX_FILE = 4 * 2**20  # bytes of a file beside the notebook
@@ -29,6 +31,20 @@ def write_atomically(path: Path, text: str | bytes) -> None:
         os.fsync(folder)  # the name too
     finally:
         os.close(folder)
+
+
+def read_json(path: Path, mend: str) -> Any:
+    """Read a file of ours; nothing where there is none. It may be cut off, by a disk that lost power.
+
+    Raises:
+        ValueError: it cannot be read. The message says what to do about it, as in `mend`.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise ValueError(f"{path} cannot be read: it is damaged or cut off. {mend}") from None
 
 
 def read_plain_file(path: Path, most: int = MAX_BYTES) -> bytes:

@@ -52,8 +52,13 @@ ONE_QUESTION = threading.Lock()  # at a time: a function may have threads
 
 def serve() -> None:
     """Carry out requests of the grader until an empty one comes."""
+    process = os.getpid()
     while text := _receive():
-        CHANNEL[0].sendall(wire.frame(_reply_to(wire.loads(text))))
+        STATE.put_back()  # first, for in inference mode no tensor that is read could have a gradient
+        reply = _reply_to(wire.loads(text))
+        if os.getpid() != process:  # a copy that a function has made of its process, and which may not answer too
+            os._exit(0)
+        CHANNEL[0].sendall(wire.frame(reply))
 
 
 def _receive() -> str:
@@ -73,7 +78,6 @@ def _reply_to(request: dict) -> str:
     try:
         if "draw" in request:
             seed_all(request["draw"])
-            STATE.put_back()
         classes = {name: _made_from(text)[name] for name, text in request["classes"].items()}
         shell.user_ns.update({name: classes.get(name) or _ask_grader(name) for name in before})
         reply |= {"call": _call, "backward": _backward, "measure": _measure, "run": _run}[request["do"]](
@@ -128,8 +132,15 @@ class State:
         with if_it_is_there:
             torch = sys.modules["torch"]
             torch.set_default_dtype(torch.float32)
-            torch.set_default_device("cpu") if torch.get_default_device().type != "cpu" else None
+            while torch._C._len_torch_function_stack():  # modes that were entered and not left
+                torch._C._pop_torch_function_stack()
+            torch.set_default_device(None)
+            if torch.is_inference_mode_enabled():
+                self.ended = torch.inference_mode(False)  # kept, for with it goes what it says
+                self.ended.__enter__()
             torch.set_grad_enabled(True)
+            torch.set_autocast_enabled("cpu", False)
+            torch._C._autograd._saved_tensors_hooks_enable()
             torch.set_num_threads(1) if torch.get_num_threads() != 1 else None
             # asked first, for to set it imports PyTorch's compiler: 1 s in each kernel, 4 where nothing is compiled yet
             torch.use_deterministic_algorithms(False) if torch.are_deterministic_algorithms_enabled() else None

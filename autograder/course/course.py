@@ -101,7 +101,7 @@ class Course:
         self.root.mkdir(parents=True, exist_ok=True)
         config = self.root / "nbgrader_config.py"
         if not config.exists():
-            config.write_text(CONFIG % COURSE_ID, encoding="utf-8")
+            write_atomically(config, CONFIG % COURSE_ID)
         for step, notebook in (("source", assignment.instructor), ("release", assignment.release)):
             write_atomically(
                 self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n"
@@ -264,11 +264,13 @@ class Course:
         return self.root / "results" / assignment / f"{student}.json"
 
     def load_result(self, student: str, assignment: str) -> Result | None:
-        """Return the kept result of a submission, if there is one."""
+        """Return the kept result of a submission, if there is one, whole and with the notebook that was executed for it."""
         try:
-            return Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
+            result = Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
         except (FileNotFoundError, ValueError, TypeError):
             return None
+        executed = (self.root / "autograded" / student / assignment).glob("*.ipynb")
+        return result if not result.has_marks or any(map(_is_whole, executed)) else None
 
     def load_results(self, assignment: str) -> list[Result]:
         """Return every kept result of an assignment, by student; a file that cannot be read is a result that says so."""
@@ -279,7 +281,10 @@ class Course:
     def _torn(self, student: str, assignment: str) -> Result:
         path = self.result_path(student, assignment)
         return Result(
-            student, assignment, "not graded", f"{path} cannot be read. Run autograder grade: it is made again."
+            student,
+            assignment,
+            "not graded",
+            f"{path}, or the notebook that was executed for it, cannot be read. Run autograder grade: it is made again.",
         )
 
     def save_result(self, result: Result) -> None:
@@ -350,6 +355,13 @@ class Course:
         return {
             student: {cell: (mark.score, mark.waits) for cell, mark in own.items()} for student, own in found.items()
         }
+
+
+def _is_whole(notebook: Path) -> bool:
+    """Whether a notebook of ours was not cut off: only its last bracket begins a line."""
+    with notebook.open("rb") as file:
+        file.seek(-min(3, notebook.stat().st_size), os.SEEK_END)
+        return file.read().rstrip().endswith(b"\n}")
 
 
 def _unfit(name: str) -> str:

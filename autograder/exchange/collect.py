@@ -24,7 +24,16 @@ from autograder.course.course import REFUSED, Assignment, Course
 from autograder.course.roster import Person, Roster, Worksheet, check_id
 from autograder.exchange.archives import Member, members
 from autograder.exchange.names import Sender, read_name
-from autograder.files import MAX_FILE, Unreadable, is_notebook, kind_of, read_plain_file, shown, write_atomically
+from autograder.files import (
+    MAX_FILE,
+    Unreadable,
+    is_notebook,
+    kind_of,
+    read_json,
+    read_plain_file,
+    shown,
+    write_atomically,
+)
 
 COPY = re.compile(r"^copy of |( ?\(\d+\)|-\d+)+$", re.I)
 ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".7z", ".rar", ".bz2", ".xz")
@@ -46,7 +55,7 @@ class Ledger:
     def __init__(self, course: Course, assignment: str) -> None:
         self.path = course.root / "collected" / f"{assignment}.json"
         self.place = course.root / "unmatched" / assignment
-        kept = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
+        kept = read_json(self.path, "Take it away, and collect the same downloads again.") or {}
         self.collected: dict[str, dict[str, Any]] = kept.get("collected", {})  # by student
         self.files: dict[str, dict[str, Any]] = kept.get("files", {})  # beside the notebook: by student and name
         self.refused: dict[str, str] = kept.get("refused", {})  # the reason, by student or STUDENT/FILE

@@ -19,7 +19,7 @@ from pebble import ProcessExpired
 from autograder.authoring.build import load_notebooks
 from autograder.boundary.sandbox import Limits, check_sandbox, remove_leftovers
 from autograder.course.course import Assignment, Course, Result
-from autograder.files import Unreadable, write_atomically
+from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grading.keys import content_of, grader_key, key_of
 from autograder.grading.workers import InstallationError, Jobs, Workers, call
 from autograder.imports import ROOT
@@ -82,6 +82,7 @@ def grade(
         held_out = _checkpoint(assignment).held_out() if assignment.files else None
         of_grader = grader_key(assignment, sandboxed, held_out)
         remove_leftovers()
+        in_gradebook = course.scores(assignment)
         results: list[Result] = []
         waiting: dict[str, tuple[bytes, dict[str, bytes | str], list[str], str, str]] = {}
         for name, why in course.unfit_names().items():
@@ -89,6 +90,8 @@ def grade(
             course.save_result(results[-1])
         for student in course.students():
             kept = course.load_result(student, assignment.name)
+            if kept is not None and kept.has_marks and student not in in_gradebook:  # which was lost, and is another
+                kept.recorded = False
             try:
                 found, state, why = course.read_submission(student, assignment), "missing", "No notebook was handed in."
             except Unreadable as error:
@@ -171,8 +174,11 @@ def _undisturbed() -> Iterator[None]:
 def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regrade: bool) -> int:
     """Return the seed of the run that this one continues; write down a new one where a new run begins."""
     path = course.root / "results" / assignment.name / ".run.json"
-    if seed is None and not regrade and path.exists():
-        return json.loads(path.read_text(encoding="utf-8"))["seed"]
+    if seed is None and not regrade:
+        kept = {result.seed for result in course.load_results(assignment.name)} - {None}
+        mend = f"Give the seed of its results: --seed {min(kept)}." if kept else "Take it away."
+        if run := read_json(path, mend):
+            return run["seed"]
     seed = secrets.randbits(31) if seed is None else seed
     write_atomically(path, json.dumps({"seed": seed}) + "\n")
     return seed
@@ -193,7 +199,7 @@ class _Proof:
 
     def __init__(self, course: Course, assignment: Assignment, options: tuple[Any, ...], key: str) -> None:
         self.name, self.path = assignment.name, course.root / "results" / assignment.name / ".proof.json"
-        instructor, release, seed, *_ = options
+        instructor, release, seed, *_, held_out = options
         self.text = json.dumps({"key": key, "seed": seed}) + "\n"
         self.jobs: Jobs = {}  # of grade_one; no student's name has a /
         if self.path.exists() and self.path.read_text(encoding="utf-8") == self.text:
@@ -202,6 +208,8 @@ class _Proof:
         if record is not None and not record.exists():
             raise InstallationError(f'{record} is missing, by which the checks are proved. Run "make train".')
         files = {name: record.read_bytes() for name in assignment.files}
+        # which students may not hand in
+        options = (*options[:-1], held_out and replace(held_out, published=None))
         self.jobs["/answers"] = (instructor.encode(), *options, files)
         self.jobs["/unsolved notebook"] = (release.encode(), *options, {})
 

@@ -26,7 +26,8 @@ def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Pat
     words += [f"{package} {version(package)}" for package in PACKAGES]
     # of the boundary also what runs in the sandbox, which nobody here imports
     boundary = (root / "autograder" / "boundary").glob("*.py")
-    return digest_of({*files_behind(*modules, root=root), *boundary}, *words, root=root)
+    refused = (root / "book" / "records").glob("*.pt") if held_out is not None else ()  # weights that are published
+    return digest_of({*files_behind(*modules, root=root), *boundary, *refused}, *words, root=root)
 
 
 def key_of(grader_key: str, content: str) -> str:

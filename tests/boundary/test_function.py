@@ -429,11 +429,22 @@ import os, warnings
 import numpy as np, torch
 torch.set_default_dtype(torch.float64); torch.set_grad_enabled(False); torch.use_deterministic_algorithms(True)
 np.seterr(all="raise"); warnings.simplefilter("error"); os.chdir("/"); __builtins__.print = None
+class Mode(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        raise TypeError("in a mode of my own")
+torch.set_default_device("meta")
+held = [torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16)]
+held += [torch.autograd.graph.disable_saved_tensors_hooks("none here"), Mode()]
+[each.__enter__() for each in held]
 
 def state(x):
     warnings.warn("heard")
     flags = [torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled(), print is not None]
-    return [str(torch.get_default_dtype()), np.geterr()["over"], os.getcwd(), *flags]
+    y = x @ x
+    with torch.autograd.graph.save_on_cpu():
+        y.sum().backward()
+    kinds = [str(torch.get_default_dtype()), str(y.dtype), str(torch.zeros(1).device)]
+    return [*kinds, np.geterr()["over"], os.getcwd(), *flags]
 """
 
 
@@ -443,8 +454,19 @@ def test_call_finds_the_state_that_a_kernel_begins_with(start: Callable[..., Ker
     kernel.run_cell("pass")
     assert [output for output in kernel.run_cell(LEFT) if output.output_type == "error"] == []
     state = Function("state", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 10.0))
-    assert state(1) == ["torch.float32", "warn", "/tmp/home", True, False, True]
-    assert state(1) == state(1)
+    x = torch.ones(2, 2, requires_grad=True)
+    assert state(x) == ["torch.float32", "torch.float32", "cpu", "warn", "/tmp/home", True, False, True]
+    assert state(x) == state(x)
+
+
+def test_function_that_doubles_its_process_answers_once(start: Callable[..., Kernel]) -> None:
+    """Does a copy that a function makes of its process, and that runs on, neither answer nor take what comes later?"""
+    kernel = start()
+    kernel.run_cell("import os\ndef double(x):\n    return os.fork() and x + 1")
+    double = Function("double", lambda request, correct: kernel.call(request, correct, 10.0))
+    assert [double(number) for number in range(5)] == [1, 2, 3, 4, 5]
+    for number in range(5):
+        assert told(kernel, f"x{number} = {number}\nprint(x{max(0, number - 1)})") == max(0, number - 1)
 
 
 def test_measured_by_takes_no_name_of_the_notebook(start: Callable[..., Kernel]) -> None:

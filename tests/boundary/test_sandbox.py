@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import shutil
 import socket
 import sys
@@ -15,7 +16,16 @@ from in_kernel import attempt, told
 
 from autograder.boundary import wire
 from autograder.boundary.kernel import Kernel
-from autograder.boundary.sandbox import MACHINES, REPOSITORY, SandboxError, check_sandbox
+from autograder.boundary.sandbox import (
+    HERE,
+    MACHINES,
+    PREFIX,
+    REPOSITORY,
+    SandboxError,
+    _font_lists,
+    _python_folders,
+    check_sandbox,
+)
 
 IS_ROOT = os.getuid() == 0
 
@@ -243,6 +253,18 @@ def test_sandbox_works_here() -> None:
     """Is bubblewrap there and working, which all tests above need?"""
     assert shutil.which("bwrap"), "install bubblewrap"
     check_sandbox()
+
+
+def test_sandbox_names_no_folder_but_those_of_security_md(kernel: Kernel) -> None:
+    """Does the list of mounts name of the host only the system, Python, our files, fonts and a temporary folder?"""
+    shown = told(kernel, "import json\nprint(json.dumps([l.split()[3:5] for l in open('/proc/self/mountinfo')]))")
+    system = ("/dev", "/etc", "/proc", "/usr", "/bin", "/lib", "/sbin", "/tmp", "/wires")
+    ours = [*map(str, _python_folders()), *map(str, _font_lists())]
+    ours += [str(HERE / name) for name in ("inside.py", "warm.py", "wire.py")]
+    named = [root for root, place in shown if not (place.startswith(system) and root.endswith((place, "/")))]
+    named = [root for root in named if root not in ("/", "/newroot") and not root.startswith(("/usr/share/zoneinfo",))]
+    named = [root for root in named if not re.search(rf"/{PREFIX}\d+-\w+(/k\w+/wire|/wire)?$", root)]
+    assert [root for root in named if not root.endswith(tuple(ours)) and not re.fullmatch(r"/[a-z]+", root)] == []
 
 
 def test_sandbox_has_no_memory_that_is_nobodys(kernel: Kernel) -> None:

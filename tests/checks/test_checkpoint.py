@@ -12,11 +12,14 @@ import pickle
 import zipfile
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
+import sample_class
 import torch
 from nbformat import NotebookNode
 from test_collect import notebook as small_notebook
@@ -312,6 +315,83 @@ def test_record_takes_every_step() -> None:
     for held in {held.name: held for held in (checkpoint.stand_in(), checkpoint.held_out())}.values():
         verdict = Verdict(right=checkpoint.count_right(found, held), of=len(held.labels), on=held.name)
         assert passed(verdict) == list(STEPS), str(verdict)
+
+
+@cache
+def published() -> dict[str, torch.Tensor]:
+    """Return the weights that the book publishes."""
+    return torch.load(checkpoint.RECORD, weights_only=True)
+
+
+def noisy(state: dict[str, torch.Tensor], share: float) -> dict[str, torch.Tensor]:
+    """Add noise of a share of each tensor's spread."""
+    draw = torch.Generator().manual_seed(0)
+    return {
+        name: value + share * value.std().nan_to_num() * torch.randn(value.shape, generator=draw)
+        for name, value in state.items()
+    }
+
+
+def scaled(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Make all scores three times as large, and move them by one number."""
+    return state | {"head.weight": 3 * state["head.weight"], "head.bias": 3 * state["head.bias"] + 5}
+
+
+def rearranged(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Put the hidden units of each block in another order, and a factor from its second norm into the first layer."""
+    state = dict(state)
+    for name in [name for name in state if name.endswith("linear1.weight")]:
+        block = name.removesuffix("linear1.weight")
+        order = torch.randperm(len(state[name]), generator=torch.Generator().manual_seed(1))
+        state[name] = state[name][order] / 2
+        state[block + "linear1.bias"] = state[block + "linear1.bias"][order]
+        state[block + "linear2.weight"] = state[block + "linear2.weight"][:, order]
+        for part in ("weight", "bias"):
+            state[f"{block}norm2.{part}"] = 2 * state[f"{block}norm2.{part}"]
+    return state
+
+
+def some_changed(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Set the weights of three corner pixels to a large number, and 100 others to 0."""
+    state = {name: value.clone() for name, value in state.items()}
+    state["patch_embedding.projection.weight"][:, 0, 0, :3] += 50
+    state["encoder.blocks.0.linear1.weight"].flatten()[:100] = 0
+    return state
+
+
+COPIES = {
+    "as published": lambda state: state,
+    "half precision": GOOD_FILES["half precision"],
+    "another order": GOOD_FILES["parameters in another order"],
+    "noise of a hundredth": lambda state: noisy(state, 0.01),
+    "noise of a tenth": lambda state: noisy(state, 0.1),
+    "scaled": scaled,
+    "rearranged": rearranged,
+    "some changed": some_changed,
+}
+
+
+@pytest.mark.parametrize("kind", COPIES)
+@pytest.mark.usefixtures("one_reader")
+def test_published_weights_are_refused_by_name(kind: str) -> None:
+    """Do the weights that the book publishes earn nothing, disguised or not, and does the message say what to do?"""
+    held = checkpoint.held_out()
+    content = saved(COPIES[kind](published()))
+    verdict = checkpoint.judge("vit.pt", content, held, LIMITS, True)
+    assert passed(verdict) == []
+    assert "the weights that the book publishes" in verdict.problem
+    assert "Train your own" in verdict.problem
+    allowed = checkpoint.judge("vit.pt", content, replace(held, published=None), LIMITS, True)
+    assert passed(allowed) == list(STEPS)  # the disguise costs the file nothing else
+
+
+@pytest.mark.usefixtures("one_reader")
+def test_weights_of_ones_own_are_not_refused() -> None:
+    """Does a model that was trained for some seconds, with the book's own recipe, take every step on the stand-in?"""
+    held, content = checkpoint.held_out(), sample_class.own_weights()
+    verdict = checkpoint.judge("vit.pt", content, held, LIMITS, True)
+    assert passed(verdict) == list(STEPS), str(verdict)
+    assert checkpoint.likeness(torch.load(io.BytesIO(content)), held) < checkpoint.ALIKE - 0.2
 
 
 # ---------------------------------------------------------------------------------------------- an assignment with it

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import random
 import stat
 import time
 import unicodedata
@@ -214,6 +215,25 @@ def test_collect_a_later_download(course: Course, tmp_path: Path, assignment: As
     assert (course.root / "earlier/ada" / NAME / "001/attention.ipynb").read_bytes() == notebook("old")
     assert outcomes(collect(course, assignment, [old])) == {"lovelaceada_501_10_attention.ipynb": "older attempt ada"}
     assert submitted(course) == {"ada": notebook("new")}
+
+
+@pytest.mark.parametrize("draw", range(3))
+def test_collect_with_a_torn_list_is_refused(course: Course, tmp_path: Path, assignment: Assignment, draw: int) -> None:
+    """Where the list of what was collected is cut at any byte, is it named, and nothing lost once it is taken away?"""
+    download = write_zip(
+        tmp_path / "one.zip", {"ada/attention.ipynb": notebook("ada"), "dan/attention.ipynb": notebook("dan")}
+    )
+    collect(course, assignment, [download])
+    path, before = course.root / "collected" / "1_attention.json", submitted(course)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: random.Random(draw).randrange(len(whole) - 1)])
+    with pytest.raises(ValueError, match=r"1_attention\.json cannot be read.*Take it away"):
+        collect(course, assignment, [download])
+    assert submitted(course) == before
+    path.unlink()
+    collect(course, assignment, [download])
+    assert submitted(course) == before
+    assert not list(course.root.glob("unmatched/*/*"))
 
 
 def test_collect_keeps_what_was_put_there_by_hand(course: Course, tmp_path: Path, assignment: Assignment) -> None:

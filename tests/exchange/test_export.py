@@ -17,6 +17,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.course.roster import read_worksheet
 from autograder.exchange.collect import collect
 from autograder.exchange.export import Exported, export
+from autograder.files import write_atomically
 from autograder.grading.keys import content_of
 
 # nbgrader's own add_submission() makes SQLAlchemy warn
@@ -62,6 +63,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
         penalise(gradebook, assignment, "bea", 2.0)
     for outcome in results:
         course.save_result(outcome)
+        write_atomically(course.autograded_path(outcome.student, assignment), "{\n}\n")
         page = course.root / "feedback" / outcome.student / NAME / "attention.html"
         page.parent.mkdir(parents=True)
         page.write_text(f"<p>{outcome.student}", encoding="utf-8")

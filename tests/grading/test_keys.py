@@ -1,8 +1,10 @@
 """An assignment that changes after submissions came in: what is graded again, and what stays as it was."""
 
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -183,6 +185,17 @@ def test_key_changes_with_what_a_mark_depends_on_alone(assignment: Assignment, p
         before = after
 
 
+def test_key_changes_with_the_weights_that_are_refused(assignment: Assignment, package: Path) -> None:
+    """Do other published weights make the results of an assignment with a file of weights stale, and of no other?"""
+    images, keys = SimpleNamespace(name="MNIST"), []
+    for content in (b"one", b"other"):
+        (package / "book" / "records").mkdir(parents=True, exist_ok=True)
+        (package / "book" / "records" / "vit.pt").write_bytes(content)
+        keys += [grader_key(assignment, True, held_out, package) for held_out in (images, None)]
+    assert keys[0] != keys[2]
+    assert keys[1] == keys[3]
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -221,6 +234,61 @@ def test_torn_result_is_named(course: Course, assignment: Assignment, tmp_path: 
     done = run("report", NAME, "--course", str(course.root))
     assert done.exit_code == 1 and "1 not graded" in done.stderr
     assert "ada" in (course.root / "report" / NAME / "index.html").read_text(encoding="utf-8")
+
+
+def test_torn_notebook_of_a_result_is_named(course: Course, assignment: Assignment, tmp_path: Path) -> None:
+    """Where the notebook that was executed is cut or gone, does every command say so, and is it made again?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    path = course.autograded_path("ada", assignment)
+    whole = path.read_bytes()
+    for left in (len(whole) - 2, len(whole) // 2, 0):
+        path.write_bytes(whole[:left])
+        for command in ("feedback", "report"):
+            done = run(command, NAME, "--course", str(course.root))
+            assert done.exit_code == 1 and "1 not graded" in done.stderr and "ada" in done.stderr
+    path.unlink()
+    assert course.load_result("ada", NAME) is None
+    assert len(grade(course, assignment, workers=2)) == 2
+    assert path.read_bytes() == whole
+
+
+def test_torn_seed_of_a_run_is_named(course: Course, assignment: Assignment, tmp_path: Path) -> None:
+    """Where the seed is lost, is nobody graded with another, and does the error name that of the results?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    (course.root / "results" / NAME / ".run.json").write_text('{"se')
+    with pytest.raises(ValueError, match=rf"\.run\.json cannot be read.*--seed {SEED}\."):
+        grade(course, assignment, workers=2)
+    assert [result.seed for result in grade(course, assignment, seed=SEED, workers=2)] == [SEED, SEED]
+
+
+@pytest.mark.parametrize("left", [None, 0])
+def test_lost_gradebook_gets_its_marks_again(
+    course: Course, assignment: Assignment, tmp_path: Path, left: int | None
+) -> None:
+    """Is a gradebook that was deleted, or is an empty file, filled again from the results, without grading anybody?"""
+    course, calls = Course(shutil.copytree(course.root, tmp_path / "course")), []
+    (course.root / "gradebook.db").unlink() if left is None else (course.root / "gradebook.db").write_bytes(b"")
+    grade(course, assignment, workers=2, progress=lambda *call: calls.append(call))
+    points = {student: sum(score for score, _ in of.values()) for student, of in course.scores(assignment).items()}
+    assert points == {"ada": 15, "hana": 11}
+    assert calls == []
+
+
+@pytest.mark.parametrize("draw", [0, *(pytest.param(draw, marks=pytest.mark.deep) for draw in range(1, 6))])
+def test_files_cut_at_any_byte_cost_nothing(course: Course, assignment: Assignment, tmp_path: Path, draw: int) -> None:
+    """After a power cut that left each file but submissions and gradebook cut at any byte, is all as before?"""
+    course, chance = Course(shutil.copytree(course.root, tmp_path / "course")), random.Random(draw)
+    kept = ("submitted", "gradebook.db", "nbgrader_config.py")
+    paths = [path for path in sorted(course.root.rglob("*")) if path.is_file() and not {*kept} & {*path.parts}]
+    whole = {path: path.read_bytes() for path in paths if path.stat().st_size}
+    assert len(whole) == 8
+    for path, data in whole.items():
+        path.write_bytes(data[: chance.randrange(len(data) - 1)])
+    assert [result.state for result in course.load_results(NAME)] == ["not graded"] * 2
+    with pytest.raises(ValueError, match=r"\.run\.json cannot be read"):
+        grade(course, assignment, workers=2)
+    assert len(grade(course, assignment, seed=SEED, workers=2)) == 2
+    assert {path for path, data in whole.items() if path.read_bytes() != data} == set()
 
 
 def test_only_one_run_grades_an_assignment(course: Course, assignment: Assignment, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Hostile and broken submissions, by kind."""

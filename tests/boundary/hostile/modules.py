@@ -1,0 +1,411 @@
+"""Modules that lie, tensors that are none, gradients that bite, probes, weights, and PyTorch's own functions and modes."""
+
+import io
+import pickle
+import zipfile
+from typing import Any
+
+import torch
+from sample_class import own_weights
+
+from autograder.checks.vit.checkpoint import RECORD
+from hostile.making import (
+    CRASHED,
+    EVERYTHING,
+    FOURTH,
+    IN_TORCH,
+    NOTHING,
+    SECOND,
+    THIRD,
+    TIMED_OUT,
+    Attack,
+    Maker,
+    Place,
+    after_answer,
+    answered_by,
+    for_nothing,
+    own_cell,
+)
+
+LYING_TENSOR = """
+class Yes(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return True
+    detach = cpu = resolve_conj = resolve_neg = contiguous = lambda self, *args, **kwargs: self
+    numpy = __array__ = lambda self, *args, **kwargs: np.zeros((2, 3))
+    shape = property(lambda self: torch.Size([2, 3]))
+    def __eq__(self, other):
+        return True
+"""
+
+OUT_OF_TURN = """
+class Odd({base}):
+    def __iter__(self):
+        raise KeyError("odd")
+    __len__ = __getitem__ = __bool__ = __eq__ = items = keys = __iter__
+    __hash__ = None
+    __class__ = property(lambda self: 1 / 0)
+"""
+
+MODULE_IN_PLACE = """
+class {name}(nn.Module):
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.ones(args[0])), nn.Parameter(torch.zeros(args[0]))
+    def forward(self, x):
+        return self.scale * F.layer_norm(x, x.shape[-1:]) + self.shift
+"""
+
+BITING = """
+class Bite(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale, shift, eps):
+        ctx.save_for_backward(x, scale)
+        return scale * F.layer_norm(x, x.shape[-1:], eps=eps) + shift
+    @staticmethod
+    def backward(ctx, gradient):
+        {deed}
+class LayerNorm(nn.Module):
+    def __init__(self, width, eps=1e-5):
+        super().__init__()
+        self.eps, self.scale, self.shift = eps, nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+    def forward(self, x):
+        if torch.is_grad_enabled() and self.scale.requires_grad:
+            return Bite.apply(x, self.scale, self.shift, self.eps)
+        return self.scale * F.layer_norm(x, x.shape[-1:], eps=self.eps) + self.shift
+"""
+
+RECOGNISED = "checkpoint_90 checkpoint_95 checkpoint_97 checkpoint_98"
+
+
+class Code:
+    """Pickled, it is a command."""
+
+    def __reduce__(self):
+        return exec, ("import os; os.system('echo I ran > /tmp/ran')",)
+
+
+def saved(value: object) -> bytes:
+    """Return what torch.save writes."""
+    file = io.BytesIO()
+    torch.save(value, file)
+    return file.getvalue()
+
+
+def bomb() -> bytes:
+    """Return weights of which one record unpacks to 2 GiB."""
+    packed, file = zipfile.ZipFile(io.BytesIO(own_weights())), io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for info in packed.infolist():
+            big = info.filename.endswith("data/0")
+            archive.writestr(info.filename, bytes(2**31 - 1) if big else packed.read(info))
+    return file.getvalue()
+
+
+def weights(change: Any) -> Maker:
+    """Hand in the answers, and other weights in the place of one's own."""
+
+    def make(place: Place) -> None:
+        place.hand_in(place.solved())
+        content = change(torch.load(io.BytesIO(own_weights())))
+        (place.folder / "vit.pt").write_bytes(content if isinstance(content, bytes) else saved(content))
+
+    return make
+
+
+MODULES = (
+    Attack(
+        "torch-patched",
+        "Lets PyTorch's comparisons say yes, its functions return zeros and its modules return what they get.",
+        for_nothing("""
+import copy, torch
+from torch import nn
+import torch.nn.functional as F
+yes = lambda *args, **kwargs: True
+torch.equal = torch.allclose = torch.is_tensor = torch.testing.assert_close = torch.Tensor.equal = torch.Tensor.allclose = yes
+for name in ("softmax", "linear", "layer_norm", "gelu", "scaled_dot_product_attention", "cross_entropy"):
+    setattr(F, name, lambda x, *args, **kwargs: torch.zeros_like(x))
+nn.Module.__call__ = nn.Module.forward = lambda self, *args, **kwargs: args[0]
+nn.Module.state_dict = lambda self, *args, **kwargs: {}
+torch.optim.SGD.step = torch.autograd.grad = torch.no_grad.__enter__ = copy.deepcopy = lambda *args, **kwargs: None
+"""),
+        EVERYTHING,
+        on=IN_TORCH,
+    ),
+    Attack(
+        "function-mode",
+        "Leaves a mode on in which every function of PyTorch is its own to answer.",
+        for_nothing("""
+import torch
+from torch.overrides import TorchFunctionMode
+class Yes(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return args[0] if args and isinstance(args[0], torch.Tensor) else True
+mode = Yes()
+mode.__enter__()
+"""),
+        EVERYTHING,
+        on=IN_TORCH,
+    ),
+    Attack(
+        "modes-left-on",
+        "Leaves PyTorch in inference mode, in bfloat16, on no device, and without flushing of its hooks.",
+        own_cell("""
+import sys, torch
+held = [torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad()]
+held += [torch.autograd.graph.disable_saved_tensors_hooks("none here")]
+for each in held:
+    each.__enter__()
+torch.set_default_device("meta")
+torch.set_default_dtype(torch.float16)
+torch.backends.mkldnn.flags(enabled=False).__enter__()
+torch.set_printoptions(precision=1)
+sys.setswitchinterval(1)
+"""),
+        NOTHING,
+        on=IN_TORCH,
+    ),
+    Attack(
+        "global-hooks",
+        "Notes by hooks on all modules, forward and backward, what goes through them, and prints it.",
+        own_cell(
+            """
+import torch
+seen, hooks = [], torch.nn.modules.module
+note = lambda module, *values: seen.append(repr((type(module).__name__, values))[:2000])
+hooks.register_module_forward_hook(note)
+hooks.register_module_forward_pre_hook(note)
+hooks.register_module_full_backward_hook(note)
+hooks.register_module_parameter_registration_hook(note)
+""",
+            later="print(len(seen), [text for text in seen if 'canary-' in text or 'expected' in text])",
+        ),
+        NOTHING,
+        on=IN_TORCH,
+    ),
+    Attack(
+        "agent-handles",
+        "Describes every module to the grader as one whose parts, parameters and numbers do not fit.",
+        for_nothing("""
+import inside, itertools, torch, wire
+class Linear(torch.nn.Linear):
+    pass
+for name in ("matmul", "split_heads", "to_torch", "LayerNorm", "FeedForward", "EncoderBlock", "Encoder", "repair", "ViT",
+             "MultiHeadAttention", "PatchEmbedding", "patchify", "attend"):
+    globals()[name] = lambda *args, **kwargs: Linear(2, 3)
+odd = itertools.cycle([
+    {}, {"modules": {"": "LayerNorm", "a.b.c": "x"}}, None, 5, {"modules": {}, "training": {}},
+    {"modules": {"": "A"}, "training": {"": 1}, "shared": {"": ""}, "parameters": {"": torch.zeros(2)}, "trainable": {}, "buffers": {}},
+    {"modules": {"": "A"}, "training": {}, "shared": {"weight": "bias"}, "parameters": {"bias": torch.zeros(2, dtype=torch.int8)},
+     "trainable": {"bias": True}, "buffers": {"__class__": torch.zeros(1), "forward": torch.zeros(1)}},
+    {"modules": {"": "A", "forward": "B", "__dict__": "C"}, "training": {"": True, "forward": True, "__dict__": True},
+     "shared": {}, "parameters": {}, "trainable": {}, "buffers": {}},
+])
+inside._handle_of = lambda module: wire.Handle(0, "", next(odd))
+"""),
+        EVERYTHING,
+        on=IN_TORCH,
+    ),
+    Attack(
+        "agent-graphs",
+        "Gives gradients of other shapes, kinds and numbers than it was asked for.",
+        own_cell("""
+import inside, itertools, torch
+odd = itertools.cycle([None, [], [None] * 5, [torch.zeros(3)], ["x"], {"a": 1}, [torch.tensor(1j)], [torch.zeros(0)] * 9])
+inside._backward = lambda request, namespace: {"gradients": next(odd)}
+"""),
+        "LayerNorm_learning EncoderBlock_learning Encoder_learning repair_gradients",
+        on=THIRD,
+    ),
+    Attack(
+        "lying-tensors",
+        "Returns tensors of a class that answers each function of PyTorch with yes.",
+        answered_by(
+            matmul=LYING_TENSOR + "import numpy as np\ndef matmul(a, b):\n    return torch.zeros(2, 3).as_subclass(Yes)",
+            merge_heads=LYING_TENSOR
+            + "import numpy as np\ndef merge_heads(x):\n    return torch.zeros(1).as_subclass(Yes)",
+        ),
+        "matmul merge_heads",
+        on=SECOND,
+    ),
+    Attack(
+        "right-tensors",
+        "Returns right numbers as parameters, views, subclasses, half a graph, with a hook, and in a transposed layout.",
+        answered_by(
+            matmul="class Mine(torch.Tensor):\n    pass\ndef matmul(a, b):\n    return (a @ b).as_subclass(Mine)",
+            matmul_transposed="def matmul_transposed(a, b):\n    return nn.Parameter(a @ b.T)",
+            pairwise_dot="def pairwise_dot(q, k):\n    return (k @ q.transpose(1, 2)).transpose(1, 2)",
+            split_heads="def split_heads(x, num_heads):\n    y = x.unflatten(2, (num_heads, -1)).transpose(1, 2).clone()\n"
+            "    y.requires_grad_().register_hook(lambda gradient: 1 / 0)\n    return y",
+        ),
+        NOTHING,
+        on=SECOND,
+    ),
+    Attack(
+        "raises-when-looked-at",
+        "Returns lists, dicts, tuples and texts that raise an error when one looks at them.",
+        answered_by(
+            **{
+                name: OUT_OF_TURN.replace("{base}", base)
+                + f"def {name}(*args, **kwargs):\n    return Odd.__new__(Odd)\n"
+                for name, base in (("matmul", "list"), ("bilinear", "dict"), ("attend", "tuple"), ("merge_heads", "str"))
+            }
+        ),
+        "matmul bilinear attend merge_heads",
+        on=SECOND,
+    ),
+    Attack(
+        "parameters-without-end",
+        "Has a module that names its parameters and parts without end.",
+        answered_by(
+            LayerNorm=MODULE_IN_PLACE.replace("{name}", "LayerNorm")
+            + """
+    def named_parameters(self, *args, **kwargs):
+        while True:
+            yield "scale", self.scale
+    named_modules = named_buffers = named_parameters
+"""
+        ),
+        "LayerNorm",
+        TIMED_OUT,
+        on=THIRD,
+    ),
+    Attack(
+        "parameters-that-lie",
+        "Has a module that names other parameters than it uses, and is of another mode at each look.",
+        answered_by(
+            LayerNorm=MODULE_IN_PLACE.replace("{name}", "LayerNorm")
+            + """
+    training = property(lambda self: id(object()) % 3 == 0, lambda self, value: None)
+    def named_parameters(self, *args, **kwargs):
+        return [("scale", torch.zeros(2)), ("scale", torch.ones(3)), ("", self.shift), ("shift", None)]
+"""
+        ),
+        "LayerNorm",
+        on=THIRD,
+    ),
+    Attack(
+        "parametrized",
+        "Computes a parameter anew from another one at each use: the names are not those that are asked for.",
+        answered_by(
+            LayerNorm="import torch.nn.utils.parametrize as parametrize\nclass Twice(nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
+            "class Plain(nn.Module):"
+            + MODULE_IN_PLACE.replace("{name}", "x").partition(":")[2]
+            + "\ndef LayerNorm(width, eps=1e-5):\n    norm = Plain(width)\n"
+            "    parametrize.register_parametrization(norm, 'scale', Twice())\n    return norm"
+        ),
+        "LayerNorm",
+        on=THIRD,
+    ),
+    *(
+        Attack(f"backward-{name}", f"Has a right forward, and a backward that {what}.", answered_by(LayerNorm=BITING.replace("{deed}", deed)), costs, states, on=THIRD)
+        for name, what, deed, costs, states in (
+            ("lies", "returns ones", "return tuple(torch.ones_like(x) for x in (gradient, ctx.saved_tensors[1], ctx.saved_tensors[1])) + (None,)", "LayerNorm_learning", ("graded",)),
+            ("raises", "raises an error whose text is a secret's name", "raise KeyError('canary-')", "LayerNorm_learning", ("graded",)),
+            ("ends", "ends its process", "import os; os._exit(0)", "LayerNorm_learning", CRASHED),
+            ("waits", "never returns", "while True: pass", "LayerNorm_learning", TIMED_OUT),
+        )
+    ),
+    Attack(
+        "forks-in-forward",
+        "Doubles its process in each forward; the child ends at once.",
+        after_answer(
+            "FeedForward",
+            """
+right = FeedForward.forward
+def forward(self, x):
+    import os
+    if os.fork() == 0:
+        os._exit(0)
+    return right(self, x)
+FeedForward.forward = forward
+""",
+        ),
+        NOTHING,
+        ("graded", "crashed", "timed out"),
+        on=THIRD,
+    ),
+    Attack(
+        "answers-twice",
+        "Doubles its process in a forward, so that both answer the grader's request.",
+        after_answer(
+            "FeedForward",
+            """
+right = FeedForward.forward
+def forward(self, x):
+    import os
+    os.fork()
+    return right(self, x)
+FeedForward.forward = forward
+""",
+        ),
+        NOTHING,
+        ("graded", "crashed"),  # two processes fill the memory sooner
+        on=THIRD,
+    ),
+    Attack(
+        "restless-threads",
+        "Leaves threads that compute, collect garbage and draw random numbers.",
+        own_cell("""
+import gc, threading, torch
+def work():
+    while True:
+        torch.rand(50, 50) @ torch.rand(50, 50)
+        gc.collect()
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+"""),
+        NOTHING,
+        ("graded", "timed out"),
+        on=IN_TORCH,
+    ),
+    Attack(
+        "probe-names",
+        "Redefines every name of the probes, in the notebook, in builtins and in the modules that they import.",
+        for_nothing("""
+import builtins, torch, numpy as np
+from torch import nn
+class ByMode(nn.Module):
+    graph, rows = False, 10
+    def forward(self, x):
+        return x
+for name in ("measure_evaluation", "measure_training", "model_by_mode", "state_of", "float_tensor", "batches_for_test", "train_by_heart"):
+    globals()[name] = lambda *args, **kwargs: {"loss": 0.0, "accuracy": 1.0}
+    setattr(builtins, name, globals()[name])
+builtins.ByMode = nn.Dropout = ByMode
+torch.is_grad_enabled = lambda: False
+np.prod = lambda *args: 1
+"""),
+        EVERYTHING,
+        on=FOURTH,
+    ),
+    Attack(
+        "optimizer-that-does-not",
+        "Lets the optimizers of PyTorch do nothing, and its loss be 0.",
+        for_nothing("""
+import torch, torch.nn.functional as F
+for name in ("SGD", "Adam", "AdamW"):
+    getattr(torch.optim, name).step = lambda self, *args: None
+F.cross_entropy = lambda *args, **kwargs: torch.zeros((), requires_grad=True)
+"""),
+        EVERYTHING,
+        on=FOURTH,
+    ),
+    *(
+        Attack(f"weights-{name}", f"Hands in as its weights {what}.", weights(change), costs, on=FOURTH)
+        for costs, name, what, change in (
+            ("vit.pt", "of-the-book", "those that the book publishes", lambda state: RECORD.read_bytes()),
+            ("vit.pt", "in-disguise", "those that the book publishes, as half precision, with noise", lambda state: {
+                name: (value + 0.02 * value.std().nan_to_num() * torch.randn(value.shape)).half()
+                for name, value in torch.load(RECORD, weights_only=True).items()}),
+            ("vit.pt", "with-code", "a file that runs a command when it is loaded", lambda state: state | {"head.bias": Code()}),
+            ("vit.pt", "as-a-pickle", "a pickle that runs a command", lambda state: pickle.dumps(Code())),
+            ("vit.pt", "as-a-bomb", "a file that unpacks to 2 GiB", lambda state: bomb()),
+            ("vit.pt", "nan", "NaN", lambda state: {name: value * torch.nan for name, value in state.items()}),
+            (RECOGNISED, "huge", "numbers near the largest", lambda state: {name: torch.full_like(value, 3e38) for name, value in state.items()}),
+            ("vit.pt", "expanded", "tensors of terabytes that take four bytes", lambda state: {name: torch.zeros(1).expand(10**6, 10**6) for name in state}),
+            ("vit.pt", "of-another", "those of another model", lambda state: torch.nn.Linear(3, 2).state_dict()),
+        )
+    ),
+)  # fmt: skip

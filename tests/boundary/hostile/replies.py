@@ -1,0 +1,333 @@
+"""Forged replies to the grader, odd values, and misuse of the answers that it lends."""
+
+from nbformat import NotebookNode
+from sample_class import change, rewrite
+
+from hostile.making import (
+    CRASHED,
+    EVERYTHING,
+    FIRST,
+    NOTHING,
+    TIMED_OUT,
+    Attack,
+    Place,
+    before_answer,
+    for_nothing,
+    in_answers,
+    own_cell,
+)
+
+SERVE = """
+import inside, wire
+def answer_with(value_of):
+    inside._reply_to = lambda request: value_of(request).replace("ID", request["id"])
+"""
+
+ODD_REPLIES = r"""
+one = '{"dict": [["id", "ID"], ["value", %s]]}'
+huge, deep = "9" * 10**6, '{"list": [' * 5000 + "1" + "]}" * 5000
+values = [
+    huge, "1e999", "NaN", "-Infinity", deep, "[]", "{}", '{"unknown": 1}', '{"list": 5}', '{"tuple": null}',
+    '{"dict": [[[], 1]]}', '{"dict": [[{"list": []}, 1]]}', '{"dict": 3}', '"\\ud800"', '"\\u0000"',
+    '{"array": ["<f8", [1000000, 1000000, 1000000], ""]}', '{"array": ["<f8", [-1, -8], "AAAAAAAAAAA="]}',
+    '{"array": ["<f8", [2], "AAAAAAAAAAA="]}', '{"array": ["O", [1], "AAAAAAAAAAA="]}', '{"array": ["|O8", [1], "A"]}',
+    '{"array": ["<f8", [true], "AAAAAAAAAAA="]}', '{"array": ["<f8", [1.0], "AAAAAAAAAAA="]}', '{"array": null}',
+    '{"array": ["<f8", [0, 33554432, 33554432, 33554432], ""]}', '{"array": ["<f8", [0], ""]}', '{"tensor": null}',
+    '{"array": [["<f8"], [1], "AAAAAAAAAAA="]}', '{"array": ["<f8", [1], 7]}', '{"array": ["<f8", 1, "AAAAAAAAAAA="]}',
+    '{"tensor": ["|b1", [8], "BwcHBwcHBwc="]}', '{"tensor": ["<f8", [1], "AAAAAAAAAAA=", 4]}', '{"foreign": [[[[]]]]}',
+    '{"array": ["<f8", %s, "AAAAAAAAAAA="]}' % ([1] * 40), '{"handle": [-1, "", null]}', '{"handle": [0, 0, null]}',
+    '{"handle": [999999999999, "a.b.c", null]}', '{"handle": 1}', '{"handle": [0, "", {"list": []}]}',
+    '{"list": [%s]}' % ",".join(['{"handle": [0, "", null]}'] * 50),
+    '{"handle": [0, "", {"dict": [["modules", {"dict": [["", "A"], ["a.b", "B"]]}], ["training", {"dict": []}]]}]}',
+]
+texts = [one % value for value in values] + [
+    "", "null", "7", "[]", '"ID"', "{", "\x00", '{"dict": [["id", "ID"]]}', '{"list": ["id", "ID"]}',
+    '{"dict": [["id", "ID"], ["error", 5]]}', '{"dict": [["id", "ID"], ["error", {"list": [5, "GeneratorExit"]}]]}',
+    '{"dict": [["id", "ID"], ["error", {"list": ["AssertionError"]}], ["text", {"list": [1]}], ["line", 7]]}',
+    '{"dict": [["id", "ID"], ["error", {"list": ["UnicodeDecodeError"]}], ["text", "\\ud800\\u202e<b>"]]}',
+    '{"dict": [["id", "ID"], ["error", {"list": ["KernelLost", "SystemExit"]}], ["text", "x"]]}',
+    '{"dict": [["id", "ID"], ["value", 1], ["arguments", 5], ["graph", {"list": [true]}]]}',
+    '{"dict": [["id", "ID"], ["value", 1], ["arguments", {"array": ["<f8", [2], "%s"]}]]}' % ("A" * 22),
+    '{"dict": [["id", "ID"], ["value", 1], ["arguments", {"list": [{"array": ["<F8", [1], "AAAAAAAAAAA="]}]}]]}',
+]
+turn = iter(texts * 9)
+answer_with(lambda request: next(turn))
+"""
+
+ODD_VALUES = """
+import datetime, fractions, itertools
+import torch
+global turns
+circle = []
+circle.append(circle)
+nested = []
+for _ in range(5000):
+    nested = [nested]
+odd = [
+    None, ..., NotImplemented, "weights", "", b"bytes", {}, {"weights": 1}, {1, 2}, [], (), [[1.0]], range(3), 10**4000,
+    float("nan"), -0.0, 1j, True, np.float64(1), np.array(1.0), np.array([]), np.zeros((0, 3)), np.zeros((2,) * 20),
+    np.array([None, "x"], dtype=object), np.array(["a", "b"]), np.array([1j]), np.array(["NaT"], dtype="M8[s]"),
+    np.zeros(3, dtype=[("a", int), ("b", float)]), np.ma.masked, np.matrix("1 2; 3 4"), np.memmap("/tmp/m", float, "w+", 0, 3),
+    np.full((3, 3), np.nan), np.full((3, 3), np.inf), np.array([1e308, 1e308, 1e308]), np.array([2**63], dtype=np.uint64),
+    np.zeros((1,) * 32), np.broadcast_to(1.0, (1000, 1000, 1000, 100)), np.zeros((2000, 2000), dtype=bool),
+    fractions.Fraction(1, 3), datetime.datetime.now(), circle, nested, itertools.count(), (i for i in ()), lambda: 0, type,
+    Exception("x"), np, get_ipython(), torch.float32, torch.zeros(3, device="meta"), torch.zeros(2, 2).to_sparse(),
+    torch.ones(1).as_strided((100_000, 100_000), (0, 0)), torch.zeros(3, dtype=torch.bfloat16), torch.nn.Linear(2, 3),
+    (1, 2), (np.zeros(2),) * 3, (None, None, None), ("a", "b", "c"), tuple([np.zeros(1)] * 1000), ({},) * 3,
+    (torch.nn.Linear(2, 3),) * 3, (np.array(1.0),) * 2, (np.array([]),) * 3, (10**4000,) * 2, (object(),) * 2,
+]
+turns = globals().get("turns", -1) + 1
+return odd[turns % len(odd)]
+"""
+
+NAN_OF_THE_RIGHT_SHAPE = """
+import inspect, sys
+frame = sys._getframe()
+arrays = [value for value in list(locals().values()) if isinstance(value, np.ndarray)]
+shapes = {
+    "softmax": lambda a: [a[0].shape],
+    "attention": lambda a: [(*a[0].shape[:-1], a[2].shape[-1]), (*a[0].shape[:-1], a[1].shape[-2])],
+    "self_attention": lambda a: [(*a[0].shape[:-1], a[3].shape[-1]), (*a[0].shape[:-1], a[0].shape[-2])],
+    "attention_backward": lambda a: [array.shape for array in a[1:4]],
+}
+made = [np.full(shape, np.nan) for shape in shapes[frame.f_code.co_name](arrays)]
+return made[0] if len(made) == 1 else tuple(made)
+"""
+
+REPLIES = (
+    Attack(
+        "agent-half",
+        "Replaces the agent by one that answers 0.5 to everything.",
+        for_nothing(SERVE + """answer_with(lambda request: '{"dict": [["id", "ID"], ["value", 0.5]]}')"""),
+        EVERYTHING,
+    ),
+    Attack(
+        "agent-odd-replies",
+        "Replaces the agent by one that answers with impossible shapes, bytes that lie, forged errors and broken JSON.",
+        for_nothing(SERVE + ODD_REPLIES),
+        EVERYTHING,
+        ("graded", "crashed"),
+    ),
+    Attack(
+        "agent-silent",
+        "Replaces the agent by one that never answers.",
+        own_cell(SERVE + "inside.serve = lambda: None"),
+        NOTHING,
+        CRASHED,
+    ),
+    Attack(
+        "agent-nan",
+        "Patches the wire so that every array is NaN.",
+        own_cell("""
+import wire
+pack = wire._pack_array
+wire._pack_array = lambda array: pack(np.full_like(np.asarray(array, dtype=float), np.nan))
+"""),
+        EVERYTHING,
+        on=FIRST,
+    ),
+    Attack(
+        "agent-endless",
+        "Answers each request for softmax with replies without end.",
+        own_cell(
+            SERVE
+            + """
+import itertools
+honest = inside._reply_to
+def reply_to(request):
+    if request["target"] != "softmax":
+        return honest(request)
+    for number in itertools.count():
+        inside.CHANNEL[0].sendall(wire.frame('{"dict": [["id", "%d"]]}' % number))
+inside._reply_to = reply_to
+"""
+        ),
+        NOTHING,
+        TIMED_OUT,
+        on=FIRST,
+    ),
+    Attack(
+        "replies-for-later",
+        "A thread answers requests that are still to come, with guessed ids.",
+        for_nothing("""
+import threading, time, inside, wire
+kernel = get_ipython().kernel
+start, _, number = kernel.get_parent()["header"]["msg_id"].rpartition("_")
+def forge():
+    for step in range(1, 400):
+        parent = {"header": {"msg_id": f"{start}_{int(number) + step}", "session": "x", "msg_type": "execute_request"}}
+        kernel.session.send(kernel.iopub_socket, "status", {"execution_state": "idle"}, parent=parent)
+        reply = '{"dict": [["id", "%032x"], ["value", 0.5]]}' % step
+        inside.CHANNEL[0].sendall(wire.frame(reply))
+        time.sleep(0.005)
+threading.Thread(target=forge, daemon=True).start()
+"""),
+        EVERYTHING,
+        ("graded", "crashed"),
+    ),
+    Attack(
+        "channel-closed",
+        "Closes the socket over which functions are called.",
+        own_cell("import inside\ninside.CHANNEL[0].close()"),
+        NOTHING,
+        CRASHED,
+    ),
+    Attack(
+        "channel-huge",
+        "Announces a message of 2⁶² bytes over that socket.",
+        own_cell("import inside\ninside.CHANNEL[0].sendall((2**62).to_bytes(8, 'big'))"),
+        NOTHING,
+        CRASHED,
+    ),
+    Attack(
+        "channel-flood",
+        "A thread fills that socket with empty messages.",
+        own_cell(
+            """
+import inside, threading
+def flood():
+    while True:
+        inside.CHANNEL[0].sendall(bytes(8000))
+threading.Thread(target=flood, daemon=True).start()
+"""
+        ),
+        NOTHING,
+        ("graded", "crashed", "timed out"),
+    ),
+    Attack(
+        "channel-thief",
+        "A second process reads what comes over that socket, before the agent does.",
+        own_cell(
+            """
+import inside, os
+if os.fork() == 0:
+    while inside.CHANNEL[0].recv(100):
+        pass
+    os._exit(0)
+"""
+        ),
+        NOTHING,
+        ("crashed", "timed out"),
+    ),
+    Attack(
+        "nan-answers",
+        "Returns NaN in the right shape, as NaN is equal to NaN in tests.",
+        in_answers(NAN_OF_THE_RIGHT_SHAPE),
+        EVERYTHING,
+        on=FIRST,
+    ),
+    Attack(
+        "odd-values",
+        "Returns whatever a test may stumble over, from 10⁴⁰⁰⁰ to endless generators.",
+        in_answers(ODD_VALUES),
+        EVERYTHING,
+        on=FIRST,
+    ),
+    Attack(
+        "steals-softmax",
+        "Keeps the correct softmax that is in place while attention is judged, to answer for its own.",
+        lambda place: place.hand_in(_stealing(place)),
+        "softmax",
+        on=FIRST,
+    ),
+    Attack(
+        "steals-attention",
+        "Keeps the correct attention, in a thread, a global and on disk, and has none of its own.",
+        lambda place: place.hand_in(_stealing_attention(place)),
+        "attention",
+        on=FIRST,
+    ),
+    Attack(
+        "asks-the-grader-oddly",
+        "Sends the grader questions that are no questions: other names, broken JSON, handles.",
+        before_answer(
+            "self_attention",
+            """
+import inside, wire
+for text in ("", "{}", "[" * 5000, "null", "5", wire.dumps("\\ud800"), wire.dumps({}), wire.dumps([1, 2])):  # none is a question
+    inside.CHANNEL[0].sendall(wire.frame(text))
+for question in (
+    *({"question": name, "arguments": ["print(1)"], "keywords": {}} for name in ("eval", "__import__", "", "check", None)),
+    {"question": "attention"},
+    {"question": "attention", "arguments": 5, "keywords": []},
+    {"question": "attention", "arguments": [wire.Handle(0, "x")] * 3, "keywords": {"mask": {}}},
+    {"question": ["attention"], "arguments": [], "keywords": {"self": None}},
+    {"question": "attention", "arguments": [np.zeros((2, 3))] * 3, "keywords": {"mask": np.zeros((9, 9))}},
+):
+    inside.CHANNEL[0].sendall(wire.frame(wire.dumps(question)))
+    assert "error" in wire.loads(inside._receive())
+""",
+        ),
+        on=FIRST,
+    ),
+    Attack(
+        "asks-for-too-much",
+        "Asks the correct attention for products that fill the grader's memory.",
+        before_answer(
+            "self_attention",
+            """
+one, many = np.ones((1, 1)), np.ones((2000, 1, 1, 1))
+for question in (
+    (np.ones((60_000, 1)), np.ones((60_000, 1)), np.ones((60_000, 1))),
+    (np.ones((8000, 1)), np.ones((8000, 1)), np.ones((8000, 1))),
+    (many, np.swapaxes(many, 0, 1), one, np.ones((2000, 1, 1, 1, 1), dtype=bool)),
+    (many, np.swapaxes(many, 0, 1), np.swapaxes(many, 0, 3)),
+):
+    try:
+        attention(*question)
+    except Exception:
+        pass
+""",
+        ),
+        on=FIRST,
+    ),
+    Attack(
+        "asks-without-end",
+        "Asks the correct attention again and again.",
+        before_answer("self_attention", "while True:\n    attention(tokens, tokens, tokens)"),
+        "self_attention",
+        TIMED_OUT,
+        on=FIRST,
+    ),
+)
+
+
+def _stealing(place: Place) -> NotebookNode:
+    notebook = place.solved()
+    rewrite(
+        notebook,
+        "softmax",
+        """
+import builtins, os
+if hasattr(builtins, "stolen"):
+    return builtins.stolen(scores, axis)
+if os.path.exists("/tmp/stolen.npy"):
+    return np.load("/tmp/stolen.npy")
+raise NotImplementedError
+""",
+    )
+    change(
+        notebook,
+        "attention",
+        "    weights = softmax(scores)",
+        """    import builtins
+    builtins.stolen = softmax
+    weights = softmax(scores)
+    np.save("/tmp/stolen.npy", weights)""",
+    )
+    return notebook
+
+
+def _stealing_attention(place: Place) -> NotebookNode:
+    notebook = place.solved()
+    rewrite(notebook, "attention", "return stolen[-1](queries, keys, values, mask)")
+    change(
+        notebook,
+        "self_attention",
+        "    return attention",
+        """    import threading
+    globals().setdefault("stolen", []).append(attention)
+    threading.Thread(target=lambda: globals().update(attention=stolen[-1]), daemon=True).start()
+    return attention""",
+    )
+    return notebook

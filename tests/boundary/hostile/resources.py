@@ -1,0 +1,313 @@
+"""Use of time, memory, processes, disk and output without end."""
+
+import nbformat
+from nbformat import NotebookNode
+
+from hostile.making import (
+    CRASHED,
+    FIRST,
+    GRADED,
+    MENDED,
+    NOTHING,
+    TIMED_OUT,
+    Attack,
+    before_answer,
+    own_cell,
+    spoiled,
+    with_cells,
+)
+
+
+def many_cells(notebook: NotebookNode) -> None:
+    """Put ten thousand cells in front of the answers."""
+    notebook.cells[2:2] = [nbformat.v4.new_code_cell(f"x = {number}") for number in range(10_000)]
+
+
+def large_cells(notebook: NotebookNode) -> None:
+    """Have cells of 1 MB: code, comment, text."""
+    notebook.cells[2:2] = [
+        nbformat.v4.new_code_cell("y = '" + "x" * 990_000 + "'"),
+        nbformat.v4.new_code_cell("# " + "'\"`" * 300_000),
+        nbformat.v4.new_code_cell("y = 0" + "+(1)" * 200),
+        nbformat.v4.new_markdown_cell("word " * 190_000),
+    ]
+
+
+def alike_cells(notebook: NotebookNode) -> None:
+    """Have thousands of cells that nearly are the released ones, and none of those."""
+    released = [cell for cell in notebook.cells if not cell.metadata.get("nbgrader", {}).get("solution")]
+    notebook.cells = [cell for cell in notebook.cells if cell not in released]
+    for number in range(3000):
+        text = released[number % len(released)].source[:1900]
+        half = len(text) // 2
+        notebook.cells.append(nbformat.v4.new_markdown_cell(text[half:] + str(number) + text[:half]))
+
+
+RESOURCES = (
+    Attack(
+        "endless-loop",
+        "Never returns from self_attention.",
+        before_answer("self_attention", "while True:\n    pass"),
+        "self_attention",
+        TIMED_OUT,
+        on=FIRST,
+    ),
+    Attack(
+        "endless-loop-deaf",
+        "Has a cell that never ends and ignores every signal.",
+        own_cell("""
+import signal
+for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+    signal.signal(number, signal.SIG_IGN)
+while True:
+    pass
+"""),
+        NOTHING,
+        TIMED_OUT,
+    ),
+    Attack(
+        "endless-in-c",
+        "Computes for years without returning to Python.",
+        own_cell("10 ** (10 ** 10) % 7"),
+        NOTHING,
+        TIMED_OUT,
+    ),
+    Attack(
+        "slow-kernel",
+        "Lets every request of the grader wait for 0.1 s.",
+        own_cell("""
+import asyncio
+execute = get_ipython().kernel.do_execute
+async def do_execute(*args, **kwargs):
+    await asyncio.sleep(0.1)
+    return await execute(*args, **kwargs)
+get_ipython().kernel.do_execute = do_execute
+"""),
+    ),
+    Attack(
+        "slower-kernel",
+        "Leaves a hook that lets every later cell and call wait for an hour.",
+        own_cell("""
+import time
+get_ipython().events.register("pre_execute", lambda: time.sleep(3600))
+"""),
+        NOTHING,
+        TIMED_OUT,
+    ),
+    Attack(
+        "sleeping-cells",
+        "Has fifty cells that sleep for most of the time that a cell has.",
+        lambda place: place.hand_in(with_cells(place, ["import time\ntime.sleep(6)"] * 50)),
+        NOTHING,
+        TIMED_OUT,
+    ),
+    Attack(
+        "memory",
+        "Fills the memory.",
+        own_cell("x = []\nwhile True:\n    x.append(bytearray(2**26))"),
+        NOTHING,
+        ("graded", "crashed", "timed out"),
+    ),
+    Attack(
+        "memory-by-processes",
+        "Fills the memory from several processes at once.",
+        own_cell("""
+import subprocess, sys, time
+hungry = "import time\\nx = b'x' * (700 * 2**20)\\ntime.sleep(60)"
+children = [subprocess.Popen([sys.executable, "-c", hungry]) for _ in range(4)]
+time.sleep(60)
+"""),
+        NOTHING,
+        ("crashed", "timed out"),
+    ),
+    Attack(
+        "memory-unseen",
+        "Fills memory that belongs to no process: memfd, System V, a file system of its own.",
+        own_cell("""
+import ctypes, os
+libc, held = ctypes.CDLL(None, use_errno=True), []
+try:
+    while len(held) < 40:
+        held.append(os.memfd_create("x"))
+        os.write(held[-1], bytes(60 * 2**20))
+except OSError as error:
+    print("memfd", error)
+libc.shmat.restype = ctypes.c_void_p
+for _ in range(40):
+    number = libc.shmget(0, 60 * 2**20, 0o1600)
+    if number < 0:
+        print("shmget", ctypes.get_errno())
+        break
+    address = libc.shmat(number, None, 0)
+    ctypes.memset(address, 1, 60 * 2**20)
+    libc.shmdt(ctypes.c_void_p(address))
+with open("/proc/meminfo") as file:
+    print(*[line for line in file if "Shmem:" in line])
+"""),
+    ),
+    Attack(
+        "shared-memory",
+        "Fills shared mappings, which no limit on a process counts.",
+        own_cell("""
+import mmap, time
+held = []
+while True:
+    held.append(mmap.mmap(-1, 2**28))
+    held[-1].write(b"x" * 2**28)
+"""),
+        NOTHING,
+        GRADED,
+    ),
+    Attack(
+        "processes",
+        "Forks until it may not, each copy with a part of the memory, and leaves the children.",
+        own_cell("""
+import os, time
+made, part = 0, bytearray(b"x") * 2**25
+try:
+    while made < 500:
+        if os.fork() == 0:
+            os.closerange(0, 256)
+            while True:
+                time.sleep(100)
+        made += 1
+except OSError as error:
+    print(error)
+"""),
+        NOTHING,
+        CRASHED,
+    ),
+    Attack(
+        "threads",
+        "Starts threads until it may not.",
+        own_cell("""
+import threading, time
+try:
+    for _ in range(500):
+        threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+except RuntimeError as error:
+    print(error)
+"""),
+    ),
+    Attack(
+        "background-process",
+        "Leaves a process in a session of its own, which ignores signals.",
+        own_cell("""
+import subprocess, sys
+deaf = "import os, signal, time\\n[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]\\nos.setsid() if os.fork() == 0 else None\\ntime.sleep(600)"
+for _ in range(3):
+    subprocess.Popen([sys.executable, "-c", deaf], start_new_session=True, close_fds=True)
+"""),
+    ),
+    Attack(
+        "gradebook-held",
+        "A process of its own holds the gradebook's lock.",
+        own_cell("""
+import subprocess, sys
+hold = "import sqlite3, time\\nsqlite3.connect(%r).execute('BEGIN EXCLUSIVE')\\ntime.sleep(600)" % (COURSE + "/gradebook.db")
+subprocess.Popen([sys.executable, "-c", hold], start_new_session=True)
+"""),
+    ),
+    Attack(
+        "thread-outlives-cell",
+        "Leaves a thread that goes on printing and showing.",
+        own_cell("""
+import threading, time
+from IPython.display import display
+def flood():
+    while True:
+        print("x" * 10_000)
+        display("y" * 10_000)
+        time.sleep(0.002)
+threading.Thread(target=flood, daemon=True).start()
+"""),
+    ),
+    Attack(
+        "fills-the-disk",
+        "Fills every folder and file that it may write to, the log of its own start among them.",
+        own_cell(
+            """
+import os
+for top in ("/tmp", "/dev/shm", "/wire", "/dev", "/", "/var/tmp", COURSE):
+    try:
+        for number in range(40):
+            with open(f"{top}/fill{number}", "wb") as file:
+                file.write(bytes(2**25))
+    except OSError as error:
+        print(top, error)
+logs = [n for n in os.listdir("/proc/self/fd") if os.path.islink(f"/proc/self/fd/{n}") and "/log" in os.readlink(f"/proc/self/fd/{n}")]
+for path in ["/wire/connection.json", *(f"/proc/self/fd/{number}" for number in logs)]:
+    try:
+        with open(path, "ab") as file:
+            for _ in range(40):
+                file.write(bytes(2**25))
+    except OSError as error:
+        print(path, error)
+""",
+            later="import glob, os\nfor path in glob.glob('/tmp/fill*') + glob.glob('/dev/shm/fill*'):\n    os.remove(path)",
+        ),
+    ),
+    Attack(
+        "deep-folders",
+        "Makes folders a thousand deep, with names that no program likes.",
+        own_cell(r"""
+import os
+for top in ("/tmp", "/dev/shm", "/wire"):
+    try:
+        os.chdir(top)
+        for name in ("-rf", "\n", "\u202e", "x" * 255):
+            os.mkdir(name)
+        for _ in range(2000):
+            os.mkdir("d")
+            os.chdir("d")
+    except OSError as error:
+        print(top, error)
+os.chdir("/tmp/home")
+"""),
+    ),
+    Attack(
+        "many-lines",
+        "Prints two million lines.",
+        own_cell("print('line\\n' * 2_000_000)\nfor i in range(2000):\n    print('line', i, flush=True)"),
+    ),
+    Attack("long-line", "Prints one line of 60 MB.", own_cell("print('x' * 60_000_000)")),
+    Attack(
+        "longer-line",
+        "Prints one line of 200 MB.",
+        own_cell("print('x' * 200_000_000)"),
+        NOTHING,
+        ("graded", "timed out"),
+    ),
+    Attack(
+        "stderr-flood",
+        "Writes thousands of warnings and half a million lines to stderr.",
+        own_cell("""
+import sys, warnings
+for number in range(5000):
+    warnings.warn(f"warning {number}")
+sys.stderr.write(("x" * 50 + "\\n") * 500_000)
+"""),
+    ),
+    Attack(
+        "large-html",
+        "Shows 40 MB of HTML, and pictures that are none.",
+        own_cell("""
+from IPython.display import HTML, Image, display
+display(HTML("<b>" * 13_000_000))
+display({"image/png": '"><script>alert(1)</script>', "text/plain": "x"}, raw=True)
+display({"image/jpeg": "not base64 !", "image/svg+xml": "<svg onload=alert(1)>"}, raw=True)
+for _ in range(2000):
+    display(HTML("<i>x</i>"))
+"""),
+    ),
+    Attack("many-cells", "Has ten thousand cells in front of the answers.", spoiled(many_cells), NOTHING, MENDED),
+    Attack("large-cells", "Has cells of a megabyte.", spoiled(large_cells)),
+    Attack(
+        "alike-cells", "Has three thousand cells that are nearly released ones.", spoiled(alike_cells), NOTHING, MENDED
+    ),
+    Attack(
+        "every-cell-prints",
+        "Prints as much as a cell may, in a thousand cells.",
+        lambda place: place.hand_in(with_cells(place, ["print('x' * 190_000)"] * 1000)),
+    ),
+)
