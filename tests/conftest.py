@@ -125,7 +125,7 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
     sample_class.write_class(root)
     sample_class.hand_in(root, "zoe", attacker(sample_class.fill_in(assignment.release, assignment.instructor)))
     course, calls = Course(root), []
-    limits = Limits(cell_seconds=10.0, call_seconds=6.0)  # less than by default: one of them waits for ever
+    limits = Limits(cell_seconds=10.0, call_seconds=3.0)  # less than by default: one of them waits for ever
     results = grade(course, assignment, seed=SEED, workers=2, limits=limits, progress=lambda *call: calls.append(call))
     return GradedClass(course, assignment, {result.student: result for result in results}, calls)
 

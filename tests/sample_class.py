@@ -396,10 +396,11 @@ def own_weights() -> bytes:
     """Train a ViT for some seconds on the stand-in for MNIST, and return its weights as a file: the book's are refused."""
     import torch
 
-    from solutions.training import Settings, load_digits, train
+    from solutions.data import load_digits
+    from solutions.training import Settings, train
 
-    training, validation, _ = load_digits()
-    *_, (model, _) = train(Settings(epochs=4), training, validation)
+    data = load_digits()
+    *_, (model, _) = train(Settings(epochs=4), data.training, data.validation)
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
     return file.getvalue()

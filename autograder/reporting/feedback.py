@@ -44,7 +44,7 @@ def facts_of(
         tests = [_test(checks[name], question.name) for name in question.cells if name in checks]
         found = [scores[name] for name in question.cells if name in scores]
         waits = bool([mark for mark in found if mark.waits]) or not found
-        points = sum(mark.score for mark in found)
+        points = float(sum(mark.score for mark in found))
         parts.append(dict(name=question.name, of=question.of, points=points, waits=waits and not tests, tests=tests))
     costs: dict[str, float] = {}
     for check in result.checks:
@@ -56,10 +56,10 @@ def facts_of(
         state=result.state,
         why=result.why,
         files=result.files,
-        score=sum(mark.score for mark in scores.values()) - penalty,
+        score=float(sum(mark.score for mark in scores.values()) - penalty),
         of=sum(question.of for question in questions_of(assignment)),
         waiting=sum(part["of"] for part in parts if part["waits"]),
-        penalty=penalty,
+        penalty=float(penalty),
         parts=parts,
         costs=costs,
         mistakes=[dict(name=n, title=catalogue.TITLES[n], question=catalogue.QUESTIONS[n]) for n in made],
@@ -100,6 +100,8 @@ def cells_of(
             folded = "" if is_grade(cell) or cell.cell_type == "markdown" else "Given code, as it was released"
             if is_grade(cell):
                 source = tests[name] if show_hidden else source.strip() or HIDDEN
+            if name == "setup":
+                source = "# The set-up cell, as released."
         mark = scores.get(name) if is_grade(cell) else None
         points = f"{mark.score:g} of {mark.points:g}" if mark else ""
         shown.append(
@@ -209,7 +211,9 @@ class _Desk:
         text = self.course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
         facts = facts_of(result, scores, comments, penalty, assignment)
         page = self.course.root / "feedback" / result.student / assignment.name / f"{assignment.notebook}.html"
-        said = json.dumps([text, facts, self.show_hidden, {n: [m.score, m.waits] for n, m in scores.items()}])
+        said = json.dumps(
+            [text, facts, self.show_hidden, sorted((n, float(m.score), m.waits) for n, m in scores.items())]
+        )
         stamp = hashlib.sha256(said.encode()).hexdigest()
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
             cells = cells_of(nbformat.reads(text, 4), assignment, scores, comments, self.show_hidden)

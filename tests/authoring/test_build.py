@@ -306,8 +306,8 @@ def helper() -> str:
 
 
 def test_setup_helper_is_short(any_assignment: Assignment) -> None:
-    """Has the helper at most 60 lines, and is it autograder/judging/compare.py word for word?"""
-    assert sum(bool(line.strip()) for line in helper().splitlines()) <= 60
+    """Has the helper at most 110 lines, and is it autograder/judging/compare.py word for word?"""
+    assert sum(bool(line.strip()) for line in helper().splitlines()) <= 110
     assert helper() in setup_of(any_assignment)
 
 
@@ -337,7 +337,7 @@ def test_setup_holds_values_and_no_code_of_the_answers(any_assignment: Assignmen
         if isinstance(node, (ast.FunctionDef, ast.Lambda)) and hasattr(node, "name")
     }
     assert defined >= {"outcome", "fingerprint", "alike", "difference", "judge"}
-    assert any_assignment.name != NAME or len(defined) == 5
+    assert any_assignment.name != NAME or len(defined) == 7
     assert not defined & set(exercises_of(any_assignment))
     called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert not called & {"exp", "softmax", "einsum", "matmul", "swapaxes", "transpose", "where", "bmm"}

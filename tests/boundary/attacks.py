@@ -154,7 +154,7 @@ ONCE |= spread([attack for attack in ATTACKS if attack.name not in QUICK])
 GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; nothing may happen to them
 SEED = 20
 FORKED = os.environ.get("KERNELS") != "fresh"  # the two kinds of kernels
-LIMITS = Limits(cell_seconds=8.0, call_seconds=6.0, memory_bytes=3 * 2**29, total_seconds=150.0, forked=FORKED)
+LIMITS = Limits(cell_seconds=8.0, call_seconds=3.0, memory_bytes=3 * 2**29, total_seconds=150.0, forked=FORKED)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from fuzzing import EXAMPLES, fuzz, steps
-from test_boundary import same
+from in_kernel import same
 
 from autograder.boundary import wire
 from autograder.boundary.wire import DTYPES, MAX_DEPTH, MAX_KEY

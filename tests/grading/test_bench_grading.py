@@ -46,7 +46,7 @@ def measured(command: list[str], folder: Path) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.deep), True])
 def test_measure_counts_every_process(tmp_path: Path, killed: bool) -> None:
     """Are the CPU seconds counted of a process that outlives its parent, and of one in a killed sandbox?"""
     command = [sys.executable, "-c", BURN]

@@ -122,7 +122,7 @@ def test_what_is_tried_gets_its_fair_mark(
     work = fill_in(assignment.release, assignment.instructor)
     tried(work)
     mended = mend(nbformat.writes(work).encode(), assignment.instructor, assignment.release)
-    done = execute(mended.notebook, 7, Limits(call_seconds=6.0))
+    done = execute(mended.notebook, 7, Limits(call_seconds=3.0))
     failed = {check.name for check in done.checks if not check.passed and not check.name.startswith("checkpoint_")}
     all_of = {check.name for check in done.checks for each in fails if check.name.startswith(each.rstrip("*"))}
     assert failed == {name for name in all_of if name in fails or any(each.endswith("*") for each in fails)}

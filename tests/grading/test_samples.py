@@ -93,7 +93,9 @@ def test_sample_gets_its_marks(results_of: Callable[[str], dict[str, Result]], a
 ON_ANOTHER = [pytest.param(name, None, marks=pytest.mark.deep) for name in sample_class.CLASSES]
 
 
-@pytest.mark.parametrize(("name", "most"), [("2_multihead", 4), ("4_vit", 4), *ON_ANOTHER])
+@pytest.mark.parametrize(
+    ("name", "most"), [("2_multihead", 4), pytest.param("4_vit", 4, marks=pytest.mark.deep), *ON_ANOTHER]
+)
 def test_marks_do_not_depend_on_the_processor(
     results_of: Callable[[str], dict[str, Result]], tmp_path: Path, name: str, most: int | None
 ) -> None:
