@@ -23,6 +23,7 @@ from attacks import (
     ONCE,
     PAGE,
     QUICK,
+    SOON,
     Attack,
     Run,
     automatic_points,
@@ -44,7 +45,7 @@ Runs = Callable[[str], Run]
 
 def is_quick(attack: Attack, name: str) -> bool:
     """Whether an attack is tried on an assignment by the quick tests."""
-    return attack.name in QUICK and ONCE[attack.name] == name
+    return attack.name in QUICK and ONCE[attack.name] == name and name in SOON
 
 
 BY_NAME = pytest.mark.parametrize(
@@ -56,7 +57,9 @@ BY_NAME = pytest.mark.parametrize(
         if name in each.on
     ],
 )
-BY_ASSIGNMENT = pytest.mark.parametrize("name", ALL)
+BY_ASSIGNMENT = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in SOON else pytest.mark.deep) for name in ALL]
+)
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
