@@ -362,19 +362,17 @@ ROUNDING = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE")
 
 def _environment(folder: Path) -> dict[str, str]:
     """Return the environment of a kernel: nothing of the grader's own."""
-    return (
-        {
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(folder),
-            "USER": "student",  # torchvision asks for a name, and the sandbox has no list of users
-            "LANG": "C.UTF-8",
-            "OMP_NUM_THREADS": "1",
-            "PYTHONHASHSEED": "0",
-            "TORCH_COMPILE_DISABLE": "1",  # torch.compile gives back what it is given: to compile takes longer than a call may
-            "GRADING": "1",  # by which a notebook may know that long work, such as training, is not asked for
-        }
-        | {name: os.environ[name] for name in ROUNDING if name in os.environ}
-    )
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "USER": "student",  # torchvision asks for a name, and the sandbox has no list of users
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONHASHSEED": "0",
+        # torch.compile gives back what it is given: to compile takes longer than a call may
+        "TORCH_COMPILE_DISABLE": "1",
+        "GRADING": "1",  # by which a notebook may know that long work, such as training, is not asked for
+    } | {name: os.environ[name] for name in ROUNDING if name in os.environ}
 
 
 def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wires: Path | None = None) -> list[str]:

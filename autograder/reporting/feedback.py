@@ -25,7 +25,7 @@ from autograder.course.gradebook import comments as all_comments
 from autograder.files import write_atomically
 from autograder.imports import ROOT
 from autograder.judging import catalogue
-from autograder.reporting.page import page_template
+from autograder.reporting.page import page_template, whole
 from autograder.reporting.report import questions_of
 from autograder.reporting.written import cleaned_code, cleaned_markdown, code_colours
 
@@ -216,11 +216,15 @@ class _Desk:
         )
         stamp = hashlib.sha256(said.encode()).hexdigest()
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
-            cells = cells_of(nbformat.reads(text, 4), assignment, scores, comments, self.show_hidden)
+            try:
+                cells = cells_of(nbformat.reads(text, 4), assignment, scores, comments, self.show_hidden)
+            except Exception as error:  # of a library, at what a student wrote; nobody else's page may wait for it
+                said = f"The notebook itself cannot be shown: {type(error).__name__}."
+                cells = [dict(id="", html=said, folded="", mark="", comment=None, outputs=[])]
             html = page_template("feedback.html.j2").render(
                 **facts, cells=cells, book=address_of_book(), colours=Markup(code_colours())
             )
-            write_atomically(page, f"{html}\n<!-- {stamp} -->\n".encode("utf-8", "replace").decode())
+            write_atomically(page, whole(f"{html}\n<!-- {stamp} -->\n"))
         return page
 
 

@@ -15,7 +15,7 @@ from autograder.cells import is_grade, is_solution
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
 from autograder.judging import catalogue
-from autograder.reporting.page import page_template, plain_number
+from autograder.reporting.page import page_template, plain_number, whole
 
 if TYPE_CHECKING:  # a table of marks is shown without pages and plots
     from matplotlib.axes import Axes
@@ -105,14 +105,14 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
     rows = _rows(course, assignment, questions, results)
     mistakes = _mistakes(rows)
     folder = course.root / "report" / assignment.name
-    _write(folder / "marks.csv", csv_text(marks_table(course, assignment, results)))
+    write_atomically(folder / "marks.csv", whole(csv_text(marks_table(course, assignment, results))))
     columns = ("mistake", "title", "count", "student", "questions")
     made = [
         dict(zip(columns, (mistake["name"], mistake["title"], len(mistake["who"]), row.student, ", ".join(where))))
         for mistake in mistakes
         for row, where in mistake["who"]
     ]
-    _write(folder / "mistakes.csv", csv_text(made, columns))
+    write_atomically(folder / "mistakes.csv", whole(csv_text(made, columns)))
     counts = Counter(row.result.state for row in rows)
     page = page_template("report.html.j2").render(
         assignment=assignment.name,
@@ -128,7 +128,7 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
         files={name: [row for row in rows if name in row.result.files] for name in assignment.files},
         seeds=sorted({row.result.seed for row in rows if row.result.seed is not None}),
     )
-    _write(folder / "index.html", page)
+    write_atomically(folder / "index.html", whole(page))
     return folder / "index.html"
 
 
@@ -254,8 +254,3 @@ def csv_text(table: list[dict[str, Any]], columns: tuple[str, ...] = ()) -> str:
     writer.writerow(columns or (table[0] if table else ()))
     writer.writerows([defuse(value) for value in row.values()] for row in table)
     return "\ufeff" + text.getvalue()  # without this mark spreadsheets do not read UTF-8
-
-
-def _write(path: Path, text: str) -> None:
-    whole = text.encode("utf-8", "replace").decode("utf-8")  # a student's file may hold half a surrogate pair
-    write_atomically(path, whole)

@@ -11,6 +11,8 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
+from autograder.reporting.page import whole
+
 STYLES = {"light": "a11y-high-contrast-light", "dark": "a11y-high-contrast-dark"}
 MATH = {"math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "msup", "msub", "msubsup", "mover", "munder", "munderover"}
 MATH |= {
@@ -34,7 +36,7 @@ ATTRIBUTES |= dict.fromkeys(MATH - {"math"}, LAYOUT)
 
 def cleaned_markdown(text: str) -> Markup:
     """Return Markdown as HTML. Headings are one level lower, as a page has one of the first; pictures are left out."""
-    return Markup(nh3.clean(_markdown().render(text), tags=TAGS, attributes=ATTRIBUTES))
+    return Markup(nh3.clean(whole(_markdown().render(text)), tags=TAGS, attributes=ATTRIBUTES))
 
 
 def cleaned_code(source: str) -> Markup:

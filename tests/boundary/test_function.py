@@ -12,7 +12,6 @@ from test_wire import PLAIN
 
 from autograder.boundary.kernel import BadReply, Kernel, KernelLost, _text_of
 from autograder.boundary.proxy import Function, GraderFault
-from autograder.boundary.sandbox import Limits
 from autograder.checks.vit import measures
 from autograder.judging.compare import judge, outcome
 from solutions import encoder
@@ -458,17 +457,6 @@ def test_call_finds_the_state_that_a_kernel_begins_with(start: Callable[..., Ker
     x = torch.ones(2, 2, requires_grad=True)
     assert state(x) == ["torch.float32", "torch.float32", "cpu", "warn", "/tmp/home", True, False, True]
     assert state(x) == state(x)
-
-
-def test_call_imports_nothing_of_pytorchs_compiler(request: pytest.FixtureRequest) -> None:
-    """Is PyTorch's compiler, seconds where nothing is compiled yet, in no kernel because of what we put back there?"""
-    kernel = Kernel(Limits(forked=False))
-    request.addfinalizer(kernel.close)
-    kernel.run_cell("import sys, torch\ndef compiler(): return float('torch._inductor.config' in sys.modules)")
-    compiler = Function("compiler", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 60.0))
-    assert compiler() == 0
-    kernel.run_cell("torch.use_deterministic_algorithms(True)")
-    assert compiler() == 1  # so it would be seen
 
 
 def test_function_that_doubles_its_process_answers_once(start: Callable[..., Kernel]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from in_kernel import attempt, told
 
 from autograder.boundary.kernel import Kernel, KernelLost
+from autograder.boundary.proxy import Function
 from autograder.boundary.sandbox import Limits, Sandbox
 
 
@@ -288,3 +289,14 @@ for place in range(0, 2**41, 2**21):
 import time
 time.sleep(5)
 """)
+
+
+def test_call_imports_nothing_of_pytorchs_compiler(request: pytest.FixtureRequest) -> None:
+    """Is PyTorch's compiler, seconds where nothing is compiled yet, in no kernel because of what we put back there?"""
+    kernel = Kernel(Limits(forked=False))
+    request.addfinalizer(kernel.close)
+    kernel.run_cell("import sys, torch\ndef compiler(): return float('torch._inductor.config' in sys.modules)")
+    compiler = Function("compiler", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 60.0))
+    assert compiler() == 0
+    kernel.run_cell("torch.use_deterministic_algorithms(True)")
+    assert compiler() == 1  # so it would be seen

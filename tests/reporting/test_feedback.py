@@ -20,6 +20,7 @@ from autograder.reporting.written import ATTRIBUTES, TAGS, cleaned_markdown
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")
 
 HOSTILE = [
+    "half a pair \ud800, and in a formula $\ud800$",
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
     "![x](https://example.com/track.png)",
@@ -92,6 +93,18 @@ def test_page_begins_with_the_verdict(page: Path) -> None:
     }
     assert "NameError: x" in soup.select_one("pre.error").get_text() or "NameError" in soup.get_text()
     assert soup.select_one("img")["src"] == "data:image/png;base64,iVBORw0KGgo="
+
+
+def test_page_of_a_notebook_that_no_library_can_show(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Has a student whose cells make a library fail the verdict all the same, and is the failure said?"""
+    monkeypatch.setattr("autograder.reporting.feedback.cleaned_code", lambda source: source.nothing)
+    page.unlink()
+    course, assignment = Course(tmp_path), load_assignment("1_attention")
+    (written,) = write_feedback(course, assignment, [result(assignment, "ada", {})])
+    text = BeautifulSoup(written.read_text(encoding="utf-8"), "html.parser").get_text()
+    assert "of 20 points" in text and "The notebook itself cannot be shown: AttributeError." in text
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
