@@ -4,10 +4,10 @@ from types import ModuleType
 
 import pytest
 from conftest import ALL
+from slips import slips_of, unnoticed
 from test_mistake import ANSWERS
 
 from autograder.judging.exercise import Exercise, exercises_of, seeded
-from autograder.judging.slips import slips_of, unnoticed
 
 EVERY = [pytest.param(each, id=each.name) for stem in ALL.values() for each in exercises_of(stem).values()]
 SOON = {"softmax", "split_heads", "LayerNorm", "patchify"}  # one of each assignment
