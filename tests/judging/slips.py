@@ -28,6 +28,7 @@ NAMES |= {"train": "eval", "eval": "train", "zeros_": "ones_", "argmax": "argmin
 # Slips that no check can or should notice, by what is said of them, and why.
 EQUIVALENT = {
     r"super\(\).__init__\(\); |\.copy_\(.*; |np\.where\(mask.*; |masked_fill\(.*; |zero_grad\(\); ": "done twice is done once",
+    r"repair, line \d+: .*(requires_grad_|xavier_uniform_).*; ": "done twice is done once",
     r"attend, line \d+: (mask|empty) = .*detach": "a mask has no gradient",
     r"(evaluate|attention_rollout), .*detach": "no gradient was asked for",
     r"(patchify|PatchEmbedding), line \d+: -2 -> 2$": "images have four axes",
