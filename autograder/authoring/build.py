@@ -13,11 +13,11 @@ from pathlib import Path
 
 import jupytext
 import nbformat
-import yaml
 from traitlets.config import Config
 
 from autograder.authoring.colab import build_chapters
 from autograder.authoring.generated import MISTAKES, ROOT, exercise_of, sources, stale
+from autograder.judging.catalogue import address_of_book
 
 PAGE_SEED = 0  # of the inputs behind the page of known mistakes
 Progress = Callable[[str, int, int], None]  # what is made, how many, of how many
@@ -107,8 +107,7 @@ def _absolute_links(text: str, root: Path) -> str:
     """Let links to chapters lead to the published book: on Colab there is no repository beside the notebook."""
     if "](book/" not in text:
         return text
-    base = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/")
-    return re.sub(r"\]\((book/\w+)\.md\)", rf"]({base}/\1.html)", text)
+    return re.sub(r"\]\((book/\w+)\.md\)", rf"]({address_of_book(root)}\1.html)", text)
 
 
 def build_assignments(root: Path = ROOT, only: str | None = None) -> tuple[dict[Path, str], dict[Path, str]]:

@@ -9,13 +9,26 @@ from autograder.judging import catalogue, compare
 from autograder.judging.exercise import Exercise, checks_of, exercises_of, seeded
 
 DECIMALS = 7  # of frozen numbers: two less than `compare.TOLERANCE` looks at
-SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
+SETUP = '''#@title Set-up: run this cell first {{ display-mode: "form" }}
 {helper}
 
 {tests}
-TESTS = {{name: {{**test, "messages": MESSAGES}} for name, test in json.loads(TABLE).items()}}
+BOOK = "{book}book/mistakes.html"
+TESTS = {{name: {{**test, "messages": MESSAGES, "book": BOOK}} for name, test in json.loads(TABLE).items()}}
+PASSED = dict.fromkeys(TESTS, "–")
+
+
+def run_tests(name, function):
+    """Run the visible tests of an exercise, and say which exercises have passed theirs so far."""
+    PASSED[name] = "–"
+    judge(function, **TESTS[name])
+    PASSED[name] = "✓"
+    print(f"{{name}} passes the visible tests. {{UNTRIED.get(name, '')}}".rstrip())
+    print("So far:", "  ".join(f"{{each}} {{mark}}" for each, mark in PASSED.items()))
+
+
 print(f"Ready: {version}. This notebook needs no GPU and nothing but {needs}.")
-"""
+'''
 
 
 def setup_cell(stem: str) -> str:
@@ -33,6 +46,7 @@ def setup_cell(stem: str) -> str:
     messages = ",\n".join(
         f"    {json.dumps(name)}: {json.dumps(catalogue.MESSAGES[name], ensure_ascii=False)}" for name in used
     )
+    untried = {name: f"They do not try {each.untried}." for name, each in exercises_of(stem).items() if each.untried}
     table = (
         json.dumps(tests, separators=(",", ":"))
         .replace('{"name":', '\n{"name":')
@@ -43,7 +57,8 @@ def setup_cell(stem: str) -> str:
     )
     return SETUP.format(
         helper=helper,
-        tests=f"MESSAGES = {{\n{messages},\n}}\n\nTABLE = '''{table}'''",
+        tests=f"MESSAGES = {{\n{messages},\n}}\nUNTRIED = {json.dumps(untried, ensure_ascii=False)}\n\nTABLE = '''{table}'''",
+        book=catalogue.address_of_book(),
         version=ready[0],
         needs=ready[1],
     ).rstrip()

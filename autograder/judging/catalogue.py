@@ -4,6 +4,10 @@ They stand in `autograder/checks/*/mistakes.py`; a number that several assignmen
 """
 
 import importlib
+from functools import cache
+from pathlib import Path
+
+import yaml
 
 from autograder.imports import ROOT
 from autograder.judging.mistake import Mistake
@@ -19,3 +23,9 @@ DESCRIBED = {mistake.name: mistake for stem in STEMS for mistake in mistakes_of(
 TITLES = {name: mistake.title for name, mistake in DESCRIBED.items()}
 QUESTIONS = {name: mistake.question for name, mistake in DESCRIBED.items()}
 MESSAGES = {name: f"{name} ({mistake.title}): {mistake.question}" for name, mistake in DESCRIBED.items()}
+
+
+@cache
+def address_of_book(root: Path = ROOT) -> str:
+    """Return where the book, whose page `book/mistakes.html` describes them all, is published; a slash at its end."""
+    return yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/") + "/"

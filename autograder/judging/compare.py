@@ -99,7 +99,7 @@ def extract(mine, right, wrong):
     return text
 
 
-def judge(function, names, cases, messages, show=True):
+def judge(function, names, cases, messages, show=True, book=""):
     """Raise an AssertionError that names the likely mistake at the first case in which the function is wrong."""
     got = [outcome(function, case["arguments"], names) for case in cases]
     texts, prints = [difference(g, c["expected"], show) for g, c in zip(got, cases)], list(map(fingerprint, got))
@@ -121,6 +121,7 @@ def judge(function, names, cases, messages, show=True):
             causes = {case.get("otherwise")} | {c.get("otherwise") for c, t in zip(cases, texts) if t} - {None}
             best = best or (causes if strange else {case.get("refused") if refused else None})
             mistake = best.pop() if len(best) == 1 else None  # no name where two mistakes give the same
-            error = AssertionError((f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}")
+            link = f"\n{book}#{mistake.lower()}" if book and mistake else ""
+            error = AssertionError((f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}")
             error.mistake, error.fits, error.got, error.case = mistake, list(fits), mine, case
             raise error

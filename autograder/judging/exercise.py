@@ -88,6 +88,7 @@ class Exercise:
     # What stands in the notebook and is not the student's: it is put back before the student's function is called.
     given: dict[str, Function] = field(default_factory=dict)
     probe: Callable[..., Function] = lambda function: function  # makes a function of arrays of a class, or of tensors
+    untried: str = ""  # on what inputs hidden stages find mistakes that the visible test cannot
 
     @cache  # noqa: B019  there are few exercises, and they live as long as the process
     def mistakes(self) -> dict[str, Function]:

@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import nbformat
-import yaml
 from markupsafe import Markup
 from nbconvert.filters.ansi import strip_ansi
 from nbformat import NotebookNode
@@ -23,7 +21,6 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.course.gradebook import Mark, marks, penalties
 from autograder.course.gradebook import comments as all_comments
 from autograder.files import write_atomically
-from autograder.imports import ROOT
 from autograder.judging import catalogue
 from autograder.reporting.page import page_template, whole
 from autograder.reporting.report import questions_of
@@ -222,13 +219,7 @@ class _Desk:
                 said = f"The notebook itself cannot be shown: {type(error).__name__}."
                 cells = [dict(id="", html=said, folded="", mark="", comment=None, outputs=[])]
             html = page_template("feedback.html.j2").render(
-                **facts, cells=cells, book=address_of_book(), colours=Markup(code_colours())
+                **facts, cells=cells, book=catalogue.address_of_book(), colours=Markup(code_colours())
             )
             write_atomically(page, whole(f"{html}\n<!-- {stamp} -->\n"))
         return page
-
-
-@cache
-def address_of_book() -> str:
-    """Return where the book is published, with a slash at its end."""
-    return yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/") + "/"

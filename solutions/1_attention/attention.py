@@ -19,7 +19,7 @@
 # | 1 `softmax` | 3 | 15 | easy |
 # | 2 `attention` | 4 | 20 | medium |
 # | 3 `self_attention` | 3 | 10 | easy |
-# | 4 `attention_backward` | 5 | 30 | hard |
+# | 4 `attention_backward` | 5 | 45 | hard |
 # | 5 written questions | 5 | 15 | medium |
 #
 # **How to work.** Run the cells from top to bottom. Write your code in place of `raise NotImplementedError()`. The test
@@ -48,8 +48,7 @@
 # %% exercise="softmax"
 
 # %% visible="softmax"
-judge(softmax, **TESTS["softmax"])
-print("softmax passes the visible tests.")
+run_tests("softmax", softmax)
 
 # %% grade="softmax_values" points=1
 # 1 point, judged after you hand in: the weights along the last axis, for arrays of one, two and three axes.
@@ -87,8 +86,7 @@ from autograder.checks.attention.exercises import check; check("softmax", "extre
 # %% exercise="attention"
 
 # %% visible="attention"
-judge(attention, **TESTS["attention"])
-print("attention passes the visible tests.")
+run_tests("attention", attention)
 
 # %% grade="attention_weights" points=1
 # 1 point, judged after you hand in: the weights.
@@ -129,8 +127,7 @@ from autograder.checks.attention.exercises import check; check("attention", "mas
 # %% exercise="self_attention"
 
 # %% visible="self_attention"
-judge(self_attention, **TESTS["self_attention"])
-print("self_attention passes the visible tests.")
+run_tests("self_attention", self_attention)
 
 # %% grade="self_attention_values" points=1
 # 1 point, judged after you hand in: output and weights of one sequence.
@@ -198,11 +195,62 @@ except NotImplementedError:
 #
 # </details>
 
+# %% [markdown]
+# ### Step by step
+#
+# Five gradients lead from the output back to queries and keys. Replace one `None` after the other and run the cell: it
+# compares each step with central differences, which move one entry at a time and look what happens to the loss. They know
+# no formula, and are far too slow for anything but a check. Then put your steps into the function below.
+
+# %%
+def slope(loss, array, step=1e-5):
+    """Return by how much a loss changes with each entry of an array."""
+    slopes = np.empty_like(array)
+    for place in np.ndindex(array.shape):
+        moved = np.zeros_like(array)
+        moved[place] = step
+        slopes[place] = (loss(array + moved) - loss(array - moved)) / (2 * step)
+    return slopes
+
+
+def check_step(name, mine, loss, array):
+    """Say whether a gradient is what central differences give."""
+    if mine is None:
+        return print(f"{name} –")
+    right = slope(loss, array)
+    if np.shape(mine) != right.shape:
+        return print(f"{name} ✗ expected shape {right.shape}, got {np.shape(mine)}")
+    off = np.abs(mine - right).max()
+    print(f"{name} ✓" if off < 1e-6 else f"{name} ✗ off by up to {off:.2g}")
+
+
+rng = np.random.default_rng(0)
+queries, keys = rng.normal(size=(3, 4)), rng.normal(size=(5, 4))  # (N_q, d), (N_k, d)
+values, grad_output = rng.normal(size=(5, 2)), rng.normal(size=(3, 2))  # (N_k, d_v), (N_q, d_v)
+try:
+    weights = attention(queries, keys, values)[1]  # (N_q, N_k)
+    grad_values = None  # (N_k, d_v)
+    grad_weights = None  # (N_q, N_k)
+    grad_scores = None  # (N_q, N_k), of the scores as the softmax gets them
+    grad_queries = None  # (N_q, d)
+    grad_keys = None  # (N_k, d)
+    check_step("values ", grad_values, lambda v: (attention(queries, keys, v)[0] * grad_output).sum(), values)
+    check_step("weights", grad_weights, lambda w: (w @ values * grad_output).sum(), weights)
+    check_step("scores ", grad_scores, lambda s: (softmax(s) @ values * grad_output).sum(), np.log(weights))
+    check_step("queries", grad_queries, lambda q: (attention(q, keys, values)[0] * grad_output).sum(), queries)
+    check_step("keys   ", grad_keys, lambda k: (attention(queries, k, values)[0] * grad_output).sum(), keys)
+except NotImplementedError:
+    print("Write softmax and attention first.")
+
+# %% [markdown]
+# ### All of it
+#
+# The same five steps as a function, for any number of leading axes.
+
 # %% exercise="attention_backward"
 
 # %% visible="attention_backward"
-judge(attention_backward, **TESTS["attention_backward"])
-print("attention_backward passes the visible tests.")
+run_tests("attention_backward", attention_backward)
 
 # %% grade="attention_backward_values" points=1
 # 1 point, judged after you hand in: the gradient of the values.

@@ -50,8 +50,7 @@
 # %% exercise="matmul"
 
 # %% visible="matmul"
-judge(on_tensors(matmul), **TESTS["matmul"])
-print("matmul passes the visible tests.")
+run_tests("matmul", on_tensors(matmul))
 
 # %% grade="matmul_values" points=0.5
 # Half a point, judged after you hand in: products of several sizes.
@@ -62,8 +61,7 @@ from autograder.checks.multihead.exercises import check; check("matmul", "values
 # %% exercise="matmul_transposed"
 
 # %% visible="matmul_transposed"
-judge(on_tensors(matmul_transposed), **TESTS["matmul_transposed"])
-print("matmul_transposed passes the visible tests.")
+run_tests("matmul_transposed", on_tensors(matmul_transposed))
 
 # %% grade="matmul_transposed_values" points=0.5
 # Half a point, judged after you hand in: products of several sizes.
@@ -74,8 +72,7 @@ from autograder.checks.multihead.exercises import check; check("matmul_transpose
 # %% exercise="batched_trace"
 
 # %% visible="batched_trace"
-judge(on_tensors(batched_trace), **TESTS["batched_trace"])
-print("batched_trace passes the visible tests.")
+run_tests("batched_trace", on_tensors(batched_trace))
 
 # %% grade="batched_trace_values" points=0.5
 # Half a point, judged after you hand in: traces of several batches.
@@ -86,8 +83,7 @@ from autograder.checks.multihead.exercises import check; check("batched_trace", 
 # %% exercise="pairwise_dot"
 
 # %% visible="pairwise_dot"
-judge(on_tensors(pairwise_dot), **TESTS["pairwise_dot"])
-print("pairwise_dot passes the visible tests.")
+run_tests("pairwise_dot", on_tensors(pairwise_dot))
 
 # %% grade="pairwise_dot_values" points=0.5
 # Half a point, judged after you hand in: several numbers of queries and keys.
@@ -98,8 +94,7 @@ from autograder.checks.multihead.exercises import check; check("pairwise_dot", "
 # %% exercise="bilinear"
 
 # %% visible="bilinear"
-judge(on_tensors(bilinear), **TESTS["bilinear"])
-print("bilinear passes the visible tests.")
+run_tests("bilinear", on_tensors(bilinear))
 
 # %% grade="bilinear_values" points=1
 # 1 point, judged after you hand in: several sizes.
@@ -124,8 +119,7 @@ from autograder.checks.multihead.exercises import check; check("bilinear", "valu
 # %% exercise="split_heads"
 
 # %% visible="split_heads"
-judge(on_tensors(split_heads), **TESTS["split_heads"])
-print("split_heads passes the visible tests.")
+run_tests("split_heads", on_tensors(split_heads))
 
 # %% grade="split_heads_values" points=1
 # 1 point, judged after you hand in: which number goes where.
@@ -142,8 +136,7 @@ from autograder.checks.multihead.exercises import check; check("split_heads", "s
 # %% exercise="merge_heads"
 
 # %% visible="merge_heads"
-judge(on_tensors(merge_heads), **TESTS["merge_heads"])
-print("merge_heads passes the visible tests.")
+run_tests("merge_heads", on_tensors(merge_heads))
 
 # %% grade="merge_heads_values" points=1
 # 1 point, judged after you hand in: which number goes where.
@@ -174,8 +167,7 @@ from autograder.checks.multihead.exercises import check; check("merge_heads", "s
 # %% exercise="attend"
 
 # %% visible="attend"
-judge(on_tensors(attend), **TESTS["attend"])
-print("attend passes the visible tests.")
+run_tests("attend", on_tensors(attend))
 
 # %% grade="attend_weights" points=1
 # 1 point, judged after you hand in: the weights.
@@ -218,8 +210,7 @@ from autograder.checks.multihead.exercises import check; check("attend", "edges"
 # %% exercise="MultiHeadAttention"
 
 # %% visible="MultiHeadAttention"
-judge(on_layer(MultiHeadAttention), **TESTS["MultiHeadAttention"])
-print("MultiHeadAttention passes the visible tests.")
+run_tests("MultiHeadAttention", on_layer(MultiHeadAttention))
 
 # %% grade="MultiHeadAttention_values" points=1
 # 1 point, judged after you hand in: the parameters, and the output for given weights.
@@ -267,8 +258,7 @@ from autograder.checks.multihead.exercises import check; check("MultiHeadAttenti
 # %% exercise="to_torch"
 
 # %% visible="to_torch"
-judge(on_converter(to_torch, MultiHeadAttention), **TESTS["to_torch"])
-print("to_torch passes the visible tests.")
+run_tests("to_torch", on_converter(to_torch, MultiHeadAttention))
 
 # %% grade="to_torch_parameters" points=1
 # 1 point, judged after you hand in: each parameter at its place.

@@ -60,8 +60,7 @@
 # %% exercise="LayerNorm"
 
 # %% visible="LayerNorm"
-judge(probe_layer_norm(LayerNorm), **TESTS["LayerNorm"])
-print("LayerNorm passes the visible tests.")
+run_tests("LayerNorm", probe_layer_norm(LayerNorm))
 
 # %% grade="LayerNorm_values" points=1
 # 1 point, judged after you hand in: the output, with leading axes of any number and with a large eps.
@@ -97,8 +96,7 @@ from autograder.checks.encoder.exercises import check; check("LayerNorm", "edges
 # %% exercise="FeedForward"
 
 # %% visible="FeedForward"
-judge(probe_feed_forward(FeedForward), **TESTS["FeedForward"])
-print("FeedForward passes the visible tests.")
+run_tests("FeedForward", probe_feed_forward(FeedForward))
 
 # %% grade="FeedForward_values" points=1
 # 1 point, judged after you hand in: output, gradients, the number of learned numbers, and the size of the fresh parameters.
@@ -129,8 +127,7 @@ from autograder.checks.encoder.exercises import check; check("FeedForward", "dro
 # %% exercise="EncoderBlock"
 
 # %% visible="EncoderBlock"
-judge(probe_block(EncoderBlock), **TESTS["EncoderBlock"])
-print("EncoderBlock passes the visible tests.")
+run_tests("EncoderBlock", probe_block(EncoderBlock))
 
 # %% grade="EncoderBlock_values" points=1
 # 1 point, judged after you hand in: the output, for sizes that all differ and for a single token.
@@ -171,8 +168,7 @@ from autograder.checks.encoder.exercises import check; check("EncoderBlock", "dr
 # %% exercise="Encoder"
 
 # %% visible="Encoder"
-judge(probe_encoder(Encoder), **TESTS["Encoder"])
-print("Encoder passes the visible tests.")
+run_tests("Encoder", probe_encoder(Encoder))
 
 # %% grade="Encoder_values" points=1
 # 1 point, judged after you hand in: the output, for several depths.
@@ -241,8 +237,7 @@ measure(BrokenBlock(width=48, num_heads=4, hidden_width=80), width=48)
 # %% exercise="repair"
 
 # %% visible="repair"
-judge(probe_repair(repair, BrokenBlock), **TESTS["repair"])
-print("repair passes the visible tests.")
+run_tests("repair", probe_repair(repair, BrokenBlock))
 
 # %% grade="repair_block" points=1
 # 1 point, judged after you hand in: the same block comes back, and both parts read a normalised stream.

@@ -71,8 +71,7 @@ else:
 # %% exercise="patchify"
 
 # %% visible="patchify"
-judge(on_tensors(patchify), **TESTS["patchify"])
-print("patchify passes the visible tests.")
+run_tests("patchify", on_tensors(patchify))
 
 # %% grade="patchify_values" points=1
 # 1 point, judged after you hand in: images of one channel.
@@ -108,8 +107,7 @@ from autograder.checks.vit.exercises import check; check("patchify", "edges", pa
 # %% exercise="PatchEmbedding"
 
 # %% visible="PatchEmbedding"
-judge(probe_patch_embedding(PatchEmbedding), **TESTS["PatchEmbedding"])
-print("PatchEmbedding passes the visible tests.")
+run_tests("PatchEmbedding", probe_patch_embedding(PatchEmbedding))
 
 # %% grade="PatchEmbedding_values" points=1
 # 1 point, judged after you hand in: the tokens, for several sizes and channels.
@@ -146,8 +144,7 @@ from autograder.checks.vit.exercises import check; check("PatchEmbedding", "edge
 # %% exercise="ViT"
 
 # %% visible="ViT"
-judge(probe_vit(ViT), **TESTS["ViT"])
-print("ViT passes the visible tests.")
+run_tests("ViT", probe_vit(ViT))
 
 # %% grade="ViT_parts" points=1
 # 1 point, judged after you hand in: the shapes of all parts, with and without arguments.
@@ -203,8 +200,7 @@ from autograder.checks.vit.exercises import check; check("ViT", "dropout", ViT)
 # %% exercise="train_epoch"
 
 # %% visible="train_epoch"
-judge(probe_train_epoch(train_epoch), **TESTS["train_epoch"])
-print("train_epoch passes the visible tests.")
+run_tests("train_epoch", probe_train_epoch(train_epoch))
 
 # %% grade="train_epoch_steps" points=1
 # 1 point, judged after you hand in: where the steps lead, the mode of the model, and whether a small net learns 64 images.
@@ -221,8 +217,7 @@ from autograder.checks.vit.exercises import check; check("train_epoch", "means",
 # %% exercise="evaluate"
 
 # %% visible="evaluate"
-judge(probe_evaluate(evaluate), **TESTS["evaluate"])
-print("evaluate passes the visible tests.")
+run_tests("evaluate", probe_evaluate(evaluate))
 
 # %% grade="evaluate_means" points=1
 # 1 point, judged after you hand in: loss and accuracy, with a smaller last batch, and with batches from a generator.
@@ -476,8 +471,7 @@ from autograder.checks.vit.checkpoint import check; check(0.98)
 # %% exercise="attention_rollout"
 
 # %% visible="attention_rollout"
-judge(on_tensors(attention_rollout), **TESTS["attention_rollout"])
-print("attention_rollout passes the visible tests.")
+run_tests("attention_rollout", on_tensors(attention_rollout))
 
 # %% grade="attention_rollout_one_block" points=1
 # 1 point, judged after you hand in: a single block.

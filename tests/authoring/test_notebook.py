@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
-from conftest import ALL, NAME
+from conftest import ALL, NAME, matrix_of
 from conftest import EXERCISES as NAMES
 from nbclient import NotebookClient
 from nbformat import NotebookNode
@@ -86,8 +86,13 @@ def test_notebook_runs_alone_with_answers(any_assignment: Assignment, tmp_path: 
     """With the answers filled in, does every cell run, every visible test pass, and the figure appear?"""
     done = run_alone(fill_in(any_assignment.release, any_assignment.instructor), tmp_path)
     assert errors(done) == {}
-    for name in exercises_of(ALL[any_assignment.name]):
-        assert printed(done, f"test_{name}") == f"{name} passes the visible tests.\n"
+    exercises = list(exercises_of(ALL[any_assignment.name]).values())
+    for index, each in enumerate(exercises):
+        said, so_far = printed(done, f"test_{each.name}").splitlines()
+        untried = f" They do not try {each.untried}." if each.untried else ""
+        assert said == f"{each.name} passes the visible tests.{untried}"
+        marks = [f"{other.name} {'✓' if place <= index else '–'}" for place, other in enumerate(exercises)]
+        assert so_far == "So far: " + "  ".join(marks)
     assert printed(done, "setup").startswith(("Ready: NumPy ", "Ready: PyTorch "))
     figures = [
         output for cell in done.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})
@@ -222,7 +227,8 @@ def test_visible_test_says_expected_got_and_cause(
     text = str(visible_test(assignment, namespace, name, EXERCISES[name].mistakes()[mistake]))
     assert text.startswith(f"{catalogue.MESSAGES[mistake]}\n{name}, ")
     assert text.index(f"\n{name}, ") < text.index("\nExpected\n") < text.index("\ngot\n")
-    assert len(text.splitlines()) <= 13
+    assert text.endswith(f"{catalogue.address_of_book()}book/mistakes.html#{mistake.lower()}")
+    assert len(text.splitlines()) <= 14
 
 
 def test_visible_test_of_garbage_says_what_came(assignment: Assignment, namespace: dict[str, Any]) -> None:
@@ -247,6 +253,24 @@ def test_visible_test_quotes_the_line_of_an_error(assignment: Assignment, namesp
     assert "NameError: name 'helper' is not defined (in softmax, line 2: return helper(scores))" in str(error)
 
 
+def test_exercise_that_fails_again_is_passed_no_more(
+    assignment: Assignment, namespace: dict[str, Any], capsys: Any
+) -> None:
+    """Does the line of what passes so far forget an exercise that a later change broke?"""
+    right, name = {**EXERCISES["softmax"].answers.__dict__}, "test_attention"
+    exec(cell_of(assignment.release, "test_softmax").source, mine := namespace | {"softmax": right["softmax"]})
+    assert visible_test(assignment, mine, "softmax", np.exp)
+    exec(cell_of(assignment.release, name).source, mine | {"attention": right["attention"]})
+    assert "So far: softmax –  attention ✓  self_attention –" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [NAME, *(pytest.param(each, marks=pytest.mark.deep) for each in ALL if each != NAME)])
+def test_what_the_visible_test_does_not_try_is_said(name: str) -> None:
+    """Is that said of every exercise of which a known mistake passes the visible test, and of no other?"""
+    missed = {verdict.exercise for verdict in matrix_of(0, name).mutants if verdict.killed and verdict.visible == ""}
+    assert missed == {each.name for each in exercises_of(ALL[name]).values() if each.untried}
+
+
 def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> None:
     """Does the set-up cell leave only its own names behind, and NumPy?"""
     own = {name for name in namespace if not name.startswith("__")}
@@ -263,8 +287,41 @@ def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> Non
         "difference",
         "judge",
         "MESSAGES",
+        "UNTRIED",
         "TABLE",
+        "BOOK",
         "TESTS",
+        "PASSED",
+        "run_tests",
     }
     assert namespace["np"] is np
     assert sys.modules["json"] is namespace["json"]
+
+
+STEPS = {  # the five lines before attention_backward: right, and wrong
+    "grad_values": ("weights.T @ grad_output", "values"),
+    "grad_weights": ("grad_output @ values.T", "grad_output"),
+    "grad_scores": (
+        "weights * (grad_weights - (weights * grad_weights).sum(-1, keepdims=True))",
+        "weights * grad_weights",
+    ),
+    "grad_queries": ("grad_scores @ keys / 2", "grad_scores @ keys"),
+    "grad_keys": ("grad_scores.T @ queries / 2", "grad_scores.T @ queries"),
+}
+
+
+@pytest.mark.parametrize("wrong", [None, *STEPS])
+def test_steps_of_the_gradient_are_checked_one_by_one(
+    assignment: Assignment, namespace: dict[str, Any], capsys: Any, wrong: str | None
+) -> None:
+    """Are right steps called right, the first wrong one wrong, and may those after it be unwritten?"""
+    [sheet] = [cell.source for cell in assignment.release.cells if "def check_step" in cell.source]
+    expected = []
+    for name, (right, slip) in STEPS.items():
+        mark = "–" if any(mark != "✓" for mark in expected) else "✗" if name == wrong else "✓"
+        assert f"{name} = None" in sheet
+        sheet = sheet.replace(f"{name} = None", f"{name} = {dict(zip('✓✗–', (right, slip, None)))[mark]}", 1)
+        expected.append(mark)
+    given = {name: vars(EXERCISES[name].answers)[name] for name in ("softmax", "attention")}
+    exec(sheet, namespace | given)
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == expected

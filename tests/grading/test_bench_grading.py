@@ -60,6 +60,7 @@ def test_measure_counts_every_process(tmp_path: Path, killed: bool) -> None:
     assert found["cpu_seconds"] < 3 or found["cpu_of"] != "the command"
 
 
+@pytest.mark.deep
 def test_measure_says_what_failed(tmp_path: Path) -> None:
     """Is a command that fails an error with what it printed, and no measurement?"""
     with pytest.raises(AssertionError, match=r"(?s)exited with 3:.*broken"):

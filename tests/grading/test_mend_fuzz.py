@@ -67,19 +67,48 @@ def test_any_bytes_are_mended_or_refused(assignment: Assignment, perfect: Notebo
 def test_any_notebook_is_mended_or_refused(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
     """Does a notebook of released, copied, changed and made-up cells, with fields of any kind, end as one to grade?"""
     known = st.sampled_from(perfect.cells).map(dict)
-    odd = st.dictionaries(st.sampled_from(["cell_type", "source", "metadata", "id", "outputs", "input"]), ODD)
+    marks = st.fixed_dictionaries({"nbgrader": ODD | st.fixed_dictionaries({"grade_id": ODD | st.just("softmax")})})
+    odd = st.dictionaries(st.sampled_from(["cell_type", "source", "metadata", "id", "outputs", "input"]), ODD | marks)
     made = st.fixed_dictionaries(
         {"cell_type": st.sampled_from(["code", "markdown", "raw"]), "source": TEXT | st.lists(TEXT)}
     )
     cells = st.lists(known | st.builds(lambda one, other: one | other, known, odd) | made | odd | ODD)
-    notebooks = st.builds(
-        lambda cells, others: others | {"cells": cells}, cells, st.dictionaries(TEXT, ODD, max_size=2)
-    )
+    sheets = st.lists(ODD | st.fixed_dictionaries({"cells": ODD | cells}), max_size=3)
+    content = st.fixed_dictionaries({"cells": cells}) | st.fixed_dictionaries({"worksheets": ODD | sheets})
+    notebooks = ODD | st.builds(dict.__or__, st.dictionaries(TEXT, ODD, max_size=2), content)
 
     def holds(notebook: dict[str, Any]) -> None:
         mended_or_refused(json.dumps(notebook).encode(), assignment)
 
     fuzz(examples, notebooks, holds)
+
+
+@EXAMPLES
+def test_work_is_kept_however_cells_lie(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
+    """Are the answers in their places again, where cells are moved, copied, mixed with others and lose their marks?"""
+    answers = [index for index, cell in enumerate(assignment.release.cells) if is_answer_in_code(cell)]
+    released, own = [dict(cell) for cell in assignment.release.cells], {"cell_type": "code", "source": "x = 1"}
+    extra = st.lists(st.sampled_from([*released, own]), max_size=8)
+
+    def holds(drawn: tuple[list[int], list[dict[str, Any]], bool, str]) -> None:
+        order, extra, marked, encoding = drawn
+        cells = [dict(perfect.cells[index]) for index in order] + extra[: len(extra) // 2]
+        cells = extra[len(extra) // 2 :] + cells
+        if not marked:
+            cells = [{"cell_type": cell["cell_type"], "source": cell["source"]} for cell in cells]
+        mended = mend(json.dumps({"cells": cells}).encode(encoding), assignment.instructor, assignment.release)
+        graded = {
+            cell.metadata.nbgrader.grade_id: cell.source for cell in mended.notebook.cells if is_answer_in_code(cell)
+        }
+        assert graded == {perfect.cells[i].metadata.nbgrader.grade_id: perfect.cells[i].source for i in answers}
+
+    orders = st.permutations(range(len(perfect.cells)))
+    fuzz(examples, st.tuples(orders, extra, st.booleans(), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"])), holds)
+
+
+def is_answer_in_code(cell: NotebookNode) -> bool:
+    """Whether a cell is code that the student is to write."""
+    return cell.cell_type == "code" and bool(cell.metadata.get("nbgrader", {}).get("solution"))
 
 
 @pytest.mark.parametrize("kind", ["alike", "defining", "torn", "own", "copies"])

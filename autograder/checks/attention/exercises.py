@@ -37,6 +37,7 @@ ATTENTION = Exercise(
         "mask": cases.attention_mask_cases,
     },
     visible=cases.attention_visible_cases,
+    untried="scores far from each other, several leading axes, or a mask that has fewer axes than the scores",
     uses={"softmax": oracle_softmax},
 )
 SELF_ATTENTION = Exercise(
@@ -51,6 +52,7 @@ SELF_ATTENTION = Exercise(
         "mask": cases.self_attention_mask_cases,
     },
     visible=cases.self_attention_visible_cases,
+    untried="scores far from each other, several leading axes, or a query that may look at nothing",
     uses={"softmax": oracle_softmax, "attention": oracle_attention},
 )
 ATTENTION_BACKWARD = Exercise(
@@ -67,6 +69,7 @@ ATTENTION_BACKWARD = Exercise(
         "far": cases.backward_far_cases,
     },
     visible=cases.backward_visible_cases,
+    untried="scores far from each other, or several leading axes",
     uses={"softmax": oracle_softmax, "attention": oracle_attention},
 )
 

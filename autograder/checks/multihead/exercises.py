@@ -83,6 +83,7 @@ ALL = (
             "edges": cases.attend_edges,
         },
         visible=cases.attend_visible,
+        untried="scores far from each other, or half precision",
         probe=on_tensors,
     ),
     judged(
@@ -97,6 +98,7 @@ ALL = (
             "dropout": cases.layer_dropout,
         },
         visible=cases.layer_visible,
+        untried="tokens so large that scores lie far from each other",
         uses={
             "split_heads": oracles.split_heads,
             "merge_heads": oracles.merge_heads,

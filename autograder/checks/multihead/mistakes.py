@@ -149,7 +149,7 @@ MISTAKES = (
         way(INSIDE, "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, 1e-9)"),
         way(INSIDE, "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, -10.0)"),
         way(INSIDE, "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, -100.0)"),
-        way("attend", "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, -10_000.0)"),
+        way(INSIDE, "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, -10_000.0)"),
         way(INSIDE, "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, torch.finfo(scores.dtype).tiny)"),
     ),
     Mistake(
