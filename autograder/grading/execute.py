@@ -27,6 +27,10 @@ T = TypeVar("T")
 PACKAGE = Path(__file__).resolve().parent.parent
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
 MAX_OWN_CELLS = 500  # of the student's own, that pages show
+# How Python, PyTorch and its libraries say that a process may have no more memory or threads.
+EXHAUSTED = re.compile(
+    "MemoryError|[Cc]an(no|')t allocate memory|could not create a primitive|start new thread|out of memory"
+)
 CUT = "[Cut here. The whole is in the file that was handed in.]"
 
 
@@ -159,7 +163,7 @@ class _Student:
             try:
                 patience = min(seconds, self.left(), max(1.0, self.test_seconds))
                 reply = kernel.call(request | {"draw": self.calls}, correct, patience)
-                if not (self.ran_own_cells and _had_no_memory(reply)):
+                if not (self.ran_own_cells and _was_short_of_memory(reply)):
                     return reply
             except BadReply:
                 if not self.ran_own_cells:
@@ -353,10 +357,9 @@ def _defined_in(source: str) -> set[str]:
     return {word for groups in lines for group in groups for word in re.findall(r"\w+", group)}
 
 
-def _had_no_memory(reply: dict[str, Any]) -> bool:
-    """Whether a reply says that memory ran out; what it holds is whatever the student's code sent."""
-    names = reply.get("error")
-    return isinstance(names, list) and any(isinstance(name, str) and name == "MemoryError" for name in names)
+def _was_short_of_memory(reply: dict[str, Any]) -> bool:
+    """Whether a reply says that memory or threads ran out; what it holds is whatever the student's code sent."""
+    return "error" in reply and bool(EXHAUSTED.search(f"{reply['error']} {reply.get('text')}"))
 
 
 def _is_own(cell: NotebookNode) -> bool:

@@ -126,6 +126,20 @@ def test_attacks_gain_no_point_and_see_no_test(assignment: Assignment) -> None:
     assert 'check(\\"softmax' not in printed
 
 
+@pytest.mark.parametrize(
+    "error",
+    ["MemoryError()", 'RuntimeError("could not create a primitive")', 'RuntimeError("can\'t start new thread")'],
+)
+def test_cells_of_ones_own_that_use_up_everything_cost_nothing(assignment: Assignment, error: str) -> None:
+    """Is a call that finds no memory or threads left made again without what those cells left behind?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    hungry = f"def exp(*_, **__):\n    raise {error}\nnp.exp = exp"
+    own = nbformat.v4.new_code_cell(hungry, metadata={"own": True})
+    done = execute(nbformat.v4.new_notebook(cells=[cells[0], own, *cells[1:]]), SEED)
+    assert [check.passed for check in done.checks] == [True], done.checks
+    assert (done.state, done.why.count("had no memory")) == ("crashed", 1)
+
+
 def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: NotebookNode) -> None:
     """Does every message that follows from a cell that failed say with which error, whether it defines or imports?"""
     wanted = sample_class.answer(perfect, "softmax")

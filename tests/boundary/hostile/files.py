@@ -103,6 +103,12 @@ def special_file(make: Callable[[Place, Path], Any]) -> Maker:
     return lambda place: make(place, place.folder / place.name)
 
 
+def hard_link(place: Place) -> None:
+    """Give a classmate's notebook a second name, beside the other files that are asked for."""
+    place.solved()
+    (place.folder / place.name).hardlink_to(place.course / "submitted/b-good" / place.assignment.name / place.name)
+
+
 def linked_folder(place: Place) -> None:
     """Make the folder of the submission a link to a classmate's."""
     place.folder.rmdir()
@@ -213,9 +219,7 @@ FILES = (
     Attack(
         "hard-link",
         "Hands in a second name of a classmate's file, which is the same as a copy of it.",
-        special_file(
-            lambda place, path: path.hardlink_to(place.course / "submitted/b-good" / place.assignment.name / place.name)
-        ),
+        hard_link,
     ),
     Attack("linked-folder", "Hands in a folder that is a link to a classmate's.", linked_folder, UNMARKED, UNREADABLE),
     Attack("linked-student", "Is a link to a classmate.", linked_student, UNMARKED, UNREADABLE),

@@ -188,6 +188,8 @@ try:
 except RuntimeError as error:
     print(error)
 """),
+        NOTHING,
+        (*GRADED, *CRASHED),
     ),
     Attack(
         "background-process",
