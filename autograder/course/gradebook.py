@@ -7,9 +7,10 @@ this module speaks to nbgrader's tables without importing nbgrader, which takes 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, create_engine, inspect, make_url, text
+from sqlalchemy import URL, Connection, DateTime, create_engine, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session, scoped_session
 
@@ -125,6 +126,17 @@ def sources(db: "Reader", assignment: str, notebook: str) -> set[tuple[str, str,
     query = text(f"SELECT source_cell.name, cell_type, locked, source FROM source_cell {OF_NOTEBOOK}")
     rows = db.execute(query, {"assignment": assignment, "notebook": notebook})
     return {(name, kind, bool(locked), source) for name, kind, locked, source in rows}
+
+
+def due_date(db: "Reader", assignment: str) -> datetime | None:
+    """Return when an assignment is due, in UTC and without saying so, as nbgrader keeps it; None if it does not know."""
+    query = text("SELECT duedate FROM assignment WHERE name = :name").columns(duedate=DateTime)
+    return db.execute(query, {"name": assignment}).scalar()
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return a moment as nbgrader keeps it: in UTC, without saying so."""
+    return moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def points(db: "Reader", assignment: str, notebook: str) -> dict[str, float]:

@@ -3,6 +3,7 @@
 The sample class is graded once, in `conftest.py`; most of these tests ask about the outcome.
 """
 
+import json
 import os
 import re
 import shutil
@@ -373,6 +374,15 @@ def test_grade_shows_one_line_for_each_student(graded_class: GradedClass) -> Non
     assert "M17" in next(line for line in lines if " ivan " in line)
 
 
+def test_grade_gives_a_script_the_same_as_json(graded_class: GradedClass) -> None:
+    """Does --json print every student's marks and named mistakes, and nothing else?"""
+    (said,) = json.loads(run("grade", "--all", "--json", "--course", str(graded_class.course.root)).stdout)
+    students = {row["student"]: row for row in said["students"]}
+    assert (said["assignment"], said["seeds"], set(students)) == (NAME, [SEED], set(graded_class.results))
+    assert (students["goran"]["total"], students["goran"]["mistakes"]) == (11, "M6")
+    assert (students["rosa"]["total"], bool(students["rosa"]["why"])) == ("", True)
+
+
 LOOKS = """
 import sys
 from autograder.cli import app
@@ -407,7 +417,7 @@ def test_feedback_says_where_the_pages_are(graded_class: GradedClass) -> None:
     """Does `feedback` say how many pages it wrote, and where?"""
     result = run("feedback", NAME, "--course", str(graded_class.course.root))
     assert result.exit_code == 0, result.output
-    assert f"17 pages of feedback: {graded_class.course.root / 'feedback'}" in result.stdout
+    assert f"17 pages of feedback on {NAME}: {graded_class.course.root / 'feedback'}" in result.stdout
     assert len(list((graded_class.course.root / "feedback").rglob("*.html"))) == 17
 
 
