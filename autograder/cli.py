@@ -125,6 +125,34 @@ def build(
 
 
 @app.command()
+def edition(
+    students: Annotated[
+        Path, typer.Option("--students", help="The folder to write; empty, or an edition that is written anew.")
+    ],
+    course: CourseOption = Path("course"),
+    only: Annotated[
+        str | None, typer.Option(help="Its assignments, with commas: 1_attention,2_multihead. All by default.")
+    ] = None,
+) -> None:
+    """Write the students' edition: a repository with book and exercises, your addresses, and no answer.
+
+    COURSE/course.toml says where it will be: repository = "https://github.com/YOU/COURSE".
+    """
+    from autograder.authoring.edition import write_edition
+    from autograder.settings import read_settings
+
+    try:
+        settings = read_settings(course)
+        names = write_edition(students, settings, [each.strip() for each in only.split(",")] if only else None)
+    except ValueError as error:
+        raise _stop(error) from None
+    out.print(f"Students' edition of {', '.join(names)}: {students.resolve()}", soft_wrap=True, highlight=False)
+    out.print("Look at it, make the repository on GitHub, and push:", highlight=False)
+    push = f"git add -A && git commit -m Edition && git push {settings.repository} {settings.branch}"
+    out.print(f"  cd {students} && {push}", soft_wrap=True, highlight=False)
+
+
+@app.command()
 def book() -> None:
     """Build the book into _build/html, with warnings as errors. Does nothing when nothing changed."""
     from autograder.authoring.book import BookError, build_book

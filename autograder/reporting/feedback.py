@@ -211,8 +211,9 @@ class _Desk:
         text = self.course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
         facts = facts_of(result, scores, comments, penalty, assignment)
         page = self.course.root / "feedback" / result.student / assignment.name / f"{assignment.notebook}.html"
+        book = self.course.settings.address_of_book or address_of_book()
         said = json.dumps(
-            [text, facts, self.show_hidden, sorted((n, float(m.score), m.waits) for n, m in scores.items())]
+            [text, facts, book, self.show_hidden, sorted((n, float(m.score), m.waits) for n, m in scores.items())]
         )
         stamp = hashlib.sha256(said.encode()).hexdigest()
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
@@ -222,7 +223,7 @@ class _Desk:
                 said = f"The notebook itself cannot be shown: {type(error).__name__}."
                 cells = [dict(id="", html=said, folded="", mark="", comment=None, outputs=[])]
             html = page_template("feedback.html.j2").render(
-                **facts, cells=cells, book=address_of_book(), colours=Markup(code_colours())
+                **facts, cells=cells, book=book, colours=Markup(code_colours())
             )
             write_atomically(page, whole(f"{html}\n<!-- {stamp} -->\n"))
         return page
