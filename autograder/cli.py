@@ -385,6 +385,37 @@ def report(
     _stop_if_not_graded([result for *_, results in graded for result in results])
 
 
+@app.command()
+def alike(
+    assignments: AssignmentsArgument = None,
+    everything: AllOption = False,
+    course: CourseOption = Path("course"),
+    as_json: JsonOption = False,
+) -> None:
+    """List submissions that are more alike than the class: a reason to look, and no proof.
+
+    Writes COURSE/report/ASSIGNMENT/alike.html, in which they stand side by side, and alike.csv.
+    """
+    from autograder.reporting.alike import write_alike
+
+    said = {}
+    for name in _chosen(assignments, everything, course):
+        graded = _graded(name, course)
+        with Bars() as bars:
+            page, pairs, files = write_alike(*graded, bars)
+        said[name] = {"page": page, "pairs": [[p.first, p.second, p.share, p.reasons] for p in pairs], "files": files}
+        if not as_json:
+            for pair in pairs:
+                out.print(escape(shown(f"{pair.first}, {pair.second}: {'; '.join(pair.reasons)}")), soft_wrap=True)
+            for file, groups in files.items():
+                for together in groups:
+                    out.print(escape(shown(f"{together}: the same {file}")), soft_wrap=True)
+            count = len(pairs) + sum(map(len, files.values()))
+            out.print(f"{name}: {count} to look at, which is no proof: {page}", soft_wrap=True, highlight=False)
+    if as_json:
+        _print_json(said)
+
+
 def _all_graded(folder: Path) -> list:
     """Return what `_graded` does, of every assignment of which something is graded."""
     from autograder.authoring.generated import sources
