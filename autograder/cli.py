@@ -46,12 +46,13 @@ WorksheetOption = Annotated[
 
 
 def _course(folder: Path):
-    """Return the course in a folder. Its module comes with nbgrader, which takes a second to import."""
+    """Return the course in a folder, whose own files can be read. Its module takes a second to import."""
     from autograder.course.course import Course
+    from autograder.course.requests import read_requests
 
     course = Course(folder)
     try:
-        _ = course.settings
+        _ = course.settings, read_requests(course.root)
     except ValueError as error:
         raise _stop(error) from None
     return course
@@ -414,6 +415,47 @@ def alike(
             out.print(f"{name}: {count} to look at, which is no proof: {page}", soft_wrap=True, highlight=False)
     if as_json:
         _print_json(said)
+
+
+@app.command()
+def answer(
+    student: Annotated[str, typer.Argument(help="The id of the student who asked.")],
+    assignment: AssignmentArgument,
+    part: Annotated[str, typer.Argument(help="The part that was asked about, such as attention.")],
+    text: Annotated[str, typer.Argument(help="What the student is to read.")],
+    course: CourseOption = Path("course"),
+) -> None:
+    """Answer a student who asked again: write it into COURSE/regrade-requests.csv, from where feedback takes it.
+
+    Points are changed in formgrader.
+    """
+    from autograder.course.requests import answer_request
+
+    try:
+        answer_request(course.resolve(), student, assignment, part, text)
+    except ValueError as error:
+        raise _stop(error) from None
+    out.print(f'Answered. Run "autograder feedback {assignment}" to write the page again.', highlight=False)
+
+
+@app.command("forget")
+def forget_student(
+    student: Annotated[str, typer.Argument(help="The id of the student.")],
+    course: CourseOption = Path("course"),
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask. It cannot be undone.")] = False,
+) -> None:
+    """Delete all that a course holds of a student: submissions, results, marks, feedback, reports."""
+    from autograder.course.forget import forget
+
+    if not yes:
+        typer.confirm(f"Delete everything of {student} in {course}? It cannot be undone", abort=True)
+    try:
+        done = forget(_course(course), student)
+    except ValueError as error:
+        raise _stop(error) from None
+    for what in done:
+        out.print(f"deleted  {escape(shown(what))}", soft_wrap=True, highlight=False)
+    out.print('Reports and exports name everybody: make them again with "autograder report --all".', highlight=False)
 
 
 def _all_graded(folder: Path) -> list:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.course.gradebook import students
+from autograder.course.requests import read_requests
 from autograder.files import write_atomically
 from autograder.judging import catalogue
 from autograder.reporting.page import page_template, plain_number, whole
@@ -97,6 +98,7 @@ def write_course_page(course: Course, graded: Graded) -> Path:
         columns=[_summary(course, column, len(table)) for column in columns],
         lines=[_line(course, columns, line) for line in table],
         of=sum(column.of for column in columns),
+        asked=sorted(read_requests(course.root), key=lambda request: bool(request.answer)),
         again=[
             {"name": name, "title": catalogue.TITLES.get(name, ""), "who": who}
             for name, who in _returning(columns).items()
