@@ -187,6 +187,8 @@ class _Edition:
         places = {
             "README.md": "README.md",
             "publish.yml": ".github/workflows/publish.yml",
+            "check.yml": ".github/workflows/check.yml",
+            "check.py": ".github/check.py",
             "devcontainer.json": ".devcontainer/devcontainer.json",
             "gitignore": ".gitignore",
         }

@@ -11,11 +11,13 @@ import nbformat
 import pytest
 import yaml
 from conftest import ALL
+from sample_class import fill_in, softmax_over_queries
 from test_build import body_lines
 from test_cli import run
 
 from autograder.authoring.edition import write_edition
 from autograder.cells import is_grade, is_solution
+from autograder.course.course import Assignment
 from autograder.grading.grade import load_assignment
 from autograder.imports import ROOT
 from autograder.settings import Settings, read_settings
@@ -188,6 +190,27 @@ def test_edition_spares_a_folder_of_somebody_else(tmp_path: Path) -> None:
     done = run("edition", "--students", str(tmp_path / "new"), "--course", str(tmp_path))
     assert done.exit_code == 1 and 'repository = "https://github.com/YOU/COURSE"' in done.stderr
     assert not (tmp_path / "new").exists()
+
+
+def test_check_of_the_edition_says_what_visible_tests_see(
+    edition: Path, assignment: Assignment, tmp_path: Path
+) -> None:
+    """Does what runs at a push pass right answers, name a mistake, and pass over an exercise that was not begun?"""
+    right = fill_in(assignment.release, assignment.instructor)
+    wrong = nbformat.from_dict(right)
+    softmax_over_queries(wrong)
+    said = {}
+    for name, notebook in (("right", right), ("wrong", wrong), ("not begun", assignment.release)):
+        path = tmp_path / name / "attention.ipynb"
+        path.parent.mkdir()
+        path.write_text(nbformat.writes(notebook), encoding="utf-8")
+        command = [sys.executable, str(edition / ".github" / "check.py"), str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        said[name] = (done.returncode, done.stdout)
+    assert said["right"] == (0, f"{tmp_path}/right/attention.ipynb: 4 of 4 visible tests pass\n")
+    assert said["not begun"] == (0, f"{tmp_path}/not begun/attention.ipynb: 0 of 4 visible tests pass\n")
+    code, text = said["wrong"]
+    assert code == 1 and "  attention: AssertionError: M6 (the softmax runs over the wrong axis)" in text
 
 
 @pytest.mark.deep
