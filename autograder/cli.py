@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from autograder.files import shown
+from autograder.installed import enter_repository
 from autograder.progress import Bars, err
 
 app = typer.Typer(
@@ -675,6 +676,7 @@ def _show_matrix(matrix) -> None:
 
 def main() -> None:
     """Run the command."""
+    enter_repository()
     with contextlib.ExitStack() as until_it_ends:
         if not os.access(Path.home(), os.W_OK):  # where Jupyter and Matplotlib keep what they need to run
             home = tempfile.TemporaryDirectory(prefix="autograder-home-", ignore_cleanup_errors=True)
