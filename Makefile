@@ -54,9 +54,7 @@ book: setup
 	$(BIN)/autograder book
 
 grade: setup
-	for path in $(COURSE)/submitted/*/*; do basename "$$path"; done | sort -u | while read -r assignment; do \
-	  $(BIN)/autograder grade "$$assignment" --course $(COURSE) && $(BIN)/autograder feedback "$$assignment" --course $(COURSE) \
-	  && $(BIN)/autograder report "$$assignment" --course $(COURSE) || exit 1; done
+	for step in grade feedback report; do $(BIN)/autograder $$step --all --course $(COURSE) || exit 1; done
 
 train: setup
 	$(BIN)/python -m solutions.benchmark train

@@ -8,6 +8,7 @@ import secrets
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from autograder.files import shown
+from autograder.installed import enter_repository
 from autograder.progress import Bars, err
 
 app = typer.Typer(
@@ -30,6 +33,11 @@ CourseOption = Annotated[
     Path, typer.Option("--course", help="The folder of the course: submitted/, gradebook.db, feedback/ …")
 ]
 AssignmentArgument = Annotated[str, typer.Argument(help="The name of an assignment, such as 1_attention.")]
+AssignmentsArgument = Annotated[
+    list[str] | None, typer.Argument(help="Names of assignments, such as 1_attention.", show_default=False)
+]
+AllOption = Annotated[bool, typer.Option("--all", help="Every assignment that somebody has handed in.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 ShowOption = Annotated[
     bool, typer.Option("--show-hidden-tests", help="Let students see the source of the hidden tests.")
 ]
@@ -39,15 +47,47 @@ WorksheetOption = Annotated[
 
 
 def _course(folder: Path):
-    """Return the course in a folder. Its module comes with nbgrader, which takes a second to import."""
+    """Return the course in a folder, whose own files can be read. Its module takes a second to import."""
     from autograder.course.course import Course
+    from autograder.course.requests import read_requests
 
-    return Course(folder)
+    course = Course(folder)
+    try:
+        _ = course.settings, read_requests(course.root)
+    except ValueError as error:
+        raise _stop(error) from None
+    return course
 
 
 def _stop(error: object) -> typer.Exit:
     err.print(f"[bold red]autograder:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
     return typer.Exit(1)
+
+
+def _chosen(names: list[str] | None, everything: bool, folder: Path) -> list[str]:
+    """Return the assignments that a command is about: those that are named, or all that somebody has handed in."""
+    from autograder.authoring.generated import sources
+
+    if everything == bool(names):
+        raise typer.BadParameter("give the names of assignments, or --all")
+    known = [source.parent.name for source in sources()]
+    for name in names or ():
+        if name not in known:
+            raise _stop(f"there is no assignment {name!r}; there is: {', '.join(known)}")
+    of_course = _course(folder).settings.assignments or known
+    for name in of_course:
+        if name not in known:
+            raise _stop(
+                f"{folder / 'course.toml'} names {name!r}, which is no assignment; there is: {', '.join(known)}"
+            )
+    chosen = list(dict.fromkeys(names or filter(_course(folder).has_work_of, of_course)))
+    if not chosen:
+        raise _stop(f"nobody has handed in anything: {folder / 'submitted'} holds no STUDENT/ASSIGNMENT/")
+    return chosen
+
+
+def _print_json(data: object) -> None:
+    sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False, default=str) + "\n")
 
 
 @app.command()
@@ -87,6 +127,34 @@ def build(
 
 
 @app.command()
+def edition(
+    students: Annotated[
+        Path, typer.Option("--students", help="The folder to write; empty, or an edition that is written anew.")
+    ],
+    course: CourseOption = Path("course"),
+    only: Annotated[
+        str | None, typer.Option(help="Its assignments, with commas: 1_attention,2_multihead. All by default.")
+    ] = None,
+) -> None:
+    """Write the students' edition: a repository with book and exercises, your addresses, and no answer.
+
+    COURSE/course.toml says where it will be: repository = "https://github.com/YOU/COURSE".
+    """
+    from autograder.authoring.edition import write_edition
+    from autograder.settings import read_settings
+
+    try:
+        settings = read_settings(course)
+        names = write_edition(students, settings, [each.strip() for each in only.split(",")] if only else None)
+    except ValueError as error:
+        raise _stop(error) from None
+    out.print(f"Students' edition of {', '.join(names)}: {students.resolve()}", soft_wrap=True, highlight=False)
+    out.print("Look at it, make the repository on GitHub, and push:", highlight=False)
+    push = f"git add -A && git commit -m Edition && git push {settings.repository} {settings.branch}"
+    out.print(f"  cd {students} && {push}", soft_wrap=True, highlight=False)
+
+
+@app.command()
 def book() -> None:
     """Build the book into _build/html, with warnings as errors. Does nothing when nothing changed."""
     from autograder.authoring.book import BookError, build_book
@@ -123,6 +191,7 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
 
     from autograder.boundary.sandbox import Limits
     from autograder.imports import ROOT
+    from autograder.reporting.course_page import write_course_page
     from autograder.reporting.feedback import write_feedback
     from autograder.reporting.report import write_report
 
@@ -144,14 +213,16 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
         with Bars() as bars:
             write_feedback(_course(course), loaded, results, bars)
         write_report(_course(course), loaded, results)
+    write_course_page(_course(course), graded)
     book()
-    for title, folder in (("Feedback", "feedback"), ("Class reports", "report")):
+    for title, folder in (("Feedback", "feedback"), ("Reports", "report/index.html")):
         out.print(f"{title}: {(course / folder).resolve()}", soft_wrap=True, highlight=False)
 
 
 @app.command()
 def grade(
-    assignment: AssignmentArgument,
+    assignments: AssignmentsArgument = None,
+    everything: AllOption = False,
     course: CourseOption = Path("course"),
     regrade: Annotated[
         bool, typer.Option("--regrade", help="Grade again what was graded, on new inputs; marks by hand stay.")
@@ -175,8 +246,9 @@ def grade(
         bool,
         typer.Option("--fresh-kernels", help="Start each kernel afresh, not forked from one with PyTorch: slower."),
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Grade what lies in COURSE/submitted/STUDENT/ASSIGNMENT/, and show one table of marks.
+    """Grade what lies in COURSE/submitted/STUDENT/ASSIGNMENT/, and show a table of marks for each assignment.
 
     Only what is new or changed is graded. Marks go to nbgrader's gradebook, COURSE/gradebook.db. Ctrl-C stops at once;
     the next run goes on where this one was.
@@ -184,9 +256,24 @@ def grade(
     from autograder.boundary.sandbox import Limits
 
     options = dict(seed=seed, regrade=regrade, workers=jobs, cluster=cluster, sandboxed=not no_sandbox)
-    loaded, results = _grade(assignment, course, limits=Limits(forked=not fresh_kernels), **options)
-    _show_marks(_course(course), loaded, results)
-    _stop_if_not_graded(results)
+    from autograder.reporting.report import marks_of
+
+    graded, failed = [], False
+    for name in _chosen(assignments, everything, course):
+        try:
+            graded.append(_grade(name, course, limits=Limits(forked=not fresh_kernels), **options))
+        except typer.Exit as stopped:  # what was wrong is said, and the others can be graded all the same
+            if stopped.exit_code != 1:
+                raise
+            failed = True
+            continue
+        if not as_json:
+            _show_marks(_course(course), *graded[-1])
+    if as_json:
+        _print_json([marks_of(_course(course), *each) for each in graded])
+    _stop_if_not_graded([result for _, results in graded for result in results])
+    if failed:
+        raise typer.Exit(1)
 
 
 def _grade(name: str, folder: Path, limits=None, workers: int | None = None, cluster: str | None = None, **options):
@@ -230,43 +317,154 @@ def _show_marks(course, assignment, results) -> None:
     """Show one line for each student, narrow enough for a terminal of 80 columns."""
     from autograder.reporting.report import marks_table, questions_of
 
-    questions = [question.name for question in questions_of(assignment)]
-    table = Table(caption=f"{assignment.name}; parts: {', '.join(questions)}. – waits for a person. No marks is not 0.")
-    for column in ("student", "state", "parts", "total", "of", "mistakes"):
-        table.add_column(column, justify="right" if column in ("total", "of") else "left", no_wrap=column != "mistakes")
+    points = {question.name: question.of for question in questions_of(assignment)}
+    table = Table(
+        title=assignment.name, caption="waits: written answers that wait for a person. No marks is not 0.", min_width=66
+    )
+    table.add_column("student", overflow="fold", min_width=7)
+    table.add_column("state", no_wrap=True)
+    table.add_column("points", justify="right", no_wrap=True)
+    table.add_column("waits", justify="right", no_wrap=True)
+    table.add_column("where points were lost", overflow="fold", min_width=22)
     for row in marks_table(course, assignment, results):
-        parts = " ".join("–" if row[name] == "waits" else str(row[name]) for name in questions)
-        table.add_row(
-            *(
-                escape(str(value))
-                for value in (row["student"], row["state"], parts, row["total"], row["of"], row["mistakes"])
-            )
-        )
+        lost = [f"{part} {row[part]:g}/{of:g}" for part, of in points.items() if row[part] not in ("", "waits", of)]
+        words = "everywhere" if row["total"] == 0 and not row["waiting"] else ", ".join(lost)
+        words += f" ({row['mistakes']})" if row["mistakes"] else ""
+        total = "" if row["total"] == "" else f"{row['total']} of {row['of']}"
+        cells = row["student"], row["state"], total, row["waiting"] or "", words
+        table.add_row(*(escape(shown(str(cell))) for cell in cells))
     out.print(table)
 
 
 @app.command()
 def feedback(
-    assignment: AssignmentArgument, course: CourseOption = Path("course"), show_hidden: ShowOption = False
+    assignments: AssignmentsArgument = None,
+    everything: AllOption = False,
+    course: CourseOption = Path("course"),
+    show_hidden: ShowOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a page of feedback for each student: COURSE/feedback/STUDENT/ASSIGNMENT/."""
     from autograder.reporting.feedback import write_feedback
 
-    loaded_course, loaded, results = _graded(assignment, course)
-    with Bars() as bars:
-        pages = write_feedback(loaded_course, loaded, results, bars, show_hidden)
-    out.print(f"{len(pages)} pages of feedback: {loaded_course.root / 'feedback'}", soft_wrap=True)
-    _stop_if_not_graded(results)
+    graded = [_graded(name, course) for name in _chosen(assignments, everything, course)]
+    written = {}
+    for loaded_course, loaded, results in graded:
+        with Bars() as bars:
+            written[loaded.name] = write_feedback(loaded_course, loaded, results, bars, show_hidden)
+        if not as_json:
+            said = f"{len(written[loaded.name])} pages of feedback on {loaded.name}: {loaded_course.root / 'feedback'}"
+            out.print(said, soft_wrap=True, highlight=False)
+    if as_json:
+        _print_json(written)
+    _stop_if_not_graded([result for *_, results in graded for result in results])
 
 
 @app.command()
-def report(assignment: AssignmentArgument, course: CourseOption = Path("course")) -> None:
-    """Write the report on the class: who made which mistake, as a page and as CSV."""
+def report(
+    assignments: AssignmentsArgument = None,
+    everything: AllOption = False,
+    course: CourseOption = Path("course"),
+    as_json: JsonOption = False,
+) -> None:
+    """Write the report on each assignment, and the page of the course, which shows every student across assignments.
+
+    Beside each page lie tables for spreadsheets. The page of the course holds all that was graded, whatever is named.
+    """
+    from autograder.reporting.course_page import course_table, write_course_page
     from autograder.reporting.report import write_report
 
-    graded = _graded(assignment, course)
-    out.print(f"Class report: {write_report(*graded)}", soft_wrap=True)
-    _stop_if_not_graded(graded[2])
+    graded = [_graded(name, course) for name in _chosen(assignments, everything, course)]
+    pages = {loaded.name: write_report(in_course, loaded, results) for in_course, loaded, results in graded}
+    everybody = [(loaded, results) for _, loaded, results in _all_graded(course)]
+    page = write_course_page(_course(course), everybody)
+    if as_json:
+        _print_json({"course": page, "reports": pages, "students": course_table(_course(course), everybody)})
+    else:
+        for name, path in pages.items():
+            out.print(f"Report on {name}: {path}", soft_wrap=True, highlight=False)
+        out.print(f"Page of the course: {page}", soft_wrap=True, highlight=False)
+    _stop_if_not_graded([result for *_, results in graded for result in results])
+
+
+@app.command()
+def alike(
+    assignments: AssignmentsArgument = None,
+    everything: AllOption = False,
+    course: CourseOption = Path("course"),
+    as_json: JsonOption = False,
+) -> None:
+    """List submissions that are more alike than the class: a reason to look, and no proof.
+
+    Writes COURSE/report/ASSIGNMENT/alike.html, in which they stand side by side, and alike.csv.
+    """
+    from autograder.reporting.alike import write_alike
+
+    said = {}
+    for name in _chosen(assignments, everything, course):
+        graded = _graded(name, course)
+        with Bars() as bars:
+            page, pairs, files = write_alike(*graded, bars)
+        said[name] = {"page": page, "pairs": [[p.first, p.second, p.share, p.reasons] for p in pairs], "files": files}
+        if not as_json:
+            for pair in pairs:
+                out.print(escape(shown(f"{pair.first}, {pair.second}: {'; '.join(pair.reasons)}")), soft_wrap=True)
+            for file, groups in files.items():
+                for together in groups:
+                    out.print(escape(shown(f"{together}: the same {file}")), soft_wrap=True)
+            count = len(pairs) + sum(map(len, files.values()))
+            out.print(f"{name}: {count} to look at, which is no proof: {page}", soft_wrap=True, highlight=False)
+    if as_json:
+        _print_json(said)
+
+
+@app.command()
+def answer(
+    student: Annotated[str, typer.Argument(help="The id of the student who asked.")],
+    assignment: AssignmentArgument,
+    part: Annotated[str, typer.Argument(help="The part that was asked about, such as attention.")],
+    text: Annotated[str, typer.Argument(help="What the student is to read.")],
+    course: CourseOption = Path("course"),
+) -> None:
+    """Answer a student who asked again: write it into COURSE/regrade-requests.csv, from where feedback takes it.
+
+    Points are changed in formgrader.
+    """
+    from autograder.course.requests import answer_request
+
+    try:
+        answer_request(course.resolve(), student, assignment, part, text)
+    except ValueError as error:
+        raise _stop(error) from None
+    out.print(f'Answered. Run "autograder feedback {assignment}" to write the page again.', highlight=False)
+
+
+@app.command("forget")
+def forget_student(
+    student: Annotated[str, typer.Argument(help="The id of the student.")],
+    course: CourseOption = Path("course"),
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask. It cannot be undone.")] = False,
+) -> None:
+    """Delete all that a course holds of a student: submissions, results, marks, feedback, reports."""
+    from autograder.course.forget import forget
+
+    if not yes:
+        typer.confirm(f"Delete everything of {student} in {course}? It cannot be undone", abort=True)
+    try:
+        done = forget(_course(course), student)
+    except ValueError as error:
+        raise _stop(error) from None
+    for what in done:
+        out.print(f"deleted  {escape(shown(what))}", soft_wrap=True, highlight=False)
+    out.print('Reports and exports name everybody: make them again with "autograder report --all".', highlight=False)
+
+
+def _all_graded(folder: Path) -> list:
+    """Return what `_graded` does, of every assignment of which something is graded."""
+    from autograder.authoring.generated import sources
+
+    names = [source.parent.name for source in sources()]
+    return [_graded(name, folder) for name in names if _course(folder).load_results(name)]
 
 
 def _stop_if_not_graded(results) -> None:
@@ -300,6 +498,7 @@ def collect(
     paths: Annotated[list[Path], typer.Argument(help="Zip downloads of Moodle or Canvas, folders, or notebooks.")],
     course: CourseOption = Path("course"),
     worksheet: WorksheetOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Put what was handed in into COURSE/submitted/STUDENT/ASSIGNMENT/, and list what could not be.
 
@@ -308,7 +507,6 @@ def collect(
     """
     from autograder.course.roster import read_worksheet
     from autograder.exchange.collect import collect
-    from autograder.files import shown
     from autograder.grading.grade import load_assignment
 
     try:
@@ -317,24 +515,27 @@ def collect(
             lines = collect(_course(course), loaded, paths, sheet, bars)
     except (ValueError, OSError) as error:
         raise _stop(error) from None
-    counts = Counter(line.outcome for line in lines)
-    table = Table(
-        caption=", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "nothing was found"
-    )
-    for name in ("outcome", "student", "file", "why"):
-        table.add_column(name, no_wrap=name == "outcome", overflow="fold")
-    for line in sorted(lines, key=lambda line: (line.outcome, line.student, line.file)):
-        if line.outcome != "unchanged":
-            table.add_row(*(escape(shown(text)) for text in (line.outcome, line.student, line.file, line.why)))
-    out.print(table)
+    if as_json:
+        _print_json([asdict(line) for line in lines])
+    else:
+        for line in sorted(lines, key=lambda line: (line.outcome, line.student, line.file)):
+            if line.outcome != "unchanged":
+                words = [f"{line.outcome:12}", *filter(None, (line.student, line.file))]
+                out.print(escape(shown("  ".join(words))), soft_wrap=True, highlight=False)
+                if line.why:
+                    out.print(escape(shown(f"{'':12}  {line.why}")), soft_wrap=True, highlight=False)
+        counts = Counter(line.outcome for line in lines)
+        said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+        out.print(said or "nothing was found", highlight=False)
     if any(line.outcome == "refused" and not line.student for line in lines):
         raise _stop("something was not collected at all; see the table")
 
 
 @app.command()
 def export(
-    assignment: AssignmentArgument,
     system: Annotated[str, typer.Option("--format", help="moodle, canvas or csv.")],
+    assignments: AssignmentsArgument = None,
+    everything: AllOption = False,
     course: CourseOption = Path("course"),
     worksheet: WorksheetOption = None,
     folder: Annotated[
@@ -347,30 +548,42 @@ def export(
         bool, typer.Option("--allow-waiting", help="Send marks although written answers wait for a person.")
     ] = False,
     show_hidden: ShowOption = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write the marks and the feedback in the form that Moodle or Canvas imports, and marks.csv with every state."""
+    """Write the marks and the feedback in the form that Moodle or Canvas imports, and marks.csv with every state.
+
+    A worksheet of Moodle's is that of one assignment; Canvas's holds the columns of all.
+    """
     from autograder.course.roster import read_worksheet
     from autograder.exchange.export import export
-    from autograder.files import shown
     from autograder.reporting.feedback import write_feedback
 
     if system not in ("moodle", "canvas", "csv"):
         raise _stop(f"there is no format {system!r}; there is: moodle, canvas, csv")
-    loaded_course, loaded, results = _graded(assignment, course)
+    names = _chosen(assignments, everything, course)
+    for option, given in (("--worksheet", worksheet and system == "moodle"), ("--out", folder), ("--column", column)):
+        if given and len(names) > 1:
+            raise _stop(f"{option} is for one assignment, and there are {len(names)}: {', '.join(names)}")
+    graded = [_graded(name, course) for name in names]
     options = {"folder": folder, "column": column, "allow_waiting": allow_waiting}
+    done = {}
     try:
         sheet = read_worksheet(worksheet) if worksheet else None
-        if system != "csv":
-            with Bars() as bars:
-                write_feedback(loaded_course, loaded, results, bars, show_hidden)
-        done = export(loaded_course, loaded, results, system, worksheet=sheet, **options)
+        for loaded_course, loaded, results in graded:
+            if system != "csv":
+                with Bars() as bars:
+                    write_feedback(loaded_course, loaded, results, bars, show_hidden)
+            done[loaded.name] = export(loaded_course, loaded, results, system, worksheet=sheet, **options)
     except (ValueError, OSError) as error:
         raise _stop(error) from None
-    for path in done.files:
-        out.print(f"written  {path}", soft_wrap=True, highlight=False)
-    for warning in done.warnings:
-        err.print(f"[yellow]look at[/]  {escape(shown(warning))}", soft_wrap=True, highlight=False)
-    _stop_if_not_graded(results)
+    if as_json:
+        _print_json({name: asdict(each) for name, each in done.items()})
+    else:
+        for path in (path for each in done.values() for path in each.files):
+            out.print(f"written  {path}", soft_wrap=True, highlight=False)
+        for warning in (warning for each in done.values() for warning in each.warnings):
+            err.print(f"[yellow]look at[/]  {escape(shown(warning))}", soft_wrap=True, highlight=False)
+    _stop_if_not_graded([result for *_, results in graded for result in results])
 
 
 @app.command("submit-check")
@@ -463,6 +676,7 @@ def _show_matrix(matrix) -> None:
 
 def main() -> None:
     """Run the command."""
+    enter_repository()
     with contextlib.ExitStack() as until_it_ends:
         if not os.access(Path.home(), os.W_OK):  # where Jupyter and Matplotlib keep what they need to run
             home = tempfile.TemporaryDirectory(prefix="autograder-home-", ignore_cleanup_errors=True)

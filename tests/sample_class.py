@@ -1,11 +1,14 @@
 """Make a sample class: submissions as students hand them in, each made from the answers.
 
-python tests/sample_class.py FOLDER      writes FOLDER/submitted/STUDENT/ASSIGNMENT/…
+python tests/sample_class.py FOLDER             writes FOLDER/submitted/STUDENT/ASSIGNMENT/…
+python tests/sample_class.py --moodle FOLDER    writes for two assignments what Moodle would let you download: three students
 """
 
+import csv
 import io
 import json
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -451,6 +454,36 @@ def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = N
                     write_atomically(path, own_weights())
 
 
+# What Moodle knows of three students: number, name, id, e-mail address
+PRACTICE = (("101", "Ada Lovelace", "ada"), ("102", "Goran Horvat", "goran"), ("103", "Rosa Lind", "rosa"))
+WORKSHEET = ("Identifier", "Full name", "ID number", "Email address", "Status", "Grade", "Maximum Grade")
+WORKSHEET += ("Grade can be changed", "Last modified (submission)", "Last modified (grade)", "Feedback comments")
+
+
+def write_downloads(folder: Path, assignments: tuple[str, ...] = (ASSIGNMENT, "2_multihead")) -> None:
+    """Write ASSIGNMENT.zip and ASSIGNMENT.csv as Moodle would: Ada is right, Goran has one mistake, Rosa no notebook."""
+    from autograder.grading.grade import load_assignment
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in assignments:
+        loaded = load_assignment(name)
+        students = {student: CLASSES[name][student] for student in ("ada", "goran")}
+        files = dict(_spoiled(students, loaded.instructor, loaded.release))
+        files["rosa"] = "<!DOCTYPE html><title>Sign in to continue</title>"
+        with zipfile.ZipFile(folder / f"{name}.zip", "w") as archive:
+            for number, person, student in PRACTICE:
+                archive.writestr(f"{person}_{number}_assignsubmission_file_/{loaded.notebook}.ipynb", files[student])
+        with (folder / f"{name}.csv").open("w", encoding="utf-8-sig", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(WORKSHEET)
+            for number, person, student in PRACTICE:
+                state = ["Submitted for grading", "", "20.00", "Yes", "-", "-", ""]
+                rows.writerow([f"Participant {number}", person, student, f"{student}@example.org", *state])
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "--moodle":
+        write_downloads(Path(sys.argv[2]))
+        sys.exit()
     for each in CLASSES:
         write_class(Path(sys.argv[1]), each)

@@ -1,12 +1,14 @@
 """The folder of a course, laid out as nbgrader lays it out, and the gradebook in it."""
 
 import csv
+import glob
 import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,9 @@ from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.cells import is_grade, is_locked
 from autograder.course import gradebook as tables
-from autograder.course.gradebook import COURSE_ID, LENGTH, GradebookError, connected, explaining, read_url
+from autograder.course.gradebook import COURSE_ID, LENGTH, GradebookError, connected, explaining, in_utc, read_url
 from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, write_atomically
+from autograder.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook
@@ -91,6 +94,20 @@ class Course:
         self.root = root.resolve()
         self._recorder: Recorder | None = None  # while the gradebook is open
 
+    @cached_property
+    def settings(self) -> Settings:
+        """What course.toml says.
+
+        Raises:
+            ValueError: as `read_settings`.
+        """
+        return read_settings(self.root)
+
+    def has_work_of(self, assignment: str) -> bool:
+        """Whether somebody handed in an assignment, or it was graded."""
+        places = f"submitted/*/{glob.escape(assignment)}", f"results/{glob.escape(assignment)}/*.json"
+        return any(True for place in places for _ in self.root.glob(place))
+
     @property
     def db_url(self) -> URL:
         """The address of nbgrader's gradebook: that in nbgrader_config.py, by default gradebook.db in the folder."""
@@ -112,7 +129,8 @@ class Course:
             given = assignment.instructor.metadata.kernelspec, assignment.gradebook_cells()
             with self.gradebook() as gradebook, recording.alone(gradebook):
                 recording.add_indexes(gradebook)
-                recording.register(gradebook, assignment.name, assignment.notebook, *given)
+                due = self.settings.due.get(assignment.name)
+                recording.register(gradebook, assignment.name, assignment.notebook, *given, due)
                 recording.add_students(gradebook, self.roster())
 
     def _is_registered(self, assignment: Assignment) -> bool:
@@ -122,11 +140,13 @@ class Course:
             if db is None:
                 return False
             known, people = tables.sources(db, *names), tables.students(db)
+            due = self.settings.due.get(assignment.name)
             wanted = {(c.metadata.nbgrader.grade_id, c.cell_type, is_locked(c), c.source) for c in cells}
             most = {c.metadata.nbgrader.grade_id: float(c.metadata.nbgrader.points) for c in cells if is_grade(c)}
             return (
                 wanted <= known
                 and most == tables.points(db, *names)
+                and (due is None or tables.due_date(db, assignment.name) == in_utc(due))
                 and all(
                     person["id"] in people
                     and all(

@@ -7,9 +7,10 @@ this module speaks to nbgrader's tables without importing nbgrader, which takes 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, create_engine, inspect, make_url, text
+from sqlalchemy import URL, Connection, DateTime, create_engine, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session, scoped_session
 
@@ -127,6 +128,17 @@ def sources(db: "Reader", assignment: str, notebook: str) -> set[tuple[str, str,
     return {(name, kind, bool(locked), source) for name, kind, locked, source in rows}
 
 
+def due_date(db: "Reader", assignment: str) -> datetime | None:
+    """Return when an assignment is due, in UTC and without saying so, as nbgrader keeps it; None if it does not know."""
+    query = text("SELECT duedate FROM assignment WHERE name = :name").columns(duedate=DateTime)
+    return db.execute(query, {"name": assignment}).scalar()
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return a moment as nbgrader keeps it: in UTC, without saying so."""
+    return moment.astimezone(UTC).replace(tzinfo=None)
+
+
 def points(db: "Reader", assignment: str, notebook: str) -> dict[str, float]:
     """Return how many points the graded cells of a notebook have that were registered."""
     cells = "base_cell JOIN grade_cells ON grade_cells.id = base_cell.id"
@@ -141,17 +153,18 @@ class Mark:
     score: float
     waits: bool  # for a person
     points: float  # at most
+    of_tests: float | None = None  # what the grader gave; None for a written question
 
 
 def marks(db: "Reader", assignment: str) -> dict[str, dict[str, Mark]]:
     """Return every mark of an assignment by student and cell."""
-    query = f"""SELECT student_id, base_cell.name, {SCORE}, needs_manual_grade, max_score {OF_SUBMISSIONS}
+    query = f"""SELECT student_id, base_cell.name, {SCORE}, needs_manual_grade, max_score, auto_score {OF_SUBMISSIONS}
     JOIN grade ON grade.notebook_id = submitted_notebook.id
     JOIN grade_cells ON grade_cells.id = grade.cell_id JOIN base_cell ON base_cell.id = grade.cell_id
     WHERE assignment.name = :name"""
     found: dict[str, dict[str, Mark]] = {}
-    for student, cell, score, waits, most in db.execute(text(query), {"name": assignment}):
-        found.setdefault(student, {})[cell] = Mark(score, bool(waits), most)
+    for student, cell, score, waits, most, of_tests in db.execute(text(query), {"name": assignment}):
+        found.setdefault(student, {})[cell] = Mark(score, bool(waits), most, of_tests)
     return found
 
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from sqlalchemy.exc import DBAPIError
 from traitlets.config import Config
 
 from autograder.cells import is_grade, is_locked, is_solution
-from autograder.course.gradebook import COURSE_ID, LENGTH, address_of, explaining
+from autograder.course.gradebook import COURSE_ID, LENGTH, address_of, explaining, in_utc
 
 LOCK = 7_226_471  # any number: who makes the tables in PostgreSQL holds this lock
 # nbgrader's tables have none for what every page of a submission asks; without them it takes longer the larger the class
@@ -131,7 +132,14 @@ def add_students(gradebook: Gradebook, people: Iterable[dict[str, str]]) -> None
     gradebook.db.commit()
 
 
-def register(gradebook: Gradebook, name: str, stem: str, kernelspec: dict[str, Any], given: list[NotebookNode]) -> None:
+def register(
+    gradebook: Gradebook,
+    name: str,
+    stem: str,
+    kernelspec: dict[str, Any],
+    given: list[NotebookNode],
+    due: datetime | None = None,
+) -> None:
     """Write an assignment's cells to the gradebook; submissions that are there already get rows for new cells.
 
     Args:
@@ -140,8 +148,9 @@ def register(gradebook: Gradebook, name: str, stem: str, kernelspec: dict[str, A
         stem: That of its notebook.
         kernelspec: Of the notebook.
         given: The cells that nbgrader keeps.
+        due: When it is to be handed in; None leaves what nbgrader knows.
     """
-    gradebook.update_or_create_assignment(name)
+    gradebook.update_or_create_assignment(name, **({"duedate": in_utc(due)} if due else {}))
     try:
         notebook = gradebook.find_notebook(stem, name)
     except MissingEntry:

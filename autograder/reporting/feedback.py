@@ -20,9 +20,10 @@ from autograder.cells import is_grade, is_locked
 from autograder.course.course import Assignment, Course, Result
 from autograder.course.gradebook import Mark, marks, penalties
 from autograder.course.gradebook import comments as all_comments
+from autograder.course.requests import Request, read_requests
 from autograder.files import write_atomically
 from autograder.judging import catalogue
-from autograder.reporting.page import page_template, whole
+from autograder.reporting.page import page_template, plain_number, whole
 from autograder.reporting.report import questions_of
 from autograder.reporting.written import cleaned_code, cleaned_markdown, code_colours
 
@@ -62,6 +63,23 @@ def facts_of(
         mistakes=[dict(name=n, title=catalogue.TITLES[n], question=catalogue.QUESTIONS[n]) for n in made],
         receipt=result.receipt,
         comments=sorted((name, said) for name, said in comments.items() if said),
+    )
+
+
+def _asked(
+    request: Request, parts: list[dict[str, Any]], scores: dict[str, Mark], assignment: Assignment
+) -> dict[str, Any]:
+    """Return what a student asked, what was answered, and what became of the points."""
+    part = next((part for part in parts if part["name"] == request.part), None)
+    cells = next((q.cells for q in questions_of(assignment) if q.name == request.part), [])
+    of_tests = [scores[name].of_tests for name in cells if name in scores and scores[name].of_tests is not None]
+    changed = bool(part and of_tests and sum(of_tests) != part["points"])
+    return dict(
+        part=request.part,
+        why=request.why,
+        answer=request.answer,
+        points=f"{plain_number(part['points'])} of {plain_number(part['of'])}" if part else "",
+        before=f"{plain_number(sum(of_tests))}" if changed else "",
     )
 
 
@@ -153,7 +171,7 @@ def write_feedback(
     with course.reading() as db:
         scores, comments = marks(db, assignment.name), all_comments(db, assignment.name)
         late = penalties(db, assignment.name)
-    desk = _Desk(course, assignment, show_hidden)
+    desk = _Desk(course, assignment, show_hidden, read_requests(course.root))
     of_each = [
         (r, *(found.get(r.student, none) for found, none in ((scores, {}), (comments, {}), (late, 0.0))))
         for r in marked
@@ -200,6 +218,7 @@ class _Desk:
     course: Course
     assignment: Assignment
     show_hidden: bool
+    requests: list[Request]
 
     def write(self, of_one: tuple[Result, dict[str, Mark], dict[str, str | None], float]) -> Path:
         """Write the page of one student, if it changed."""
@@ -207,9 +226,14 @@ class _Desk:
         assignment = self.assignment
         text = self.course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
         facts = facts_of(result, scores, comments, penalty, assignment)
+        for part in facts["parts"]:
+            part["ask"] = self.course.settings.link_to_ask(result.student, assignment.name, part["name"])
+        own = [r for r in self.requests if (r.student, r.assignment) == (result.student, assignment.name)]
+        facts["asked"] = [_asked(request, facts["parts"], scores, assignment) for request in own]
         page = self.course.root / "feedback" / result.student / assignment.name / f"{assignment.notebook}.html"
+        book = self.course.settings.address_of_book or catalogue.address_of_book()
         said = json.dumps(
-            [text, facts, self.show_hidden, sorted((n, float(m.score), m.waits) for n, m in scores.items())]
+            [text, facts, book, self.show_hidden, sorted((n, float(m.score), m.waits) for n, m in scores.items())]
         )
         stamp = hashlib.sha256(said.encode()).hexdigest()
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
@@ -219,7 +243,7 @@ class _Desk:
                 said = f"The notebook itself cannot be shown: {type(error).__name__}."
                 cells = [dict(id="", html=said, folded="", mark="", comment=None, outputs=[])]
             html = page_template("feedback.html.j2").render(
-                **facts, cells=cells, book=catalogue.address_of_book(), colours=Markup(code_colours())
+                **facts, cells=cells, book=book, colours=Markup(code_colours())
             )
             write_atomically(page, whole(f"{html}\n<!-- {stamp} -->\n"))
         return page

@@ -64,7 +64,7 @@ class Row:
         self.by_hand = sum(mark.points for mark in self.marks.values() if mark.written)
         self.total = self.automatic + self.by_hand
         self.waiting = sum(mark.waiting for mark in self.marks.values())
-        self.mistakes = sorted({name for mark in self.marks.values() for name in mark.mistakes}, key=_number)
+        self.mistakes = sorted({name for mark in self.marks.values() for name in mark.mistakes}, key=number_of)
 
 
 def questions_of(assignment: Assignment) -> list[Question]:
@@ -87,7 +87,7 @@ def marks_table(course: Course, assignment: Assignment, results: list[Result]) -
     """Return one row for each student, ready to be shown; who has no marks has no number, and not 0."""
     questions = questions_of(assignment)
     table = []
-    for row in _rows(course, assignment, questions, results):
+    for row in rows_of(course, assignment, questions, results):
         shown: dict[str, Any] = {"student": row.student, "state": row.result.state}
         for question in questions:
             mark = row.marks.get(question.name)
@@ -99,10 +99,18 @@ def marks_table(course: Course, assignment: Assignment, results: list[Result]) -
     return table
 
 
+def marks_of(course: Course, assignment: Assignment, results: list[Result]) -> dict[str, Any]:
+    """Return the marks of an assignment for a script: the rows of `marks_table`, with why somebody has no marks."""
+    why = {result.student: result.why for result in results}
+    rows = [row | {"why": why[row["student"]]} for row in marks_table(course, assignment, results)]
+    seeds = sorted({result.seed for result in results if result.seed is not None})
+    return {"assignment": assignment.name, "seeds": seeds, "students": rows}
+
+
 def write_report(course: Course, assignment: Assignment, results: list[Result]) -> Path:
     """Write report/ASSIGNMENT/index.html, marks.csv and mistakes.csv, and return the page."""
     questions = questions_of(assignment)
-    rows = _rows(course, assignment, questions, results)
+    rows = rows_of(course, assignment, questions, results)
     mistakes = _mistakes(rows)
     folder = course.root / "report" / assignment.name
     write_atomically(folder / "marks.csv", whole(csv_text(marks_table(course, assignment, results))))
@@ -132,7 +140,8 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
     return folder / "index.html"
 
 
-def _rows(course: Course, assignment: Assignment, questions: list[Question], results: list[Result]) -> list[Row]:
+def rows_of(course: Course, assignment: Assignment, questions: list[Question], results: list[Result]) -> list[Row]:
+    """Return a row for each student, by name."""
     scores = course.scores(assignment)
     rows = []
     for result in sorted(results, key=lambda result: result.student):
@@ -149,7 +158,7 @@ def _mark(question: Question, grades: dict[str, tuple[float, bool]], checks: lis
     failed = [check for check in checks if check["name"] in question.cells and not check["passed"]]
     named = {name for check in failed if check["mistake"] for name in check["mistake"].split("+")}
     unnamed = [(check["message"] or "no message").splitlines()[0][:300] for check in failed if not check["mistake"]]
-    return Mark(points, question.written, waiting, sorted(named, key=_number), unnamed[0] if unnamed else "")
+    return Mark(points, question.written, waiting, sorted(named, key=number_of), unnamed[0] if unnamed else "")
 
 
 def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
@@ -161,7 +170,7 @@ def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
             who.setdefault(name, []).append((row, where))
     return [
         {"name": n, "title": catalogue.TITLES.get(n, ""), "question": catalogue.QUESTIONS.get(n, ""), "who": who[n]}
-        for n in sorted(who, key=lambda n: (-len(who[n]), _number(n)))
+        for n in sorted(who, key=lambda n: (-len(who[n]), number_of(n)))
     ]
 
 
@@ -236,7 +245,8 @@ def plot_shares(ax: "Axes", colour: str, shares: dict[str, float]) -> None:
     ax.spines["left"].set_visible(False)
 
 
-def _number(mistake: str) -> tuple[int, str]:
+def number_of(mistake: str) -> tuple[int, str]:
+    """Return by what mistakes are sorted: M6 stands before M10."""
     digits = mistake.lstrip("M")
     return (int(digits) if digits.isdecimal() else 10**6, mistake)
 

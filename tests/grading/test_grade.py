@@ -3,6 +3,7 @@
 The sample class is graded once, in `conftest.py`; most of these tests ask about the outcome.
 """
 
+import json
 import os
 import re
 import shutil
@@ -373,6 +374,15 @@ def test_grade_shows_one_line_for_each_student(graded_class: GradedClass) -> Non
     assert "M17" in next(line for line in lines if " ivan " in line)
 
 
+def test_grade_gives_a_script_the_same_as_json(graded_class: GradedClass) -> None:
+    """Does --json print every student's marks and named mistakes, and nothing else?"""
+    (said,) = json.loads(run("grade", "--all", "--json", "--course", str(graded_class.course.root)).stdout)
+    students = {row["student"]: row for row in said["students"]}
+    assert (said["assignment"], said["seeds"], set(students)) == (NAME, [SEED], set(graded_class.results))
+    assert (students["goran"]["total"], students["goran"]["mistakes"]) == (11, "M6")
+    assert (students["rosa"]["total"], bool(students["rosa"]["why"])) == ("", True)
+
+
 LOOKS = """
 import sys
 from autograder.cli import app
@@ -407,7 +417,7 @@ def test_feedback_says_where_the_pages_are(graded_class: GradedClass) -> None:
     """Does `feedback` say how many pages it wrote, and where?"""
     result = run("feedback", NAME, "--course", str(graded_class.course.root))
     assert result.exit_code == 0, result.output
-    assert f"17 pages of feedback: {graded_class.course.root / 'feedback'}" in result.stdout
+    assert f"17 pages of feedback on {NAME}: {graded_class.course.root / 'feedback'}" in result.stdout
     assert len(list((graded_class.course.root / "feedback").rglob("*.html"))) == 17
 
 
@@ -436,3 +446,78 @@ def test_plain_nbgrader_gives_the_same_marks(
     assert run.returncode == 0, run.stderr[-3000:]
     for student in students:
         assert auto_scores(course, student) == auto_scores(graded_class.course, student), student
+
+
+# ---------------------------------------------------------------------------------------------------------- privacy
+
+
+@pytest.fixture(scope="module")
+def copied(graded_class: GradedClass, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A copy of the graded class, with a roster, feedback, reports and requests, to delete from."""
+    root = tmp_path_factory.mktemp("copied") / "course"
+    shutil.copytree(graded_class.course.root, root)
+    people = [f"{name},{name.title()},of the class,{name}@example.org" for name in graded_class.results]
+    (root / "roster.csv").write_text("id,first_name,last_name,email\n" + "\n".join(people) + "\n", encoding="utf-8")
+    asked = f"student,assignment,part,why\ngoran,{NAME},attention,My axis is right\nhana,{NAME},attention,Why?\n"
+    (root / "regrade-requests.csv").write_text(asked, encoding="utf-8")
+    (root / "course.toml").write_text('questions = "mailto:teacher@example.org"\n', encoding="utf-8")
+    course = Course(root)
+    course.prepare(graded_class.assignment)
+    for command in ("feedback", "report"):
+        assert run(command, NAME, "--course", str(root)).exit_code == 0
+    assert run("export", NAME, "--format", "csv", "--course", str(root)).exit_code == 0
+    return course
+
+
+def test_feedback_shows_nobody_else(copied: Course, graded_class: GradedClass) -> None:
+    """Does no page of feedback hold the id, the name or the address of another student?"""
+    pages = {page.parts[-3]: page.read_text(encoding="utf-8") for page in copied.root.glob("feedback/*/*/*.html")}
+    assert len(pages) == 17
+    for student, page in pages.items():
+        text = BeautifulSoup(page, "html.parser").get_text(" ")
+        links = re.findall(r'(?:href|src)="((?!data:)[^"]*)"', page)
+        said = set(re.findall(r"\w+", f"{text} {' '.join(links)}".casefold()))
+        assert said & set(graded_class.results) <= {student}
+        assert f"{student}%20" in page or f"Student%3A%20{student}" in page  # of the link to ask again
+
+
+def test_feedback_answers_who_asked_again(copied: Course) -> None:
+    """Does the second page say what was asked, what was answered, and what the points were before?"""
+    said = run("answer", "goran", NAME, "attention", "Half of it is right.", "--course", str(copied.root))
+    assert said.exit_code == 0, said.output
+    with copied.gradebook() as gradebook:
+        grade = gradebook.find_grade("attention_weights", "attention", NAME, "goran")
+        grade.manual_score = 1.0
+        gradebook.db.commit()
+    assert run("feedback", NAME, "--course", str(copied.root)).exit_code == 0
+    pages = {name: copied.root / "feedback" / name / NAME / "attention.html" for name in ("goran", "hana", "ada")}
+    text = {
+        name: BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").get_text(" ", True)
+        for name, page in pages.items()
+    }
+    assert (
+        "You asked again attention My axis is right Half of it is right. 1 of 4 points now; the tests gave 0."
+        in text["goran"]
+    )
+    assert "You asked again attention Why? It is not answered yet. 0 of 4 points now." in text["hana"]
+    assert "You asked again" not in text["ada"]
+    wrong = run("answer", "goran", NAME, "softmax", "x", "--course", str(copied.root))
+    assert wrong.exit_code == 1 and "goran asked about attention, not about 'softmax'" in wrong.stderr
+    assert run("report", NAME, "--course", str(copied.root)).exit_code == 0
+    page = (copied.root / "report" / "index.html").read_text(encoding="utf-8")
+    assert page.index("Why?") < page.index("My axis is right") and page.count("Not answered.") == 1
+
+
+def test_forget_leaves_nothing_of_a_student(copied: Course) -> None:
+    """Is a student's name in no file of the course any more, the gradebook's free pages included, and is all else kept?"""
+    before = {kept.student: kept for kept in copied.load_results(NAME)}
+    done = run("forget", "goran", "--yes", "--course", str(copied.root))
+    assert done.exit_code == 0, done.output
+    left = [path for path in copied.root.rglob("*") if "goran" in path.name.casefold()]
+    left += [path for path in copied.root.rglob("*") if path.is_file() and b"goran" in path.read_bytes().lower()]
+    assert left == []
+    del before["goran"]
+    assert {kept.student: kept for kept in copied.load_results(NAME)} == before
+    again = run("grade", NAME, "--json", "--course", str(copied.root))
+    assert again.exit_code == 0 and {row["student"] for row in json.loads(again.stdout)[0]["students"]} == set(before)
+    assert run("forget", "goran", "--yes", "--course", str(copied.root)).exit_code == 1

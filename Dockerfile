@@ -1,0 +1,21 @@
+# The grader and the book in a container. How to run it: book/instructors_docker.md
+FROM python:3.11-slim-bookworm
+
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends bubblewrap git make \
+ && rm -rf /var/lib/apt/lists/*
+
+# Not root: who leaves a sandbox by a hole in Linux is nobody here either.
+RUN useradd --create-home grader
+USER grader
+WORKDIR /home/grader/attention-book
+
+# The locked packages come before everything else, so that a change of a page does not install them again.
+COPY --chown=grader requirements.txt pyproject.toml README.md LICENSE LICENSE-TEXT ./
+COPY --chown=grader autograder/setup_environment.py autograder/
+RUN python -m venv .venv && .venv/bin/pip install --no-cache-dir --require-hashes -r requirements.txt
+COPY --chown=grader . .
+RUN .venv/bin/pip install --no-cache-dir --no-deps -e . && touch .venv/.installed
+
+ENV PATH="/home/grader/attention-book/.venv/bin:$PATH" PYTHONUNBUFFERED=1
+CMD ["bash"]

@@ -1,0 +1,94 @@
+"""Take everything of one student out of a course."""
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from autograder.course.course import Course
+from autograder.course.requests import drop_requests
+from autograder.files import write_atomically
+
+OF_STUDENT = ("submitted", "autograded", "feedback", "earlier")  # folders with one of each student's
+OF_ALL = ("report", "export")  # folders of which every file may name anybody; they are made anew by their commands
+
+
+def forget(course: Course, student: str) -> list[str]:
+    """Delete what a course holds of a student: submissions, results, marks, feedback, roster, requests, reports.
+
+    Args:
+        course: The course.
+        student: The id.
+
+    Returns:
+        What was deleted, in words.
+
+    Raises:
+        ValueError: the course knows nobody of this name.
+    """
+    from nbgrader.api import MissingEntry
+
+    root = course.root
+    if student not in course.students() and not any(root.glob(f"results/*/{student}.json")):
+        raise ValueError(f"nobody in {root} is called {student!r}; nothing was deleted")
+    done = []
+    for path in [root / folder / student for folder in OF_STUDENT] + sorted(root.glob(f"results/*/{student}.json")):
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            continue
+        done.append(path.relative_to(root).as_posix())
+    done += [folder for folder in OF_ALL if (root / folder).is_dir()]
+    for folder in OF_ALL:
+        shutil.rmtree(root / folder, ignore_errors=True)
+    done += [path for path in map(_without(student), sorted(root.glob("collected/*.json"))) if path]
+    if _drop_from_roster(root / "roster.csv", student):
+        done.append("roster.csv")
+    drop_requests(root, student)
+    with course.gradebook() as gradebook:
+        try:
+            gradebook.remove_student(student)
+            done.append("the gradebook")
+        except MissingEntry:
+            pass
+        if course.db_url.get_backend_name() == "sqlite":  # what is deleted stays in the file until it is written anew
+            gradebook.db.commit()
+            with gradebook.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                connection.exec_driver_sql("VACUUM")
+    return done
+
+
+def _without(student: str):
+    """Return a function that takes a student out of a ledger of what was collected, and says where something was."""
+
+    def clean(path: Path) -> str:
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        before = json.dumps(kept)
+        for table in ("collected", "files", "refused"):
+            for key in [key for key in kept.get(table, {}) if key == student or key.startswith(f"{student}/")]:
+                del kept[table][key]
+        if json.dumps(kept) == before:
+            return ""
+        write_atomically(path, json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        return f"{path.parent.name}/{path.name}"
+
+    return clean
+
+
+def _drop_from_roster(path: Path, student: str) -> bool:
+    if not path.exists():
+        return False
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header, *rows = list(csv.reader(file)) or [[]]
+    column = [title.strip() for title in header].index("id")
+    kept = [row for row in rows if not row or row[column].strip() != student]
+    if len(kept) == len(rows):
+        return False
+    table = io.StringIO()
+    csv.writer(table).writerows([header, *kept])
+    write_atomically(path, table.getvalue())
+    return True

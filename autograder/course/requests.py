@@ -1,0 +1,76 @@
+"""Who asks to have a part looked at again, and what was answered: regrade-requests.csv in the course's folder."""
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.files import write_atomically
+
+FILE = "regrade-requests.csv"
+COLUMNS = ("student", "assignment", "part", "why", "answer")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One student asks about one part."""
+
+    student: str
+    assignment: str
+    part: str
+    why: str = ""
+    answer: str = ""  # nothing while it is open
+
+
+def read_requests(root: Path) -> list[Request]:
+    """Read the requests of a course; none where there is no file.
+
+    Raises:
+        ValueError: the table lacks a column. The message says which it has and which it needs.
+    """
+    return [Request(*(row.get(name, "") for name in COLUMNS)) for row in _rows(root)[1]]
+
+
+def answer_request(root: Path, student: str, assignment: str, part: str, text: str) -> None:
+    """Write an answer into the table, beside what was asked.
+
+    Raises:
+        ValueError: nobody asked that.
+    """
+    header, rows = _rows(root)
+    asked = [row for row in rows if (row["student"], row["assignment"], row["part"]) == (student, assignment, part)]
+    if not asked:
+        parts = sorted({row["part"] for row in rows if (row["student"], row["assignment"]) == (student, assignment)})
+        known = f"asked about {', '.join(parts)}" if parts else f"asked about no part of {assignment}"
+        raise ValueError(f"{root / FILE}: {student} {known}, not about {part!r}")
+    for row in asked:
+        row["answer"] = text
+    table = io.StringIO()
+    writer = csv.DictWriter(table, list(dict.fromkeys([*header, "answer"])))
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(root / FILE, table.getvalue())
+
+
+def drop_requests(root: Path, student: str) -> None:
+    """Take a student's requests out of the table."""
+    header, rows = _rows(root)
+    if any(row["student"] == student for row in rows):
+        table = io.StringIO()
+        writer = csv.DictWriter(table, header)
+        writer.writeheader()
+        writer.writerows(row for row in rows if row["student"] != student)
+        write_atomically(root / FILE, table.getvalue())
+
+
+def _rows(root: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Return the titles of the columns, and the rows; a form may have added columns of its own."""
+    path = root / FILE
+    if not path.exists():
+        return [], []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        titles, *rows = [[cell.strip() for cell in row] for row in csv.reader(file)] or [[]]
+    header = [title.casefold() for title in titles]
+    if missing := [name for name in COLUMNS[:3] if name not in header]:
+        raise ValueError(f"{path} has the columns {', '.join(titles)}; it lacks {', '.join(missing)}")
+    return header, [dict(zip(header, row + [""] * len(header))) for row in rows if any(row)]

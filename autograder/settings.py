@@ -1,0 +1,89 @@
+"""What an instructor says of a course: course.toml in its folder."""
+
+import re
+import tomllib
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime, time
+from pathlib import Path
+from urllib.parse import urlencode
+
+FILE = "course.toml"
+TITLE = "Attention from First Principles"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A course's settings; each has a default, so that a course needs no file."""
+
+    name: str = TITLE  # of the course
+    repository: str = ""  # the students' edition's own: https://github.com/YOU/COURSE
+    branch: str = "main"
+    book: str = ""  # where that edition's book is published; by default GitHub Pages of the repository
+    questions: str = ""  # where students ask again: an address of a form, https://…, or of mail, mailto:…
+    assignments: tuple[str, ...] = ()  # those of the course; all by default
+    due: dict[str, datetime] = field(default_factory=dict)  # by assignment, with a time zone
+
+    @property
+    def address_of_book(self) -> str:
+        """Return where the students' book is published, with a slash at its end; nothing where it is not known."""
+        pages = re.fullmatch(r"https://github\.com/([^/]+)/([^/]+?)/?", self.repository)
+        book = self.book or (f"https://{pages[1].lower()}.github.io/{pages[2]}" if pages else "")
+        return book and book.rstrip("/") + "/"
+
+    def link_to_ask(self, student: str, assignment: str, part: str) -> str:
+        """Return the link with which a student asks to have a part looked at again; nothing where there is none."""
+        if not self.questions:
+            return ""
+        about = f"{assignment}, {part}"
+        if self.questions.startswith("mailto:"):
+            words = {"subject": f"{about}: please look again", "body": f"Student: {student}\nPart: {about}\nWhy: "}
+        else:
+            words = {"student": student, "assignment": assignment, "part": part}
+        return f"{self.questions}{'&' if '?' in self.questions else '?'}{urlencode(words).replace('+', '%20')}"
+
+
+def read_settings(folder: Path) -> Settings:
+    """Read the settings of the course in a folder.
+
+    Raises:
+        ValueError: course.toml says something that cannot be understood; with what, and what may stand there.
+    """
+    path = folder / FILE
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Settings()
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    known = [each.name for each in fields(Settings)]
+    if unknown := [name for name in said if name not in known]:
+        raise ValueError(f"{path} says {', '.join(unknown)}; it may say {', '.join(known)}")
+    for name, value in said.items():
+        kind, words = _KINDS.get(name, (str, 'a text in quotes, "…"'))
+        if not isinstance(value, kind):
+            raise ValueError(f"{path}: {name} is {value!r}; it is to be {words}")
+    wrong = [name for name in said.get("assignments", []) if not isinstance(name, str)]
+    if wrong:
+        raise ValueError(f"{path}: assignments has {wrong[0]!r}; it is to hold texts in quotes")
+    for name in ("repository", "book"):
+        if said.get(name) and not re.fullmatch(r"https?://[^\s\"<>]+", said[name]):
+            raise ValueError(f"{path}: {name} is {said[name]!r}; it is to be an address, https://…")
+    if said.get("questions") and not re.fullmatch(r"(https?://|mailto:)[^\s\"<>]+", said["questions"]):
+        raise ValueError(f"{path}: questions is {said['questions']!r}; it is to be https://… or mailto:…")
+    due = {name: _moment(path, name, when) for name, when in said.get("due", {}).items()}
+    return Settings(**said | {"assignments": tuple(said.get("assignments", ())), "due": due})
+
+
+_KINDS = {
+    "assignments": (list, 'a list, ["1_attention", "2_multihead"]'),
+    "due": (dict, "a table, [due], with a line 1_attention = 2026-10-12 18:00:00Z for each assignment"),
+}
+
+
+def _moment(path: Path, name: str, when: object) -> datetime:
+    """Return a due date with its time zone: that of this machine where none is said, and the day's end without a time."""
+    if isinstance(when, datetime):
+        return when if when.tzinfo else when.astimezone()
+    if isinstance(when, date):
+        return datetime.combine(when, time(23, 59, 59)).astimezone()
+    raise ValueError(f"{path}: {name} is due {when!r}; it is to be a date without quotes, 2026-10-12 18:00:00Z")
