@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from conftest import ALL
 
 from autograder.authoring.build import ROOT
+from autograder.checks.attention.mistakes import MISTAKES
 from autograder.judging.exercise import exercises_of
 
 AFTER = sorted(ROOT.glob("book/after_*.md"))  # these show answers, and say so at their top
@@ -98,6 +99,16 @@ def test_after_the_first_exercise_each_variant_is_what_the_page_says() -> None:
     q, k, v = torch.randn(3, 2, 5, 4, generator=torch.Generator().manual_seed(0))
     mask = torch.ones(5, 5, dtype=torch.bool).tril()
     torch.testing.assert_close(in_torch(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+
+
+def test_after_the_first_exercise_words_away_are_ways_of_the_mistakes() -> None:
+    """Is each row of the table a known way of making the mistake, in words that stand in the code above it?"""
+    [page] = [path.read_text(encoding="utf-8") for path in AFTER if path.stem == "after_1_attention"]
+    rows = re.findall(r"^\| (M\d+) \| `(.+?)` \| `(.+?)` \|", page, re.M)
+    ways = {(known.name, *change) for known in MISTAKES for way in known.ways for change in way.changes}
+    assert len(rows) >= 10
+    assert set(rows) <= ways
+    assert [words for _, words, _ in rows if not any(words in block for block in CODE.findall(page))] == []
 
 
 def test_after_the_first_exercise_numbers_are_ours() -> None:
