@@ -29,12 +29,12 @@ How many ways of making each mistake there are, and how many of them the visible
 
 {matrices}
 """
-MISTAKE = """````{{mistake}} {name} {title}
+MISTAKE = """::::{{mistake}} {name} {title}
 :exercises: {exercises}
 :symptoms: {symptoms}
 
 {question}
-````"""
+::::"""
 PARTS = {  # what an assignment's mistakes are about
     "attention": "Softmax and attention",
     "multihead": "Heads and einsum",
@@ -95,7 +95,7 @@ def _matrix_of(matrix: Matrix, exercise: str) -> str:
     verdicts = [verdict for verdict in matrix.mutants if verdict.exercise == exercise]
     stages = list(exercises_of(matrix.stem)[exercise].stages)
     lines = [
-        f"````{{dropdown}} `{exercise}`",
+        f"::::{{dropdown}} {exercise}",
         "",
         "| mistake | ways | visible test | " + " | ".join(stages) + " |",
         "| --- | --: | --: | " + " | ".join("--:" for _ in stages) + " |",
@@ -105,7 +105,7 @@ def _matrix_of(matrix: Matrix, exercise: str) -> str:
         caught = [sum(stage in way.failed for way in ways) for stage in stages]
         cells = [len(ways), sum(way.visible != "" for way in ways), *caught]
         lines.append(f"| {name} | " + " | ".join(str(cell) if cell else "·" for cell in cells) + " |")
-    return "\n".join([*lines, "````"])
+    return "\n".join([*lines, "::::"])
 
 
 def _number(name: str) -> int:

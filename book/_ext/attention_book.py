@@ -27,9 +27,9 @@ from sphinx.util.fileutil import copy_asset
 
 MATHJAX = "sphinx-mathjax-offline"  # a package; its files are used, its own extension copies 24 MB of them
 # Together 165 kB with gzip; tex-chtml.js, which holds a menu too that this book does not show, is 264.
-MATHJAX_LOADED = ("input/tex", "output/chtml", "output/chtml/fonts/tex", "a11y/assistive-mml")
+MATHJAX_LOADED = ("input/tex", "output/chtml", "a11y/assistive-mml")  # which load core and fonts/tex themselves
 MATHJAX_PARTS = ("startup.js", "core.js", *(f"{name}.js" for name in MATHJAX_LOADED))
-MATHJAX_PARTS += ("output/chtml/fonts/woff-v2", "input/tex/extensions")
+MATHJAX_PARTS += ("output/chtml/fonts/tex.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
 FORMULA_AND_STOP = re.compile(r'(<span class="math [^>]*>[^<]*</span>)([.,;:?!)\]]+)')
 
 logger = logging.getLogger(__name__)

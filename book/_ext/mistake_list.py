@@ -1,11 +1,11 @@
 """The list of mistakes: an entry that opens, has an address (mistakes.html#m6), and is found by the search.
 
-    ````{mistake} M6 the softmax runs over the wrong axis
+    ::::{mistake} M6 the softmax runs over the wrong axis
     :exercises: softmax, attention      in which it can be made; none if no test names it
     :symptoms: another shape            how it shows, the most frequent first
 
     What a student who made it is asked.
-    ````
+    ::::
 
 Where there is a folder `solutions/`, an entry ends with the line that makes the mistake; in the student edition, which has
 none, it does not: that line holds a part of the answer. `book/_static/mistakes.js` filters the list.

@@ -24,6 +24,7 @@ ICON = re.compile(r"\bfa-[a-z0-9-]+")
 FONTS = {"fa-solid-900": "fas", "fa-brands-400": "fab", "fa-regular-400": "far"}  # with the older name of its icons
 ICON_RULE = re.compile(r"((?:\.fa-[a-z0-9-]+:+before,?)+)\{content:\"(?:\\([0-9a-f]+)|([^\"]*))\"\}")
 OF_SEARCH = re.compile(r"\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
+SIDE = re.compile(r'<div id="pst-primary-sidebar"(?! role)')  # a screen reader is told of it as a place of its own
 OF_ICONS = re.compile(r"\s*<script [^>]*scripts/fontawesome\.js[^>]*></script>")
 
 
@@ -84,9 +85,8 @@ def take_out_what_is_not_used(app: Sphinx, problem: Exception | None) -> None:
     for path in sorted(Path(app.outdir).rglob("*.html")):
         text = path.read_text(encoding="utf-8")
         used |= set(ICON.findall(text))
-        lighter = OF_ICONS.sub("", text if path.stem == "search" else OF_SEARCH.sub("", text))
-        if lighter != text:
-            path.write_text(lighter, encoding="utf-8")
+        mended = OF_ICONS.sub("", text if path.stem == "search" else OF_SEARCH.sub("", text))
+        path.write_text(SIDE.sub(r'\g<0> role="region" aria-label="The book"', mended), encoding="utf-8")
     for path in static.glob("scripts/*theme.js"):
         used |= set(ICON.findall(path.read_text(encoding="utf-8")))
     for path in static.glob("scripts/fontawesome.js*"):

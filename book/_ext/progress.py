@@ -18,7 +18,7 @@ WORDS, EQUATION, CELL = 150, 2, 2  # words in a minute; minutes
 FOLDED = ("dropdown", "sd-dropdown", "tag_hide-input", "cell_output")
 
 
-class minutes(nodes.Inline, nodes.Element):  # noqa: N801  so are nodes called
+class minutes(nodes.Inline, nodes.Element):
     """The place of a number of minutes, known when all chapters are read."""
 
 
@@ -75,7 +75,7 @@ def show_progress(app: Sphinx, page: str, template: str, context: dict, doctree:
     place = chapters.index(page)
     parts = "".join(
         f'<li class="{"read" if at <= place else ""}"><a href="{app.builder.get_relative_uri(page, chapter)}"'
-        f'{" aria-current=page" if at == place else ""} '
+        f"{' aria-current=page' if at == place else ''} "
         f'title="{at + 1}. {(title := app.env.titles[chapter].astext())}" aria-label="Chapter {at + 1}: {title}"></a></li>'
         for at, chapter in enumerate(chapters)
     )
