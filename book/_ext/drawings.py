@@ -97,6 +97,7 @@ class Part:
     height: float
     name: str
     shape: str = ""
+    pointed: bool = True  # at, where it is what the chapter is about: there is room above it
 
     def draw(self, here: bool) -> str:
         """Return the box, with a heavier frame and a pointer if the chapter is about it."""
@@ -106,7 +107,7 @@ class Part:
         lines = [f'<rect {size} rx="8"/>', f'<text x="{middle:g}" y="{base:g}">{self.name}</text>']
         if self.shape:
             lines.append(f'<text class="shape" x="{middle:g}" y="{base + 20:g}">{self.shape}</text>')
-        if here:
+        if here and self.pointed:
             lines.append(f'<path class="pointer" d="M{middle:g} {self.top - 4:g}l-8 -12h16z"/>')
         return f'<g class="part{" here" * here}">{"".join(lines)}</g>'
 
@@ -172,22 +173,22 @@ RECURRING = {
     "vit": Recurring(
         "An image is cut into patches, which become tokens; positions are added; blocks of attention and feed-forward "
         "network follow, and the classifier reads one token. The loss compares its answer with the label.",
-        (620, 150),
+        (624, 140),
         {
             "image": Part(2, 62, 68, 48, "image", "28 × 28"),
             "patches": Part(98, 62, 78, 48, "patches", "N tokens"),
             "positions": Part(204, 62, 86, 48, "positions", "1 + N"),
-            "attention": Part(326, 32, 110, 46, "attention"),
-            "feed-forward": Part(326, 90, 110, 46, "feed-forward"),
+            "attention": Part(316, 24, 128, 40, "attention"),
+            "feed-forward": Part(316, 78, 128, 52, "feed-forward", "L blocks of both", pointed=False),
             "classifier": Part(472, 62, 84, 48, "classifier", "10 logits"),
-            "loss": Part(580, 62, 40, 48, "loss"),
+            "loss": Part(580, 62, 42, 48, "loss"),
         },
         (
             ("M70 86 L96 86", ""),
             ("M176 86 L202 86", ""),
-            ("M290 86 C308 86 308 55 324 55", ""),
-            ("M381 78 L381 88", ""),
-            ("M436 113 C456 113 456 86 470 86", ""),
+            ("M290 86 C304 86 302 44 314 44", ""),
+            ("M380 64 L380 76", ""),
+            ("M444 104 C460 104 456 86 470 86", ""),
             ("M556 86 L578 86", ""),
         ),
     ),

@@ -126,9 +126,10 @@ class Index(search.IndexBuilder):
     def feed(self, docname: str, filename: str, title: str, doctree: nodes.document) -> None:
         """Take in a page. (From Sphinx 8.2 on, a class "no-search" would do the same.)"""
         doctree = doctree.deepcopy()
-        for cell in list(doctree.findall(nodes.container)):
+        for cell in doctree.findall(nodes.container):
             if "tag_hide-input" in cell["classes"]:
-                cell.children = [part for part in cell.children if "cell_input" not in part["classes"]]
+                for code in [part for part in cell.findall(nodes.container) if "cell_input" in part["classes"]]:
+                    code.parent.remove(code)
         super().feed(docname, filename, title, doctree)
 
 
