@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import scipy.stats
 import torch
 import torch.nn.functional as F
@@ -404,6 +405,14 @@ def draw_mistakes(path: Path, wrong: list[dict], test: Split, columns: int = 10)
         axis.imshow(test.images[image["index"], 0].numpy(), cmap="gray_r", interpolation="nearest")
         axis.set_title(f"{image['label']} → {image['probabilities'].index(sure)}  {sure:.2f}", fontsize=10)
     figure.savefig(path, dpi=100, metadata={"Software": None})
+
+
+@app.command()
+def keep(records: RecordsOption = RECORDS, count: int = 500) -> None:
+    """Keep the first validation images of MNIST in digits.npz, so that every build of the book looks at the same ones."""
+    kept = load_mnist().validation
+    pixels = ((kept.images[:count, 0] * STD + MEAN) * 255).round().byte()  # (n, 28, 28)
+    np.savez_compressed(records / "digits.npz", images=pixels.numpy(), labels=kept.labels[:count].byte().numpy())
 
 
 @app.command()

@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 from autograder.imports import ROOT
 
 INPUTS = ("_config.yml", "_toc.yml", "requirements.txt", "book/**/*", "solutions/*.py")
+FIGURES = "book/_ext/chapter_figures.py"  # a kernel runs it before a chapter
 Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
 
 
@@ -31,9 +32,22 @@ def chapter_environment(root: Path = ROOT) -> dict[str, str]:
 
     A chapter runs in a temporary folder, as on Colab, and so cannot find `book/records` by itself.
     """
-    environment = os.environ | {"ATTENTION_BOOK_RECORDS": str((root / "book" / "records").resolve())}
+    environment = os.environ | {
+        "ATTENTION_BOOK_RECORDS": str((root / "book" / "records").resolve()),
+        "PYTHONSTARTUP": str((root / FIGURES).resolve()),
+    }
     environment.pop("MPLBACKEND", None)  # with any other than the notebook's own, there are no figures
     return environment
+
+
+def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
+    """Empty the cache of outputs if how figures come out has changed since: it is told by a chapter's code alone."""
+    folder, digest = root / "_build" / ".jupyter_cache", hashlib.sha256((root / FIGURES).read_bytes()).hexdigest()
+    made_by = folder / "figures.sha256"
+    if not made_by.exists() or made_by.read_text(encoding="utf-8") != digest:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        made_by.write_text(digest, encoding="utf-8")
 
 
 def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
@@ -52,6 +66,7 @@ def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> Non
     from myst_nb.core.read import create_nb_reader
     from myst_parser.config.main import MdParserConfig
 
+    forget_outputs_of_another_kind(root)
     cache, waiting = get_cache(str(root / "_build" / ".jupyter_cache")), {}
     for path in sorted(root.glob("book/*.md")):
         text = path.read_text(encoding="utf-8")

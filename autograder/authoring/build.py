@@ -172,7 +172,8 @@ def load_notebooks(name: str, root: Path = ROOT) -> tuple[str, nbformat.Notebook
 
 def page_of_mistakes(root: Path = ROOT, progress: Progress = lambda *_: None) -> str:
     """Return the page of known mistakes, made by running every check on every mistake."""
-    from autograder.judging.kill_matrix import kept_matrix, mistakes_page
+    from autograder.authoring.mistakes_page import mistakes_page
+    from autograder.judging.kill_matrix import kept_matrix
 
     with contextlib.redirect_stdout(io.StringIO()):
         matrices = [kept_matrix(source.parent.name, source.stem, PAGE_SEED, progress) for source in sources(root)]

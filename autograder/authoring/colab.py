@@ -119,6 +119,8 @@ def plain_markdown(text: str, name: str, book: Book) -> str:
     def replace(match: re.Match) -> str:
         if match["kind"] == "widget":  # it needs the page's scripts
             return f"*To touch and to change: [live, on the page]({book.page(name, '#widget-' + match['title'])}).*"
+        if match["kind"] == "drawing":  # made for the page alone
+            return ""
         if match["box"]:
             title = plain_markdown(match["title"], name, book) or match["kind"].capitalize()
             body = plain_markdown(match["body"].strip(), name, book)

@@ -24,6 +24,36 @@ TITLES = {name: mistake.title for name, mistake in DESCRIBED.items()}
 QUESTIONS = {name: mistake.question for name, mistake in DESCRIBED.items()}
 MESSAGES = {name: f"{name} ({mistake.title}): {mistake.question}" for name, mistake in DESCRIBED.items()}
 
+# The chapters teach these too. No check can see them: they show in what is concluded, or make a model of another kind.
+TAUGHT = (
+    Mistake(
+        "M31",
+        "the whole sequence is projected at once",
+        "The layer has N² times the parameters, and fits one length alone. Is each token projected by itself?",
+    ),
+    Mistake(
+        "M39",
+        "the feed-forward net reads the whole sequence at once",
+        "The block fits one number of tokens alone. Does the feed-forward net see each token by itself?",
+    ),
+    Mistake(
+        "M54",
+        "choices are made by the test images",
+        "The number reported is the best of several, not what new images would give. By which images was it decided "
+        "when to stop, and what to choose?",
+    ),
+    Mistake(
+        "M62",
+        "digits are flipped",
+        "A mirrored 2 is no 2. Does what is done to the images keep their labels true?",
+    ),
+    Mistake(
+        "M64",
+        "one seed and no interval",
+        "How far apart are runs that differ in their seed alone? Is the difference larger than that?",
+    ),
+)
+
 
 @cache
 def address_of_book(root: Path = ROOT) -> str:

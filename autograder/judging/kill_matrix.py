@@ -13,7 +13,7 @@ import torch
 from autograder.files import write_atomically
 from autograder.imports import ROOT, digest_of, files_behind
 from autograder.judging import catalogue
-from autograder.judging.compare import judge
+from autograder.judging.compare import TOLERANCE, judge
 from autograder.judging.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
 
 MATRICES = ROOT / "_build" / "matrices"  # that were made, by the content of what they are made of
@@ -27,6 +27,7 @@ class Verdict:
     name: str  # of the mistake ("M10/2") or of the correct answer ("einsum")
     failed: dict[str, str | None] = field(default_factory=dict)  # check -> the mistake that it names
     visible: str | None = None  # the mistake that the visible test names, "" if it passes
+    symptoms: list[str] = field(default_factory=list)  # how it shows in the checks that fail
 
     @property
     def killed(self) -> bool:
@@ -133,8 +134,9 @@ def kept_matrix(
 
 
 def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Verdict:
-    failed = {stage: error.mistake for stage, error in exercise.failures(function, seed).items()}
-    verdict = Verdict(exercise.name, name, failed)
+    failures = exercise.failures(function, seed)
+    verdict = Verdict(exercise.name, name, {stage: error.mistake for stage, error in failures.items()})
+    verdict.symptoms = [symptom_of(error.got, error.case["expected"]) for error in failures.values()]
     visible = exercise.visible_cases()
     torch.default_generator.manual_seed(seed)  # whatever ran before
     try:
@@ -145,73 +147,24 @@ def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Ve
     return verdict
 
 
-PAGE = """# The known mistakes
-
-A list of the mistakes that the exercises can name, and a proof that they do. Each is code: the answer with one step
-replaced, often in several ways. The tables say which hidden check catches which mistake; they are made by running the
-checks, {wrong} wrong functions and {right} right ones, on inputs of seed {seed}: all wrong ones are caught and named, all right
-ones pass. `autograder mutants` does the same on new inputs.
-
-Numbers that are not in the list belong to the parts in preparation.
-
-## The list
-
-| | mistake | what a student is asked |
-| --- | --- | --- |
-{catalogue}
-
-{matrices}"""
+NUMBERS = "wrong numbers in right shapes"
 
 
-def mistakes_page(matrices: list[Matrix]) -> str:
-    """Return the page of the book that lists the mistakes and which check catches them.
-
-    Raises:
-        ValueError: a mistake is not caught or not named, so that the page would not be true.
-    """
-    if not all(matrix.whole for matrix in matrices):
-        raise ValueError('the checks do not catch and name every mistake; see "autograder mutants"')
-    mutants = [verdict for matrix in matrices for verdict in matrix.mutants]
-    names = sorted({verdict.name.split("/")[0] for verdict in mutants}, key=_number)
-    tables = [
-        _matrix_of(matrix, exercise)
-        for matrix in matrices
-        for exercise in dict.fromkeys(v.exercise for v in matrix.mutants)
-    ]
-    return (
-        PAGE.format(
-            wrong=len(mutants),
-            right=sum(len(matrix.correct) for matrix in matrices),
-            seed=matrices[0].seed,
-            catalogue="\n".join(
-                f"| {name} | {catalogue.TITLES[name]} | {catalogue.QUESTIONS[name]} |" for name in names
-            ),
-            matrices="\n\n".join(tables),
-        )
-        + "\n"
-    )
-
-
-def _matrix_of(matrix: Matrix, exercise: str) -> str:
-    """Return one exercise's table: for each mistake how many of its ways each check catches."""
-    verdicts = [verdict for verdict in matrix.mutants if verdict.exercise == exercise]
-    stages = list(exercises_of(matrix.stem)[exercise].stages)
-    lines = [
-        f"## `{exercise}`",
-        "",
-        "How many ways of making the mistake there are, and how many of them the visible test in the notebook and each "
-        "hidden check catch.",
-        "",
-        "| mistake | ways | visible test | " + " | ".join(stages) + " |",
-        "| --- | --: | --: | " + " | ".join("--:" for _ in stages) + " |",
-    ]
-    for name in sorted({verdict.name.split("/")[0] for verdict in verdicts}, key=_number):
-        ways = [verdict for verdict in verdicts if verdict.name.split("/")[0] == name]
-        caught = [sum(stage in way.failed for way in ways) for stage in stages]
-        cells = [len(ways), sum(way.visible != "" for way in ways), *caught]
-        lines.append(f"| {name} | " + " | ".join(str(cell) if cell else "·" for cell in cells) + " |")
-    return "\n".join(lines)
-
-
-def _number(name: str) -> int:
-    return int(name[1:])
+def symptom_of(got: dict[str, Any], expected: dict[str, Any]) -> str:
+    """Say how a wrong outcome looks from outside, whatever is behind it."""
+    if "error" in got or "error" in expected:
+        return "an error" if "error" in got else "no error where one is due"
+    for name, right in expected["arrays"].items():
+        mine = got["arrays"][name]
+        if mine.shape != np.shape(right):
+            return "another shape"
+        if np.allclose(mine, right, **TOLERANCE):
+            continue
+        if "parameters" in name:
+            return "other parameters"
+        if not np.isfinite(mine).all():
+            return "NaN or infinite"
+        if name == "weights" and not np.allclose(mine.sum(axis=-1), np.sum(right, axis=-1), **TOLERANCE):
+            return "rows that do not sum to 1"
+        return NUMBERS
+    return "a changed argument"

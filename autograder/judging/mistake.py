@@ -1,8 +1,10 @@
 """A known mistake: the answer with a few words changed."""
 
 import ast
+import difflib
 import itertools
 import re
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -90,14 +92,7 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
     Raises:
         ValueError: words do not stand there exactly once, two changes overlap, or what comes of them is no Python.
     """
-    file = _read(Path(answers.__file__))
-    text = file.text
-    spans = sorted((*file.place(exercise, old), new) for old, new in changes)
-    for (_, end, _), (begin, _, new) in itertools.pairwise(spans):
-        if begin < end:
-            raise ValueError(f"{exercise}: two changes overlap, the second to {new!r}")
-    for begin, end, new in reversed(spans):
-        text = text[:begin] + new + text[end:]
+    text = _changed_text(_read(Path(answers.__file__)), exercise, changes)
     module = ModuleType(answers.__name__)
     module.__file__ = answers.__file__
     try:
@@ -105,6 +100,30 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
     except SyntaxError as error:
         raise ValueError(f"{exercise}: with these words changed, the answer is no Python: {error}") from None
     return vars(module)[exercise]
+
+
+def changed_lines(path: Path, exercise: str, way: Way) -> list[str]:
+    """Return the lines of an answer that a way of making a mistake changes or adds, as they are with the mistake.
+
+    Args:
+        path: Of the file of answers.
+        exercise: A function or class of it.
+        way: What is changed; where it only takes lines away, nothing is returned.
+    """
+    file = _read(path)
+    lines = difflib.ndiff(file.text.splitlines(), _changed_text(file, exercise, way.changes).splitlines())
+    return textwrap.dedent("\n".join(line[2:] for line in lines if line.startswith("+ "))).splitlines()
+
+
+def _changed_text(file: "_File", exercise: str, changes: Iterable[tuple[str, str]]) -> str:
+    text = file.text
+    spans = sorted((*file.place(exercise, old), new) for old, new in changes)
+    for (_, end, _), (begin, _, new) in itertools.pairwise(spans):
+        if begin < end:
+            raise ValueError(f"{exercise}: two changes overlap, the second to {new!r}")
+    for begin, end, new in reversed(spans):
+        text = text[:begin] + new + text[end:]
+    return text
 
 
 @cache

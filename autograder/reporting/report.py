@@ -125,6 +125,7 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
     page = page_template("report.html.j2").render(
         assignment=assignment.name,
         questions=questions,
+        asked=[question for question in questions if any(mistake["where"][question.name] for mistake in mistakes)],
         of=sum(question.of for question in questions),
         rows=rows,
         marked=[row for row in rows if row.marks],
@@ -169,7 +170,13 @@ def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
             where = [question for question, mark in row.marks.items() if name in mark.mistakes]
             who.setdefault(name, []).append((row, where))
     return [
-        {"name": n, "title": catalogue.TITLES.get(n, ""), "question": catalogue.QUESTIONS.get(n, ""), "who": who[n]}
+        {
+            "name": n,
+            "title": catalogue.TITLES.get(n, ""),
+            "question": catalogue.QUESTIONS.get(n, ""),
+            "who": who[n],
+            "where": Counter(question for _, places in who[n] for question in places),
+        }
         for n in sorted(who, key=lambda n: (-len(who[n]), number_of(n)))
     ]
 

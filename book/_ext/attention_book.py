@@ -26,7 +26,10 @@ from sphinx.util.docutils import ReferenceRole, SphinxDirective
 from sphinx.util.fileutil import copy_asset
 
 MATHJAX = "sphinx-mathjax-offline"  # a package; its files are used, its own extension copies 24 MB of them
-MATHJAX_PARTS = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
+# Together 165 kB with gzip; tex-chtml.js, which holds a menu too that this book does not show, is 264.
+MATHJAX_LOADED = ("input/tex", "output/chtml", "a11y/assistive-mml")  # which load core and fonts/tex themselves
+MATHJAX_PARTS = ("startup.js", "core.js", *(f"{name}.js" for name in MATHJAX_LOADED))
+MATHJAX_PARTS += ("output/chtml/fonts/tex.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
 FORMULA_AND_STOP = re.compile(r'(<span class="math [^>]*>[^<]*</span>)([.,;:?!)\]]+)')
 
 logger = logging.getLogger(__name__)
@@ -104,7 +107,8 @@ def prepare(app: Sphinx) -> None:
     The folder is made here: after a build that fails early the theme copies its logo into it, and where there is no
     folder the logo becomes a file of that name, which breaks every later build.
     """
-    app.config.mathjax_path = "mathjax/tex-chtml.js"
+    app.config.mathjax_path = "mathjax/startup.js"
+    app.config.mathjax3_config = {**(app.config.mathjax3_config or {}), "loader": {"load": [*MATHJAX_LOADED]}}
     Path(app.outdir, "_static").mkdir(parents=True, exist_ok=True)
 
 
@@ -140,7 +144,9 @@ def load_widgets(app: Sphinx, page: str, template: str, context: dict, doctree: 
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register what this extension adds."""
+    """Register what this extension adds, and the others beside it."""
+    for other in ("drawings", "mistake_list", "pages", "progress"):
+        app.setup_extension(other)
     app.add_directive("solution", Solution)
     app.add_directive("widget", Widget)
     app.add_role("colab", RepositoryLink(on_colab=True))

@@ -1,14 +1,25 @@
-"""Draw the logo, the favicon and the two attention maps of the landing page as SVG, from numbers.
+"""Draw what the book shows as SVG, from numbers: logo, favicon, maps, and the drawings that come back with "you are here".
 
     python book/_ext/drawings.py
 
-writes them into book/_static. The maps belong to one table of random scores (N = 5, seed 0).
+writes logo, favicon and the two attention maps of the landing page into book/_static. The maps belong to one table of
+random scores (N = 5, seed 0).
+
+    :::{drawing} attention      queries, keys and values on their way through attention; or `vit`, from image to answer
+    :here: softmax              the parts that the chapter is about, of those in RECURRING
+    :::
 """
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
+from docutils import nodes
+from docutils.parsers.rst import directives
 from matplotlib import colormaps, colors
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
 
 STATIC = Path(__file__).parent.parent / "_static"
 INK = {"": "#1f2328", "_dark": "#e6edf3"}  # text on a light and on a dark page
@@ -74,6 +85,137 @@ def draw_map(axis: int, ink: str) -> str:
             f"{weights[:, index].sum():.2f}</text>"
         )
     return svg(edge + 44, top + size * step + 24, parts)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A box of a recurring drawing: its place, its name and what stands below it."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    name: str
+    shape: str = ""
+    pointed: bool = True  # at, where it is what the chapter is about: there is room above it
+
+    def draw(self, here: bool) -> str:
+        """Return the box, with a heavier frame and a pointer if the chapter is about it."""
+        middle = self.left + self.width / 2
+        size = f'x="{self.left:g}" y="{self.top:g}" width="{self.width:g}" height="{self.height:g}"'
+        base = self.top + self.height / 2 + (-3 if self.shape else 6)
+        lines = [f'<rect {size} rx="8"/>', f'<text x="{middle:g}" y="{base:g}">{self.name}</text>']
+        if self.shape:
+            lines.append(f'<text class="shape" x="{middle:g}" y="{base + 20:g}">{self.shape}</text>')
+        if here and self.pointed:
+            lines.append(f'<path class="pointer" d="M{middle:g} {self.top - 4:g}l-8 -12h16z"/>')
+        return f'<g class="part{" here" * here}">{"".join(lines)}</g>'
+
+
+@dataclass(frozen=True)
+class Recurring:
+    """A drawing that comes back from chapter to chapter.
+
+    Attributes:
+        says: What it shows, in words, for whoever does not see it.
+        size: Width and height.
+        parts: The boxes, by the name that a chapter gives.
+        arrows: Paths; one with a name is drawn where that is what the chapter is about.
+    """
+
+    says: str
+    size: tuple[float, float]
+    parts: dict[str, Part]
+    arrows: tuple[tuple[str, str], ...]
+
+    def draw(self, here: set[str]) -> str:
+        """Return the drawing, in the colours of the page that it stands on."""
+        width, height = self.size
+        named = ", ".join(self.parts[name].name if name in self.parts else name for name in sorted(here))
+        head = f'<svg class="recurring" role="img" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" '
+        head += f'aria-label="{self.says}{f" This chapter: {named}." if here else ""}">'
+        tip = '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        arrows = [
+            f'<path class="arrow{" here" * bool(name)}" d="{path}" marker-end="url(#tip)"/>'
+            for path, name in self.arrows
+            if not name or name in here
+        ]
+        parts = [part.draw(name in here) for name, part in self.parts.items()]
+        return "".join([head, f'<defs>{tip}<path d="M0 0l8 4l-8 4z"/></marker></defs>', *arrows, *parts, "</svg>"])
+
+
+RECURRING = {
+    "attention": Recurring(
+        "Tokens are projected to queries, keys and values; queries and keys make scores, the softmax makes weights of them, "
+        "and the weights mix the values.",
+        (620, 216),
+        {
+            "tokens": Part(2, 82, 74, 48, "tokens", "(N, D)"),
+            "queries": Part(116, 22, 80, 48, "queries", "(N, d)"),
+            "keys": Part(116, 82, 80, 48, "keys", "(N, d)"),
+            "values": Part(116, 142, 80, 48, "values", "(N, d)"),
+            "scores": Part(238, 52, 94, 48, "scores", "QKᵀ / √d"),
+            "softmax": Part(374, 52, 94, 48, "softmax", "(N, N)"),
+            "mix": Part(510, 82, 108, 48, "mix", "weights · V"),
+        },
+        (
+            ("M76 100 C96 96 96 46 114 46", ""),
+            ("M76 106 L114 106", ""),
+            ("M76 112 C96 116 96 166 114 166", ""),
+            ("M196 46 C216 46 216 70 236 70", ""),
+            ("M196 106 C216 106 216 84 236 84", ""),
+            ("M332 76 L372 76", ""),
+            ("M468 76 C490 76 490 100 508 100", ""),
+            ("M196 166 L470 166 C492 166 492 112 508 112", ""),
+            ("M560 140 C556 208 520 206 480 206 L60 206 C40 206 38 180 38 136", "gradient"),
+        ),
+    ),
+    "vit": Recurring(
+        "An image is cut into patches, which become tokens; positions are added; blocks of attention and feed-forward "
+        "network follow, and the classifier reads one token. The loss compares its answer with the label.",
+        (624, 140),
+        {
+            "image": Part(2, 62, 68, 48, "image", "28 × 28"),
+            "patches": Part(98, 62, 78, 48, "patches", "N tokens"),
+            "positions": Part(204, 62, 86, 48, "positions", "1 + N"),
+            "attention": Part(316, 24, 128, 40, "attention"),
+            "feed-forward": Part(316, 78, 128, 52, "feed-forward", "L blocks of both", pointed=False),
+            "classifier": Part(472, 62, 84, 48, "classifier", "10 logits"),
+            "loss": Part(580, 62, 42, 48, "loss"),
+        },
+        (
+            ("M70 86 L96 86", ""),
+            ("M176 86 L202 86", ""),
+            ("M290 86 C304 86 302 44 314 44", ""),
+            ("M380 64 L380 76", ""),
+            ("M444 104 C460 104 456 86 470 86", ""),
+            ("M556 86 L578 86", ""),
+        ),
+    ),
+}
+
+
+class RecurringDrawing(SphinxDirective):
+    """Show a drawing of RECURRING, with the parts marked that the chapter is about."""
+
+    required_arguments = 1
+    option_spec: ClassVar = {"here": directives.unchanged}
+
+    def run(self) -> list[nodes.Node]:
+        [name] = self.arguments
+        here = set((self.options.get("here") or "").replace(",", " ").split())
+        if name not in RECURRING:
+            raise self.error(f"there is no drawing {name!r}; there is: {', '.join(RECURRING)}")
+        known = {*RECURRING[name].parts, *(part for _, part in RECURRING[name].arrows if part)}
+        if here - known:
+            raise self.error(f"{name} has no part {', '.join(here - known)}; it has: {', '.join(sorted(known))}")
+        return [nodes.raw("", RECURRING[name].draw(here), format="html")]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register what this extension adds."""
+    app.add_directive("drawing", RecurringDrawing)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def drawings() -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import gzip
+import json
 import os
 import re
 import runpy
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from xml.etree import ElementTree
 
 import nbformat
 import numpy as np
@@ -22,10 +25,11 @@ import yaml
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from conftest import ALL
-from playwright.sync_api import Browser, Page, TimeoutError
+from playwright.sync_api import Browser, Page, Response, TimeoutError
 
-from autograder.authoring.book import chapter_environment
+from autograder.authoring.book import chapter_environment, forget_outputs_of_another_kind
 from autograder.authoring.colab import build_chapters, read_book
+from autograder.judging import catalogue
 from autograder.judging.exercise import exercises_of
 
 ROOT = Path(__file__).parents[2]
@@ -59,8 +63,14 @@ SIMPLIFY = """() => {
         if (seen.has(kind)) row.remove();
         seen.add(kind);
     }
-    document.querySelectorAll("mjx-container").forEach(equation => { equation.replaceChildren(); });
+    document.querySelectorAll("mjx-container").forEach(equation => { equation.replaceChildren("x"); });
 }"""
+CLIPPED = """() => [...document.querySelectorAll("article pre")].filter(code => code.scrollWidth > code.clientWidth + 1)
+    .map(code => code.textContent.slice(0, 120))"""
+CROWDED = """() => [...document.querySelectorAll("div.math:has(.eqno)")].filter(equation =>
+    equation.querySelector(".eqno").getBoundingClientRect().top
+    < equation.querySelector("mjx-container").getBoundingClientRect().bottom - 1
+).map(equation => equation.id)"""
 SURVEY = """() => ({
     equations: document.querySelectorAll(".math").length,
     unrendered: [...document.querySelectorAll(".math:not(:has(mjx-container))")].map(e => e.innerText),
@@ -105,6 +115,8 @@ class Visit:
     messages: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)  # requests to another host
     survey: dict = field(default_factory=dict)
+    clipped: list[str] = field(default_factory=list)  # code that does not fit a desktop's page, or paper
+    crowded: list[str] = field(default_factory=list)  # equations with a number beside them on a phone
     phone_width: int = 0
     spills: list[str] = field(default_factory=list)  # what stands beyond the edge of a phone
     stuck: list[str] = field(default_factory=list)  # what scrolls there, but not by keyboard
@@ -118,6 +130,7 @@ def site() -> Iterator[str]:
     longer made would still be there. Code that has not changed does not run again.
     """
     shutil.rmtree(HTML, ignore_errors=True)
+    forget_outputs_of_another_kind(ROOT)
     command = "from jupyter_book.cli.main import main; main()"
     arguments = ["build", str(ROOT), "--all", "-W", "-n", "--keep-going"]
     environment = chapter_environment(ROOT)
@@ -157,13 +170,12 @@ def open_page(page: Page, site: str, name: str) -> None:
 
 
 def find_violations(page: Page, **options: object) -> list[str]:
-    """Return what axe calls serious or critical, with the place."""
+    """Return what axe finds, with the place."""
     options["preload"] = False  # else axe asks for style sheets again, at the wrong address
     found = Axe().run(page, options=options).response["violations"]
     return [
         f"{violation['id']}: {node['target']} {node['html'][:120]}"
         for violation in found
-        if violation["impact"] in ("serious", "critical")
         for node in violation["nodes"]
     ]
 
@@ -186,7 +198,13 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
         open_page(page, site, name)
         seen.survey = page.evaluate(SURVEY)
         page.evaluate(OPEN_ALL)
+        seen.clipped = page.evaluate(CLIPPED)
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": 700, "height": 800})
+        seen.clipped += page.evaluate(CLIPPED)
+        page.emulate_media(media="screen")
         page.set_viewport_size({"width": 390, "height": 800})
+        seen.crowded = page.evaluate(CROWDED)
         with contextlib.suppress(TimeoutError):  # the theme looks a while after the change what scrolls now
             page.wait_for_function(f"() => ({STUCK})().length === 0", timeout=3000)
         seen.phone_width = page.evaluate("() => document.scrollingElement.scrollWidth")
@@ -288,7 +306,7 @@ def test_page_wakes_its_widgets(name: str, visit: Callable[[str], Visit]) -> Non
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_is_accessible(name: str, audit: Callable[[str], Audit]) -> None:
-    """Does axe find nothing serious on a page, the theme's own parts included, with all folded parts open?"""
+    """Does axe find nothing on a page, the theme's own parts included, with all folded parts open?"""
     assert audit(name).violations["light"] == []
 
 
@@ -308,6 +326,64 @@ def test_page_fits_a_phone(name: str, visit: Callable[[str], Visit]) -> None:
     assert seen.phone_width <= 391
     assert seen.spills == []
     assert seen.stuck == []
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_shows_code_and_equations_whole(name: str, visit: Callable[[str], Visit]) -> None:
+    """Is no line of code cut off on a desktop and on paper, and has an equation's number a line of its own on a phone?"""
+    seen = visit(name)
+    assert seen.clipped == []
+    assert seen.crowded == []
+
+
+HEAVY = ("book/patches", *(name for name in EXECUTABLE if name != "book/patches"))
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == HEAVY[0] else pytest.mark.deep) for n in HEAVY])
+def test_page_is_light(name: str, page: Page, site: str) -> None:
+    """Does a chapter fetch at most 500 kB, compressed as servers do, when somebody reads it to its end?"""
+    fetched: dict[str, int] = {}
+
+    def weigh(response: Response) -> None:
+        body = response.body()
+        packed = response.url.endswith((".png", ".woff", ".woff2", ".jpg"))
+        fetched[response.url] = len(body) if packed else len(gzip.compress(body, 6))
+
+    page.on("response", weigh)
+    open_page(page, site, name)
+    page.evaluate("() => document.querySelectorAll('img').forEach(image => { image.loading = 'eager'; })")
+    page.wait_for_load_state("networkidle", timeout=20_000)
+    assert not [url for url in fetched if "searchindex" in url]
+    assert sum(fetched.values()) < 500_000, sorted(fetched.items(), key=lambda each: -each[1])[:8]
+
+
+FIGURES = re.compile(r"font: ([\d.]+)px|font-size: ([\d.]+)px")
+
+
+def test_figures_fit_both_themes_and_a_phone(site: str) -> None:
+    """Is every chapter's figure there in light and dark, and has each letter at least 9 pixels on a phone?"""
+    drawn = {image["src"]: image for name in EXECUTABLE for image in parse(HTML / f"{name}.html").select("img.drawn")}
+    light = [source for source, image in drawn.items() if "only-light" in image["class"]]
+    assert len(light) > 40
+    for source in light:
+        path = HTML / "book" / source
+        text, dark = (
+            path.read_text(encoding="utf-8"),
+            path.with_name(f"{path.stem}_dark.svg").read_text(encoding="utf-8"),
+        )
+        assert f"{source.removesuffix('.svg')}_dark.svg" in drawn
+        assert "#1f2328" in text and "#1f2328" not in dark
+        shown = 382 / float(re.search(r'width="([\d.]+)pt"', text)[1])  # pixels of a phone for each of the drawing's
+        letters = [float(size) * shown for found in FIGURES.findall(text) for size in found if size]
+        small = [size for size in letters if size < 6.2]  # exponents are seven tenths
+        assert small == [], source
+
+
+def test_search_leaves_out_what_draws_figures(site: str) -> None:
+    """Does the search know the sentences of a chapter, and not the folded code that draws its figures?"""
+    index = json.loads((HTML / "searchindex.js").read_text(encoding="utf-8").removeprefix("Search.setIndex(")[:-1])
+    assert "temperatur" in index["terms"]
+    assert "axvlin" not in index["terms"]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -440,6 +516,65 @@ def test_search_finds_a_term(page: Page, site: str) -> None:
     page.keyboard.type("temperature")
     page.keyboard.press("Enter")
     page.wait_for_selector("#search-results a[href*='softmax.html']")
+
+
+def test_search_finds_a_mistake_by_its_words(page: Page, site: str) -> None:
+    """Is M6 the first thing that is found for words of its title, and does the link open it?"""
+    page.goto(f"{site}search.html?q=softmax+wrong+axis")
+    first = page.locator("#search-results li a").first
+    first.wait_for()
+    assert first.get_attribute("href").endswith("book/mistakes.html#m6")
+    first.click()
+    page.wait_for_selector("details#m6[open]")
+
+
+def test_feedback_leads_to_the_mistake(site: str) -> None:
+    """Has every mistake that feedback can name, and every one that is taught, the address that feedback links to?"""
+    template = (ROOT / "autograder" / "reporting" / "templates" / "feedback.html.j2").read_text(encoding="utf-8")
+    assert "book/mistakes.html#{{ mistake.name | lower }}" in template
+    entries = {box["id"] for box in parse(HTML / "book" / "mistakes.html").select("details.mistake")}
+    assert entries == {name.lower() for name in (*catalogue.TITLES, *(mistake.name for mistake in catalogue.TAUGHT))}
+
+
+def test_mistakes_are_filtered_by_keyboard(page: Page, site: str) -> None:
+    """Can one leave those of an exercise, and of these those with a symptom, without a mouse, and does it say how many?"""
+    open_page(page, site, "book/mistakes")
+    shown, said = page.locator("details.mistake:not([hidden])"), page.locator(".mistake-filter output")
+    everything = shown.count()
+    page.get_by_label("Made in").press("s")  # softmax, in a list of one's own choosing
+    of_softmax = shown.count()
+    page.get_by_label("Showing as").press("N")  # NaN or infinite
+    names = shown.locator("summary b").all_text_contents()
+    assert everything > 150 > of_softmax > len(names) > 0
+    assert "M3" in names and "M6" in names and "M1" not in names
+    assert said.text_content() == f"{len(names)} of {everything} mistakes"
+
+
+def test_mistakes_are_whole_without_a_script(site: str) -> None:
+    """Is every mistake there without JavaScript, and the line that makes it, where there are solutions?"""
+    box = parse(HTML / "book" / "mistakes.html").find(id="m6")
+    assert not box.has_attr("hidden")
+    assert "Does your softmax run over the axis" in box.get_text()
+    assert ("sum(axis=-2" in box.get_text()) == (ROOT / "solutions").is_dir()
+
+
+def test_recurring_drawing_marks_where_we_are() -> None:
+    """Is a drawing well-formed, with a box for each part, of which those of the chapter are marked and named?"""
+    for drawing in runpy.run_path(str(ROOT / "book" / "_ext" / "drawings.py"))["RECURRING"].values():
+        here = {list(drawing.parts)[2], list(drawing.parts)[3]}
+        svg = ElementTree.fromstring(drawing.draw(here))
+        marked = [part.find("text").text for part in svg.iter("g") if "here" in part.get("class")]
+        assert set(marked) == {drawing.parts[name].name for name in here}
+        assert all(name in svg.get("aria-label").split("This chapter:")[1] for name in marked)
+        assert len(list(svg.iter("rect"))) == len(drawing.parts)
+
+
+def test_introduction_counts_as_the_list_does() -> None:
+    """Is the number of mistakes that shapes do not show the same in the introduction and on their page?"""
+    number = re.search(
+        r"(\d+ of the \d+) show in nothing", (ROOT / "book" / "mistakes.md").read_text(encoding="utf-8")
+    )[1]
+    assert number in (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
 
 
 def test_keyboard_reaches_everything(page: Page, site: str) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jupytext
+import numpy as np
 import pytest
 import torch
 import yaml
 
 from autograder.authoring.book import chapter_environment
+from solutions.data import normalise
 from solutions.vit import ViT
 
 ROOT = Path(__file__).parents[2]
@@ -144,3 +146,15 @@ def test_recorded_weights_fit_the_reference() -> None:
     state = torch.load(ROOT / "book" / "records" / "vit_mnist.pt", weights_only=True)
     ViT().load_state_dict(state)
     assert all(tensor.dtype == torch.float32 and tensor.isfinite().all() for tensor in state.values())
+
+
+def test_recorded_digits_are_read_by_the_recorded_weights() -> None:
+    """Are the 500 digits that chapters look at MNIST's, in order with their labels? Weights that know MNIST say so."""
+    kept = np.load(ROOT / "book" / "records" / "digits.npz")
+    assert kept["images"].shape == (500, 28, 28)
+    assert kept["images"].dtype == kept["labels"].dtype == np.uint8
+    model = ViT().eval()
+    model.load_state_dict(torch.load(ROOT / "book" / "records" / "vit_mnist.pt", weights_only=True))
+    with torch.no_grad():
+        scores = model(normalise(torch.tensor(kept["images"])[:, None] / 255))  # (500, 10)
+    assert (scores.argmax(dim=-1) == torch.tensor(kept["labels"])).float().mean() > 0.98  # 99.4 % of new digits

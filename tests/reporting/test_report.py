@@ -198,10 +198,25 @@ def test_page_shows_states_marks_and_mistakes(soup: BeautifulSoup) -> None:
     states = {item.a.text if item.a else item.text.split()[-1]: item.b.text for item in soup.select(".states li")}
     assert states["graded"] == "3" and states["missing"] == "1" and states["marks by hand to give"] == "10"
     assert [heading.text.split(":")[0] for heading in soup.select(".mistakes h3")] == ["M3", "M6", "M8", "M65"]
-    rows = {row.th.text: [cell.text for cell in row.find_all("td")] for row in soup.select("tbody tr")}
+    rows = {row.th.text: [cell.text for cell in row.find_all("td")] for row in soup.select("table:not(.heat) tbody tr")}
     assert rows["picture"] == ["unreadable"] + ["–"] * 8
     assert rows[FORMULA][:2] == ["graded after mending", "2M6"]
     assert rows[RIGHT_TO_LEFT][3] == "2not named"
+
+
+def test_page_maps_mistakes_to_questions(soup: BeautifulSoup) -> None:
+    """Does the heat map count, for each mistake, the students in each question, and is more of them darker?"""
+    table = soup.find("table", class_="heat")
+    assert [head.text for head in table.thead.find_all("th")] == [
+        "mistake",
+        "softmax",
+        "attention",
+        "attention backward",
+    ]
+    counts = {row.th.a.text: [cell.text for cell in row.find_all("td")] for row in table.select("tbody tr")}
+    assert counts == {"M3": ["1", "1", ""], "M6": ["1", "", ""], "M8": ["", "1", ""], "M65": ["", "", "1"]}
+    shaded = [cell["style"] for cell in table.find_all("td", style=True)]
+    assert shaded == ["--share: 0.2"] * 5  # one of five with marks
 
 
 def test_page_plots_say_their_conclusion(soup: BeautifulSoup) -> None:

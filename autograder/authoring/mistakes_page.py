@@ -1,0 +1,112 @@
+"""The page of the book that lists the known mistakes, made from what the checks say of each."""
+
+from collections import Counter
+
+from autograder.judging import catalogue
+from autograder.judging.exercise import exercises_of
+from autograder.judging.kill_matrix import NUMBERS, Matrix, Verdict
+from autograder.judging.mistake import Mistake
+
+PAGE = """# The known mistakes
+
+A list of the mistakes that the exercises can name, and a proof that they do.
+Each is code: the answer with one step replaced, often in several ways.
+{wrong} wrong functions are made so, and {right} right ones stand beside them.
+On inputs of seed {seed} the checks catch and name all wrong ones, and pass all right ones.
+`autograder mutants` does the same on new inputs.
+
+Open a mistake to see what a student who made it is asked, and how it looked from outside.
+That was measured too: {silent} of the {all} show in nothing but wrong numbers of the right shape.
+Where the book holds the solutions, the line that makes a mistake is folded below it, and shows a part of the answer.
+Numbers that are not in the list belong to the parts in preparation.
+
+{lists}
+
+(which-check)=
+## Which check catches which
+
+How many ways of making each mistake there are, and how many of them the visible test in the notebook and each hidden check catch.
+
+{matrices}
+"""
+MISTAKE = """::::{{mistake}} {name} {title}
+:exercises: {exercises}
+:symptoms: {symptoms}
+
+{question}
+::::"""
+PARTS = {  # what an assignment's mistakes are about
+    "attention": "Softmax and attention",
+    "multihead": "Heads and einsum",
+    "encoder": "Encoder blocks",
+    "vit": "Patches, the Vision Transformer and its training",
+}
+UNTESTED = """## Taught, and not tested
+
+These show in what is concluded, or in a model that nobody asked for; no check of an exercise can see them."""
+
+
+def mistakes_page(matrices: list[Matrix]) -> str:
+    """Return the page of the book that lists the mistakes and which check catches them.
+
+    Raises:
+        ValueError: a mistake is not caught or not named, so that the page would not be true.
+    """
+    if not all(matrix.whole for matrix in matrices):
+        raise ValueError('the checks do not catch and name every mistake; see "autograder mutants"')
+    found: dict[str, list[Verdict]] = {}  # by mistake
+    for verdict in (verdict for matrix in matrices for verdict in matrix.mutants):
+        found.setdefault(verdict.name.split("/")[0], []).append(verdict)
+    lists = []
+    for stem, part in PARTS.items():
+        made = [mistake for mistake in catalogue.mistakes_of(stem) if mistake.title]
+        made.sort(key=lambda mistake: _number(mistake.name))
+        lists += [f"## {part}", *(_entry(mistake, found[mistake.name]) for mistake in made)]
+    lists += [UNTESTED, *(_entry(mistake, []) for mistake in catalogue.TAUGHT)]
+    tables = [
+        _matrix_of(matrix, exercise)
+        for matrix in matrices
+        for exercise in dict.fromkeys(v.exercise for v in matrix.mutants)
+    ]
+    facts = dict(
+        wrong=sum(map(len, found.values())),
+        right=sum(len(matrix.correct) for matrix in matrices),
+        seed=matrices[0].seed,
+        silent=sum({symptom for each in ways for symptom in each.symptoms} == {NUMBERS} for ways in found.values()),
+        all=len(found),
+    )
+    return PAGE.format(**facts, lists="\n\n".join(lists), matrices="\n\n".join(tables))
+
+
+def _entry(mistake: Mistake, verdicts: list[Verdict]) -> str:
+    """Return a mistake as the page shows it: where it is made, how its ways show, the most frequent first."""
+    symptoms = Counter(symptom for verdict in verdicts for symptom in sorted(set(verdict.symptoms)))
+    return MISTAKE.format(
+        name=mistake.name,
+        title=mistake.title,
+        exercises=", ".join(dict.fromkeys(verdict.exercise for verdict in verdicts)),
+        symptoms=", ".join(symptom for symptom, _ in symptoms.most_common()),
+        question=mistake.question,
+    )
+
+
+def _matrix_of(matrix: Matrix, exercise: str) -> str:
+    """Return one exercise's table: for each mistake how many of its ways each check catches."""
+    verdicts = [verdict for verdict in matrix.mutants if verdict.exercise == exercise]
+    stages = list(exercises_of(matrix.stem)[exercise].stages)
+    lines = [
+        f"::::{{dropdown}} {exercise}",
+        "",
+        "| mistake | ways | visible test | " + " | ".join(stages) + " |",
+        "| --- | --: | --: | " + " | ".join("--:" for _ in stages) + " |",
+    ]
+    for name in sorted({verdict.name.split("/")[0] for verdict in verdicts}, key=_number):
+        ways = [verdict for verdict in verdicts if verdict.name.split("/")[0] == name]
+        caught = [sum(stage in way.failed for way in ways) for stage in stages]
+        cells = [len(ways), sum(way.visible != "" for way in ways), *caught]
+        lines.append(f"| {name} | " + " | ".join(str(cell) if cell else "·" for cell in cells) + " |")
+    return "\n".join([*lines, "::::"])
+
+
+def _number(name: str) -> int:
+    return int(name[1:])

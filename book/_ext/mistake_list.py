@@ -1,0 +1,116 @@
+"""The list of mistakes: an entry that opens, has an address (mistakes.html#m6), and is found by the search.
+
+    ::::{mistake} M6 the softmax runs over the wrong axis
+    :exercises: softmax, attention      in which it can be made; none if no test names it
+    :symptoms: another shape            how it shows, the most frequent first
+
+    What a student who made it is asked.
+    ::::
+
+Where there is a folder `solutions/`, an entry ends with the line that makes the mistake; in the student edition, which has
+none, it does not: that line holds a part of the answer. `book/_static/mistakes.js` filters the list.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.domains import Domain, ObjType
+from sphinx.util.docutils import SphinxDirective
+from sphinx.writers.html5 import HTML5Translator
+
+
+class mistake_entry(nodes.General, nodes.Element):
+    """One mistake."""
+
+
+class Mistakes(Domain):
+    """What the search knows of mistakes: in a list of objects every word of a query has to fit, wherever it stands."""
+
+    name = "mistakes"
+    label = "Mistakes"
+    object_types: ClassVar = {"mistake": ObjType("known mistake")}
+    initial_data: ClassVar = {"titles": {}}  # by name: title and page
+
+    def clear_doc(self, docname: str) -> None:
+        """Forget what a page said."""
+        self.data["titles"] = {name: of for name, of in self.data["titles"].items() if of[1] != docname}
+
+    def merge_domaindata(self, docnames: Iterable[str], otherdata: dict) -> None:
+        """Take over what another process has read."""
+        self.data["titles"] |= {name: of for name, of in otherdata["titles"].items() if of[1] in docnames}
+
+    def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
+        """Yield what the search lists."""
+        for name, (title, docname) in self.data["titles"].items():
+            yield f"{name}: {title}", f"{name}: {title}", "mistake", docname, name.lower(), 0
+
+
+class MistakeEntry(SphinxDirective):
+    """Show one mistake, folded away under its title."""
+
+    required_arguments = 2
+    final_argument_whitespace = True
+    has_content = True
+    option_spec: ClassVar = {"exercises": directives.unchanged, "symptoms": directives.unchanged}
+
+    def run(self) -> list[nodes.Node]:
+        name, title = self.arguments
+        self.env.get_domain("mistakes").data["titles"][name] = (title, self.env.docname)
+        exercises, symptoms = ((self.options.get(key) or "").strip() for key in ("exercises", "symptoms"))
+        where = [f"`{exercise}`" for exercise in exercises.split(", ") if exercise]
+        text = "\n".join(self.content)
+        if where:
+            text += f"\n\nMade in {', '.join(where)}. It showed as {symptoms.replace(', ', '; ')}."
+        if where and (line := self.line(name, exercises.split(", ")[0])):
+            text += f"\n\n:::{{dropdown}} The line that makes it, a part of the answer\n```python\n{line}\n```\n:::"
+        node = mistake_entry(ids=[name.lower()], name=name, title=title, exercises=exercises, symptoms=symptoms)
+        self.state.nested_parse(StringList(text.splitlines(), self.get_source_info()[0]), self.content_offset, node)
+        return [node]
+
+    def line(self, name: str, exercise: str) -> str:
+        """Return what the first way of making a mistake writes; nothing in an edition without answers."""
+        from autograder.judging.catalogue import STEMS, mistakes_of
+        from autograder.judging.mistake import changed_lines, ways_of
+
+        if not Path(self.env.srcdir, "solutions").is_dir():
+            return ""
+        for stem in STEMS:
+            if way := ways_of(exercise, (m for m in mistakes_of(stem) if m.name == name)).get(name):
+                path = Path(self.env.srcdir, "solutions", f"{stem}.py")
+                self.env.note_dependency(str(path))
+                lines = changed_lines(path, exercise, way)
+                return "\n".join(re.sub(r"  # .*", "", line) for line in lines) or "# a line of the answer is missing"
+        raise self.error(f"no way of making {name} in {exercise} is known")
+
+
+def visit_entry(page: HTML5Translator, node: mistake_entry) -> None:
+    """Begin the box of a mistake."""
+    facts = {f"data-{key}": node[key] for key in ("exercises", "symptoms")}
+    page.body.append(page.starttag(node, "details", CLASS="mistake", **facts))
+    page.body.append(f"<summary><b>{node['name']}</b> {page.encode(node['title'])}</summary>\n")
+
+
+def depart_entry(page: HTML5Translator, node: mistake_entry) -> None:
+    """End it."""
+    page.body.append("</details>\n")
+
+
+def load_filter(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Let a page that lists mistakes load what filters them."""
+    if doctree and next(doctree.findall(mistake_entry), None):
+        app.add_js_file("mistakes.js", loading_method="defer")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register what this extension adds."""
+    app.add_node(mistake_entry, html=(visit_entry, depart_entry))
+    app.add_domain(Mistakes)
+    app.add_directive("mistake", MistakeEntry)
+    app.connect("html-page-context", load_filter)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

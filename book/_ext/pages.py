@@ -1,0 +1,142 @@
+"""Make the built pages light, and their figures fit both themes.
+
+Of the theme's icons a page fetches those that it has; the search's index is fetched by the page of the search; a figure
+is fetched when it comes into view, in the theme's colours.
+"""
+
+import re
+from pathlib import Path
+
+from docutils import nodes
+from fontTools import subset
+from sphinx import search
+from sphinx.application import Sphinx
+
+# Colours that `chapter_figures.py` gives to letters and axes, and to what hides lines behind letters, and theirs in the dark.
+IN_THE_DARK = {"#1f2328": "#dfe5eb", "#fefefe": "#11161c"}
+FIGURE = re.compile(
+    r'<img\b(?P<before>[^>]*?) src="(?P<folder>[./]*_images/)(?P<name>[\w-]+)\.svg"(?P<after>[^>]*?)/?>'
+)
+SIZE = re.compile(
+    r'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"|<svg [^>]*?height="([\d.]+)pt"[^>]*?width="([\d.]+)pt"'
+)
+ICON = re.compile(r"\bfa-[a-z0-9-]+")
+FONTS = {"fa-solid-900": "fas", "fa-brands-400": "fab", "fa-regular-400": "far"}  # with the older name of its icons
+ICON_RULE = re.compile(r"((?:\.fa-[a-z0-9-]+:+before,?)+)\{content:\"(?:\\([0-9a-f]+)|([^\"]*))\"\}")
+OF_SEARCH = re.compile(r"\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
+SIDE = re.compile(r'<div id="pst-primary-sidebar"(?! role)')  # a screen reader is told of it as a place of its own
+OF_ICONS = re.compile(r"\s*<script [^>]*scripts/fontawesome\.js[^>]*></script>")
+
+
+def dark_figure(drawing: str) -> str:
+    """Return a chapter's figure in the colours of the dark theme.
+
+    Ink becomes light. What is black by the chapter's own words becomes light too, unless it stands on a picture.
+    """
+    for light, dark in IN_THE_DARK.items():
+        drawing = drawing.replace(light, dark)
+    parts = re.split(r'(?=<g id="(?:axes|legend)_\d+">)', drawing)
+    return "".join(part if "<image " in part else _lighten(part) for part in parts)
+
+
+def _lighten(part: str) -> str:
+    """Let black strokes be light, and white grounds dark; letters keep their colour."""
+    part = re.sub(r"stroke: #000000", f"stroke: {IN_THE_DARK['#1f2328']}", part)
+    return re.sub(r"(<path [^>]*style=\")fill: #ffffff", rf"\1fill: {IN_THE_DARK['#fefefe']}", part)
+
+
+def show_figures(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Let each figure be there in both themes' colours, of which a browser fetches one when it comes into view."""
+    sources = {Path(copy).stem: source for source, copy in app.builder.images.items()}
+
+    def both(found: re.Match) -> str:
+        drawing = Path(app.srcdir, sources[found["name"]]).read_text(encoding="utf-8")
+        size = SIZE.search(drawing)
+        if size is None:  # not a chapter's figure
+            return found[0]
+        width, height = (round(float(number) * 4 / 3) for number in (size[1] or size[4], size[2] or size[3]))
+        attributes = re.sub(r'\b(class|style|width|height)="[^"]*"', "", found["before"] + found["after"])
+        return "".join(
+            f'<img loading="lazy" class="drawn only-{theme}" src="{found["folder"]}{found["name"]}{suffix}.svg" '
+            f'width="{width}" height="{height}" {attributes.strip()}/>'
+            for theme, suffix in (("light", ""), ("dark", "_dark"))
+        )
+
+    if "body" in context:
+        context["body"] = FIGURE.sub(both, context["body"])
+
+
+def write_dark_figures(app: Sphinx, problem: Exception | None) -> None:
+    """Write the dark twins of the chapters' figures beside them."""
+    if problem is not None or app.builder.format != "html":
+        return
+    for source, copy in app.builder.images.items():
+        path = Path(app.srcdir, source)
+        if path.suffix == ".svg" and SIZE.search(drawing := path.read_text(encoding="utf-8")):
+            twin = Path(app.outdir, "_images", copy).with_name(f"{Path(copy).stem}_dark.svg")
+            twin.write_text(dark_figure(drawing), encoding="utf-8")
+
+
+def take_out_what_is_not_used(app: Sphinx, problem: Exception | None) -> None:
+    """Leave of the theme's icons those that pages show, and the search's index to the page of the search."""
+    if problem is not None or app.builder.format != "html":
+        return
+    static, used = Path(app.outdir, "_static"), set()
+    for path in sorted(Path(app.outdir).rglob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        used |= set(ICON.findall(text))
+        mended = OF_ICONS.sub("", text if path.stem == "search" else OF_SEARCH.sub("", text))
+        path.write_text(SIDE.sub(r'\g<0> role="region" aria-label="The book"', mended), encoding="utf-8")
+    for path in static.glob("scripts/*theme.js"):
+        used |= set(ICON.findall(path.read_text(encoding="utf-8")))
+    for path in static.glob("scripts/fontawesome.js*"):
+        path.unlink()
+    _leave_icons(static, used)
+
+
+def _leave_icons(static: Path, used: set[str]) -> None:
+    """Cut the fonts of icons, and their style sheet, down to some icons."""
+    sheet = static / "styles" / "pydata-sphinx-theme.css"
+    text, letters = sheet.read_text(encoding="utf-8"), set()
+
+    def leave(rule: re.Match) -> str:
+        names = set(ICON.findall(rule[1])) & used
+        letters.update(chr(int(rule[2], 16)) if rule[2] else rule[3] for _ in names)
+        return rule[0] if names else ""
+
+    text = re.sub(
+        r"url\((\S+?)\.woff2\) format\(\"woff2\"\),url\(\S+?\.ttf\) format\(\"truetype\"\)",
+        r"url(\1.woff)",
+        ICON_RULE.sub(leave, text),
+    )
+    sheet.write_text(text, encoding="utf-8")
+    for path in static.glob("vendor/fontawesome/webfonts/*.ttf"):
+        font = subset.load_font(path, subset.Options(flavor="woff"))
+        cutter = subset.Subsetter()
+        cutter.populate(text="".join(letters))
+        cutter.subset(font)
+        subset.save_font(font, path.with_suffix(".woff"), subset.Options(flavor="woff"))
+        path.unlink()
+        path.with_suffix(".woff2").unlink()
+
+
+class Index(search.IndexBuilder):
+    """The search's index of all but the code that draws figures, which is folded away."""
+
+    def feed(self, docname: str, filename: str, title: str, doctree: nodes.document) -> None:
+        """Take in a page. (From Sphinx 8.2 on, a class "no-search" would do the same.)"""
+        doctree = doctree.deepcopy()
+        for cell in doctree.findall(nodes.container):
+            if "tag_hide-input" in cell["classes"]:
+                for code in [part for part in cell.findall(nodes.container) if "cell_input" in part["classes"]]:
+                    code.parent.remove(code)
+        super().feed(docname, filename, title, doctree)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register what this extension adds."""
+    search.IndexBuilder = Index
+    app.connect("html-page-context", show_figures)
+    app.connect("build-finished", write_dark_figures)
+    app.connect("build-finished", take_out_what_is_not_used)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

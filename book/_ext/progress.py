@@ -1,0 +1,94 @@
+"""Say on each chapter's first screen where in the book we are, and how long the chapter takes.
+
+    {minutes}`softmax`      the same minutes, anywhere else
+    {minutes}`all`          the hours of all chapters
+
+Minutes are counted, not guessed: a minute for 150 words, two for an equation, two for a cell; what is folded is not
+counted. They are rounded to five.
+"""
+
+import re
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.docutils import SphinxRole
+
+WORDS, EQUATION, CELL = 150, 2, 2  # words in a minute; minutes
+FOLDED = ("dropdown", "sd-dropdown", "tag_hide-input", "cell_output")
+
+
+class minutes(nodes.Inline, nodes.Element):
+    """The place of a number of minutes, known when all chapters are read."""
+
+
+class Minutes(SphinxRole):
+    """Show the minutes of a chapter of the same folder."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        folder = self.env.docname.rpartition("/")[0]
+        return [minutes(of=f"{folder}/{self.text}" if self.text != "all" else "")], []
+
+
+def count_minutes(document: nodes.Node) -> float:
+    """Return how long it takes to read a chapter, without what is folded."""
+    if isinstance(document, nodes.Text):
+        return len(re.findall(r"\w+", document)) / WORDS
+    if isinstance(document, nodes.math_block):
+        return EQUATION
+    if isinstance(document, nodes.Element) and set(FOLDED) & set(document.get("classes", [])):
+        return 0
+    if isinstance(document, nodes.literal_block):
+        return CELL
+    return sum(map(count_minutes, document.children))
+
+
+def note_minutes(app: Sphinx, document: nodes.document) -> None:
+    """Count the minutes of a page that was read."""
+    app.env.metadata[app.env.docname]["minutes"] = count_minutes(document)
+
+
+def chapters_of(env: BuildEnvironment) -> list[str]:
+    """Return the numbered pages in their order: the chapters."""
+    numbers = {page: found[""] for page, found in env.toc_secnumbers.items() if found.get("")}
+    return sorted(numbers, key=numbers.__getitem__)
+
+
+def show_minutes(app: Sphinx, document: nodes.document, page: str) -> None:
+    """Put the numbers where they are asked for."""
+    for place in document.findall(minutes):
+        of = [place["of"]] if place["of"] else chapters_of(app.env)
+        counted = sum(rounded(app.env.metadata[chapter]["minutes"]) for chapter in of)
+        place.replace_self(nodes.Text(f"{counted}" if place["of"] else f"{counted / 60:.0f}"))
+
+
+def rounded(counted: float) -> int:
+    """Return minutes to five."""
+    return 5 * max(1, round(counted / 5))
+
+
+def show_progress(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Put a bar with a part for each chapter under the title of a chapter."""
+    chapters = chapters_of(app.env)
+    if page not in chapters:
+        return
+    place = chapters.index(page)
+    parts = "".join(
+        f'<li class="{"read" if at <= place else ""}"><a href="{app.builder.get_relative_uri(page, chapter)}"'
+        f"{' aria-current=page' if at == place else ''} "
+        f'title="{at + 1}. {(title := app.env.titles[chapter].astext())}" aria-label="Chapter {at + 1}: {title}"></a></li>'
+        for at, chapter in enumerate(chapters)
+    )
+    said = f"Chapter {place + 1} of {len(chapters)}, about {rounded(app.env.metadata[page]['minutes'])} minutes"
+    bar = f'<nav class="progress-of-book" aria-label="Progress through the book"><ol>{parts}</ol><p>{said}</p></nav>'
+    context["body"] = context["body"].replace("</h1>", f"</h1>\n{bar}", 1)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register what this extension adds."""
+    app.add_node(minutes)
+    app.add_role("minutes", Minutes())
+    app.connect("doctree-read", note_minutes)
+    app.connect("doctree-resolved", show_minutes)
+    app.connect("html-page-context", show_progress)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
