@@ -163,13 +163,16 @@ def _attend(attention: nn.MultiheadAttention, x: Tensor, queries: int | None = N
 
 
 def rate_at(step: int, steps: int, settings: Settings) -> float:
-    """Return the share of the peak rate at a step, from 0 on: up along a line, down along a cosine to 0."""
+    """Return the share of the peak rate at a step, from 0 on: up along a line, down along a cosine.
+
+    It would be 0 one step after the last: a step at rate 0 wastes its batch.
+    """
     warmup = settings.warmup * steps
     if step + 1 < warmup:
         return (step + 1) / warmup
     if not settings.decay:
         return 1.0
-    return 0.5 * (1 + math.cos(math.pi * (step + 1 - warmup) / (steps - warmup)))
+    return 0.5 * (1 + math.cos(math.pi * (step + 1 - warmup) / (steps + 1 - warmup)))
 
 
 # ---- a run ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from pybtex.database import Entry, parse_file
 
 EQUATION = r"\$\$(?P<equation>.+?)\$\$(?:[ \t]*\((?P<label>[\w-]+)\))?"  # $$ … $$ (eq-softmax)
 MYST = re.compile(
-    r"^(?P<box>:{3,})\{(?P<kind>\w+)\}[ \t]*(?P<title>[^\n]*)\n(?:^:[\w-]+:[^\n]*\n)*(?P<body>.*?)^(?P=box)$"
+    r"^(?P<box>:{3,})\{(?P<kind>\w+)\}[ \t]*(?P<title>[^\n]*)\n(?P<options>(?:^:[\w-]+:[^\n]*\n)*)"
+    r"(?P<body>.*?)^(?P=box)$"
     + rf"|{EQUATION}"
     + r"|\{(?P<role>[\w:]+)\}`(?P<target>[^`]+)`"  # {eq}`eq-softmax`
     + r"|(?P<kept>(?P<ticks>`+).+?(?P=ticks)|(?<!\\)\$[^$]+\$)"  # code and formulas stay as they are
@@ -121,6 +122,10 @@ def plain_markdown(text: str, name: str, book: Book) -> str:
             return f"*To touch and to change: [live, on the page]({book.page(name, '#widget-' + match['title'])}).*"
         if match["kind"] == "drawing":  # made for the page alone
             return ""
+        if match["kind"] == "image":  # a drawing in two themes, of which a notebook shows the light one
+            alt = re.search(r"^:alt:[ \t]*(.*)$", match["options"], re.MULTILINE)
+            address = book.url + match["title"]
+            return "" if "only-dark" in match["options"] else f"![{alt[1] if alt else ''}]({address})"
         if match["box"]:
             title = plain_markdown(match["title"], name, book) or match["kind"].capitalize()
             body = plain_markdown(match["body"].strip(), name, book)

@@ -94,7 +94,7 @@ def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.Notebook
     """Does every display equation stand on one line, as quotes and lists on Colab need it?"""
     for path, notebook in notebooks.items():
         lines = [line for text in prose(notebook) for line in text.splitlines() if "$$" in line]
-        assert lines
+        assert lines or path.stem.startswith("after_"), path.name  # answers, which need no equation
         assert [line for line in lines if line.count("$$") % 2] == [], path.name
 
 
@@ -120,6 +120,11 @@ def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.Notebook
             ":::{widget} masks\n| a | b |\n:::",
             "*To touch and to change: [live, on the page](https://example.org/book/softmax.html#widget-masks).*",
         ),
+        (
+            ":::{image} _static/a.svg\n:class: only-light\n:alt: A map.\n:::",
+            "![A map.](https://example.org/_static/a.svg)",
+        ),
+        (":::{image} _static/a_dark.svg\n:class: only-dark\n:::", ""),
         ("code `{eq}` and `](x.md)`", "code `{eq}` and `](x.md)`"),
         ("```text\n:::{note}\n$$ x\n```", "```text\n:::{note}\n$$ x\n```"),
         (":::{note}\nFirst.\n\n$$\nx\n$$ (eq-softmax)\n:::", "> **Note**\n>\n> First.\n>\n> $$ x \\tag{1.1} $$"),

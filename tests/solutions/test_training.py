@@ -141,12 +141,13 @@ def test_every_parameter_has_one_optimizer(optimizer: str) -> None:
     assert {parameter.ndim for parameter in decayed} == {2, 4}
 
 
-def test_rate_rises_then_falls_to_zero() -> None:
-    """Does the rate rise along a line to its peak, and fall to 0 along a cosine?"""
+def test_rate_rises_then_falls() -> None:
+    """Does the rate rise along a line to its peak and fall along a cosine, so that no step, the last included, is at 0?"""
     settings, steps = Settings(warmup=0.2), 50
     rates = [rate_at(step, steps, settings) for step in range(steps)]
     np.testing.assert_allclose(rates[:10], np.arange(1, 11) / 10)
-    np.testing.assert_allclose(rates[9:], (1 + np.cos(np.pi * np.arange(41) / 40)) / 2, atol=1e-12)
+    np.testing.assert_allclose(rates[9:], (1 + np.cos(np.pi * np.arange(41) / 41)) / 2, atol=1e-12)
+    assert rates[-1] > 0.001
     assert [rate_at(step, 5, Settings(warmup=0.0, decay=False)) for step in range(5)] == [1.0] * 5
 
 
