@@ -35,7 +35,7 @@ MISTAKE = """::::{{mistake}} {name} {title}
 
 {question}
 ::::"""
-PARTS = {  # what an assignment's mistakes are about
+PARTS = {  # what an assignment's mistakes are about, if its name does not say it
     "attention": "Softmax and attention",
     "multihead": "Heads and einsum",
     "encoder": "Encoder blocks",
@@ -58,10 +58,13 @@ def mistakes_page(matrices: list[Matrix]) -> str:
     for verdict in (verdict for matrix in matrices for verdict in matrix.mutants):
         found.setdefault(verdict.name.split("/")[0], []).append(verdict)
     lists = []
-    for stem, part in PARTS.items():
-        made = [mistake for mistake in catalogue.mistakes_of(stem) if mistake.title]
+    for matrix in matrices:
+        made = [mistake for mistake in catalogue.mistakes_of(matrix.stem) if mistake.title]
         made.sort(key=lambda mistake: _number(mistake.name))
-        lists += [f"## {part}", *(_entry(mistake, found[mistake.name]) for mistake in made)]
+        lists += [
+            f"## {PARTS.get(matrix.stem, matrix.stem.capitalize())}",
+            *(_entry(mistake, found[mistake.name]) for mistake in made),
+        ]
     lists += [UNTESTED, *(_entry(mistake, []) for mistake in catalogue.TAUGHT)]
     tables = [
         _matrix_of(matrix, exercise)

@@ -126,9 +126,14 @@ def copy_mathjax(app: Sphinx, problem: Exception | None) -> None:
 
 
 def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """Mend two things in the HTML: a list without list items (axe calls it critical), a full stop alone on a line."""
+    """Mend three things in the HTML.
+
+    A list without list items and the head of a column without words trouble a screen reader, a full stop alone on a line
+    everybody.
+    """
     if "body" in context:
         body = context["body"].replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+        body = re.sub(r'<th class="head([^"]*)">(<p></p>)?</th>', r'<td class="head\1"></td>', body)
         context["body"] = FORMULA_AND_STOP.sub(r'<span class="unbroken">\1\2</span>', body)
 
 

@@ -15,7 +15,7 @@ def prepare() -> None:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-    ink, page, phone, least = "#1f2328", "#fefefe", 382, 9  # the last two in pixels: a phone's width, and of letters
+    ink, page, phone, least = "#1f2328", "#fefefe", 382, 9.3  # the last two in pixels: a phone's width, and of letters
     inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "patch.edgecolor")
     matplotlib.rcParams.update(dict.fromkeys(inked, ink))
     matplotlib.rcParams.update(

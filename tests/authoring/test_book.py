@@ -71,6 +71,10 @@ CROWDED = """() => [...document.querySelectorAll("div.math:has(.eqno)")].filter(
     equation.querySelector(".eqno").getBoundingClientRect().top
     < equation.querySelector("mjx-container").getBoundingClientRect().bottom - 1
 ).map(equation => equation.id)"""
+FETCH_IMAGES = """() => Promise.all([...document.images].map(image => {
+    image.loading = "eager";  // the pages' own are fetched when they come into view
+    return image.decode().catch(() => {});
+}))"""
 SURVEY = """() => ({
     equations: document.querySelectorAll(".math").length,
     unrendered: [...document.querySelectorAll(".math:not(:has(mjx-container))")].map(e => e.innerText),
@@ -196,6 +200,7 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
             "request", lambda request: seen.strangers.append(request.url) if not is_ours(request.url, site) else None
         )
         open_page(page, site, name)
+        page.evaluate(FETCH_IMAGES)
         seen.survey = page.evaluate(SURVEY)
         page.evaluate(OPEN_ALL)
         seen.clipped = page.evaluate(CLIPPED)
@@ -351,7 +356,9 @@ def test_page_is_light(name: str, page: Page, site: str) -> None:
 
     page.on("response", weigh)
     open_page(page, site, name)
-    page.evaluate("() => document.querySelectorAll('img').forEach(image => { image.loading = 'eager'; })")
+    page.evaluate(
+        "() => document.querySelectorAll('img:not(.only-dark)').forEach(image => { image.loading = 'eager'; })"
+    )
     page.wait_for_load_state("networkidle", timeout=20_000)
     assert not [url for url in fetched if "searchindex" in url]
     assert sum(fetched.values()) < 500_000, sorted(fetched.items(), key=lambda each: -each[1])[:8]
