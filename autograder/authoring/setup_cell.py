@@ -30,8 +30,8 @@ def setup_cell(stem: str) -> str:
     used = sorted(
         {name.split("/")[0] for test in tests.values() for case in test["cases"] for name in _named(case)}, key=_number
     )
-    messages = ",\n".join(
-        f"    {json.dumps(name)}: {json.dumps(catalogue.MESSAGES[name], ensure_ascii=False)}" for name in used
+    messages = "".join(
+        f"    {json.dumps(name)}: {json.dumps(catalogue.MESSAGES[name], ensure_ascii=False)},\n" for name in used
     )
     table = (
         json.dumps(tests, separators=(",", ":"))
@@ -43,7 +43,7 @@ def setup_cell(stem: str) -> str:
     )
     return SETUP.format(
         helper=helper,
-        tests=f"MESSAGES = {{\n{messages},\n}}\n\nTABLE = '''{table}'''",
+        tests=f"MESSAGES = {{\n{messages}}}\n\nTABLE = '''{table}'''",
         version=ready[0],
         needs=ready[1],
     ).rstrip()

@@ -76,8 +76,8 @@ def ways_of(exercise: str, mistakes: Iterable[Mistake]) -> dict[str, Way]:
     return found
 
 
-def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[str, str]]) -> Any:
-    """Return the answer to an exercise with words of its text changed.
+def changed_text(answers: ModuleType, exercise: str, changes: Iterable[tuple[str, str]]) -> str:
+    """Return the text of a file of answers with words of one answer changed.
 
     The words are looked for in the answer and, only if they are not there, in the functions and classes of the same file
     that it uses.
@@ -88,7 +88,7 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
         changes: Old and new words.
 
     Raises:
-        ValueError: words do not stand there exactly once, two changes overlap, or what comes of them is no Python.
+        ValueError: words do not stand there exactly once, or two changes overlap.
     """
     file = _read(Path(answers.__file__))
     text = file.text
@@ -98,6 +98,16 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
             raise ValueError(f"{exercise}: two changes overlap, the second to {new!r}")
     for begin, end, new in reversed(spans):
         text = text[:begin] + new + text[end:]
+    return text
+
+
+def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[str, str]]) -> Any:
+    """Return the answer to an exercise with words of its text changed; arguments and errors as `changed_text`.
+
+    Raises:
+        ValueError: also if what comes of the changes is no Python.
+    """
+    text = changed_text(answers, exercise, changes)
     module = ModuleType(answers.__name__)
     module.__file__ = answers.__file__
     try:
