@@ -643,8 +643,8 @@ from autograder.checks.debugging.exercises import check; check("loss_of_existing
 # Somebody else has written the `attend` of exercise 2, and you may call it and not read it. Is it right? Write a test that
 # passes what is right and raises `AssertionError` for what is wrong.
 #
-# The candidates of the hidden tests stay with the grader: your test gets a stand-in that takes tensors and gives tensors.
-# There are 14 right ones, written in as many ways, and 70 wrong ones, each with one of the known mistakes of exercise 2.
+# The candidates that count stay with the grader: your test gets a stand-in that takes tensors and gives tensors.
+# There are 14 right ones, written in as many ways, and 70 wrong ones, each with one of [the known mistakes](book/mistakes.md) of `attend`.
 #
 # - Your test must pass **all right ones**. Rounding differs between them: two results in float32 agree to about
 #   `rtol=1e-3, atol=1e-5`. If one is refused, no verdict counts.

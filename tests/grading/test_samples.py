@@ -60,9 +60,12 @@ EXPECTED: dict[str, dict[str, tuple[str, float, set[str]]]] = {
         "ivan": ("graded", 2, {"M20"}),
         "jana": ("graded", 8, {"M180"}),
         "kofi": ("graded", 8, {"M181"}),
+        "ben": ("graded", 20, {"M18", "M29", "M94", "M184", "M190", "M192"}),  # the faults with which the programs came
     },
 }
-EVERYBODY = [(assignment, student) for assignment, students in EXPECTED.items() for student in [*students, "ben"]]
+EVERYBODY = [
+    (assignment, student) for assignment, students in EXPECTED.items() for student in {**students, "ben": None}
+]
 OTHER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Prescott"}
 
 

@@ -21,7 +21,7 @@ NOTHING, EVERYTHING, UNMARKED = "", "*", None  # what an attack costs: no points
 GRADED, MENDED = ("graded",), ("graded after mending",)
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
-FIRST, SECOND, THIRD, FOURTH, FIFTH = ((name,) for name in ALL)  # the assignments
+FIRST, SECOND, THIRD, FOURTH, FIFTH, *_ = ((name,) for name in ALL)  # the assignments
 IN_TORCH = (*SECOND, *THIRD, *FOURTH)
 
 
