@@ -352,6 +352,34 @@ def by_unfold(notebook):
     change(notebook, "evaluate", "torch.no_grad()", "torch.inference_mode()")
 
 
+def two_not_mended(notebook):
+    """Leave the first two programs as they came."""
+    from autograder.authoring.build import program_cell
+
+    for cell in [cell for cell in notebook.cells if cell.metadata.get("broken")][:2]:
+        cell.source = program_cell("debugging", cell.id, broken=True)
+
+
+def test_of_shapes(notebook):
+    """Test the shapes alone, M182."""
+    change(notebook, "test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-5), ", "assert True, ")
+
+
+def test_without_empty_rows(notebook):
+    """Expect no error where a query may look at nothing, M20."""
+    change(notebook, "test_attention", "assert refused", "assert True")
+
+
+def test_of_every_digit(notebook):
+    """Let no rounding pass, M180."""
+    change(notebook, "test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-5)", "torch.equal(got, right)")
+
+
+def test_that_returns(notebook):
+    """Return False in place of an assertion, M181."""
+    rewrite(notebook, "test_attention", "q = torch.zeros(1, 1, 2, 3)\nreturn candidate(q, q, q)[1].sum() == 2")
+
+
 CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
     ASSIGNMENT: CLASS,
     "2_multihead": {
@@ -382,6 +410,14 @@ CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
         "kofi": blocks_reversed,
         "lena": columns_first,
         "noor": by_unfold,
+    },
+    "5_debugging": {
+        "ada": perfect,
+        "goran": two_not_mended,
+        "hana": test_of_shapes,
+        "ivan": test_without_empty_rows,
+        "jana": test_of_every_digit,
+        "kofi": test_that_returns,
     },
 }
 

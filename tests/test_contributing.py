@@ -66,12 +66,12 @@ def test_exercise_that_was_added_is_graded(copy: Path) -> None:
     """Does a student who hands in the answer get the point of the new exercise?"""
     fill_in = (
         "from sample_class import fill_in, hand_in; from autograder.grading.grade import load_assignment; "
-        "from pathlib import Path; new = load_assignment('5_entropy'); "
-        "hand_in(Path('course'), 'ada', fill_in(new.release, new.instructor), '5_entropy')"
+        "from pathlib import Path; new = load_assignment('6_entropy'); "
+        "hand_in(Path('course'), 'ada', fill_in(new.release, new.instructor), '6_entropy')"
     )
     environment = os.environ | {"PYTHONPATH": f"{copy}{os.pathsep}{copy / 'tests'}"}
     subprocess.run([sys.executable, "-c", fill_in], cwd=copy, env=environment, check=True)
-    assert re.search(r"ada\W+graded\W+1 of 1\b", run(copy, "grade 5_entropy"))
+    assert re.search(r"ada\W+graded\W+1 of 1\b", run(copy, "grade 6_entropy"))
 
 
 def test_exercise_that_was_added_is_all_that_changes(copy: Path) -> None:
@@ -82,5 +82,5 @@ def test_exercise_that_was_added_is_all_that_changes(copy: Path) -> None:
     assert set(done.stdout.split()) == {
         "book/mistakes.md",
         "exercises/1_attention/attention.ipynb",  # to which a mistake was added
-        "exercises/5_entropy/entropy.ipynb",
+        "exercises/6_entropy/entropy.ipynb",
     }, done.stderr

@@ -10,6 +10,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jupytext
 import nbformat
@@ -18,6 +19,7 @@ from traitlets.config import Config
 from autograder.authoring.colab import build_chapters
 from autograder.authoring.generated import MISTAKES, ROOT, exercise_of, sources, stale
 from autograder.judging.catalogue import address_of_book
+from autograder.judging.mistake import changed_text, ways_of
 
 PAGE_SEED = 0  # of the inputs behind the page of known mistakes
 Progress = Callable[[str, int, int], None]  # what is made, how many, of how many
@@ -35,19 +37,32 @@ def instructor_notebook(source: Path, root: Path = ROOT, setup: str | None = Non
     Raises:
         ValueError: a cell asks for an answer that the module does not have.
     """
-    notebook = jupytext.read(source)
     answers = root / "solutions" / source.name
-    cells = [_fill(cell, index, answers, root, setup) for index, cell in enumerate(notebook.cells)]
+    drawn = [cell for cell in jupytext.read(source).cells if _is_drawn(cell, source.stem)]
+    cells = [_fill(cell, index, answers, root, setup) for index, cell in enumerate(drawn)]
     kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernelspec, "language_info": {"name": "python"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
+
+
+def _is_drawn(cell: nbformat.NotebookNode, stem: str) -> bool:
+    """Whether a cell belongs to the notebook: one that says whose it is (`of`) only if that exercise was drawn."""
+    return "of" not in cell.metadata or cell.metadata["of"] in _exercises_of(stem)
+
+
+def _exercises_of(stem: str) -> dict[str, Any]:
+    from autograder.judging.exercise import exercises_of  # with PyTorch, which takes seconds to import
+
+    return exercises_of(stem)
 
 
 def _fill(
     cell: nbformat.NotebookNode, index: int, answers: Path, root: Path, setup: str | None
 ) -> nbformat.NotebookNode:
     given = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
-    kind = next((key for key in ("setup", "given", "exercise", "visible", "grade", "written") if key in given), None)
+    kind = next(
+        (key for key in ("setup", "given", "exercise", "broken", "visible", "grade", "written") if key in given), None
+    )
     name = {None: f"text_{index:02}", "setup": "setup", "visible": f"test_{given.get('visible')}"}.get(
         kind, given.get(kind)
     )
@@ -60,6 +75,8 @@ def _fill(
         metadata = {"given": True}
     elif kind == "exercise":
         text = exercise_cell(answers, name)
+    elif kind == "broken":
+        text, metadata = program_cell(answers.stem, name, broken=False), {"broken": True}
     elif cell.cell_type == "markdown":
         text = _absolute_links(text, root)
     if kind:
@@ -68,7 +85,7 @@ def _fill(
             "grade_id": name,
             "locked": kind in ("setup", "given", "visible", "grade"),
             "schema_version": 3,
-            "solution": kind in ("exercise", "written"),
+            "solution": kind in ("exercise", "broken", "written"),
             "task": False,
         }
         if "points" in given:
@@ -101,6 +118,15 @@ def exercise_cell(answers: Path, name: str) -> str:
         lines.insert(first.lineno - 1, f"{indent}### BEGIN SOLUTION")
     markers = 2 * sum(isinstance(node, ast.FunctionDef) for node in functions)
     return re.sub(r"\bArray\b", "np.ndarray", "\n".join(lines[found.lineno - 1 : found.end_lineno + markers]))
+
+
+def program_cell(stem: str, name: str, broken: bool) -> str:
+    """Return the source of a program that students mend, as it should be, or with its fault."""
+    exercise = _exercises_of(stem)[name]
+    changes = ways_of(name, exercise.known)[exercise.fault].changes if broken else ()
+    text = changed_text(Path(exercise.answers.__file__), name, changes)
+    found = next(node for node in ast.parse(text).body if getattr(node, "name", "") == name)
+    return "\n".join(text.splitlines()[found.lineno - 1 : found.end_lineno])
 
 
 def _absolute_links(text: str, root: Path) -> str:
@@ -139,13 +165,17 @@ def build_assignments(root: Path = ROOT, only: str | None = None) -> tuple[dict[
         for assignment in sorted({path.parent.name for path in instructor}):
             config.CourseDirectory.assignment_id = assignment
             GenerateAssignment(coursedir=CourseDirectory(config=config), config=config).start()
-        release = {path: _clean((course / "release" / path).read_text(encoding="utf-8")) for path in instructor}
+        release = {
+            path: _clean((course / "release" / path).read_text(encoding="utf-8"), path.stem) for path in instructor
+        }
     return instructor, release
 
 
-def _clean(text: str) -> str:
+def _clean(text: str, stem: str) -> str:
     notebook = nbformat.reads(text, as_version=4)
     for cell in notebook.cells:
+        if cell.metadata.get("broken"):  # nbgrader has put a stub in its place
+            cell.source = program_cell(stem, cell.id, broken=True)
         if cell.cell_type == "code":
             cell.execution_count, cell.outputs = None, []
     return nbformat.writes(notebook) + "\n"

@@ -43,8 +43,8 @@ def setup_cell(stem: str) -> str:
     used = sorted(
         {name.split("/")[0] for test in tests.values() for case in test["cases"] for name in _named(case)}, key=_number
     )
-    messages = ",\n".join(
-        f"    {json.dumps(name)}: {json.dumps(catalogue.MESSAGES[name], ensure_ascii=False)}" for name in used
+    messages = "".join(
+        f"    {json.dumps(name)}: {json.dumps(catalogue.MESSAGES[name], ensure_ascii=False)},\n" for name in used
     )
     untried = {name: f"They do not try {each.untried}." for name, each in exercises_of(stem).items() if each.untried}
     table = (
@@ -57,7 +57,7 @@ def setup_cell(stem: str) -> str:
     )
     return SETUP.format(
         helper=helper,
-        tests=f"MESSAGES = {{\n{messages},\n}}\nUNTRIED = {json.dumps(untried, ensure_ascii=False)}\n\nTABLE = '''{table}'''",
+        tests=f"MESSAGES = {{\n{messages}}}\nUNTRIED = {json.dumps(untried, ensure_ascii=False)}\n\nTABLE = '''{table}'''",
         book=catalogue.address_of_book(),
         version=ready[0],
         needs=ready[1],

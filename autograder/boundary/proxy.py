@@ -4,6 +4,7 @@ import builtins
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -30,15 +31,20 @@ class _Remote:
         self.correct: dict[str, Callable[..., Any]] = {}
         self.modules_left = MAX_MODULES  # of the value that is being read
 
-    def ask(self, do: str, **content: Any) -> dict[str, Any]:
+    def ask(self, do: str, lent: dict[str, Callable[..., Any]] | None = None, **content: Any) -> dict[str, Any]:
         """Send a request; return the reply, or raise the student's error.
+
+        Args:
+            do: What the agent in `inside.py` is to do.
+            lent: Functions of ours, by name, that the student's function may ask for their values while it runs.
+            content: Of the request.
 
         Raises:
             Exception: what the student's code raised, as the nearest exception of Python itself.
             GraderFault: our side failed.
         """
         try:
-            reply = self.call({"do": do} | content, self.correct)
+            reply = self.call({"do": do} | content, self.correct | (lent or {}))
         except BadReply:
             raise
         except Exception as error:
@@ -67,15 +73,17 @@ class _Remote:
         }
         parameters = [parameter for _, parameter in sorted(module.top.named_parameters())] if module is not None else []
         leaves = [arguments[index] for index in inputs] + parameters
+        lent = {place: item for place, item in enumerate(arguments) if isinstance(item, FunctionType)}
         request = {
             "target": target,
+            "stand_ins": list(lent),
             "arguments": [_crossing(item) for item in arguments],
             "keywords": {key: _crossing(item) for key, item in keywords.items()},
             "modules": [[number, top.values(), top.modes()] for number, top in modules.items()],
             "differentiable": inputs,
             "gradient": torch.is_grad_enabled(),
         }
-        reply = self.ask("call", **request)
+        reply = self.ask("call", {f"argument {place}": function for place, function in lent.items()}, **request)
         changed = reply.get("arguments")
         for argument, left in zip(arguments, changed if isinstance(changed, list) else []):
             if isinstance(argument, np.ndarray) and isinstance(left, np.ndarray) and argument.shape == left.shape:
@@ -116,7 +124,9 @@ class _Remote:
 
 
 def _crossing(value: Any) -> Any:
-    """Return a value as it crosses: a module of the sandbox as its handle."""
+    """Return a value as it crosses: a module of the sandbox as its handle; of a function of ours nothing does."""
+    if isinstance(value, FunctionType):
+        return None
     if isinstance(value, Module):
         return value.handle
     if type(value) in (list, tuple):
@@ -131,7 +141,7 @@ class Function:
         self.__name__, self._remote = name, _Remote(call, name)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Call the student's function with plain values."""
+        """Call the student's function with plain values, and functions of ours: it gets stand-ins, which ask for theirs."""
         return self._remote.run(self.__name__, arguments, keywords)[0]
 
     def sibling(self, name: str) -> "Function":

@@ -78,21 +78,38 @@ def ways_of(exercise: str, mistakes: Iterable[Mistake]) -> dict[str, Way]:
     return found
 
 
-def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[str, str]]) -> Any:
-    """Return the answer to an exercise with words of its text changed.
+def changed_text(path: Path, exercise: str, changes: Iterable[tuple[str, str]]) -> str:
+    """Return the text of a file of answers with words of one answer changed.
 
     The words are looked for in the answer and, only if they are not there, in the functions and classes of the same file
     that it uses.
 
     Args:
-        answers: The module of answers.
+        path: Of the file.
         exercise: A function or class of it.
         changes: Old and new words.
 
     Raises:
-        ValueError: words do not stand there exactly once, two changes overlap, or what comes of them is no Python.
+        ValueError: words do not stand there exactly once, or two changes overlap.
     """
-    text = _changed_text(_read(Path(answers.__file__)), exercise, changes)
+    file = _read(path)
+    text = file.text
+    spans = sorted((*file.place(exercise, old), new) for old, new in changes)
+    for (_, end, _), (begin, _, new) in itertools.pairwise(spans):
+        if begin < end:
+            raise ValueError(f"{exercise}: two changes overlap, the second to {new!r}")
+    for begin, end, new in reversed(spans):
+        text = text[:begin] + new + text[end:]
+    return text
+
+
+def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[str, str]]) -> Any:
+    """Return an answer with words of its text changed; arguments and errors as `changed_text`, but for the module of answers.
+
+    Raises:
+        ValueError: also if what comes of the changes is no Python.
+    """
+    text = changed_text(Path(answers.__file__), exercise, changes)
     module = ModuleType(answers.__name__)
     module.__file__ = answers.__file__
     try:
@@ -110,20 +127,8 @@ def changed_lines(path: Path, exercise: str, way: Way) -> list[str]:
         exercise: A function or class of it.
         way: What is changed; where it only takes lines away, nothing is returned.
     """
-    file = _read(path)
-    lines = difflib.ndiff(file.text.splitlines(), _changed_text(file, exercise, way.changes).splitlines())
+    lines = difflib.ndiff(_read(path).text.splitlines(), changed_text(path, exercise, way.changes).splitlines())
     return textwrap.dedent("\n".join(line[2:] for line in lines if line.startswith("+ "))).splitlines()
-
-
-def _changed_text(file: "_File", exercise: str, changes: Iterable[tuple[str, str]]) -> str:
-    text = file.text
-    spans = sorted((*file.place(exercise, old), new) for old, new in changes)
-    for (_, end, _), (begin, _, new) in itertools.pairwise(spans):
-        if begin < end:
-            raise ValueError(f"{exercise}: two changes overlap, the second to {new!r}")
-    for begin, end, new in reversed(spans):
-        text = text[:begin] + new + text[end:]
-    return text
 
 
 @cache

@@ -465,7 +465,8 @@ def test_exercise_page_ends_with_the_solutions(site: str, name: str, stem: str) 
     boxes = parse(HTML / "book" / f"{name}_exercise.html").find_all("details", class_="sd-dropdown")
     shown = [re.search(r"(?:def|class) (\w+)", box.get_text())[1] for box in boxes]
     there = (ROOT / "solutions").is_dir()
-    assert shown == (list(exercises_of(stem)) if there else [])
+    asked = list(exercises_of(stem))  # of a pool of programs the page shows all, and a notebook asks for some
+    assert [name for name in shown if name in asked] == (asked if there else [])
     assert not any(box.has_attr("open") for box in boxes)
 
 

@@ -178,11 +178,10 @@ def test_release_holds_no_written_answer(any_assignment: Assignment) -> None:
     assignment = any_assignment
     text = sources_of(nbformat.writes(assignment.release))
     written = [c.source for c in assignment.instructor.cells if is_grade(c) and is_solution(c)]
-    assert len(written) >= 2
     sentences = [
         sentence.strip() for source in written for sentence in re.split(r"[.:]\s", source) if len(sentence) > 20
     ]
-    assert len(sentences) > 7
+    assert len(sentences) > 3 * len(written) or not written
     assert [sentence for sentence in sentences if sentence in text] == []
     stubs = [c.source for c in assignment.release.cells if is_grade(c) and is_solution(c)]
     assert stubs == [build.WRITTEN_STUB] * len(written)
@@ -274,7 +273,7 @@ def test_points_in_the_text_agree(any_assignment: Assignment) -> None:
         assert not names or sum(points.pop(stage) for stage in stages) == promised, part
         named, rest = named + names, rest + promised * (not names)
     assert named == list(exercises)
-    assert sum(points.values()) == rest > 0
+    assert sum(points.values()) == rest
     assert f", {sum(parts.values()):g} points" in page
     for cell in any_assignment.release.cells:
         if is_grade(cell) and not is_solution(cell):

@@ -33,6 +33,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from hostile.candidates import CANDIDATES
 from hostile.ends import ENDS
 from hostile.files import FILES, NAMES
 from hostile.leaks import LEAKS
@@ -54,6 +55,7 @@ PAGE = ROOT / "book" / "attacks.md"
 GROUPS = {
     "Marks for nothing": MARKS,
     "Replies to the grader": REPLIES,
+    "Misuse of what is lent to a test": CANDIDATES,
     "Modules, tensors and weights": MODULES,
     "Leaks": LEAKS,
     "Time, memory, processes": RESOURCES,

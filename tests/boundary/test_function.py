@@ -150,6 +150,32 @@ def test_function_asks_the_grader_for_earlier_exercises(kernel: Kernel) -> None:
     assert told(kernel, "print(json.dumps('never_written' in globals()))") is False
 
 
+def test_function_of_ours_is_an_argument_that_asks_for_values(kernel: Kernel) -> None:
+    """Does a function of the grader's cross as a stand-in, whose calls and errors go there and back, and leave no name?"""
+    source = """
+    def use(candidate, twice):
+        try:
+            candidate(-1)
+        except ValueError as error:
+            said = str(error)
+        return candidate.__name__, said, twice(candidate(3)), [name for name in globals() if "argument" in name]
+    """
+
+    def root(number):
+        if number < 0:
+            raise ValueError("there is none")
+        return number**0.5
+
+    use = function_of(kernel, "use", source)
+    assert use(root, lambda number: 2 * number) == (
+        "argument 0",
+        "there is none",
+        2 * 3**0.5,
+        ["argument 0", "argument 1"],
+    )
+    assert function_of(kernel, "left", "def left(): return [name for name in globals() if 'argument' in name]")() == []
+
+
 def test_function_gets_gradients_through_the_grader_s_answers(kernel: Kernel) -> None:
     """Do gradients flow back through the grader's version of an earlier exercise, for each way of calling it?"""
     source = """

@@ -21,7 +21,7 @@ NOTHING, EVERYTHING, UNMARKED = "", "*", None  # what an attack costs: no points
 GRADED, MENDED = ("graded",), ("graded after mending",)
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
-FIRST, SECOND, THIRD, FOURTH = ((name,) for name in ALL)  # the assignments
+FIRST, SECOND, THIRD, FOURTH, FIFTH, *_ = ((name,) for name in ALL)  # the assignments
 IN_TORCH = (*SECOND, *THIRD, *FOURTH)
 
 
@@ -73,7 +73,7 @@ class Attack:
     costs: str | None = NOTHING  # exercises or tests, by name; EVERYTHING; or UNMARKED
     states: tuple[str, ...] = GRADED
     student: str = ""  # the name of the folder, where that is the attack
-    on: tuple[str, ...] = tuple(ALL)  # the assignments on which it makes sense
+    on: tuple[str, ...] = (*FIRST, *IN_TORCH)  # the assignments on which it makes sense; the fifth has its own
 
     def fair_mark(self, assignment: Assignment) -> float | None:
         """Return the automatic points that the honest part earns."""

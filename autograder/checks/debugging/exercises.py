@@ -1,0 +1,249 @@
+"""The exercises of assignment 5_debugging: six programs of a pool, one for each kind of symptom, and `test_attention`."""
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+
+from autograder.checks.debugging import measures, oracles, probes
+from autograder.checks.debugging.mistakes import MISTAKES
+from autograder.checks.debugging.student_tests import ExerciseInTests
+from autograder.judging.exercise import Case, ExerciseInTorch, checker
+from solutions import debugging as answers
+from solutions import programs
+
+DRAW = 0  # another number draws other programs, for another class; then "make exercises"
+
+
+@dataclass(frozen=True, eq=False)
+class Program(ExerciseInTorch):
+    """A program that students get with a fault."""
+
+    fault: str = ""  # the name of a mistake
+
+
+def program(name, fault, names, measure, arguments, sizes, visible):
+    """Describe a program of the pool.
+
+    Args:
+        name: Of the function or class.
+        fault: With which students get it, the name of a mistake.
+        names: Of what is measured.
+        measure: A function of `measures.py`.
+        arguments: Makes the arguments of a measurement from a generator of random numbers and sizes.
+        sizes: The sizes of hidden measurements: those of the first stage, and those of the second.
+        visible: Sizes that the visible test takes.
+    """
+
+    def cases(all_sizes):
+        return lambda rng: [Case(f"sizes {', '.join(map(str, s))}", arguments(rng, *s)) for s in all_sizes]
+
+    def seen(rng):  # a visible test shows the symptom, and names no mistake: that would be the solution
+        return [Case(f"sizes {', '.join(map(str, s))}", arguments(rng, *s), tells=("none",)) for s in visible]
+
+    return Program(
+        name=name,
+        fault=fault,
+        names=names,
+        oracle=getattr(oracles, name),
+        answers=programs,
+        known=MISTAKES,
+        stages={"values": cases(sizes[0]), "sizes": cases(sizes[1])},
+        visible=seen,
+        probe=probes.measured_by(measure),
+    )
+
+
+def seed_of(rng):
+    return int(rng.integers(2**31))
+
+
+def draw(rng, *shape):
+    """Draw numbers of few digits."""
+    return np.round(rng.normal(size=shape) + 0.3, 3)
+
+
+def shuffled(rng, count, size):
+    order = rng.permutation(count)
+    while (order == np.arange(count)).mean() > 0.5:
+        order = rng.permutation(count)
+    return draw(rng, count, 2, 3), rng.integers(4, size=count), order, size, seed_of(rng)
+
+
+def clipped(rng, longest, *sizes):
+    count = sum(sizes)
+    return draw(rng, count, 2, 3), rng.integers(4, size=count), list(sizes), longest, seed_of(rng)
+
+
+def evaluated(rng, *sizes):
+    count = sum(sizes)
+    return draw(rng, count, 2, 3), rng.integers(4, size=count), list(sizes), seed_of(rng)
+
+
+def rows(rng, batch, count, pixels, width, classes):
+    sizes = {"rows": count, "pixels": pixels, "width": width, "classes": classes}
+    return sizes, draw(rng, batch, count, pixels), seed_of(rng)
+
+
+def stack(rng, batch, inputs, width, depth, classes):
+    sizes = {"inputs": inputs, "width": width, "depth": depth, "classes": classes}
+    return sizes, draw(rng, batch, inputs), seed_of(rng)
+
+
+def schedule(rng, steps_per_epoch, epochs):
+    last = steps_per_epoch * epochs
+    return (
+        [0, 1, steps_per_epoch, steps_per_epoch + 1, last // 2, last - 1, last, last + 3],
+        steps_per_epoch,
+        epochs,
+        0.01,
+    )
+
+
+def head(rng, batch, tokens, width, classes, dropout):
+    sizes = {"width": width, "classes": classes, "dropout": dropout}
+    return sizes, draw(rng, batch, tokens, width), seed_of(rng)
+
+
+def standardised(rng, batches, size, width, momentum):
+    sizes = {"width": width, "momentum": momentum}
+    return sizes, 2 * draw(rng, batches, size, width) + 1, draw(rng, 3, width)
+
+
+def skipping(rng, tokens, width, skipped):
+    return {"skipped": skipped}, tokens, width
+
+
+def on_tensors(*shapes):
+    """Make the arguments of a function: tensors of these shapes, in which a letter stands for a size, and numbers."""
+
+    def arguments(rng, *sizes):
+        known = dict(zip(shapes[0], sizes, strict=True))
+        found = []
+        for shape in shapes[1:]:
+            kind, letters = (shape[0], shape[1:]) if shape[0] in "?#=" else ("", shape)
+            dimensions = [known[letter] for letter in letters]
+            if kind == "=":
+                found.append(known[letters])
+            elif kind == "#":
+                found.append(rng.integers(known["C"], size=dimensions))
+            elif kind == "?":
+                exists = rng.random(dimensions) < 0.5
+                exists[:, 0], exists[:, -1] = True, False  # a text has a token, and another one is padding
+                found.append(exists)
+            else:
+                found.append(draw(rng, *dimensions))
+        return tuple(found)
+
+    return arguments
+
+
+TRAINED, EVALUATED = ("loss", "parameters"), ("result", "called_too_often", "graph_is_built")
+LEARNED = ("numbers_that_are_learned", "output", "gradient_of_the_input")
+POOL = {
+    "stays near chance": (
+        program(
+            "train_shuffled", "M183", TRAINED, measures.measure_shuffled, shuffled,
+            ([(12, 4), (10, 4)], [(9, 9), (7, 3), (5, 1)]), [(8, 3)],
+        ),
+        program(
+            "train_clipped", "M184", TRAINED, measures.measure_clipped, clipped,
+            ([(0.1, 4, 3), (9.0, 5, 2)], [(0.05, 6), (0.2, 3, 4, 1)]), [(0.1, 3, 2), (9.0, 3, 2)],
+        ),
+        program(
+            "initialise", "M40", ("spread_of_the_matrices", "biases", "same_model"), measures.measure_initialised,
+            lambda rng, *sizes: sizes, ([(80, 120, 60)], [(50, 200, 70), (150, 90, 110)]), [(70, 100, 90)],
+        ),
+    ),
+    "learns, and not far enough": (
+        program(
+            "RowClassifier", "M46", LEARNED, measures.measure_model, rows,
+            ([(3, 5, 4, 6, 7)], [(1, 2, 3, 8, 4), (4, 7, 5, 2, 3)]), [(2, 4, 3, 6, 5)],
+        ),
+        program(
+            "ResidualStack", "M94", LEARNED, measures.measure_model, stack,
+            ([(3, 5, 6, 4, 7)], [(1, 2, 3, 2, 4), (4, 7, 5, 3, 2)]), [(2, 4, 5, 3, 6)],
+        ),
+        program(
+            "learning_rate", "M186", ("learning_rates",), measures.measure_schedule, schedule,
+            ([(20, 5)], [(3, 40), (7, 11)]), [(10, 4)],
+        ),
+    ),
+    "right in training, wrong in evaluation": (
+        program(
+            "DroppingHead", "M29", ("evaluation_gives_the_same_twice", "evaluation", "mean_in_training", "training_varies"),
+            measures.measure_head, head, ([(3, 5, 6, 4, 0.5)], [(1, 2, 7, 3, 0.2), (4, 1, 5, 2, 0.6)]), [(2, 3, 5, 4, 0.5)],
+        ),
+        program(
+            "Standardise", "M188", ("training", "evaluation"), measures.measure_standardise, standardised,
+            ([(3, 7, 4, 0.1)], [(1, 5, 6, 0.5), (8, 4, 2, 0.01)]), [(4, 5, 3, 0.2)],
+        ),
+        program(
+            "SkippedBranch", "M30", ("largest_in_training", "mean_in_training", "images_are_skipped_whole", "evaluation"),
+            measures.measure_skipping, skipping, ([(3, 2, 0.5)], [(1, 4, 0.6), (5, 1, 0.4)]), [(2, 3, 0.5)],
+        ),
+    ),
+    "right for one image": (
+        program(
+            "cut_patches", "M189", ("patches",), measures.measure_function, on_tensors("BHWs", "BHW", "=s"),
+            ([(3, 6, 4, 2), (1, 4, 6, 2)], [(2, 9, 6, 3), (5, 4, 8, 4)]), [(1, 4, 6, 2), (3, 4, 6, 2)],
+        ),
+        program(
+            "standardise_images", "M190", ("images",), measures.measure_function, on_tensors("BHW", "BHW"),
+            ([(3, 5, 4), (1, 4, 5)], [(4, 2, 7), (2, 6, 3)]), [(1, 3, 4), (3, 4, 2)],
+        ),
+        program(
+            "pack_heads", "M189", ("heads",), measures.measure_function, on_tensors("BNDH", "BND", "=H"),
+            ([(3, 5, 8, 2), (1, 4, 6, 3)], [(2, 7, 12, 4), (4, 1, 10, 5)]), [(1, 4, 6, 2), (3, 4, 6, 2)],
+        ),
+    ),
+    "slow": (
+        program(
+            "similarities", "M191", ("cosines", "more_tokens_take_more_operations"), measures.measure_work,
+            on_tensors("BND", "BND"), ([(3, 5, 4)], [(1, 7, 2), (4, 2, 6)]), [(2, 4, 3)],
+        ),
+        program(
+            "mean_loss", "M52", EVALUATED, measures.measure_evaluation, evaluated,
+            ([(4, 4, 3)], [(7,), (2, 5, 1, 3)]), [(4, 4, 2)],
+        ),
+        program(
+            "loss_and_accuracy", "M192", EVALUATED, measures.measure_evaluation, evaluated,
+            ([(4, 4, 3)], [(7,), (2, 5, 1, 3)]), [(4, 4, 2)],
+        ),
+    ),
+    "wrong only with a mask": (
+        program(
+            "mean_of_existing", "M185", ("means",), measures.measure_function, on_tensors("BND", "BND", "?BN"),
+            ([(3, 5, 4)], [(1, 7, 2), (4, 3, 6)]), [(2, 4, 3)],
+        ),
+        program(
+            "pooled", "M18", ("mixed",), measures.measure_function, on_tensors("BND", "BND", "D", "?BN"),
+            ([(3, 5, 4)], [(1, 7, 2), (4, 3, 6)]), [(2, 4, 3)],
+        ),
+        program(
+            "loss_of_existing", "M185", ("loss",), measures.measure_function, on_tensors("BNC", "BNC", "#BN", "?BN"),
+            ([(3, 5, 4)], [(1, 7, 3), (4, 2, 6)]), [(2, 4, 3)],
+        ),
+    ),
+}  # fmt: skip
+
+
+def drawn(number):
+    """Draw a program for each symptom."""
+    choose = random.Random(number)
+    return [choose.choice(programs_of) for programs_of in POOL.values()]
+
+
+TEST_ATTENTION = ExerciseInTests(
+    name="test_attention",
+    names=(),
+    oracle=answers.test_attention,
+    answers=answers,
+    known=MISTAKES,
+    stages={str(share): lambda rng: [] for share in (40, 60, 70, 80, 85, 90, 95, 100)},
+    visible=lambda rng: [],  # its visible test tries it on candidates that stand in the notebook
+)
+
+HELPERS = (measures, probes)  # in the set-up cell too
+EXERCISES = {each.name: each for each in (*drawn(DRAW), TEST_ATTENTION)}
+check = checker(EXERCISES)

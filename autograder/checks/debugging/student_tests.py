@@ -1,0 +1,166 @@
+"""How a test is judged that a student wrote: by what it says of right and of wrong attentions.
+
+The candidates run in this process, and the student's test gets a stand-in that asks for their values: no source of theirs
+is in the student's kernel. They come in an order drawn from the seed, so that a test can go by nothing but values.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograder.boundary.kernel import KernelLost
+from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
+from autograder.checks.multihead.right_attention import ATTEND
+from autograder.judging import catalogue
+from autograder.judging.exercise import Exercise, Function
+
+MAX_CALLS = 200  # of one candidate by a test: ours takes 42
+MAX_NUMBERS = 2**16  # of one tensor
+MAX_HEADS = 2**8  # of all images together: some candidates loop over them
+# What no test can see: M15, because a candidate works on copies; and -10,000 in the place of minus infinity, because
+# that is right for all scores that are not as far apart.
+UNSEEN = ("M15", "M15/2", "M18/7")
+STRICT, LAX, PARTLY = "M180", "M181", "M182"  # the names of what is wrong with a test
+# What a student is asked whose test lets a mistake through.
+QUESTIONS = {
+    "M2": "Are there scores among yours that are large, and still differ from each other?",
+    "M3": "What happens to the exponential of a large score? Have you one?",
+    "M5": "Do you look at the sum of a row of weights, or compare the weights with right ones?",
+    "M6": "Do you check along which axis the weights sum to 1?",
+    "M7": "Do you compare the weights with right ones, or the output alone?",
+    "M8": "Do you work out by yourself what the scores are, with their scale?",
+    "M9": "Have images, heads, tokens and head width different sizes somewhere, so that no other size passes for the head width?",
+    "M10": "Is your head width one whose root, square and itself differ?",
+    "M11": "Are your queries others than your keys, and do you compare the weights entry by entry?",
+    "M13": "Do your values differ from queries and keys, and do you compare the output?",
+    "M14": "Are the scores of one row somewhere far below those of another?",
+    "M16": "Do you compare a result behind a mask that is neither all True nor all False?",
+    "M17": "Do you compare the weights behind a mask, or their rows' sums?",
+    "M18": "Have hidden keys somewhere a score far above, and the others one far below zero?",
+    "M19": "Does any of your inputs with a mask have as many images as heads? Does each of the three shapes of a mask occur?",
+    "M20": "Does each of the three shapes of a mask hide all keys of a query somewhere, and do you expect the error then?",
+    "M25": "Have you more than one head, and do you look at the sums over the keys?",
+    "M71": "Do you give a mask at all, and compare what comes with what should?",
+    "M75": "Have you several images and heads with different numbers, each compared with its own?",
+    "M77": "Do you compare the output with weights times values, row by row?",
+    "M78": "Is one of your masks of keys such that it would mean something else if it hid queries?",
+    "M79": "Do the masks of your images, and of your heads, differ from each other?",
+    "M80": "Do you compare the weights with numbers that you know, or their sums alone?",
+    "M86": "Do you compare the second thing that is returned, shape and numbers?",
+    "M163": "Do you look at what comes behind a mask for NaN? A comparison with NaN is False.",
+}
+
+
+def wrong_candidates() -> dict[str, Function]:
+    """Return wrong attentions by mistake: those that exercise 2 knows, but for those that no test can see."""
+    return {name: wrong for name, wrong in OF_MULTIHEAD["attend"].mistakes().items() if name not in UNSEEN}
+
+
+def lent(attend: Function) -> Function:
+    """Return an attention as a test gets it: for tensors of moderate size, so often, with no error but ValueError."""
+    calls = 0
+
+    def candidate(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        nonlocal calls
+        calls += 1
+        if calls > MAX_CALLS:
+            raise ValueError(f"a test may call its candidate {MAX_CALLS} times")
+        for name, tensor in (("q", q), ("k", k), ("v", v)):
+            if not (isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.ndim == 4):
+                raise ValueError(f"{name} is a {_said(tensor)}; expected a tensor of real numbers, (B, H, N, d)")
+            if tensor.numel() > MAX_NUMBERS or tensor.shape[0] * tensor.shape[1] > MAX_HEADS:
+                raise ValueError(f"{name} has shape {tuple(tensor.shape)}; smaller ones show the same")
+        if not (mask is None or (isinstance(mask, Tensor) and mask.dtype == torch.bool and 2 <= mask.ndim <= 4)):
+            raise ValueError(f"the mask is a {_said(mask)}; expected None or a boolean tensor of 2, 3 or 4 axes")
+        if mask is not None and mask.numel() > MAX_NUMBERS:
+            raise ValueError(f"the mask has shape {tuple(mask.shape)}; smaller ones show the same")
+        try:
+            return attend(*(tensor.clone() for tensor in (q, k, v)), None if mask is None else mask.clone())
+        except Exception as error:
+            raise ValueError(str(error)[:300]) from None
+
+    return candidate
+
+
+def _said(value: object) -> str:
+    return (
+        f"tensor of shape {tuple(value.shape)} and {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+    )
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a test says of all candidates."""
+
+    refused: dict[str, str]  # right ones that it refuses, by what they do, with the error
+    missed: tuple[str, ...]  # wrong ones that it lets through, by mistake
+    share: float  # of the wrong ones, which it refuses
+    lost: KernelLost | None = None  # why there was no end
+
+
+@lru_cache(maxsize=1)  # its stages are judged one after the other
+def tried(test: Callable[[Function], object], seed: int) -> Found:
+    """Run a test on every candidate, in an order drawn from the seed. Any error is a refusal, as to pytest."""
+    wrong = wrong_candidates()
+    candidates = [
+        *((name, False, wrong[name]) for name in wrong),
+        *((name, True, right) for name, right in ATTEND.items()),
+    ]
+    said = dict.fromkeys(((name, is_right) for name, is_right, _ in candidates), "")
+    for index in np.random.default_rng(seed).permutation(len(candidates)):
+        name, is_right, attend = candidates[index]
+        try:
+            test(lent(attend))
+        except Exception as error:
+            said[name, is_right] = f"{type(error).__name__}: {error}"[:300]
+        except KernelLost as lost:  # once is enough
+            return Found({}, tuple(wrong), 0.0, lost)
+    refused = {name: said[name, True] for name in ATTEND if said[name, True]}
+    missed = tuple(name for name in wrong if not said[name, False])
+    return Found(refused, missed, 1 - len(missed) / len(wrong))
+
+
+class ExerciseInTests(Exercise):
+    """An exercise that asks for a test; each stage is named by the percentage of wrong candidates that it asks for."""
+
+    def judge_stage(self, stage: str, function: Function, seed: int, *own: Function) -> None:
+        """Judge a test by the share of wrong candidates that it refuses; nothing counts if it refuses a right one.
+
+        Raises:
+            AssertionError: it does not catch enough; its attribute `mistake` holds the name of the one known mistake
+                that it misses, or of what else is wrong with it.
+            KernelLost: it has no end, or ends its process.
+        """
+        found = tried(function, seed)
+        if found.lost:
+            raise found.lost
+        if not found.refused and found.share >= int(stage) / 100:
+            return
+        if found.refused and all(text.startswith("NotImplementedError") for text in found.refused.values()):
+            error = AssertionError(f"{self.name}: not written yet.")
+            error.mistake = None
+            raise error
+        error = AssertionError(self._message(stage, found))
+        error.mistake = self._name(found)
+        raise error
+
+    def _name(self, found: Found) -> str:
+        missed = {name.split("/")[0] for name in found.missed}
+        if found.refused or found.share == 0:
+            return STRICT if found.refused else LAX
+        return missed.pop() if len(missed) == 1 else PARTLY
+
+    def _message(self, stage: str, found: Found) -> str:
+        name = self._name(found)
+        if name in (STRICT, LAX):
+            count = f"{len(found.refused)} of {len(ATTEND)} right ones" if found.refused else "none of the wrong ones"
+            why = f" One of them: {next(iter(found.refused.values()))}" if found.refused else ""
+            return f"{catalogue.MESSAGES[name]}\nYour test refuses {count}.{why}"
+        lines = [f"Your test catches {100 * found.share:.0f} % of the wrong attentions; this point is for {stage} %."]
+        numbers = dict.fromkeys(name.split("/")[0] for name in found.missed)
+        lines += [f"It lets {number} through ({catalogue.TITLES[number]}). {QUESTIONS[number]}" for number in numbers]
+        return "\n".join(lines)

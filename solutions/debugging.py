@@ -1,0 +1,124 @@
+"""A test of attention, and candidates to try it on. The programs that students mend stand in `programs.py`."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def candidates_to_try() -> tuple[dict, dict]:
+    """Give some right and some wrong attentions, by what they do. All take (q, k, v, mask=None)."""
+
+    def scores_of(q, k, mask=None, empty_is_refused=True):
+        scores = q @ k.mT / q.shape[-1] ** 0.5  # (B, H, N, N)
+        if mask is None:
+            return scores
+        mask = {2: mask[:, None, None], 3: mask[:, None], 4: mask}[mask.ndim]  # broadcasts to (B, H, N, N)
+        if empty_is_refused and not mask.any(-1).all():
+            raise ValueError("a query may look at no key")
+        return scores.masked_fill(~mask, -torch.inf)
+
+    def mixed(weights, v):
+        return weights @ v, weights
+
+    def in_loops(q, k, v, mask=None):
+        rows = [[[row.softmax(0) for row in head] for head in image] for image in scores_of(q, k, mask)]
+        return mixed(torch.stack([torch.stack([torch.stack(head) for head in image]) for image in rows]), v)
+
+    def by_logarithms(q, k, v, mask=None):
+        scores = scores_of(q / 3, 3 * k, mask)  # rounds otherwise
+        return mixed((scores - scores.logsumexp(-1, keepdim=True)).exp(), v)
+
+    def fused(q, k, v, mask=None):
+        weights = scores_of(q, k, mask).softmax(-1)
+        hidden = None if mask is None else {2: mask[:, None, None], 3: mask[:, None], 4: mask}[mask.ndim]
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=hidden), weights
+
+    def without_a_maximum(q, k, v, mask=None):
+        exponentials = scores_of(q, k, mask).exp()
+        return mixed(exponentials / exponentials.sum(-1, keepdim=True), v)
+
+    def mask_without_heads(q, k, v, mask=None):
+        return mixed(scores_of(q, k, mask[None] if mask is not None and mask.ndim == 3 else mask).softmax(-1), v)
+
+    def mask_afterwards(q, k, v, mask=None):
+        weights = scores_of(q, k).softmax(-1)
+        return mixed(weights if mask is None else weights * scores_of(q, k, mask).exp().bool(), v)
+
+    right = {
+        "in loops": in_loops,
+        "by logarithms": by_logarithms,
+        "PyTorch's own": fused,
+        "by softmax": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask).softmax(-1), v),
+    }
+    wrong = {
+        "softmax over the queries": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask).softmax(-2), v),
+        "softmax over the heads": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask).softmax(1), v),
+        "no scale": lambda q, k, v, mask=None: mixed(scores_of(q * q.shape[-1] ** 0.5, k, mask).softmax(-1), v),
+        "keys in place of values": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask).softmax(-1), k),
+        "no maximum subtracted": without_a_maximum,
+        "a mask for all heads without their axis": mask_without_heads,
+        "masked after the softmax": mask_afterwards,
+        "an empty row is NaN": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask, False).softmax(-1), v),
+    }
+    return right, wrong
+
+
+def try_out() -> dict[str, str]:
+    """Run `test_attention` on the candidates to try; return by candidate "passes", or the error that it raised."""
+    found = {}
+    for kind, candidates in zip(("right", "wrong"), candidates_to_try()):
+        for name, candidate in candidates.items():
+            try:
+                test_attention(candidate)
+                found[f"{kind}: {name}"] = "passes"
+            except NotImplementedError:
+                raise
+            except Exception as error:
+                found[f"{kind}: {name}"] = f"{type(error).__name__}: {error}".strip()
+    return found
+
+
+def test_attention(candidate) -> None:
+    """Test somebody else's attention.
+
+    Args:
+        candidate: A function `candidate(q, k, v, mask=None)` that returns the pair (output, weights), or should. Its
+            specification is that of `attend` of exercise 2: q, k, v and the output have shape (B, H, N, d), the weights
+            (B, H, N, N); a mask is boolean, True where a query may look, and has shape (B, N), for the keys that exist,
+            (B, N, N) or (B, H, N, N); where a query may look at no key, it raises ValueError.
+
+    Returns:
+        Nothing, if the candidate is right.
+
+    Raises:
+        AssertionError: the candidate is wrong.
+    """
+    generator = torch.Generator().manual_seed(0)
+
+    def check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> None:
+        expected = q @ k.mT / q.shape[-1] ** 0.5  # (B, H, N, N)
+        if mask is not None:
+            allowed = {2: mask[:, None, None], 3: mask[:, None], 4: mask}[mask.ndim]
+            expected = expected.masked_fill(~allowed, -torch.inf)
+        expected = expected.softmax(-1)
+        output, weights = candidate(q, k, v) if mask is None else candidate(q, k, v, mask)
+        for got, right in ((weights, expected), (output, expected @ v)):
+            assert got.shape == right.shape, f"expected shape {tuple(right.shape)}, got {tuple(got.shape)}"
+            assert torch.allclose(got, right, rtol=1e-3, atol=1e-5), f"off by up to {(got - right).abs().max():.3g}"
+
+    for images, heads, tokens, width in ((2, 3, 5, 7), (4, 4, 6, 3), (1, 1, 1, 2)):  # also as many images as heads
+        for size in (1.0, 30.0):  # scores of some thousands too
+            q, k, v = (size * torch.randn(images, heads, tokens, width, generator=generator) for _ in range(3))
+            v = v / size
+            check(q, k, v)
+            for shape in ((images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens)):
+                mask = torch.rand(shape, generator=generator) < 0.5
+                mask[..., torch.randint(tokens, (1,), generator=generator)] = True  # each row has a key to look at
+                check(q, k, v, mask)
+                mask[-1, ..., :] = False
+                refused = False
+                try:
+                    candidate(q, k, v, mask)
+                except ValueError:
+                    refused = True
+                assert refused, "a query may look at no key, and no ValueError came"

@@ -1,0 +1,101 @@
+"""Misuse of the functions that the grader lends to a test: of candidates whose source must stay where it is."""
+
+from hostile.making import FIFTH, GRADED, NOTHING, TIMED_OUT, Attack, before_answer, in_answers
+
+TEST = "test_attention"
+
+CANDIDATES = (
+    Attack(
+        "test-refuses-all",
+        "Refuses every candidate.",
+        in_answers("raise AssertionError('wrong')", TEST),
+        TEST,
+        on=FIFTH,
+    ),
+    Attack(
+        "test-of-the-name",
+        "Goes by what a candidate is called, what it is closed over and where its source stands.",
+        in_answers(
+            """
+import inspect
+words = candidate.__name__ + inspect.getsource(candidate) + str(inspect.getclosurevars(candidate))
+assert not any(word in words for word in ("M6", "scores", "softmax", "mistake"))
+""",
+            TEST,
+        ),
+        TEST,
+        on=FIFTH,
+    ),
+    Attack(
+        "test-by-number",
+        "Goes by the number of the call, which it finds in the memory of its process.",
+        in_answers(
+            """
+import sys
+frame = sys._getframe()
+while frame is not None and "request" not in frame.f_locals:
+    frame = frame.f_back
+assert frame.f_locals["request"]["draw"] > 14
+""",
+            TEST,
+        ),
+        TEST,
+        on=FIFTH,
+    ),
+    Attack(
+        "test-asks-without-end",
+        "Asks its candidate again and again.",
+        in_answers(
+            "while True:\n    try:\n        candidate(*torch.ones(3, 1, 1, 1, 1))\n    except ValueError:\n        pass",
+            TEST,
+        ),
+        TEST,
+        TIMED_OUT,
+        on=FIFTH,
+    ),
+    Attack(
+        "test-asks-oddly",
+        "Asks its candidate with wrong and huge values, for gradients, from threads, and those of earlier calls.",
+        before_answer(
+            TEST,
+            """
+import threading
+globals().setdefault("kept", []).append(candidate)
+one = torch.ones(1, 1, 1, 1)
+for odd in ((), (None,) * 4, (one, one, "v"), (one.expand(999, 99, 9, 9),) * 3, (lambda: 1,) * 3, ({},) * 3, (np.ones(3),) * 3):
+    try:
+        candidate(*odd)
+    except Exception:
+        pass
+try:
+    candidate(one.clone().requires_grad_(), one, one)[0].sum().backward()
+except Exception:
+    pass
+asking = threading.Thread(target=lambda: candidate(one, one, one))
+asking.start()
+asking.join()
+kept[0](one, one, one)
+""",
+        ),
+        NOTHING,
+        GRADED,
+        on=FIFTH,
+    ),
+    Attack(
+        "test-asks-for-others",
+        "Asks the grader for functions that were not lent, and answers the next request before it comes.",
+        in_answers(
+            """
+import inside, wire
+for name in ("argument 1", "attend", "eval", None, ["argument 0"]):
+    inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"question": name, "arguments": [], "keywords": {}})))
+    assert "error" in wire.loads(inside._receive())
+inside.CHANNEL[0].sendall(wire.frame('{"dict": [["id", "0"], ["error", {"list": ["AssertionError"]}]]}'))
+""",
+            TEST,
+        ),
+        TEST,
+        ("graded", "crashed"),
+        on=FIFTH,
+    ),
+)

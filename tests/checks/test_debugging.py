@@ -1,0 +1,361 @@
+"""Do the checks of exercise 5 tell a fault from a mended program, and a good test of attention from a poor one?"""
+
+import inspect
+import random
+import re
+from collections.abc import Callable
+
+import nbformat
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import FIRST_SEED_SOON, assert_whole, matrix_of
+from sample_class import answer, fill_in, rewrite
+
+from autograder.authoring.build import ROOT, program_cell
+from autograder.boundary.sandbox import Limits
+from autograder.checks.debugging import student_tests
+from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, TEST_ATTENTION, drawn
+from autograder.checks.debugging.right_answers import OF_POOL
+from autograder.checks.multihead.right_attention import ATTEND
+from autograder.course.course import Assignment
+from autograder.grading.execute import Execution, execute
+from autograder.grading.grade import load_assignment
+from autograder.grading.mend import mend
+from autograder.judging import catalogue
+from autograder.judging.compare import judge
+from autograder.judging.exercise import Exercise
+from autograder.judging.mistake import ways_of
+from solutions import debugging as answers
+
+NAME = "5_debugging"
+PROGRAMS = {each.name: each for programs_of in POOL.values() for each in programs_of}
+WRONG = student_tests.wrong_candidates()
+
+
+def lost(each: Exercise, function: Callable, seed: int = 0) -> dict[str, str | None]:
+    """Return the stages in which an answer loses its point, with the mistake that is named."""
+    return {stage: error.mistake for stage, error in each.failures(function, seed).items()}
+
+
+@pytest.fixture(scope="module")
+def debugging() -> Assignment:
+    """The fifth assignment."""
+    return load_assignment(NAME)
+
+
+# ------------------------------------------------------------------------------------------------------- the programs
+
+
+def test_pool_has_fifteen_programs_for_six_symptoms() -> None:
+    """Is each draw one program of every symptom, and do other numbers draw others?"""
+    assert len(PROGRAMS) == sum(map(len, POOL.values())) >= 15
+    assert len(POOL) == 6
+    assert [each.name for each in drawn(DRAW)] + ["test_attention"] == list(EXERCISES)
+    draws = [tuple(each.name for each in drawn(number)) for number in range(300)]
+    assert {name for names in draws for name in names} == set(PROGRAMS)
+    assert len(set(draws)) > 200
+    for names in draws:
+        assert all(PROGRAMS[name] in of for name, of in zip(names, POOL.values(), strict=True))
+
+
+@pytest.mark.parametrize("seed", FIRST_SEED_SOON)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_loses_both_points_for_every_known_mistake(name: str, seed: int) -> None:
+    """Is every mistake caught by each of the two checks and named, the fault among them?"""
+    each = PROGRAMS[name]
+    found = {way: lost(each, wrong, seed) for way, wrong in each.mistakes().items()}
+    assert found == {way: dict.fromkeys(each.stages, way.split("/")[0]) for way in found}
+    assert each.fault in found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_that_is_mended_passes_however_it_is_written(name: str) -> None:
+    """Do the right program, the oracle and at least one other pass every check and the visible test?"""
+    each, right = PROGRAMS[name], OF_POOL[name]
+    assert len(set(right.values())) == len(right) >= 3
+    for what, program in right.items():
+        assert lost(each, program) == {}, what
+        judge(each.probe(program), each.names, each.visible_cases(), catalogue.MESSAGES)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_visible_test_shows_the_symptom_and_names_no_fault(name: str) -> None:
+    """Does a student read that the program is wrong, and not why?"""
+    each = PROGRAMS[name]
+    with pytest.raises(AssertionError) as caught:
+        judge(each.probe(each.mistakes()[each.fault]), each.names, each.visible_cases(), catalogue.MESSAGES)
+    assert caught.value.mistake is None
+    assert not re.search(r"M\d", str(caught.value))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_oracle_is_right_and_shares_nothing_with_the_program(name: str) -> None:
+    """Does the oracle raise in no case, and stand in a file that knows nothing of solutions/?"""
+    each = PROGRAMS[name]
+    for cases in (*each.stages.values(), each.visible):
+        for case in cases(np.random.default_rng(5)):
+            assert "error" not in each.run(each.oracle, case), case.name
+    assert "solutions" not in inspect.getsource(inspect.getmodule(each.oracle)).split('"""', 2)[2]
+
+
+@pytest.mark.parametrize("name", EXERCISES.keys() - {"test_attention"})
+def test_student_gets_the_program_with_its_fault(debugging: Assignment, name: str) -> None:
+    """Does the cell hold the program as the fault changes it, by few lines, and the instructor's as it should be?"""
+    broken, right = (answer(notebook, name).source for notebook in (debugging.release, debugging.instructor))
+    assert len({*right.splitlines()} ^ {*broken.splitlines()}) <= 8
+    for words, others in ways_of(name, PROGRAMS[name].known)[PROGRAMS[name].fault].changes:
+        assert words in right
+        assert others in broken
+    assert program_cell("debugging", name, broken=True) == broken != right
+
+
+# ------------------------------------------------------------------------------------------------- the tests of tests
+
+
+def test_kill_matrix_is_whole() -> None:
+    """Is every weak test named, and does every good one get all points?"""
+    assert_whole(matrix_of(0, NAME))
+
+
+def test_notebook_tells_the_truth_about_the_candidates() -> None:
+    """Are there as many right and wrong candidates, calls and numbers as students are told, here and on the page?"""
+    notebook = (ROOT / "solutions" / NAME / "debugging.py").read_text(encoding="utf-8")
+    page = (ROOT / "book" / f"{NAME}_exercise.md").read_text(encoding="utf-8")
+    assert f"There are {len(ATTEND)} right ones, written in as many ways, and {len(WRONG)} wrong ones" in notebook
+    assert f"{len(ATTEND)} right attentions, written in as many ways, and on {len(WRONG)} wrong ones" in page
+    assert (
+        f"called {student_tests.MAX_CALLS} times, with tensors of at most {student_tests.MAX_NUMBERS:,} numbers"
+        in notebook
+    )
+    assert f"and {student_tests.MAX_HEADS} heads" in notebook
+    steps = ", ".join(list(TEST_ATTENTION.stages)[:-1]) + " and 100 %"
+    assert steps in notebook and steps in page
+    assert f"{3 * Limits().call_seconds:.0f} for all of them" in notebook
+
+
+def test_every_wrong_candidate_has_a_question() -> None:
+    """Is there a question for each mistake that a test may miss, and none that nobody asks?"""
+    assert {name.split("/")[0] for name in WRONG} == set(student_tests.QUESTIONS)
+    assert all(question.endswith("?") or "?" in question for question in student_tests.QUESTIONS.values())
+
+
+def shapes(candidate):
+    """Look at the shapes alone."""
+    q, k, v = torch.randn(3, 2, 3, 5, 7)
+    output, weights = candidate(q, k, v)
+    assert (output.shape, weights.shape) == (v.shape, (2, 3, 5, 5))
+
+
+def rows(candidate):
+    """Look at the sums of the rows."""
+    shapes(candidate)
+    assert torch.allclose(candidate(*torch.randn(3, 2, 3, 5, 7))[1].sum(-1), torch.ones(2, 3, 5))
+
+
+def without_masks(candidate):
+    """Compare with PyTorch's own, without a mask."""
+    rows(candidate)
+    q, k, v = torch.randn(3, 2, 3, 5, 7)
+    output, weights = candidate(q, k, v)
+    assert torch.allclose(output, F.scaled_dot_product_attention(q, k, v), atol=1e-4)
+    assert torch.allclose(weights, (q @ k.mT / 7**0.5).softmax(-1), atol=1e-4)
+
+
+def with_a_mask(candidate):
+    """Compare behind one mask of pairs too."""
+    without_masks(candidate)
+    q, k, v = torch.randn(3, 2, 3, 5, 7)
+    mask = torch.eye(5, dtype=torch.bool).repeat(2, 1, 1) | (torch.rand(2, 5, 5) < 0.4)
+    output, weights = candidate(q, k, v, mask)
+    assert torch.allclose(output, F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None]), atol=1e-4)
+    assert (weights[~mask[:, None].expand_as(weights)] == 0).all()
+
+
+def test_better_tests_get_more_points() -> None:
+    """Does a test that asks more get more, and the best of them all?"""
+    torch.manual_seed(0)
+    points = [8 - len(lost(TEST_ATTENTION, test)) for test in (shapes, rows, without_masks, with_a_mask)]
+    assert points == [0, 0, 1, 3]
+    assert lost(TEST_ATTENTION, answers.test_attention) == {}
+
+
+def refuse(candidate):
+    """Refuse everything."""
+    raise AssertionError("no")
+
+
+def guess(candidate):
+    """Refuse five of six, by chance: as many as are wrong."""
+    assert random.random() < 1 / 6
+
+
+def of_its_own(candidate):
+    """Has a fault itself."""
+    return candidate(undefined)  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("test", "named"), [(refuse, "M180"), (guess, "M180"), (of_its_own, "M180"), (lambda candidate: False, "M181")]
+)
+def test_test_that_looks_at_nothing_gets_nothing(test: Callable, named: str) -> None:
+    """Has a test no point that refuses everything, nothing, or some by chance, and is it told which?"""
+    random.seed(1)
+    assert lost(TEST_ATTENTION, test) == dict.fromkeys(TEST_ATTENTION.stages, named)
+
+
+def test_feedback_names_what_was_missed_and_gives_no_input() -> None:
+    """Does a student read the numbers, titles and questions of what was let through, and the share?"""
+    student_tests.tried.cache_clear()
+    error = TEST_ATTENTION.failures(TEST_ATTENTION.mistakes()["M20"], 0)["100"]
+    first, *others = str(error).splitlines()
+    assert re.fullmatch(r"Your test catches 9\d % of the wrong attentions; this point is for 100 %\.", first)
+    assert others == [f"It lets M20 through ({catalogue.TITLES['M20']}). {student_tests.QUESTIONS['M20']}"]
+    strict = str(TEST_ATTENTION.failures(refuse, 0)["40"])
+    assert strict.startswith(catalogue.MESSAGES["M180"])
+    assert "14 of 14 right ones. One of them: AssertionError: no" in strict
+
+
+def test_order_of_candidates_is_drawn_from_the_seed() -> None:
+    """Does a test that goes by the order of the candidates, learned in one run, get nothing in the next?"""
+    verdicts, turn = [], iter(())
+
+    def learn(candidate):
+        try:
+            answers.test_attention(candidate)
+        except Exception:
+            verdicts.append(True)
+            raise
+        verdicts.append(False)
+
+    def repeat(candidate):
+        assert not next(turn)
+
+    assert lost(TEST_ATTENTION, learn, 1) == {}
+    turn = iter(list(verdicts))
+    assert set(lost(TEST_ATTENTION, repeat, 2)) == set(TEST_ATTENTION.stages)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((np.zeros((1, 1, 2, 2)),) * 3, "q is a ndarray"),
+        ((torch.zeros(2, 2),) * 3, "q is a tensor of shape"),
+        ((torch.zeros(1, 1, 2, 2).int(),) * 3, "q is a tensor of shape"),
+        ((torch.zeros(300, 1, 1, 1),) * 3, "smaller ones show the same"),
+        ((torch.zeros(1, 1, 300, 300),) * 3, "smaller ones show the same"),
+        ((*(torch.zeros(1, 1, 2, 2),) * 3, torch.ones(1, 2)), "expected None or a boolean tensor"),
+        ((*(torch.zeros(1, 1, 1, 1),) * 3, torch.ones(300, 300, dtype=torch.bool)), "smaller ones show the same"),
+        (
+            (torch.zeros(1, 1, 2, 2), torch.zeros(1, 1, 2, 3), torch.zeros(1, 1, 2, 2)),
+            "must match|same size|subscript|size",
+        ),
+    ],
+)
+def test_candidate_refuses_what_it_was_not_made_for(arguments: tuple, said: str) -> None:
+    """Is the one error that a candidate raises a ValueError that says what came, whoever made the mistake?"""
+    for candidate in (*list(ATTEND.values())[:3], WRONG["M6"]):
+        with pytest.raises(ValueError, match=said):
+            student_tests.lent(candidate)(*arguments)
+
+
+def test_candidate_counts_its_calls_and_works_on_copies() -> None:
+    """Is a candidate called so often and not more, and are the tensors of a test left alone?"""
+    candidate, q = student_tests.lent(ATTEND["answer"]), torch.ones(1, 1, 2, 2)
+    for _ in range(student_tests.MAX_CALLS):
+        candidate(q, q, q)
+    with pytest.raises(ValueError, match="200 times"):
+        candidate(q, q, q)
+    spoiling = student_tests.OF_MULTIHEAD["attend"].mistakes()["M15"]
+    student_tests.lent(spoiling)(q, q, q)
+    assert torch.equal(q, torch.ones(1, 1, 2, 2))
+
+
+def test_given_candidates_are_what_they_are_called() -> None:
+    """Does our test tell the candidates in the notebook, and does each of the wrong ones run?"""
+    said = answers.try_out()
+    assert all((text == "passes") == name.startswith("right") for name, text in said.items())
+    assert sum(name.startswith("wrong") for name in said) == 8
+
+
+# ------------------------------------------------------------------------------------------------------ in the sandbox
+
+
+def done(assignment: Assignment, change: Callable = lambda notebook: None, **limits: float) -> Execution:
+    """Execute the answers, with something changed."""
+    notebook = fill_in(assignment.release, assignment.instructor)
+    change(notebook)
+    mended = mend(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release)
+    return execute(mended.notebook, 3, Limits(**limits))
+
+
+def test_released_notebook_gets_nothing(debugging: Assignment) -> None:
+    """Has a student no point who hands in what was released?"""
+    mended = mend(nbformat.writes(debugging.release).encode(), debugging.instructor, debugging.release)
+    found = execute(mended.notebook, 3)
+    assert [check.name for check in found.checks if check.passed] == []
+    assert found.state == "graded"
+    assert len(found.checks) == 20
+
+
+TRIED = {  # what a test does with its candidate, and the state in which that ends; none of it gets a point
+    "loops": ("while True:\n    candidate(*torch.ones(3, 1, 1, 2, 2))", "timed out"),
+    "waits": ("while True:\n    pass", "timed out"),
+    "reads the source": (
+        "import inspect\ntext = inspect.getsource(candidate) + str(inspect.getclosurevars(candidate))\n"
+        "assert not any(word in text for word in ('softmax', 'M6', 'scores'))",
+        "graded",
+    ),
+    "reads the name": ("assert candidate.__name__ == 'attend'", "graded"),
+    "asks for other things": (
+        "import inside, wire\n"
+        "for name in ('argument 1', 'eval', 'attend', None):\n"
+        "    inside.CHANNEL[0].sendall(wire.frame(wire.dumps({'question': name, 'arguments': [], 'keywords': {}})))\n"
+        "    assert 'error' in wire.loads(inside._receive())",
+        "graded",
+    ),
+    "says yes in advance": (
+        "import inside, wire\n"
+        "inside.CHANNEL[0].sendall(wire.frame(wire.dumps({'question': 'argument 0', 'arguments': [], 'keywords': {}})))",
+        "graded",
+    ),
+    "returns the candidate": ("return candidate", "graded"),
+}
+
+
+@pytest.mark.parametrize("deed", [*TRIED][:3])
+def test_test_that_tries_something_else_gets_nothing(debugging: Assignment, deed: str) -> None:
+    """Has a test no point that asks without end, or for what it may not have, and do the programs keep theirs?"""
+    body, state = TRIED[deed]
+    found = done(debugging, lambda notebook: rewrite(notebook, "test_attention", body), call_seconds=2.0)
+    passed = {check.name for check in found.checks if check.passed}
+    assert passed == {check.name for check in found.checks if not check.name.startswith("test_attention")}
+    assert found.state == state
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("deed", [*TRIED][3:])
+def test_test_that_tries_something_else_gets_nothing_either(debugging: Assignment, deed: str) -> None:
+    """The same for what is tried less often."""
+    test_test_that_tries_something_else_gets_nothing(debugging, deed)
+
+
+def test_good_test_keeps_its_points_whatever_it_asks_besides(debugging: Assignment) -> None:
+    """Do odd arguments, threads and a kept stand-in harm nobody, not the student either?"""
+
+    def ask_oddly(notebook):
+        cell = answer(notebook, "test_attention")
+        cell.source = cell.source.replace(
+            "    ### BEGIN SOLUTION\n",
+            "    import threading\n"
+            "    globals().setdefault('kept', []).append(candidate)\n"
+            "    one = torch.ones(1, 1, 1, 1)\n"
+            "    for odd in ((), (None,) * 4, (one, one, 'v'), (one.expand(999, 99, 9, 9),) * 3, (lambda: 1,) * 3, ({},) * 3):\n"
+            "        try:\n            candidate(*odd)\n        except Exception:\n            pass\n"
+            "    ask = threading.Thread(target=lambda: candidate(one, one, one))\n"
+            "    ask.start()\n    ask.join()\n    kept[0](one, one, one)\n",
+        )
+
+    found = done(debugging, ask_oddly)
+    assert {check.name: check.message for check in found.checks if not check.passed} == {}
