@@ -22,6 +22,11 @@ def run_tests(name, function):
     """Run the visible tests of an exercise, and say which exercises have passed theirs so far."""
     PASSED[name] = "–"
     judge(function, **TESTS[name])
+    say_passed(name)
+
+
+def say_passed(name):
+    """Say that an exercise passes, and what has passed so far."""
     PASSED[name] = "✓"
     print(f"{{name}} passes the visible tests. {{UNTRIED.get(name, '')}}".rstrip())
     print("So far:", "  ".join(f"{{each}} {{mark}}" for each, mark in PASSED.items()))

@@ -654,7 +654,7 @@ from autograder.checks.debugging.exercises import check; check("loss_of_existing
 
 # %% visible="test_attention"
 judge_trial(try_out)
-print("test_attention passes the visible tests.")
+say_passed("test_attention")
 
 # %% [markdown]
 # Which candidates does it tell apart so far, and how?

@@ -294,6 +294,7 @@ def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> Non
         "TESTS",
         "PASSED",
         "run_tests",
+        "say_passed",
     }
     assert namespace["np"] is np
     assert sys.modules["json"] is namespace["json"]
