@@ -136,7 +136,7 @@ def kept_matrix(
 def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Verdict:
     failures = exercise.failures(function, seed)
     verdict = Verdict(exercise.name, name, {stage: error.mistake for stage, error in failures.items()})
-    verdict.symptoms = [symptom_of(error.got, error.case["expected"]) for error in failures.values()]
+    verdict.symptoms = [symptom_of(error.got, error.case["expected"]) for error in failures.values() if error.case]
     visible = exercise.visible_cases()
     torch.default_generator.manual_seed(seed)  # whatever ran before
     try:

@@ -124,6 +124,13 @@ def tried(test: Callable[[Function], object], seed: int) -> Found:
     return Found(refused, missed, 1 - len(missed) / len(wrong))
 
 
+def _wrong(text: str, mistake: str | None) -> AssertionError:
+    """Return the error of a test that is wrong: as `judge` raises it, but for outcomes, of which a test has none."""
+    error = AssertionError(text)
+    error.mistake, error.fits, error.got, error.case = mistake, [], None, None
+    return error
+
+
 class ExerciseInTests(Exercise):
     """An exercise that asks for a test; each stage is named by the percentage of wrong candidates that it asks for."""
 
@@ -141,12 +148,8 @@ class ExerciseInTests(Exercise):
         if not found.refused and found.share >= int(stage) / 100:
             return
         if found.refused and all(text.startswith("NotImplementedError") for text in found.refused.values()):
-            error = AssertionError(f"{self.name}: not written yet.")
-            error.mistake = None
-            raise error
-        error = AssertionError(self._message(stage, found))
-        error.mistake = self._name(found)
-        raise error
+            raise _wrong(f"{self.name}: not written yet.", None)
+        raise _wrong(self._message(stage, found), self._name(found))
 
     def _name(self, found: Found) -> str:
         missed = {name.split("/")[0] for name in found.missed}
