@@ -5,7 +5,9 @@ is fetched when it comes into view, in the theme's colours.
 """
 
 import re
+from html import escape
 from pathlib import Path
+from textwrap import shorten
 
 import numpy as np
 from docutils import nodes
@@ -26,6 +28,8 @@ ICON = re.compile(r"\bfa-[a-z0-9-]+")
 FONTS = {"fa-solid-900": "fas", "fa-brands-400": "fab", "fa-regular-400": "far"}  # with the older name of its icons
 ICON_RULE = re.compile(r"((?:\.fa-[a-z0-9-]+:+before,?)+)\{content:\"(?:\\([0-9a-f]+)|([^\"]*))\"\}")
 OF_SEARCH = re.compile(r"\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
+# What the theme makes a page wait for; a line of the page itself asks for the options.
+WAITED_FOR = re.compile(r"<script(?![^>]*(?:defer|async|documentation_options))((?: [\w-]+=\"[^\"]*\")* src=)")
 SIDE = re.compile(r'<div id="pst-primary-sidebar"(?! role)')  # a screen reader is told of it as a place of its own
 OF_ICONS = re.compile(r"\s*<script [^>]*scripts/fontawesome\.js[^>]*></script>")
 
@@ -82,6 +86,14 @@ def show_figures(app: Sphinx, page: str, template: str, context: dict, doctree: 
         context["body"] = FIGURE.sub(both, context["body"])
 
 
+def describe(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Let a page say in its head what it is about: its first paragraph."""
+    first = next(doctree.findall(nodes.paragraph), None) if doctree else None
+    if first is not None:
+        text = shorten(first.astext(), 160, placeholder=" …")
+        context["metatags"] += f'\n<meta name="description" content="{escape(text)}">'
+
+
 def write_dark_figures(app: Sphinx, problem: Exception | None) -> None:
     """Write the dark twins of the chapters' figures beside them."""
     if problem is not None or app.builder.format != "html":
@@ -101,7 +113,9 @@ def take_out_what_is_not_used(app: Sphinx, problem: Exception | None) -> None:
     for path in sorted(Path(app.outdir).rglob("*.html")):
         text = path.read_text(encoding="utf-8")
         used |= set(ICON.findall(text))
-        mended = OF_ICONS.sub("", text if path.stem == "search" else OF_SEARCH.sub("", text))
+        mended = OF_ICONS.sub("", text)
+        if path.stem != "search":
+            mended = WAITED_FOR.sub(r"<script defer\1", OF_SEARCH.sub("", mended))
         path.write_text(SIDE.sub(r'\g<0> role="region" aria-label="The book"', mended), encoding="utf-8")
     for path in static.glob("scripts/*theme.js"):
         used |= set(ICON.findall(path.read_text(encoding="utf-8")))
@@ -155,6 +169,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register what this extension adds."""
     search.IndexBuilder = Index
     app.connect("html-page-context", show_figures)
+    app.connect("html-page-context", describe)
     app.connect("build-finished", write_dark_figures)
     app.connect("build-finished", take_out_what_is_not_used)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

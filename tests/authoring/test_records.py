@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from autograder.authoring.book import chapter_environment
+from autograder.authoring.book import chapter_environment, forget_outputs_of_another_kind
 from solutions.data import normalise
 from solutions.vit import ViT
 
@@ -104,6 +104,19 @@ def test_book_names_its_records(tmp_path: Path) -> None:
     folder = Path(chapter_environment(tmp_path)["ATTENTION_BOOK_RECORDS"])
     assert folder.is_absolute()
     assert folder == tmp_path.resolve() / "book" / "records"
+
+
+def test_outputs_of_another_kind_are_forgotten(tmp_path: Path) -> None:
+    """Are the chapters run again when how figures come out has changed, and only then?"""
+    kind, kept = tmp_path / "book" / "_ext" / "chapter_figures.py", tmp_path / "_build" / ".jupyter_cache" / "kept"
+    kind.parent.mkdir(parents=True)
+    there = []
+    for text in ("one", "one", "two"):
+        kind.write_text(text)
+        forget_outputs_of_another_kind(tmp_path)
+        there.append(kept.exists())
+        kept.touch()
+    assert there == [False, True, False]
 
 
 def test_read_record_prefers_the_folder(read: Callable, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

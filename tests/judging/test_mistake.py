@@ -1,13 +1,16 @@
 """Is a mistake the answer with exactly the words changed that it names?"""
 
+from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from autograder.imports import ROOT
 from autograder.judging import catalogue
 from autograder.judging.exercise import exercises_of
-from autograder.judging.mistake import Mistake, changed_answer, way, ways_of
+from autograder.judging.kill_matrix import NUMBERS, symptom_of
+from autograder.judging.mistake import Mistake, changed_answer, changed_lines, way, ways_of
 
 ANSWERS = '''"""Answers."""
 
@@ -51,6 +54,36 @@ def test_words_are_changed_in_what_the_answer_uses(answers: ModuleType) -> None:
     """Are words that do not stand in the answer looked for in the functions that it uses, and several changed at once?"""
     assert changed_answer(answers, "answer", [("x * FACTOR", "x * 10")])(3) == 31
     assert changed_answer(answers, "answer", [("x * FACTOR", "x * 10"), (" + 1", " + 2")])(3) == 32
+
+
+def test_lines_that_make_a_mistake_are_those_that_it_changes(answers: ModuleType) -> None:
+    """Are the lines shown as they are with the mistake, wherever its words stand, and none where it only takes one away?"""
+    path = Path(answers.__file__)
+    both = way("answer", "x * FACTOR", "x * 10", "helper(x) + 1", "helper(x) - 1")
+    assert changed_lines(path, "answer", both) == ["return x * 10", "return helper(x) - 1 - 0 * math.pi"]
+    assert changed_lines(path, "other", way("other", "    return x + x + x\n", "")) == []
+
+
+@pytest.mark.parametrize(
+    ("mine", "expected", "symptom"),
+    [
+        ({"error": "TypeError"}, {"arrays": {}}, "an error"),
+        ({"arrays": {}}, {"error": "ValueError"}, "no error where one is due"),
+        ({"arrays": {"weights": np.ones((2, 3))}}, {"arrays": {"weights": np.ones((3, 2))}}, "another shape"),
+        ({"arrays": {"out": np.array([np.nan])}}, {"arrays": {"out": np.ones(1)}}, "NaN or infinite"),
+        ({"arrays": {"weights": np.eye(2) / 2}}, {"arrays": {"weights": np.eye(2)}}, "rows that do not sum to 1"),
+        ({"arrays": {"weights": np.eye(2)[::-1]}}, {"arrays": {"weights": np.eye(2)}}, NUMBERS),
+        (
+            {"arrays": {"other_parameters": np.ones(())}},
+            {"arrays": {"other_parameters": np.zeros(())}},
+            "other parameters",
+        ),
+        ({"arrays": {"out": np.ones(1)}, "changed": True}, {"arrays": {"out": np.ones(1)}}, "a changed argument"),
+    ],
+)
+def test_symptom_is_how_a_mistake_looks_from_outside(mine: dict, expected: dict, symptom: str) -> None:
+    """Is each kind of wrong outcome told from the others?"""
+    assert symptom_of(mine, expected) == symptom
 
 
 @pytest.mark.parametrize(
