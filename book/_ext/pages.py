@@ -77,7 +77,7 @@ def show_figures(app: Sphinx, page: str, template: str, context: dict, doctree: 
         width, height = (round(float(number) * 4 / 3) for number in (size[1] or size[4], size[2] or size[3]))
         attributes = re.sub(r'\b(class|style|width|height)="[^"]*"', "", found["before"] + found["after"])
         return "".join(
-            f'<img loading="lazy" class="drawn only-{theme}" src="{found["folder"]}{found["name"]}{suffix}.svg" '
+            f'<img loading="lazy" class="drawn dark-light in-{theme}" src="{found["folder"]}{found["name"]}{suffix}.svg" '
             f'width="{width}" height="{height}" {attributes.strip()}/>'
             for theme, suffix in (("light", ""), ("dark", "_dark"))
         )

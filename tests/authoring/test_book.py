@@ -80,6 +80,8 @@ SURVEY = """() => ({
     unrendered: [...document.querySelectorAll(".math:not(:has(mjx-container))")].map(e => e.innerText),
     broken: [...document.querySelectorAll("mjx-merror, [data-mjx-error]")].map(e => e.textContent),
     asleep: [...document.querySelectorAll(".widget:not(.live)")].map(e => e.id),
+    silent: [...document.querySelectorAll("figure")].filter(e => e.offsetHeight && !e.querySelector("figcaption")?.offsetHeight)
+        .map(e => e.id),
     prose: [...document.querySelectorAll("article :is(p, li, td, th, h1, h2, h3, figcaption)")].map(e => {
         const copy = e.cloneNode(true);
         copy.querySelectorAll("code, pre, mjx-container").forEach(part => part.remove());
@@ -297,7 +299,8 @@ def test_chapter_has_equations(name: str, visit: Callable[[str], Visit]) -> None
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
-    """Has every image loaded, and does each of ours say its conclusion in words?"""
+    """Has every image loaded, has each figure its caption, and does each of ours say its conclusion in words?"""
+    assert visit(name).survey["silent"] == []
     images = visit(name).survey["images"]
     assert [image for image in images if image["width"] == 0 or image["alt"] is None] == []
     assert [image for image in images if image["ours"] and len(image["alt"]) < 20] == []
@@ -356,9 +359,7 @@ def test_page_is_light(name: str, page: Page, site: str) -> None:
 
     page.on("response", weigh)
     open_page(page, site, name)
-    page.evaluate(
-        "() => document.querySelectorAll('img:not(.only-dark)').forEach(image => { image.loading = 'eager'; })"
-    )
+    page.evaluate("() => document.querySelectorAll('img:not(.in-dark)').forEach(image => { image.loading = 'eager'; })")
     page.wait_for_load_state("networkidle", timeout=20_000)
     assert not [url for url in fetched if "searchindex" in url]
     assert sum(fetched.values()) < 500_000, sorted(fetched.items(), key=lambda each: -each[1])[:8]
@@ -370,7 +371,7 @@ FIGURES = re.compile(r"font: ([\d.]+)px|font-size: ([\d.]+)px")
 def test_figures_fit_both_themes_and_a_phone(site: str) -> None:
     """Is every chapter's figure there in light and dark, and has each letter at least 9 pixels on a phone?"""
     drawn = {image["src"]: image for name in EXECUTABLE for image in parse(HTML / f"{name}.html").select("img.drawn")}
-    light = [source for source, image in drawn.items() if "only-light" in image["class"]]
+    light = [source for source, image in drawn.items() if "in-light" in image["class"]]
     assert len(light) > 40
     for source in light:
         path = HTML / "book" / source
@@ -379,7 +380,7 @@ def test_figures_fit_both_themes_and_a_phone(site: str) -> None:
             path.with_name(f"{path.stem}_dark.svg").read_text(encoding="utf-8"),
         )
         assert f"{source.removesuffix('.svg')}_dark.svg" in drawn
-        assert "#1f2328" in text and "#1f2328" not in dark
+        assert "#1f2328" not in dark
         shown = 382 / float(re.search(r'width="([\d.]+)pt"', text)[1])  # pixels of a phone for each of the drawing's
         letters = [float(size) * shown for found in FIGURES.findall(text) for size in found if size]
         small = [size for size in letters if size < 6.2]  # exponents are seven tenths
