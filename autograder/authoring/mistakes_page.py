@@ -18,7 +18,7 @@ On inputs of seed {seed} the checks catch and name all wrong ones, and pass all 
 Open a mistake to see what a student who made it is asked, and how it looked from outside.
 That was measured too: {silent} of the {all} show in nothing but wrong numbers of the right shape.
 Where the book holds the solutions, the line that makes a mistake is folded below it, and shows a part of the answer.
-Numbers that are not in the list belong to the parts in preparation.
+Of the programs of exercise 5 a class gets six; what can be wrong with the others is listed without symptoms.
 
 {lists}
 
@@ -40,6 +40,7 @@ PARTS = {  # what an assignment's mistakes are about, if its name does not say i
     "multihead": "Heads and einsum",
     "encoder": "Encoder blocks",
     "vit": "Patches, the Vision Transformer and its training",
+    "debugging": "Programs to mend, and tests of attention",
 }
 UNTESTED = """## Taught, and not tested
 
@@ -63,7 +64,7 @@ def mistakes_page(matrices: list[Matrix]) -> str:
         made.sort(key=lambda mistake: _number(mistake.name))
         lists += [
             f"## {PARTS.get(matrix.stem, matrix.stem.capitalize())}",
-            *(_entry(mistake, found[mistake.name]) for mistake in made),
+            *(_entry(mistake, found.get(mistake.name, [])) for mistake in made),
         ]
     lists += [UNTESTED, *(_entry(mistake, []) for mistake in catalogue.TAUGHT)]
     tables = [

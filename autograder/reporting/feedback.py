@@ -1,5 +1,6 @@
 """What a student gets back: points and named mistakes, and the notebook as it was run."""
 
+import contextlib
 import hashlib
 import json
 import multiprocessing
@@ -21,7 +22,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.course.gradebook import Mark, marks, penalties
 from autograder.course.gradebook import comments as all_comments
 from autograder.course.requests import Request, read_requests
-from autograder.files import write_atomically
+from autograder.files import Unreadable, read_plain_file, write_atomically
 from autograder.judging import catalogue
 from autograder.reporting.page import page_template, plain_number, whole
 from autograder.reporting.report import questions_of
@@ -29,6 +30,7 @@ from autograder.reporting.written import cleaned_code, cleaned_markdown, code_co
 
 PAGES_OF_A_PROCESS = 25  # at least: it takes about two seconds to start
 HIDDEN = "# This test is hidden. Points and diagnosis stand above."
+OF_EXCHANGE = ("timestamp.txt", "submission_secret.txt")  # what "nbgrader release_feedback" reads beside a page
 PICTURES = ("image/png", "image/jpeg")
 
 
@@ -246,4 +248,8 @@ class _Desk:
                 **facts, cells=cells, book=book, colours=Markup(code_colours())
             )
             write_atomically(page, whole(f"{html}\n<!-- {stamp} -->\n"))
+        for name in OF_EXCHANGE:
+            with contextlib.suppress(Unreadable):  # came otherwise than through the exchange
+                submission = self.course.root / "submitted" / result.student / assignment.name
+                write_atomically(page.with_name(name), read_plain_file(submission / name, 10_000))
         return page

@@ -481,6 +481,17 @@ def test_feedback_shows_nobody_else(copied: Course, graded_class: GradedClass) -
     assert [name for name in ("goran", "ada") if f"Student%3A%20{name}" in pages[name]] == ["goran"]  # who lost points
 
 
+def test_feedback_has_what_the_exchange_gives_out(copied: Course) -> None:
+    """Can `nbgrader release_feedback` give out a page: does what came with the submission lie beside it, and no link?"""
+    place = copied.root / "submitted" / "hana" / NAME
+    (place / "timestamp.txt").write_text("2026-10-12 17:59:00 UTC", encoding="utf-8")
+    (place / "submission_secret.txt").symlink_to(copied.root / "gradebook.db")
+    assert run("feedback", NAME, "--course", str(copied.root)).exit_code == 0
+    found = sorted(path.name for path in (copied.root / "feedback" / "hana" / NAME).iterdir())
+    assert found == ["attention.html", "timestamp.txt"]
+    (place / "submission_secret.txt").unlink()
+
+
 def test_feedback_answers_who_asked_again(copied: Course) -> None:
     """Does the second page say what was asked, what was answered, and what the points were before?"""
     said = run("answer", "goran", NAME, "attention", "Half of it is right.", "--course", str(copied.root))
