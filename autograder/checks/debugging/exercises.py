@@ -226,6 +226,7 @@ POOL = {
         ),
     ),
 }  # fmt: skip
+PROGRAMS = {each.name: each for programs_of in POOL.values() for each in programs_of}
 
 
 def drawn(number):
