@@ -18,7 +18,7 @@ def train_shuffled(
     """Train for one epoch, on the images in a given order.
 
     Args:
-        model: From images to logits.
+        model: From images to logits; it is put into training mode.
         images: (M, ...).
         labels: (M,).
         optimizer: Of the model's parameters.
@@ -44,7 +44,7 @@ def train_clipped(model: nn.Module, batches: Batches, optimizer: torch.optim.Opt
     """Train for one epoch; a gradient that is longer than it may be is made as short.
 
     Args:
-        model: From images to logits.
+        model: From images to logits; it is put into training mode.
         batches: Pairs of images and labels.
         optimizer: Of the model's parameters.
         longest: What the norm of all gradients together may be.

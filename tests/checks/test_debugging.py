@@ -16,7 +16,7 @@ from sample_class import answer, fill_in, rewrite
 from autograder.authoring.build import ROOT, program_cell
 from autograder.boundary.sandbox import Limits
 from autograder.checks.debugging import student_tests
-from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, TEST_ATTENTION, drawn
+from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, PROGRAMS, TEST_ATTENTION, drawn
 from autograder.checks.debugging.right_answers import OF_POOL
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.course.course import Assignment
@@ -30,7 +30,6 @@ from autograder.judging.mistake import ways_of
 from solutions import debugging as answers
 
 NAME = "5_debugging"
-PROGRAMS = {each.name: each for programs_of in POOL.values() for each in programs_of}
 WRONG = student_tests.wrong_candidates()
 
 
@@ -301,12 +300,12 @@ def test_released_notebook_gets_nothing(debugging: Assignment) -> None:
 
 TRIED = {  # what a test does with its candidate, and the state in which that ends; none of it gets a point
     "loops": ("while True:\n    candidate(*torch.ones(3, 1, 1, 2, 2))", "timed out"),
-    "waits": ("while True:\n    pass", "timed out"),
     "reads the source": (
         "import inspect\ntext = inspect.getsource(candidate) + str(inspect.getclosurevars(candidate))\n"
         "assert not any(word in text for word in ('softmax', 'M6', 'scores'))",
         "graded",
     ),
+    "waits": ("while True:\n    pass", "timed out"),
     "reads the name": ("assert candidate.__name__ == 'attend'", "graded"),
     "asks for other things": (
         "import inside, wire\n"
@@ -324,7 +323,7 @@ TRIED = {  # what a test does with its candidate, and the state in which that en
 }
 
 
-@pytest.mark.parametrize("deed", [*TRIED][:3])
+@pytest.mark.parametrize("deed", [*TRIED][:2])
 def test_test_that_tries_something_else_gets_nothing(debugging: Assignment, deed: str) -> None:
     """Has a test no point that asks without end, or for what it may not have, and do the programs keep theirs?"""
     body, state = TRIED[deed]
@@ -335,7 +334,7 @@ def test_test_that_tries_something_else_gets_nothing(debugging: Assignment, deed
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("deed", [*TRIED][3:])
+@pytest.mark.parametrize("deed", [*TRIED][2:])
 def test_test_that_tries_something_else_gets_nothing_either(debugging: Assignment, deed: str) -> None:
     """The same for what is tried less often."""
     test_test_that_tries_something_else_gets_nothing(debugging, deed)

@@ -139,7 +139,7 @@ def on_tensors(*shapes):
 
 
 TRAINED, EVALUATED = ("loss", "parameters"), ("result", "called_too_often", "graph_is_built")
-LEARNED = ("numbers_that_are_learned", "output", "gradient_of_the_input")
+LEARNED = ("numbers_that_are_learned", "output", "gradient_of_the_input", "training_is_the_same")
 POOL = {
     "stays near chance": (
         program(
@@ -171,7 +171,7 @@ POOL = {
     ),
     "right in training, wrong in evaluation": (
         program(
-            "DroppingHead", "M29", ("evaluation_gives_the_same_twice", "evaluation", "mean_in_training", "training_varies"),
+            "DroppingHead", "M29", ("same_twice", "evaluation", "gradient", "mean_in_training", "training_varies"),
             measures.measure_head, head, ([(3, 5, 6, 4, 0.5)], [(1, 2, 7, 3, 0.2), (4, 1, 5, 2, 0.6)]), [(2, 3, 5, 4, 0.5)],
         ),
         program(
@@ -179,7 +179,7 @@ POOL = {
             ([(3, 7, 4, 0.1)], [(1, 5, 6, 0.5), (8, 4, 2, 0.01)]), [(4, 5, 3, 0.2)],
         ),
         program(
-            "SkippedBranch", "M30", ("largest_in_training", "mean_in_training", "images_are_skipped_whole", "evaluation"),
+            "SkippedBranch", "M30", ("largest", "mean_in_training", "mean_gradient", "images_are_whole", "evaluation"),
             measures.measure_skipping, skipping, ([(3, 2, 0.5)], [(1, 4, 0.6), (5, 1, 0.4)]), [(2, 3, 0.5)],
         ),
     ),
@@ -226,6 +226,7 @@ POOL = {
         ),
     ),
 }  # fmt: skip
+PROGRAMS = {each.name: each for programs_of in POOL.values() for each in programs_of}
 
 
 def drawn(number):

@@ -78,19 +78,19 @@ def numbers_of(model):
 def measure_shuffled(train, images, labels, order, size, seed):
     """Train for two epochs; return the loss of the second, and where the parameters stand."""
     images, labels, order = tensor(images), tensor(labels), tensor(order)
-    model = small_model(images[0].numel(), 4, seed)
+    model = small_model(images[0].numel(), 4, seed).eval()  # as an evaluation may leave it
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
     loss = [train(model, images, labels, optimizer, order, size) for _ in range(2)][-1]
-    return np.float64(loss), numbers_of(model)
+    return np.float64(torch.as_tensor(loss).detach()), numbers_of(model)
 
 
 def measure_clipped(train, images, labels, sizes, longest, seed):
     """Train for two epochs; return the loss of the second, and where the parameters stand."""
     batches = cut(images, labels, sizes)
-    model = small_model(batches[0][0][0].numel(), 4, seed)
+    model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # as an evaluation may leave it
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
     loss = [train(model, batches, optimizer, longest) for _ in range(2)][-1]
-    return np.float64(loss), numbers_of(model)
+    return np.float64(torch.as_tensor(loss).detach()), numbers_of(model)
 
 
 def measure_initialised(initialise, inputs, hidden, outputs):
@@ -107,12 +107,13 @@ def measure_initialised(initialise, inputs, hidden, outputs):
 
 
 def measure_model(make, sizes, x, seed):
-    """Return how many numbers a model learns, its output, and the gradient of its input."""
+    """Return how many numbers a model learns, its output, the gradient of its input, and whether training is the same."""
     model, source = fill(make(**sizes), seed).eval(), tensor(x).requires_grad_()
     output = model(source)
     weighted(output).backward()
     learned = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    return np.float64(learned), output.detach(), source.grad
+    same = torch.allclose(model.train()(source), output, rtol=1e-3, atol=1e-4)
+    return np.float64(learned), output.detach(), source.grad, np.float64(same)
 
 
 def measure_schedule(learning_rate, steps, steps_per_epoch, epochs, highest):
@@ -121,8 +122,9 @@ def measure_schedule(learning_rate, steps, steps_per_epoch, epochs, highest):
 
 
 def measure_head(make, sizes, tokens, seed):
-    """Return whether evaluation gives the same twice, what it gives, and what training gives in the mean of many images."""
-    head, tokens = fill(make(**sizes), seed).eval(), tensor(tokens)
+    """Return whether evaluation gives the same twice, what it gives, its gradient, and the mean of many images in training."""
+    head, tokens = fill(make(**sizes), seed).eval(), tensor(tokens).requires_grad_()
+    weighted(head(tokens)).backward()
     with torch.no_grad():
         once, again = head(tokens), head(tokens.repeat(200, 1, 1))
         for parameter in head.parameters():
@@ -130,7 +132,8 @@ def measure_head(make, sizes, tokens, seed):
         many = head.train()(torch.ones(4000, 1, sizes["width"]))
     same = torch.allclose(once.repeat(200, 1), again)
     varies = many.std() > 1e-3
-    return np.float64(same), once if same else torch.nan * once, quarters(many.mean()), np.float64(varies)
+    blank = 1 if same else torch.nan  # what is random cannot be compared
+    return np.float64(same), blank * once, blank * tokens.grad, quarters(many.mean()), np.float64(varies)
 
 
 def measure_standardise(make, sizes, batches, x):
@@ -141,11 +144,14 @@ def measure_standardise(make, sizes, batches, x):
 
 
 def measure_skipping(make, sizes, tokens, width):
-    """Return what training makes of a branch of ones: the largest number, the mean, whether images are whole; and evaluation."""
-    layer, ones = make(**sizes), torch.ones(4000, tokens, width)
-    trained, evaluated = layer.train()(2 * ones, ones) - 2, layer.eval()(2 * ones, ones)
+    """Return what training makes of a branch: largest number, mean, gradient, whether images are whole; and evaluation."""
+    layer, branch = make(**sizes), torch.full((4000, tokens, width), 3.0, requires_grad=True)
+    trained = (layer.train()(2 * torch.ones_like(branch), branch) - 2) / 3
+    trained.sum().backward()
+    trained, evaluated = trained.detach(), layer.eval()(2 * torch.ones_like(branch), branch).detach()
     whole = (trained.amax((1, 2)) == trained.amin((1, 2))).all() and trained.std() > 1e-3
-    return np.float64(trained.max()), quarters(trained.mean()), np.float64(whole), evaluated[0, 0]
+    numbers = quarters(trained.mean()), quarters(3 * branch.grad.mean()), np.float64(whole)
+    return np.float64(trained.max()), *numbers, evaluated[0, 0]
 
 
 def measure_function(function, *arguments):

@@ -17,8 +17,8 @@ from solutions import programs
 
 
 def train_shuffled_at_once(model, images, labels, optimizer, order, size):
-    images, labels = images[order], labels[order]
-    losses = []
+    images, labels, losses = images[order], labels[order], []
+    model.train(True)
     for some, theirs in zip(images.split(size), labels.split(size)):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(some), theirs)
@@ -29,7 +29,7 @@ def train_shuffled_at_once(model, images, labels, optimizer, order, size):
 
 
 def train_clipped_by_hand(model, batches, optimizer, longest):
-    total, count = torch.zeros(()), 0
+    total, count, _ = torch.zeros(()), 0, model.train()
     for images, labels in batches:
         model.zero_grad()
         loss = F.cross_entropy(model(images), labels, reduction="sum")
