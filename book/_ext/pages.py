@@ -5,6 +5,7 @@ is fetched when it comes into view, in the theme's colours.
 """
 
 import re
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from textwrap import shorten
@@ -24,6 +25,7 @@ FIGURE = re.compile(
 SIZE = re.compile(
     r'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"|<svg [^>]*?height="([\d.]+)pt"[^>]*?width="([\d.]+)pt"'
 )
+PATH, NUMBER = re.compile(r' d="[^"]*"'), re.compile(r"\d+\.\d{3,}")
 ICON = re.compile(r"\bfa-[a-z0-9-]+")
 FONTS = {"fa-solid-900": "fas", "fa-brands-400": "fab", "fa-regular-400": "far"}  # with the older name of its icons
 ICON_RULE = re.compile(r"((?:\.fa-[a-z0-9-]+:+before,?)+)\{content:\"(?:\\([0-9a-f]+)|([^\"]*))\"\}")
@@ -94,15 +96,17 @@ def describe(app: Sphinx, page: str, template: str, context: dict, doctree: node
         context["metatags"] += f'\n<meta name="description" content="{escape(text)}">'
 
 
-def write_dark_figures(app: Sphinx, problem: Exception | None) -> None:
-    """Write the dark twins of the chapters' figures beside them."""
+def write_figures(app: Sphinx, problem: Exception | None) -> None:
+    """Write the chapters' figures to a hundredth of a point, which halves them, and their dark twins beside them."""
     if problem is not None or app.builder.format != "html":
         return
     for source, copy in app.builder.images.items():
         path = Path(app.srcdir, source)
         if path.suffix == ".svg" and SIZE.search(drawing := path.read_text(encoding="utf-8")):
-            twin = Path(app.outdir, "_images", copy).with_name(f"{Path(copy).stem}_dark.svg")
-            twin.write_text(dark_figure(drawing), encoding="utf-8")
+            short = PATH.sub(lambda found: NUMBER.sub(lambda number: f"{float(number[0]):.2f}", found[0]), drawing)
+            light = Path(app.outdir, "_images", copy)
+            light.write_text(short, encoding="utf-8")
+            light.with_name(f"{light.stem}_dark.svg").write_text(dark_figure(short), encoding="utf-8")
 
 
 def take_out_what_is_not_used(app: Sphinx, problem: Exception | None) -> None:
@@ -116,12 +120,16 @@ def take_out_what_is_not_used(app: Sphinx, problem: Exception | None) -> None:
         mended = OF_ICONS.sub("", text)
         if path.stem != "search":
             mended = WAITED_FOR.sub(r"<script defer\1", OF_SEARCH.sub("", mended))
+        mended = mended.replace('<img alt="Colab logo"', '<img loading="lazy" alt="Colab logo"')  # in a closed menu
         path.write_text(SIDE.sub(r'\g<0> role="region" aria-label="The book"', mended), encoding="utf-8")
     for path in static.glob("scripts/*theme.js"):
         used |= set(ICON.findall(path.read_text(encoding="utf-8")))
     for path in static.glob("scripts/fontawesome.js*"):
         path.unlink()
     _leave_icons(static, used)
+    for path in static.glob("mathjax/output/chtml/fonts/woff-v2/*.woff"):
+        if path.stat().st_size > 30_000:  # the few that most pages ask for
+            _cut_font(path, path)
 
 
 def _leave_icons(static: Path, used: set[str]) -> None:
@@ -143,13 +151,20 @@ def _leave_icons(static: Path, used: set[str]) -> None:
     )
     sheet.write_text(text, encoding="utf-8")
     for path in static.glob("vendor/fontawesome/webfonts/*.ttf"):
-        font = subset.load_font(path, subset.Options(flavor="woff"))
-        cutter = subset.Subsetter()
-        cutter.populate(text="".join(letters))
-        cutter.subset(font)
-        subset.save_font(font, path.with_suffix(".woff"), subset.Options(flavor="woff"))
+        _cut_font(path, path.with_suffix(".woff"), map(ord, letters))
         path.unlink()
         path.with_suffix(".woff2").unlink()
+
+
+def _cut_font(path: Path, target: Path, letters: Iterable[int] | None = None) -> None:
+    """Keep some letters of a font, or all, without hints for screens of few pixels, an eighth of its bytes."""
+    options = subset.Options(flavor="woff", hinting=False)
+    options.drop_tables += ["FFTM"]  # FontForge's note of when it was made
+    font = subset.load_font(path, options)
+    cutter = subset.Subsetter(options)
+    cutter.populate(unicodes=font.getBestCmap().keys() if letters is None else letters)
+    cutter.subset(font)
+    subset.save_font(font, target, options)
 
 
 class Index(search.IndexBuilder):
@@ -170,6 +185,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     search.IndexBuilder = Index
     app.connect("html-page-context", show_figures)
     app.connect("html-page-context", describe)
-    app.connect("build-finished", write_dark_figures)
-    app.connect("build-finished", take_out_what_is_not_used)
+    app.connect("build-finished", write_figures)
+    app.connect("build-finished", take_out_what_is_not_used, priority=900)  # when MathJax is there
     return {"parallel_read_safe": True, "parallel_write_safe": True}

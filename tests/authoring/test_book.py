@@ -359,7 +359,9 @@ def test_page_is_light(name: str, page: Page, site: str) -> None:
 
     page.on("response", weigh)
     open_page(page, site, name)
-    page.evaluate("() => document.querySelectorAll('img:not(.in-dark)').forEach(image => { image.loading = 'eager'; })")
+    page.evaluate(
+        "() => document.querySelectorAll('article img:not(.in-dark)').forEach(image => { image.loading = 'eager'; })"
+    )
     page.wait_for_load_state("networkidle", timeout=20_000)
     assert not [url for url in fetched if "searchindex" in url]
     assert sum(fetched.values()) < 500_000, sorted(fetched.items(), key=lambda each: -each[1])[:8]

@@ -242,7 +242,7 @@ def test_clone_of_the_edition_builds_its_book(edition: Path, tmp_path: Path) -> 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", ALL)
 def test_exercise_of_the_edition_runs_alone(edition: Path, name: str, tmp_path: Path) -> None:
-    """Does every given cell of a released notebook run in an empty folder, and stop at NotImplementedError alone?"""
+    """Does every given cell of a released notebook run in an empty folder, and fail only for want of an answer?"""
     from nbclient import NotebookClient
 
     notebook = nbformat.read(next((edition / "exercises" / name).glob("*.ipynb")), 4)
@@ -254,4 +254,5 @@ def test_exercise_of_the_edition_runs_alone(edition: Path, name: str, tmp_path: 
         for output in cell.outputs
         if output.output_type == "error"
     ]
-    assert notebook.cells and {name for name, _ in errors} <= {"NotImplementedError"}, errors
+    unwritten = [said.endswith("not written yet.") or name == "NotImplementedError" for name, said in errors]
+    assert unwritten and all(unwritten), errors
