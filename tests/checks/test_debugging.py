@@ -99,7 +99,7 @@ def test_oracle_is_right_and_shares_nothing_with_the_program(name: str) -> None:
     assert "solutions" not in inspect.getsource(inspect.getmodule(each.oracle)).split('"""', 2)[2]
 
 
-@pytest.mark.parametrize("name", EXERCISES.keys() - {"test_attention"})
+@pytest.mark.parametrize("name", sorted(EXERCISES.keys() - {"test_attention"}))
 def test_student_gets_the_program_with_its_fault(debugging: Assignment, name: str) -> None:
     """Does the cell hold the program as the fault changes it, by few lines, and the instructor's as it should be?"""
     broken, right = (answer(notebook, name).source for notebook in (debugging.release, debugging.instructor))
