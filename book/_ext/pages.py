@@ -4,6 +4,7 @@ Of the theme's icons a page fetches those that it has; the search's index is fet
 is fetched when it comes into view, in the theme's colours.
 """
 
+import logging
 import re
 from collections.abc import Iterable
 from html import escape
@@ -182,6 +183,7 @@ class Index(search.IndexBuilder):
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register what this extension adds."""
+    logging.getLogger("fontTools").setLevel(logging.ERROR)
     search.IndexBuilder = Index
     app.connect("html-page-context", show_figures)
     app.connect("html-page-context", describe)

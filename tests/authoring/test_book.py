@@ -475,18 +475,26 @@ def test_exercise_page_ends_with_the_solutions(site: str, name: str, stem: str) 
 
 @pytest.mark.parametrize("edition", ["student", "self-study"])
 def test_solution_needs_a_folder_of_solutions(edition: str, tmp_path: Path) -> None:
-    """Does a page without `solutions/` build without a warning, and show nothing where a solution would stand?"""
+    """Does a page without `solutions/` build without a warning, and show neither solutions nor lines of them?"""
     (tmp_path / "index.md").write_text(
-        "# A page\n\nBefore.\n\n```{solution} attention.softmax\n```\n", encoding="utf-8"
+        "# A page\n\nBefore.\n\n```{solution} attention.softmax\n```\n\n"
+        "```{mistake} M21 a title\n:exercises: split_heads\n:symptoms: another shape\n\nA question?\n```\n\n"
+        "```{drawing} vit\n:here: patches\n```\n",
+        encoding="utf-8",
     )
     if edition == "self-study":
         (tmp_path / "solutions").mkdir()
         answer = 'def softmax(scores):\n    """Say ```so```."""\n    return scores\n'
         (tmp_path / "solutions" / "attention.py").write_text(answer, encoding="utf-8")
+        shutil.copy(ROOT / "solutions" / "multihead.py", tmp_path / "solutions")
     extensions = "myst_parser,sphinx_design,attention_book"
     command = [sys.executable, "-m", "sphinx", "-C", "-W", "-q", "-D", f"extensions={extensions}", ".", "built"]
     subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT / "book" / "_ext")}, check=True)
-    text = parse(tmp_path / "built" / "index.html").get_text()
+    page = parse(tmp_path / "built" / "index.html")
+    text, mistake = page.get_text(), page.find("details", id="m21").get_text()
+    assert "A question?" in mistake
+    assert ("a part of the answer" in mistake) == (edition == "self-study")
+    assert page.find("svg", class_="recurring")["aria-label"].endswith("This chapter: patches.")
     assert "Before." in text
     assert ("Solution: softmax" in text, "Say ```so```." in text) == ((edition == "self-study",) * 2)
 
