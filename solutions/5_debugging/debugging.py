@@ -445,6 +445,8 @@ from autograder.checks.debugging.exercises import check; check("pack_heads", "si
 # %% broken="similarities" of="similarities"
 
 # %% of="similarities"
+import time
+
 for tokens in (25, 100):
     begun = time.perf_counter()
     similarities(torch.ones(1, tokens, 8))

@@ -1,10 +1,13 @@
 """Do the checks of exercise 5 tell a fault from a mended program, and a good test of attention from a poor one?"""
 
+import contextlib
 import inspect
+import io
 import random
 import re
 from collections.abc import Callable
 
+import jupytext
 import nbformat
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from sample_class import answer, fill_in, rewrite
 
 from autograder.authoring.build import ROOT, program_cell
 from autograder.boundary.sandbox import Limits
-from autograder.checks.debugging import student_tests
+from autograder.checks.debugging import measures, student_tests
 from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, PROGRAMS, TEST_ATTENTION, drawn
 from autograder.checks.debugging.right_answers import OF_POOL
 from autograder.checks.multihead.right_attention import ATTEND
@@ -23,6 +26,7 @@ from autograder.course.course import Assignment
 from autograder.grading.execute import Execution, execute
 from autograder.grading.grade import load_assignment
 from autograder.grading.mend import mend
+from autograder.grading.submit_check import submit_check
 from autograder.judging import catalogue
 from autograder.judging.compare import judge
 from autograder.judging.exercise import Exercise
@@ -30,6 +34,7 @@ from autograder.judging.mistake import ways_of
 from solutions import debugging as answers
 
 NAME = "5_debugging"
+SOURCE = ROOT / "solutions" / NAME / "debugging.py"
 WRONG = student_tests.wrong_candidates()
 
 
@@ -110,6 +115,41 @@ def test_student_gets_the_program_with_its_fault(debugging: Assignment, name: st
     assert program_cell("debugging", name, broken=True) == broken != right
 
 
+def cells_of(name: str) -> list[nbformat.NotebookNode]:
+    """Return the cells of a program in the source of the notebook."""
+    return [cell for cell in jupytext.read(SOURCE).cells if cell.metadata.get("of") == name]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_program_has_its_cells(name: str) -> None:
+    """Whichever is drawn, are there a symptom, the program, a cell that shows it, a visible test and two points?"""
+    symptom, broken, shown, visible, *graded = cells_of(name)
+    assert symptom.source.startswith("**Symptom.** ")
+    assert broken.metadata["broken"] == visible.metadata["visible"] == name
+    assert set(shown.metadata) - {"lines_to_next_cell"} == {"of"}
+    assert [(cell.metadata["grade"], cell.metadata["points"]) for cell in graded] == [
+        (f"{name}_{stage}", 1) for stage in PROGRAMS[name].stages
+    ]
+    assert f"`{name}`" in jupytext.read(SOURCE).cells[0].source
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_cell_shows_the_symptom(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Does the cell below a program print something else once the program is mended?"""
+    monkeypatch.delenv("GRADING", raising=False)
+    monkeypatch.setattr("autograder.authoring.build._exercises_of", lambda stem: PROGRAMS)
+    instruments = next(cell.source for cell in jupytext.read(SOURCE).cells if "def digits" in cell.source)
+    said = []
+    for broken in (True, False):
+        names = vars(measures) | {"__name__": "notebook"}
+        with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()) as printed:
+            for source in (instruments, program_cell("debugging", name, broken=broken), cells_of(name)[2].source):
+                exec(source, names)
+        said.append(printed.getvalue())
+    assert said[0] != said[1]
+
+
 # ------------------------------------------------------------------------------------------------- the tests of tests
 
 
@@ -120,7 +160,7 @@ def test_kill_matrix_is_whole() -> None:
 
 def test_notebook_tells_the_truth_about_the_candidates() -> None:
     """Are there as many right and wrong candidates, calls and numbers as students are told, here and on the page?"""
-    notebook = (ROOT / "solutions" / NAME / "debugging.py").read_text(encoding="utf-8")
+    notebook = SOURCE.read_text(encoding="utf-8")
     page = (ROOT / "book" / f"{NAME}_exercise.md").read_text(encoding="utf-8")
     assert f"There are {len(ATTEND)} right ones, written in as many ways, and {len(WRONG)} wrong ones" in notebook
     assert f"{len(ATTEND)} right attentions, written in as many ways, and on {len(WRONG)} wrong ones" in page
@@ -358,3 +398,11 @@ def test_good_test_keeps_its_points_whatever_it_asks_besides(debugging: Assignme
 
     found = done(debugging, ask_oddly)
     assert {check.name: check.message for check in found.checks if not check.passed} == {}
+
+
+def test_submit_check_takes_a_test_that_a_student_writes_for_no_visible_test() -> None:
+    """Does a student read one line for each exercise, though one is called test_attention, as its cells with points are?"""
+    assignment, receipt, said = submit_check(ROOT / "exercises" / NAME / "debugging.ipynb", ROOT / "exercises", True)
+    assert (assignment, receipt) == (NAME, [])
+    assert [name for name, _ in said] == list(EXERCISES)
+    assert all(text for _, text in said)
