@@ -49,7 +49,10 @@ def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
         root: Of the repository.
         only: Which of them to look at, if not all.
     """
-    kept = json.loads((root / MANIFEST).read_text(encoding="utf-8")) if (root / MANIFEST).exists() else {}
+    try:
+        kept = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # none, or half of a merge: then all are made anew
+        kept = {}
     made = {path: files for path, files in sources_of_all(root).items() if only in (None, path)}
     return [path for path, entry in _entries(root, made).items() if kept.get(path.as_posix()) != entry]
 

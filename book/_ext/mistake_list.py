@@ -66,7 +66,7 @@ class MistakeEntry(SphinxDirective):
         where = [f"`{exercise}`" for exercise in exercises.split(", ") if exercise]
         text = "\n".join(self.content)
         if where:
-            text += f"\n\nMade in {', '.join(where)}. It showed as {symptoms.replace(', ', '; ')}."
+            text += f"\n\nMade in {', '.join(where)}." + f" It showed as {symptoms.replace(', ', '; ')}." * bool(symptoms)
         if where and (line := self.line(name, exercises.split(", ")[0])):
             text += f"\n\n:::{{dropdown}} The line that makes it, a part of the answer\n```python\n{line}\n```\n:::"
         node = mistake_entry(ids=[name.lower()], name=name, title=title, exercises=exercises, symptoms=symptoms)
@@ -76,13 +76,14 @@ class MistakeEntry(SphinxDirective):
     def line(self, name: str, exercise: str) -> str:
         """Return what the first way of making a mistake writes; nothing in an edition without answers."""
         from autograder.judging.catalogue import STEMS, mistakes_of
+        from autograder.judging.exercise import exercises_of
         from autograder.judging.mistake import changed_lines, ways_of
 
         if not Path(self.env.srcdir, "solutions").is_dir():
             return ""
         for stem in STEMS:
             if way := ways_of(exercise, (m for m in mistakes_of(stem) if m.name == name)).get(name):
-                path = Path(self.env.srcdir, "solutions", f"{stem}.py")
+                path = Path(exercises_of(stem)[exercise].answers.__file__)
                 self.env.note_dependency(str(path))
                 lines = changed_lines(path, exercise, way)
                 return "\n".join(re.sub(r"  # .*", "", line) for line in lines) or "# a line of the answer is missing"

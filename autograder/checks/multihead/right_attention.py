@@ -1,4 +1,7 @@
-"""Right answers to `attend` and `MultiHeadAttention`, written differently. No mark depends on them."""
+"""Right answers to `attend` and `MultiHeadAttention`, written differently.
+
+No mark of 2_multihead depends on them. In 5_debugging a student's test is run on ATTEND, and has to pass them all.
+"""
 
 import math
 
