@@ -239,7 +239,7 @@ RECURRING = {
             "patches": Part(98, 62, 78, 48, "patches", "N tokens"),
             "positions": Part(204, 62, 86, 48, "positions", "1 + N"),
             "attention": Part(316, 24, 128, 40, "attention"),
-            "feed-forward": Part(316, 78, 128, 52, "feed-forward", "L blocks of both", pointed=False),
+            "feed-forward": Part(316, 78, 128, 52, "feed-forward", "both L times", pointed=False),
             "classifier": Part(472, 62, 84, 48, "classifier", "10 logits"),
             "loss": Part(580, 62, 42, 48, "loss"),
         },
