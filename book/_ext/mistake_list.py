@@ -66,7 +66,9 @@ class MistakeEntry(SphinxDirective):
         where = [f"`{exercise}`" for exercise in exercises.split(", ") if exercise]
         text = "\n".join(self.content)
         if where:
-            text += f"\n\nMade in {', '.join(where)}." + f" It showed as {symptoms.replace(', ', '; ')}." * bool(symptoms)
+            text += f"\n\nMade in {', '.join(where)}."
+        if symptoms:
+            text += f" It showed as {symptoms.replace(', ', '; ')}."
         if where and (line := self.line(name, exercises.split(", ")[0])):
             text += f"\n\n:::{{dropdown}} The line that makes it, a part of the answer\n```python\n{line}\n```\n:::"
         node = mistake_entry(ids=[name.lower()], name=name, title=title, exercises=exercises, symptoms=symptoms)
