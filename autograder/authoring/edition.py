@@ -135,10 +135,9 @@ class _Edition:
 
     def _files_of_book(self) -> list[Path]:
         """Return what belongs to the book beside its pages and their notebooks."""
-        extensions = [f"{name}.py" for name in self.config["sphinx"]["local_extensions"]]
         found = [path for path in self.root.glob("book/**/*") if path.is_file() and "__pycache__" not in path.parts]
         of_pages = [path for path in found if path.parent.name == "book" and path.suffix in (".md", ".ipynb")]
-        left_out = [path for path in found if path.parent.name == "_ext" and path.name not in extensions]
+        left_out = [path for path in found if path.name == "browser_model.py"]  # which writes a file that stands here
         left_out += [path for path in found if path.parent.name == "records" and path.name in RECORDS_LEFT_OUT]
         return sorted(set(found) - set(of_pages) - set(left_out))
 
@@ -146,9 +145,6 @@ class _Edition:
         """Return a page as students read it."""
         text = (self.root / "book" / f"{name}.md").read_text(encoding="utf-8")
         text = SOLUTION.sub("", NOT_FOR_STUDENTS.sub("", text))
-        if name == "mistakes":  # the list, without the proof that each is caught
-            text = re.sub(r"(?s)^(# .*?\n).*?(?=## The list)", r"\1\nWhat the exercises can name.\n\n", text)
-            text = re.split(r"(?m)^## `", text)[0]
         text = re.sub(r"(?m)^[|-].*\{colab\}`[^`]*<(exercises/[^>]+)>`.*\n", self._if_there, text)
         text = re.sub(r"\{(?:colab|repo)\}`(?:[^`<]*<)?((?:exercises|book)/[^>`]+)>?`", self._if_there, text)
         text = re.sub(r"\[([^\]]*)\]\((\w+)\.md(?:#[\w-]+)?\)", lambda m: m[1] if m[2] in self.left_out else m[0], text)

@@ -18,6 +18,7 @@ import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import directives
 from matplotlib import colormaps, colors
+from scipy.special import softmax
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -28,8 +29,7 @@ INK = {"": "#1f2328", "_dark": "#e6edf3"}  # text on a light and on a dark page
 def weights_over(axis: int, size: int = 5) -> np.ndarray:
     """Return the softmax of one table of random scores over its keys (axis 1) or its queries (axis 0)."""
     scores = 1.3 * np.random.default_rng(0).normal(size=(size, size))
-    exponentials = np.exp(scores)
-    return exponentials / exponentials.sum(axis=axis, keepdims=True)
+    return softmax(scores, axis)
 
 
 def cells(weights: np.ndarray, step: float, gap: float, left: float = 0, top: float = 0) -> list[str]:
@@ -92,8 +92,7 @@ def draw_axes(ink: str) -> str:
     images, heads, tokens, head_width, step = 2, 3, 4, 2, 17
     shades = ["#3b528b", "#21918c", "#5ec962"]
     scores = 1.3 * np.random.default_rng(3).normal(size=(images, heads, tokens, tokens))
-    exponentials = np.exp(scores)
-    weights = exponentials / exponentials.sum(axis=-1, keepdims=True)  # (B, H, N, N)
+    weights = softmax(scores, axis=-1)  # (B, H, N, N)
 
     def say(x: float, y: float, words: str, anchor: str = "middle", more: str = "") -> str:
         text = f'font-family="system-ui, sans-serif" font-size="15" fill="{ink}"'

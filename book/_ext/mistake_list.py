@@ -77,12 +77,12 @@ class MistakeEntry(SphinxDirective):
 
     def line(self, name: str, exercise: str) -> str:
         """Return what the first way of making a mistake writes; nothing in an edition without answers."""
+        if not Path(self.env.srcdir, "solutions").is_dir():
+            return ""
         from autograder.judging.catalogue import STEMS, mistakes_of
         from autograder.judging.exercise import exercises_of
         from autograder.judging.mistake import changed_lines, ways_of
 
-        if not Path(self.env.srcdir, "solutions").is_dir():
-            return ""
         for stem in STEMS:
             if way := ways_of(exercise, (m for m in mistakes_of(stem) if m.name == name)).get(name):
                 path = Path(exercises_of(stem)[exercise].answers.__file__)
