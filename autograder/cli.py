@@ -70,17 +70,12 @@ def _chosen(names: list[str] | None, everything: bool, folder: Path) -> list[str
 
     if everything == bool(names):
         raise typer.BadParameter("give the names of assignments, or --all")
-    known = [source.parent.name for source in sources()]
-    for name in names or ():
-        if name not in known:
-            raise _stop(f"there is no assignment {name!r}; there is: {', '.join(known)}")
-    of_course = _course(folder).settings.assignments or known
-    for name in of_course:
-        if name not in known:
-            raise _stop(
-                f"{folder / 'course.toml'} names {name!r}, which is no assignment; there is: {', '.join(known)}"
-            )
-    chosen = list(dict.fromkeys(names or filter(_course(folder).has_work_of, of_course)))
+    known, in_course = [source.parent.name for source in sources()], _course(folder)
+    of_course = in_course.settings.assignments or known
+    for place, given in (("", names or ()), (f"{folder / 'course.toml'}: ", of_course)):
+        if unknown := next((name for name in given if name not in known), None):
+            raise _stop(f"{place}there is no assignment {unknown!r}; there is: {', '.join(known)}")
+    chosen = list(dict.fromkeys(names or filter(in_course.has_work_of, of_course)))
     if not chosen:
         raise _stop(f"nobody has handed in anything: {folder / 'submitted'} holds no STUDENT/ASSIGNMENT/")
     return chosen
@@ -254,10 +249,9 @@ def grade(
     the next run goes on where this one was.
     """
     from autograder.boundary.sandbox import Limits
-
-    options = dict(seed=seed, regrade=regrade, workers=jobs, cluster=cluster, sandboxed=not no_sandbox)
     from autograder.reporting.report import marks_of
 
+    options = dict(seed=seed, regrade=regrade, workers=jobs, cluster=cluster, sandboxed=not no_sandbox)
     graded, failed = [], False
     for name in _chosen(assignments, everything, course):
         try:
