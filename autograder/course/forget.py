@@ -1,6 +1,7 @@
 """Take everything of one student out of a course."""
 
 import csv
+import glob
 import io
 import json
 import shutil
@@ -30,11 +31,12 @@ def forget(course: Course, student: str) -> list[str]:
     """
     from nbgrader.api import MissingEntry
 
-    root = course.root
-    if student not in course.students() and not any(root.glob(f"results/*/{student}.json")):
+    root, name = course.root, glob.escape(student)  # of one student, whatever the id looks like
+    results = sorted(root.glob(f"results/*/{name}.json")) if Path(student).name == student else []
+    if student not in course.students() and not results:
         raise ValueError(f"nobody in {root} is called {student!r}; nothing was deleted")
     done = []
-    for path in [root / folder / student for folder in OF_STUDENT] + sorted(root.glob(f"results/*/{student}.json")):
+    for path in [root / folder / student for folder in OF_STUDENT] + results:
         if path.is_symlink() or path.is_file():
             path.unlink()
         elif path.is_dir():

@@ -56,7 +56,7 @@ def course_table(course: Course, graded: Graded) -> list[dict[str, Any]]:
     columns = _columns(course, graded)
     with course.reading() as db:
         known = students(db)
-    table = []
+    returning, table = _returning(columns), []
     for student in sorted({student for column in columns for student in column.rows}):
         about = known.get(student, {})
         line: dict[str, Any] = {"student": student}
@@ -71,7 +71,7 @@ def course_table(course: Course, graded: Graded) -> list[dict[str, Any]]:
             line[f"{name} tests %"] = "" if share is None else round(share)
         line["total"] = plain_number(sum(line[f"{column.assignment.name} points"] or 0 for column in columns))
         line["of"] = plain_number(sum(column.of for column in columns))
-        again = {name: where for name, who in _returning(columns).items() if (where := who.get(student))}
+        again = {name: where for name, who in returning.items() if (where := who.get(student))}
         line["mistakes again"] = "; ".join(f"{name} in {', '.join(where)}" for name, where in again.items())
         table.append(line)
     return table

@@ -531,4 +531,7 @@ def test_forget_leaves_nothing_of_a_student(copied: Course) -> None:
     assert {kept.student: kept for kept in copied.load_results(NAME)} == before
     again = run("grade", NAME, "--json", "--course", str(copied.root))
     assert again.exit_code == 0 and {row["student"] for row in json.loads(again.stdout)[0]["students"]} == set(before)
-    assert run("forget", "goran", "--yes", "--course", str(copied.root)).exit_code == 1
+    left = sorted(copied.root.rglob("*"))
+    for nobody in ("goran", "*", "?da", "..", "../feedback/ada"):
+        assert run("forget", nobody, "--yes", "--course", str(copied.root)).exit_code == 1
+    assert sorted(copied.root.rglob("*")) == left
