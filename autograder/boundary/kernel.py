@@ -108,9 +108,14 @@ class Kernel:
         deadline = time.monotonic() + 1.0
         while self.sandbox.is_alive() and time.monotonic() < deadline:  # one that dies closes its connections first
             time.sleep(0.005)
-        why = DEAF if self.sandbox.is_alive() else DIED
+        why = self._full() or (DEAF if self.sandbox.is_alive() else DIED)
         self.close()
         return KernelLost("crashed", why)
+
+    def _full(self) -> str:
+        """Say what is to be said where more memory was used than allowed; else nothing."""
+        full = self.sandbox.took_more_than(self.limits.memory_bytes)
+        return f"More than {self.limits.memory_bytes / 2**30:.1f} GiB of memory were used." * full
 
     def _receive(self) -> list[tuple[zmq.Socket, tuple[str, str, dict[str, Any]]]]:
         """Return what has come: (socket, (type, id of the request, content)). A malformed message is dropped."""
@@ -166,12 +171,12 @@ class Kernel:
     def look_after(self, late: str = "") -> None:
         """Raise a KernelLost, and close the kernel, if it died, is late, or took more than it may."""
         lost = None
-        if not self.sandbox.is_alive():
+        if why := self._full():
+            lost = KernelLost("crashed", why)
+        elif not self.sandbox.is_alive():
             lost = KernelLost("crashed", DIED)
         elif late:
             lost = KernelLost("timed out", late)
-        elif self.sandbox.memory() > self.limits.memory_bytes:
-            lost = KernelLost("crashed", f"More than {self.limits.memory_bytes / 2**30:.1f} GiB of memory were used.")
         elif self.process.memory_info().rss > self.size + MAX_OWN or not self.sandbox.is_intact():
             lost = KernelLost("crashed", "The code sent messages, or wrote files, that nobody asked for.")
         if lost:

@@ -25,6 +25,8 @@ from typing import Any, BinaryIO
 
 import psutil
 
+from autograder.boundary.group import Group, make_group, remove_groups
+
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # a Linux kernel may be built without
@@ -33,6 +35,7 @@ PROCESSES = Path("/proc/self/ns/pid")
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
 MACHINES = ("x86_64", "aarch64")  # processors whose system calls `inside.py` can refuse
 SLOW = ("numpy", "matplotlib.pyplot", "torch", "torchvision")  # that a warm parent may have imported
+OWN_PROCESSES = 4  # of bubblewrap's, or of a fork's, beside what the student may start
 WIRE = {"connection.json", *(f"socket-{port}" for port in range(1, 6))}  # all that the folder wire/ may hold
 
 
@@ -77,10 +80,13 @@ class Sandbox:
     folder: Path
     connection: dict[str, object]  # what a Jupyter client needs
     channel: socket.socket  # over which functions are called
+    group: Group | None = None  # by which the system bounds memory and processes, where one can be had
 
-    def memory(self) -> int:
-        """Return the bytes that all processes of the sandbox have in memory together."""
-        return sum(_resident(process) for process in _below(self.process.pid))
+    def took_more_than(self, memory_bytes: int) -> bool:
+        """Whether the sandbox was ended for its memory, or all of its processes together have more of it now."""
+        if self.group is not None and self.group.was_full():
+            return True
+        return sum(_resident(process) for process in _below(self.process.pid)) > memory_bytes
 
     def activity(self) -> tuple[float, bool]:
         """Return the seconds of processor that its processes have used, and whether one of them wants it, or the disk, now."""
@@ -116,6 +122,8 @@ class Sandbox:
             time.sleep(0.002)
         if isinstance(self.process, psutil.Popen):
             self.process.wait()
+        if self.group is not None:
+            self.group.remove()
         self.channel.close()
         with contextlib.suppress(RecursionError):
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -217,6 +225,11 @@ def _start(limits: Limits, sandboxed: bool, seconds: float, parent: "WarmParent 
         first = next(_below(process.pid))  # of its namespace: with it all others die
         sandbox.process = psutil.Process(first)
         parent.proven = True
+    if sandboxed:
+        name = f"{PREFIX}{os.getpid()}-"
+        sandbox.group = make_group(name, limits.memory_bytes, OWN_PROCESSES + limits.processes)
+    if sandbox.group is not None:
+        sandbox.group.add([sandbox.process.pid, *_below(sandbox.process.pid)])  # none of the student's among them yet
     if sandboxed and os.getuid() == 0:
         os.chown(wire, 0, 0)
         wire.chmod(
@@ -319,11 +332,16 @@ def _python(program: str) -> list[str]:
 
 
 def remove_leftovers() -> None:
-    """Remove the folders of sandboxes whose grader was killed; their processes died with it."""
+    """Remove the folders and groups of sandboxes whose grader was killed; their processes died with it."""
+
+    def is_left(name: str) -> bool:
+        number = name.removeprefix(PREFIX).split("-")[0]
+        return number.isdigit() and not psutil.pid_exists(int(number))
+
+    remove_groups(PREFIX, is_left)
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        number = folder.name.removeprefix(PREFIX).split("-")[0]
         with contextlib.suppress(RecursionError, FileNotFoundError):  # another grader may remove it now
-            if number.isdigit() and not psutil.pid_exists(int(number)) and folder.lstat().st_uid == os.getuid():
+            if is_left(folder.name) and folder.lstat().st_uid == os.getuid():
                 shutil.rmtree(folder, ignore_errors=True)
 
 

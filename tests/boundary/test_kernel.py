@@ -300,3 +300,18 @@ def test_call_imports_nothing_of_pytorchs_compiler(request: pytest.FixtureReques
     assert compiler() == 0
     kernel.run_cell("torch.use_deterministic_algorithms(True)")
     assert compiler() == 1  # so it would be seen
+
+
+def test_memory_that_belongs_to_no_process_is_bounded_by_the_group(start: Callable[..., Kernel]) -> None:
+    """Is a kernel lost that fills its folder in memory and more, where the system itself counts?"""
+    kernel = start(memory_bytes=2**30, file_bytes=2**31)
+    if kernel.sandbox.group is None:
+        pytest.skip("this machine gives no control group")
+    with pytest.raises(KernelLost, match=r"1\.0 GiB of memory"):
+        kernel.run_cell("""
+for number in range(24):
+    with open(f"/tmp/{number}", "wb") as file:
+        for _ in range(64):
+            file.write(bytes(2**20))
+""")
+    assert not any(folder.exists() for folder in kernel.sandbox.group.folders)
