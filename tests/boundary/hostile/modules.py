@@ -173,7 +173,9 @@ sys.setswitchinterval(1)
             """
 import torch
 seen, hooks = [], torch.nn.modules.module
-note = lambda module, *values: seen.append(repr((type(module).__name__, values))[:2000])
+def note(module, *values):
+    if len(seen) < 300:  # to write out tensors takes long, and counts as the student's time
+        seen.append(repr((type(module).__name__, values))[:2000])
 hooks.register_module_forward_hook(note)
 hooks.register_module_forward_pre_hook(note)
 hooks.register_module_full_backward_hook(note)
