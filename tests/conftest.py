@@ -1,5 +1,7 @@
 """What several test files share: the assignment, its answers filled in, the graded sample class, a browser, kernels."""
 
+import contextlib
+import io
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -66,6 +68,11 @@ def cases_of(each: Exercise, seed: int) -> list[tuple[str, Case]]:
     return [(stage, case) for stage, make in stages.items() for case in make(np.random.default_rng(seed))]
 
 
+def lost(each: Exercise, function: Callable, seed: int = 0, *own: Callable) -> dict[str, str | None]:
+    """Return the stages in which an answer loses its point, with the mistake that is named."""
+    return {stage: error.mistake for stage, error in each.failures(function, seed, *own).items()}
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """The machine's Chromium, one for all tests of a process."""
@@ -81,16 +88,32 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@cache
+def assignment_of(name: str) -> Assignment:
+    """Return an assignment, built from its sources once."""
+    return load_assignment(name)
+
+
 @pytest.fixture(scope="session")
 def assignment() -> Assignment:
-    """The first assignment, built from its sources."""
-    return load_assignment(NAME)
+    """The first assignment."""
+    return assignment_of(NAME)
 
 
 @pytest.fixture(scope="session", params=ALL)
-def any_assignment(request: pytest.FixtureRequest, assignment: Assignment) -> Assignment:
+def any_assignment(request: pytest.FixtureRequest) -> Assignment:
     """Each assignment in turn."""
-    return assignment if request.param == NAME else load_assignment(request.param)
+    return assignment_of(request.param)
+
+
+@cache
+def setup_of(name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the names that the set-up cell of a students' notebook defines, and the sources of all its cells."""
+    cells = {cell.id: cell.source for cell in assignment_of(name).release.cells}
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(cells["setup"], namespace)
+    return namespace, cells
 
 
 @pytest.fixture

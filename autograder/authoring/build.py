@@ -38,11 +38,41 @@ def instructor_notebook(source: Path, root: Path = ROOT, setup: str | None = Non
         ValueError: a cell asks for an answer that the module does not have.
     """
     answers = root / "solutions" / source.name
-    drawn = [cell for cell in jupytext.read(source).cells if _is_drawn(cell, source.stem)]
+    drawn = [cell for cell in cells_of(source) if _is_drawn(cell, source.stem)]
     cells = [_fill(cell, index, answers, root, setup) for index, cell in enumerate(drawn)]
     kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernelspec, "language_info": {"name": "python"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
+
+
+JUDGED = """# 1 point, judged after you hand in: {what}
+### BEGIN HIDDEN TESTS
+from autograder.checks.{stem}.exercises import check; check("{name}", "{stage}", {name})
+### END HIDDEN TESTS"""
+
+
+def cells_of(source: Path) -> list[nbformat.NotebookNode]:
+    """Return the cells of a notebook as text.
+
+    A cell `program="NAME" measure="MEASURE"` shows a symptom. It stands for the program and, below what it shows, for the
+    visible test and a cell of one point for each of its last lines, `# STAGE: what is looked at`.
+    """
+    cells = []
+    for cell in jupytext.read(source).cells:
+        cells += _cells_of_program(cell, source.stem) if "program" in cell.metadata else [cell]
+    return cells
+
+
+def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.NotebookNode]:
+    name, measure = cell.metadata["program"], cell.metadata["measure"]
+    stages = re.findall(r"^# (\w+): (.*)$", cell.source, re.M)
+    shown = cell.source.removesuffix("\n".join(f"# {stage}: {what}" for stage, what in stages)).rstrip()
+    test = f'run_tests("{name}", measured_by({measure})({name}))'
+    found = [("", {"broken": name}), (shown, {}), (test, {"visible": name})]
+    for stage, what in stages:
+        text = JUDGED.format(what=what, stem=stem, name=name, stage=stage)
+        found.append((text, {"grade": f"{name}_{stage}", "points": 1}))
+    return [nbformat.v4.new_code_cell(text, metadata=metadata | {"of": name}) for text, metadata in found]
 
 
 def _is_drawn(cell: nbformat.NotebookNode, stem: str) -> bool:
