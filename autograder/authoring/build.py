@@ -45,34 +45,51 @@ def instructor_notebook(source: Path, root: Path = ROOT, setup: str | None = Non
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
 
 
-JUDGED = """# 1 point, judged after you hand in: {what}
+HIDDEN = """# 1 point, judged after you hand in: {what}
 ### BEGIN HIDDEN TESTS
 from autograder.checks.{stem}.exercises import check; check("{name}", "{stage}", {name})
 ### END HIDDEN TESTS"""
 
 
+STAGE = re.compile(r"^# (\w+): (.+)$", re.M)
+
+
 def cells_of(source: Path) -> list[nbformat.NotebookNode]:
     """Return the cells of a notebook as text.
 
-    A cell `program="NAME" measure="MEASURE"` shows a symptom. It stands for the program and, below what it shows, for the
-    visible test and a cell of one point for each of its last lines, `# STAGE: what is looked at`.
+    The last lines of a visible test, `# STAGE: what is looked at`, stand for hidden tests of one point each. A cell
+    `program="NAME" measure="MEASURE"` shows the symptom of a program that students mend: it stands for the program, for
+    itself, and for a visible test with these lines.
     """
     cells = []
     for cell in jupytext.read(source).cells:
-        cells += _cells_of_program(cell, source.stem) if "program" in cell.metadata else [cell]
+        if "program" in cell.metadata:
+            cells += _cells_of_program(cell, source.stem)
+        elif "visible" in cell.metadata:
+            cells += _tests_of(cell.metadata["visible"], cell.source, source.stem, cell.metadata)
+        else:
+            cells.append(cell)
+    return cells
+
+
+def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list[nbformat.NotebookNode]:
+    """Return the cell of a visible test and, for the stages that its last lines name, those of hidden ones."""
+    of = {"of": metadata["of"]} if "of" in metadata else {}
+    cells = [nbformat.v4.new_code_cell(STAGE.sub("", text).rstrip(), metadata={"visible": name} | of)]
+    for stage, what in STAGE.findall(text):
+        test = HIDDEN.format(what=what, stem=stem, name=name, stage=stage)
+        cells.append(nbformat.v4.new_code_cell(test, metadata={"grade": f"{name}_{stage}", "points": 1} | of))
     return cells
 
 
 def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.NotebookNode]:
     name, measure = cell.metadata["program"], cell.metadata["measure"]
-    stages = re.findall(r"^# (\w+): (.*)$", cell.source, re.M)
-    shown = cell.source.removesuffix("\n".join(f"# {stage}: {what}" for stage, what in stages)).rstrip()
-    test = f'run_tests("{name}", measured_by({measure})({name}))'
-    found = [("", {"broken": name}), (shown, {}), (test, {"visible": name})]
-    for stage, what in stages:
-        text = JUDGED.format(what=what, stem=stem, name=name, stage=stage)
-        found.append((text, {"grade": f"{name}_{stage}", "points": 1}))
-    return [nbformat.v4.new_code_cell(text, metadata=metadata | {"of": name}) for text, metadata in found]
+    shown = STAGE.sub("", cell.source).rstrip()
+    test = f'run_tests("{name}", measured_by({measure})({name}))' + cell.source.removeprefix(shown)
+    own = [nbformat.v4.new_code_cell("", metadata={"broken": name}), nbformat.v4.new_code_cell(shown)]
+    for each in own:
+        each.metadata["of"] = name
+    return own + _tests_of(name, test, stem, {"of": name})
 
 
 def _is_drawn(cell: nbformat.NotebookNode, stem: str) -> bool:
