@@ -1,11 +1,13 @@
 """What several test files share: the assignment, its answers filled in, the graded sample class, a browser, kernels."""
 
 import contextlib
+import fcntl
 import io
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -143,14 +145,26 @@ def attacker(perfect: NotebookNode) -> NotebookNode:
 
 @pytest.fixture(scope="session")
 def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> GradedClass:
-    """The sample class, and one student who attacks the page of feedback, graded once for all tests."""
-    root = tmp_path_factory.mktemp("class")
-    sample_class.write_class(root)
-    sample_class.hand_in(root, "zoe", attacker(sample_class.fill_in(assignment.release, assignment.instructor)))
-    course, calls = Course(root), []
-    limits = Limits(cell_seconds=10.0, call_seconds=3.0)  # less than by default: one of them waits for ever
-    results = grade(course, assignment, seed=SEED, workers=2, limits=limits, progress=lambda *call: calls.append(call))
-    return GradedClass(course, assignment, {result.student: result for result in results}, calls)
+    """The sample class, and one student who attacks the page of feedback: a copy of what one process graded for all."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    graded, told = shared / "graded class", shared / "graded class.json"
+    with (shared / "class.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not told.exists():
+            sample_class.write_class(graded)
+            attack = attacker(sample_class.fill_in(assignment.release, assignment.instructor))
+            sample_class.hand_in(graded, "zoe", attack)
+            calls = []
+            limits = Limits(cell_seconds=10.0, call_seconds=3.0)  # less than by default: one of them waits for ever
+            options = dict(seed=SEED, workers=2, limits=limits, progress=lambda *call: calls.append(call))
+            results = grade(Course(graded), assignment, **options)
+            told.write_text(json.dumps([[asdict(result) for result in results], calls]), encoding="utf-8")
+    results, calls = json.loads(told.read_text(encoding="utf-8"))
+    course = Course(shutil.copytree(graded, tmp_path_factory.mktemp("class") / "course"))
+    by_student = {fields["student"]: Result(**fields) for fields in results}
+    return GradedClass(course, assignment, by_student, [tuple(call) for call in calls])
 
 
 @pytest.fixture(

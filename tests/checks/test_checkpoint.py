@@ -36,6 +36,7 @@ from autograder.course.course import MAX_FILE, Assignment, Course, Result
 from autograder.exchange.collect import collect
 from autograder.grading.execute import execute
 from autograder.grading.grade import InstallationError, grade
+from autograder.grading.workers import Workers
 from autograder.reporting.feedback import write_feedback
 from autograder.reporting.report import questions_of, write_report
 from solutions.vit import ViT
@@ -465,8 +466,20 @@ def test_execute_keeps_the_file_from_the_notebook(file_assignment: Assignment, h
     assert checkpoint._verdicts.get() is None
 
 
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    """Two processes for several runs of the grader: to begin them takes longer than a submission."""
+    with Workers(2, STEM, LIMITS) as workers:
+        yield workers
+
+
 def test_grade_takes_files_of_a_class(
-    course: Course, file_assignment: Assignment, held_out: HeldOut, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    course: Course,
+    file_assignment: Assignment,
+    held_out: HeldOut,
+    workers: Workers,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """Does each student of a class get marks, a message and a page, and is a changed file graded again?"""
     record = tmp_path / "record.pt"
@@ -479,13 +492,14 @@ def test_grade_takes_files_of_a_class(
     (hand_in(course, "eve", file_assignment, None) / "vit.pt").mkdir()
     (hand_in(course, "jan1", file_assignment, None) / "vit (1).pt").write_bytes(GOOD)
     hand_in(course, "jan2", file_assignment, GOOD, source="import os; os._exit(1)")
+    options = {"workers": workers, "limits": LIMITS}
     with pytest.raises(InstallationError, match=r"record\.pt is missing"):
-        grade(course, file_assignment, seed=1, workers=2, limits=LIMITS)
+        grade(course, file_assignment, seed=1, **options)
     record.write_bytes(saved(weights(1)))
     with pytest.raises(InstallationError, match="recognised"):  # a record that is not good enough proves nothing
-        grade(course, file_assignment, seed=1, workers=2, limits=LIMITS)
+        grade(course, file_assignment, seed=1, **options)
     record.write_bytes(GOOD)
-    results = {r.student: r for r in grade(course, file_assignment, seed=1, workers=2, limits=LIMITS)}
+    results = {r.student: r for r in grade(course, file_assignment, seed=1, **options)}
     points = {name: sum(check["points"] for check in r.checks if check["passed"]) for name, r in results.items()}
     assert points == {"ada": 6, "jan1": 6, "jan2": 6} | dict.fromkeys(["bea", "cem", "dan", "eve", "-rf", "נועה"], 0)
     states = {name: result.state for name, result in results.items() if result.state != "missing"}
@@ -517,7 +531,7 @@ def test_grade_takes_files_of_a_class(
     assert (question.name, question.of) == ("vit.pt", 6)
     kept = course.load_result("ada", NAME)
     (course.root / "submitted" / "ada" / NAME / "vit.pt").write_bytes(saved(weights(1)))
-    again = {r.student: r for r in grade(course, file_assignment, workers=2, limits=LIMITS)}
+    again = {r.student: r for r in grade(course, file_assignment, **options)}
     assert again["ada"].key != kept.key
     assert not again["ada"].checks[-1]["passed"]
     assert again["bea"].key == results["bea"].key
