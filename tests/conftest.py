@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("MNIST_ROOT", os.devnull)  # no test downloads: where MNIST is not at hand its stand-in is taken
 
+import downloads
 import numpy as np
 
 from autograder.authoring.generated import ROOT, sources
@@ -165,6 +166,14 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
     course = Course(shutil.copytree(graded, tmp_path_factory.mktemp("class") / "course"))
     by_student = {fields["student"]: Result(**fields) for fields in results}
     return GradedClass(course, assignment, by_student, [tuple(call) for call in calls])
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    """A course with a roster and nothing else."""
+    course = Course(tmp_path / "course")
+    downloads.write_roster(course)
+    return course
 
 
 @pytest.fixture(

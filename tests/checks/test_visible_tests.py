@@ -74,6 +74,17 @@ def test_visible_test_says_that_nothing_is_written(name: str, each: Exercise) ->
 
 
 QUOTED = [  # the examples of the pages, as words of the answers that are changed
+    ("1_attention", "attention", [("weights = softmax(scores)", "weights = softmax(scores, axis=-2)")]),
+    (
+        "2_multihead",
+        "split_heads",
+        [
+            (
+                "x.reshape(images, tokens, num_heads, width // num_heads).transpose(1, 2)",
+                "x.view(images, num_heads, tokens, width // num_heads)",
+            )
+        ],
+    ),
     ("3_encoder", "LayerNorm", [("centred.square().mean(dim=-1, keepdim=True)", "x.var(dim=-1, keepdim=True)")]),
     ("3_encoder", "repair", None),
     (
