@@ -31,6 +31,7 @@ from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading.grade import grade, load_assignment
+from autograder.grading.workers import Workers
 from autograder.judging.exercise import Case, Exercise
 from autograder.judging.kill_matrix import Matrix, kept_matrix
 
@@ -166,6 +167,13 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
     course = Course(shutil.copytree(graded, tmp_path_factory.mktemp("class") / "course"))
     by_student = {fields["student"]: Result(**fields) for fields in results}
     return GradedClass(course, assignment, by_student, [tuple(call) for call in calls])
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[Workers]:
+    """Processes for all runs of the grader in a file: to begin them takes longer than a submission of the first assignment."""
+    with Workers(2, ALL[NAME], Limits()) as workers:
+        yield workers
 
 
 @pytest.fixture

@@ -320,15 +320,6 @@ def done(assignment: Assignment, change: Callable = lambda notebook: None, **lim
     return execute(mended.notebook, 3, Limits(**limits))
 
 
-def test_released_notebook_gets_nothing(debugging: Assignment) -> None:
-    """Has a student no point who hands in what was released?"""
-    mended = mend(nbformat.writes(debugging.release).encode(), debugging.instructor, debugging.release)
-    found = execute(mended.notebook, 3)
-    assert [check.name for check in found.checks if check.passed] == []
-    assert found.state == "graded"
-    assert len(found.checks) == 20
-
-
 TRIED = {  # what a test does with its candidate, and the state in which that ends; none of it gets a point
     "loops": ("while True:\n    candidate(*torch.ones(3, 1, 1, 2, 2))", "timed out"),
     "reads the source": (

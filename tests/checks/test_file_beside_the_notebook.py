@@ -1,7 +1,6 @@
 """Is a file beside the notebook collected, graded with a class, said on its pages, and looked for before handing in?"""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -92,18 +91,11 @@ def test_execute_keeps_the_file_from_the_notebook(file_assignment: Assignment, h
     assert checkpoint._verdicts.get() is None
 
 
-@pytest.fixture
-def workers() -> Iterator[Workers]:
-    """Two processes for several runs of the grader: to begin them takes longer than a submission."""
-    with Workers(2, STEM, LIMITS) as workers:
-        yield workers
-
-
 def test_grade_takes_files_of_a_class(
     course: Course,
     file_assignment: Assignment,
     held_out: HeldOut,
-    workers: Workers,
+    two_workers: Workers,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -118,7 +110,7 @@ def test_grade_takes_files_of_a_class(
     (hand_in(course, "eve", file_assignment, None) / "vit.pt").mkdir()
     (hand_in(course, "jan1", file_assignment, None) / "vit (1).pt").write_bytes(GOOD)
     hand_in(course, "jan2", file_assignment, GOOD, source="import os; os._exit(1)")
-    options = {"workers": workers, "limits": LIMITS}
+    options = {"workers": two_workers, "limits": LIMITS}
     with pytest.raises(InstallationError, match=r"record\.pt is missing"):
         grade(course, file_assignment, seed=1, **options)
     record.write_bytes(saved(weights(1)))

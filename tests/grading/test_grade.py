@@ -20,6 +20,7 @@ from test_cli import run
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading.grade import grade
+from autograder.grading.workers import Workers
 from autograder.judging import catalogue
 from autograder.judging.exercise import exercises_of
 
@@ -221,13 +222,13 @@ def test_grade_again_grades_nothing_anew(graded_class: GradedClass) -> None:
     assert graded_class.course.scores(graded_class.assignment) == before
 
 
-def test_grade_takes_what_is_new_or_changed(graded_class: GradedClass, tmp_path: Path) -> None:
+def test_grade_takes_what_is_new_or_changed(graded_class: GradedClass, tmp_path: Path, two_workers: Workers) -> None:
     """Are a first and a better second submission graded, on the inputs of the first run, and nobody else's again?"""
     course, calls = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), []
     right = (course.root / "submitted" / "ada" / NAME / "attention.ipynb").read_text(encoding="utf-8")
     for student in ("ben", "quinn"):
         hand_in(course.root, student, right)
-    results = grade(course, graded_class.assignment, workers=2, progress=lambda *call: calls.append(call))
+    results = grade(course, graded_class.assignment, workers=two_workers, progress=lambda *call: calls.append(call))
     assert [call[:3] for call in calls] == [("submissions", done, 2) for done in range(3)]
     assert [call[3:] for call in calls] == [(), ("graded",), ("graded",)]
     for result in results:
@@ -238,18 +239,20 @@ def test_grade_takes_what_is_new_or_changed(graded_class: GradedClass, tmp_path:
             assert result == graded_class.results[result.student]
 
 
-def test_regrade_keeps_marks_given_by_hand(assignment: Assignment, perfect: NotebookNode, tmp_path: Path) -> None:
+def test_regrade_keeps_marks_given_by_hand(
+    assignment: Assignment, perfect: NotebookNode, tmp_path: Path, two_workers: Workers
+) -> None:
     """Do a person's mark and comment survive --regrade, which draws new inputs and gives the same points?"""
     course = Course(tmp_path)
     sample_class.not_scaled(perfect)
     hand_in(tmp_path, "hana", perfect)
-    (first,) = grade(course, assignment, seed=1)
+    (first,) = grade(course, assignment, seed=1, workers=two_workers)
     with course.gradebook() as gradebook:
         mark = gradebook.find_grade("why_scale", "attention", NAME, "hana")
         mark.manual_score, mark.needs_manual_grade = 1.5, False
         gradebook.find_comment("why_scale", "attention", NAME, "hana").manual_comment = "Say why."
         gradebook.db.commit()
-    (second,) = grade(course, assignment, regrade=True)
+    (second,) = grade(course, assignment, regrade=True, workers=two_workers)
     assert second.seed != first.seed
     assert lost(second) == lost(first) == of("attention")
     with course.gradebook() as gradebook:
