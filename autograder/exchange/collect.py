@@ -261,10 +261,8 @@ class _Collector:
         place.mkdir(parents=True)
         for name in names:
             if name == f"{self.assignment.notebook}.ipynb" and stat.S_ISREG((folder / name).lstat().st_mode):
-                try:
-                    os.link(
-                        folder / name, place / name
-                    )  # at every moment there is a submission, the old or the new one
+                try:  # at every moment there is a submission, the old or the new one
+                    os.link(folder / name, place / name)
                     continue
                 except OSError:  # a file system without hard links
                     pass

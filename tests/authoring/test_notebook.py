@@ -220,9 +220,8 @@ def test_exercise_that_fails_again_is_passed_no_more(
 def test_what_the_visible_test_does_not_try_is_said(name: str) -> None:
     """Is that said of every exercise of which a known mistake passes the visible test, and of no other?"""
     missed = {verdict.exercise for verdict in matrix_of(0, name).mutants if verdict.killed and verdict.visible == ""}
-    judged = [
-        each for each in exercises_of(ALL[name]).values() if each.visible_cases()
-    ]  # of a student's test there are none
+    # of a student's test there are no cases
+    judged = [each for each in exercises_of(ALL[name]).values() if each.visible_cases()]
     assert missed & {each.name for each in judged} == {each.name for each in judged if each.untried}
 
 

@@ -15,10 +15,8 @@ from solutions import encoder, multihead
 # Mistakes that need inputs of another kind: scores far apart, clipped ones among them, and -100 in place of minus infinity.
 # Of attention, tests/authoring/test_notebook.py says which are seen.
 MISSED = {"attend": {"M2", "M3", "M14", "M18"}, "MultiHeadAttention": {"M18"}}
-GIVEN = {
-    "to_torch": vars(multihead),
-    "repair": {"BrokenBlock": encoder.BrokenBlock},
-}  # what a test needs besides set-up
+# What a test needs besides the set-up cell
+GIVEN = {"to_torch": vars(multihead), "repair": {"BrokenBlock": encoder.BrokenBlock}}
 EACH = [
     pytest.param(name, each, id=each.name)
     for name, stem in ALL.items()

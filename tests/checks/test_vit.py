@@ -1,6 +1,4 @@
-"""Exercise 4: cases, an epoch that learns, and what the grader says of classes and results."""
-
-import math
+"""Exercise 4: cases, and what the grader says of classes and results."""
 
 import numpy as np
 import pytest
@@ -45,19 +43,6 @@ def test_clipping_at_one_does_not_show() -> None:
         if case.arguments[0] != "overfit":
             EXERCISES["train_epoch"].probe(train_epoch)(*case.arguments)
     assert 0.1 < longest < 1
-
-
-def test_train_epoch_learns_64_images_by_heart() -> None:
-    """Does the answer overfit a small ViT with dropout on 64 images of 5 kinds, in batches of unequal size?"""
-    torch.manual_seed(0)
-    sizes = dict(image_size=6, patch_size=3, num_classes=5, width=16, depth=2, num_heads=2, hidden_width=24)
-    model, images, labels = answers.ViT(**sizes, dropout=0.1), torch.randn(64, 1, 6, 6), torch.randint(5, (64,))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(100):
-        answers.train_epoch(model, zip(images.split(15), labels.split(15)), optimizer)
-    loss, accuracy = answers.evaluate(model, [(images, labels)])
-    assert accuracy > 0.98
-    assert loss < 0.2 < math.log(5)
 
 
 def test_a_class_with_other_names_is_told_so() -> None:
