@@ -113,9 +113,8 @@ class Data:
     validation: Images
     test: Images
     classes: list[str] = field(default_factory=lambda: [str(digit) for digit in range(10)])
-    settings: dict[str, object] = field(
-        default_factory=dict
-    )  # of a run, where the defaults, made for digits, do not suit
+    # Of a run, where the defaults, made for digits, do not suit
+    settings: dict[str, object] = field(default_factory=dict)
 
 
 def normalise(images: Tensor) -> Tensor:

@@ -70,9 +70,8 @@ def make_optimizers(model: ViT, settings: "Settings") -> list[torch.optim.Optimi
     ]
     matrices = {matrix for group in groups for matrix in group["params"]} if settings.optimizer == "muon" else set()
     rest = [parameter for parameter in model.parameters() if parameter not in matrices]
-    decayed = [
-        parameter for parameter in rest if parameter.ndim > 1 and len(parameter) > 1
-    ]  # not tokens, norms, biases
+    # not tokens, norms, biases
+    decayed = [parameter for parameter in rest if parameter.ndim > 1 and len(parameter) > 1]
     others = [parameter for parameter in rest if parameter.ndim <= 1 or len(parameter) == 1]
     adamw = torch.optim.AdamW(
         [dict(params=decayed), dict(params=others, weight_decay=0.0)],

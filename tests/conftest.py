@@ -1,9 +1,13 @@
 """What several test files share: the assignment, its answers filled in, the graded sample class, a browser, kernels."""
 
+import contextlib
+import fcntl
+import io
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("MNIST_ROOT", os.devnull)  # no test downloads: where MNIST is not at hand its stand-in is taken
 
+import downloads
 import numpy as np
 
 from autograder.authoring.generated import ROOT, sources
@@ -26,6 +31,7 @@ from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading.grade import grade, load_assignment
+from autograder.grading.workers import Workers
 from autograder.judging.exercise import Case, Exercise
 from autograder.judging.kill_matrix import Matrix, kept_matrix
 
@@ -66,6 +72,11 @@ def cases_of(each: Exercise, seed: int) -> list[tuple[str, Case]]:
     return [(stage, case) for stage, make in stages.items() for case in make(np.random.default_rng(seed))]
 
 
+def lost(each: Exercise, function: Callable, seed: int = 0, *own: Callable) -> dict[str, str | None]:
+    """Return the stages in which an answer loses its point, with the mistake that is named."""
+    return {stage: error.mistake for stage, error in each.failures(function, seed, *own).items()}
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """The machine's Chromium, one for all tests of a process."""
@@ -81,16 +92,32 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@cache
+def assignment_of(name: str) -> Assignment:
+    """Return an assignment, built from its sources once."""
+    return load_assignment(name)
+
+
 @pytest.fixture(scope="session")
 def assignment() -> Assignment:
-    """The first assignment, built from its sources."""
-    return load_assignment(NAME)
+    """The first assignment."""
+    return assignment_of(NAME)
 
 
 @pytest.fixture(scope="session", params=ALL)
-def any_assignment(request: pytest.FixtureRequest, assignment: Assignment) -> Assignment:
+def any_assignment(request: pytest.FixtureRequest) -> Assignment:
     """Each assignment in turn."""
-    return assignment if request.param == NAME else load_assignment(request.param)
+    return assignment_of(request.param)
+
+
+@cache
+def setup_of(name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the names that the set-up cell of a students' notebook defines, and the sources of all its cells."""
+    cells = {cell.id: cell.source for cell in assignment_of(name).release.cells}
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(cells["setup"], namespace)
+    return namespace, cells
 
 
 @pytest.fixture
@@ -120,14 +147,41 @@ def attacker(perfect: NotebookNode) -> NotebookNode:
 
 @pytest.fixture(scope="session")
 def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> GradedClass:
-    """The sample class, and one student who attacks the page of feedback, graded once for all tests."""
-    root = tmp_path_factory.mktemp("class")
-    sample_class.write_class(root)
-    sample_class.hand_in(root, "zoe", attacker(sample_class.fill_in(assignment.release, assignment.instructor)))
-    course, calls = Course(root), []
-    limits = Limits(cell_seconds=10.0, call_seconds=3.0)  # less than by default: one of them waits for ever
-    results = grade(course, assignment, seed=SEED, workers=2, limits=limits, progress=lambda *call: calls.append(call))
-    return GradedClass(course, assignment, {result.student: result for result in results}, calls)
+    """The sample class, and one student who attacks the page of feedback: a copy of what one process graded for all."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    graded, told = shared / "graded class", shared / "graded class.json"
+    with (shared / "class.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not told.exists():
+            sample_class.write_class(graded)
+            attack = attacker(sample_class.fill_in(assignment.release, assignment.instructor))
+            sample_class.hand_in(graded, "zoe", attack)
+            calls = []
+            limits = Limits(cell_seconds=10.0, call_seconds=3.0)  # less than by default: one of them waits for ever
+            options = dict(seed=SEED, workers=2, limits=limits, progress=lambda *call: calls.append(call))
+            results = grade(Course(graded), assignment, **options)
+            told.write_text(json.dumps([[asdict(result) for result in results], calls]), encoding="utf-8")
+    results, calls = json.loads(told.read_text(encoding="utf-8"))
+    course = Course(shutil.copytree(graded, tmp_path_factory.mktemp("class") / "course"))
+    by_student = {fields["student"]: Result(**fields) for fields in results}
+    return GradedClass(course, assignment, by_student, [tuple(call) for call in calls])
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[Workers]:
+    """Processes for all runs of the grader in a file: to begin them takes longer than a submission of the first assignment."""
+    with Workers(2, ALL[NAME], Limits()) as workers:
+        yield workers
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    """A course with a roster and nothing else."""
+    course = Course(tmp_path / "course")
+    downloads.write_roster(course)
+    return course
 
 
 @pytest.fixture(

@@ -58,87 +58,24 @@ def rewrite(notebook: NotebookNode, name: str, body: str) -> None:
     cell.source = head + "\n" + "\n".join("    " + line for line in body.strip("\n").split("\n"))
 
 
-def perfect(notebook):
-    """Hand in the answers."""
+def changed(*words: str) -> Callable[[NotebookNode], None]:
+    """Return what changes answers: name of an answer, words that stand in it, what stands in their place, and so on."""
+
+    def spoil(notebook: NotebookNode) -> None:
+        for name, old, new in zip(words[::3], words[1::3], words[2::3], strict=True):
+            change(notebook, name, old, new)
+
+    return spoil
 
 
-def syntax_error(notebook):
-    """Forget a bracket in softmax: its cell does not run, the other functions are still right."""
-    change(notebook, "softmax", "np.exp(shifted)", "np.exp(shifted")
+def rewritten(name: str, body: str) -> Callable[[NotebookNode], None]:
+    """Return what replaces the body of an answer."""
+    return lambda notebook: rewrite(notebook, name, body)
 
 
-def endless_loop(notebook):
-    """Wait for something that never comes, in attention."""
-    change(
-        notebook,
-        "attention",
-        "    weights = softmax(scores)",
-        "    while scores.std() != 0:\n        pass\n    weights = softmax(scores)",
-    )
-
-
-def kernel_crash(notebook):
-    """End the kernel's process in self_attention."""
-    change(notebook, "self_attention", "    return attention", "    import os\n    os._exit(1)\n    return attention")
-
-
-def warns(notebook):
-    """Warn on stderr in right code, which must cost nothing."""
-    change(notebook, "softmax", "    shifted", '    import warnings\n    warnings.warn("shifting")\n    shifted')
-
-
-def softmax_over_queries(notebook):
-    """M6, in attention."""
-    change(notebook, "attention", "softmax(scores)", "softmax(scores, axis=-2)")
-
-
-def not_scaled(notebook):
-    """M8, in attention, and nothing else."""
-    change(notebook, "attention", " / np.sqrt(queries.shape[-1])", "")
-
-
-def masked_afterwards(notebook):
-    """M17, in attention: the weights are multiplied by the mask."""
-    change(notebook, "attention", "        scores = np.where(mask, scores, -np.inf)\n", "")
-    change(
-        notebook,
-        "attention",
-        "    return weights",
-        "    weights = weights if mask is None else weights * mask\n    return weights",
-    )
-
-
-def no_keepdims(notebook):
-    """M4 in softmax: one mistake, which the functions that use softmax do not pay for again."""
-    change(notebook, "softmax", "exponentials.sum(axis=axis, keepdims=True)", "exponentials.sum(axis=axis)")
-
-
-def diagonal_jacobian(notebook):
-    """M66, in attention_backward."""
-    change(notebook, "attention_backward", "(grad_weights - row_means)", "grad_weights")
-
-
-def two_mistakes(notebook):
-    """M3 and M5 together in softmax, and M11 in self_attention."""
-    change(notebook, "softmax", "scores - scores.max(axis=axis, keepdims=True)", "scores")
-    change(notebook, "softmax", "exponentials.sum(axis=axis, keepdims=True)", "exponentials.sum()")
-    change(notebook, "self_attention", "tokens @ w_query, tokens @ w_key", "tokens @ w_key, tokens @ w_query")
-
-
-def in_loops(notebook):
-    """Write softmax and attention as loops: right, and unlike the answer."""
-    rewrite(
-        notebook,
-        "softmax",
-        """
-moved = np.moveaxis(np.asarray(scores, dtype=float), axis, -1)
-weights = np.empty_like(moved)
-for index in np.ndindex(moved.shape[:-1]):
-    row = [float(np.exp(score - max(moved[index]))) for score in moved[index]]
-    weights[index] = [entry / sum(row) for entry in row]
-return np.moveaxis(weights, -1, axis)
-""",
-    )
+perfect = changed()
+softmax_over_queries = changed("attention", "softmax(scores)", "softmax(scores, axis=-2)")  # M6
+not_scaled = changed("attention", " / np.sqrt(queries.shape[-1])", "")  # M8
 
 
 def in_torch(notebook):
@@ -157,17 +94,6 @@ return torch.autograd.grad(F.scaled_dot_product_attention(*leaves), leaves, torc
     change(notebook, "attention", "softmax(scores)", "softmax(scores).numpy()")
 
 
-def by_einsum(notebook):
-    """Write every product as an einsum, in float32."""
-    change(
-        notebook,
-        "attention",
-        "queries @ np.swapaxes(keys, -1, -2)",
-        'np.einsum("...qd,...kd->...qk", np.float32(queries), np.float32(keys))',
-    )
-    change(notebook, "attention", "weights @ values", 'np.einsum("...qk,...kv->...qv", weights, values)')
-
-
 def torn_apart(notebook):
     """Lose all metadata, copy a cell, delete a test, install a package: honest accidents."""
     for cell in notebook.cells:
@@ -183,19 +109,50 @@ def torn_apart(notebook):
 
 CLASS: dict[str, Callable[[NotebookNode], None]] = {
     "ada": perfect,
-    "chen": syntax_error,
-    "dora": endless_loop,
-    "emil": kernel_crash,
-    "fatima": warns,
+    # a bracket is forgotten: the cell does not run, the other functions are still right
+    "chen": changed("softmax", "np.exp(shifted)", "np.exp(shifted"),
+    # waits for something that never comes
+    "dora": changed("attention", "    weights = s", "    while scores.std() != 0:\n        pass\n    weights = s"),
+    # ends the kernel's process
+    "emil": changed("self_attention", "    return attention", "    import os\n    os._exit(1)\n    return attention"),
+    # warns on stderr in right code, which must cost nothing
+    "fatima": changed("softmax", "    shifted", '    import warnings\n    warnings.warn("shifting")\n    shifted'),
     "goran": softmax_over_queries,
     "hana": not_scaled,
-    "ivan": masked_afterwards,
-    "jana": no_keepdims,
-    "kofi": diagonal_jacobian,
-    "lena": two_mistakes,
-    "mira": in_loops,
+    # M17: the weights are multiplied by the mask
+    "ivan": changed(
+        *("attention", "        scores = np.where(mask, scores, -np.inf)\n", ""),
+        *("attention", "    return w", "    weights = weights if mask is None else weights * mask\n    return w"),
+    ),
+    # M4: one mistake, which the functions that use softmax do not pay for again
+    "jana": changed("softmax", "exponentials.sum(axis=axis, keepdims=True)", "exponentials.sum(axis=axis)"),
+    # M66
+    "kofi": changed("attention_backward", "(grad_weights - row_means)", "grad_weights"),
+    # M3 and M5 together in softmax, and M11 in self_attention
+    "lena": changed(
+        *("softmax", "scores - scores.max(axis=axis, keepdims=True)", "scores"),
+        *("softmax", "exponentials.sum(axis=axis, keepdims=True)", "exponentials.sum()"),
+        *("self_attention", "tokens @ w_query, tokens @ w_key", "tokens @ w_key, tokens @ w_query"),
+    ),
+    # right, in loops
+    "mira": rewritten(
+        "softmax",
+        """
+moved = np.moveaxis(np.asarray(scores, dtype=float), axis, -1)
+weights = np.empty_like(moved)
+for index in np.ndindex(moved.shape[:-1]):
+    row = [float(np.exp(score - max(moved[index]))) for score in moved[index]]
+    weights[index] = [entry / sum(row) for entry in row]
+return np.moveaxis(weights, -1, axis)
+""",
+    ),
     "noor": in_torch,
-    "omar": by_einsum,
+    # right, every product as an einsum, in float32
+    "omar": changed(
+        *("attention", "queries @ np.swapaxes(keys, -1, -2)"),
+        'np.einsum("...qd,...kd->...qk", np.float32(queries), np.float32(keys))',
+        *("attention", "weights @ values", 'np.einsum("...qk,...kv->...qv", weights, values)'),
+    ),
     "pia": torn_apart,
 }
 
@@ -203,153 +160,10 @@ CLASS: dict[str, Callable[[NotebookNode], None]] = {
 # ------------------------------------------------------------------------------------- the exercises in PyTorch
 
 
-def heads_by_view(notebook):
-    """Cut heads by a view alone, which is M21; the layer that uses it does not pay for it again."""
-    rewrite(notebook, "split_heads", "return x.reshape(x.shape[0], num_heads, x.shape[1], x.shape[2] // num_heads)")
-
-
-def attend_not_scaled(notebook):
-    """Forget the scale in attend, M8."""
-    change(notebook, "attend", " / q.shape[-1] ** 0.5", "")
-
-
-def attend_over_queries(notebook):
-    """Run the softmax over the queries in attend, M6."""
-    change(notebook, "attend", "scores.softmax(dim=-1)", "scores.softmax(dim=-2)")
-
-
-def dropout_always(notebook):
-    """Drop weights in evaluation too, M29."""
-    change(notebook, "MultiHeadAttention", "self.dropout(weights)", "F.dropout(weights, self.dropout.p)")
-
-
-def bias_not_copied(notebook):
-    """Copy the matrices and not the biases, M83."""
-    change(notebook, "to_torch", "        layer.in_proj_bias.copy_(mha.qkv.bias)  # (3 D,)\n", "")
-    change(notebook, "to_torch", "        layer.out_proj.bias.copy_(mha.out.bias)  # (D,)\n", "")
-
-
-def crash_in_attend(notebook):
-    """End the kernel's process in attend: it costs that exercise alone."""
-    rewrite(notebook, "attend", "import os\nos._exit(1)")
-
-
-def in_libraries(notebook):
-    """Let PyTorch's fused function mix the values: right, and unlike the answer."""
-    change(
-        notebook,
-        "MultiHeadAttention",
-        "        mixed = torch.einsum(",
-        """        if not (self.training and self.dropout.p):
-            seen = None
-            if mask is not None:
-                seen = mask[:, None, None] if mask.ndim == 2 else mask[:, None] if mask.ndim == 3 else mask
-            output = self.out(merge_heads(F.scaled_dot_product_attention(q, k, v, seen)))
-            return (output, weights) if return_weights else output
-        mixed = torch.einsum(""",
-    )
-
-
-def norm_over_tokens(notebook):
-    """Normalise over the tokens, M34."""
-    change(notebook, "LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-2, keepdim=True)")
-    change(notebook, "LayerNorm", "square().mean(dim=-1, keepdim=True)", "square().mean(dim=-2, keepdim=True)")
-
-
-def post_norm(notebook):
-    """Normalise behind the sum, M33; the encoder that stacks such blocks does not pay for it again."""
-    change(
-        notebook,
-        "EncoderBlock",
-        "x + self.dropout(self.attention(self.norm_attention(x), mask))",
-        "self.norm_attention(x + self.dropout(self.attention(x, mask)))",
-    )
-    change(
-        notebook,
-        "EncoderBlock",
-        "x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))",
-        "self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))",
-    )
-
-
-def one_block_repeated(notebook):
-    """Stack one block again and again, M38."""
-    change(
-        notebook,
-        "Encoder",
-        "nn.ModuleList(EncoderBlock(width, num_heads, hidden_width, dropout) for _ in range(depth))",
-        "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)",
-    )
-
-
-def relu(notebook):
-    """Take a ReLU, M41."""
-    change(notebook, "FeedForward", "F.gelu(", "F.relu(")
-
-
-def another_model(notebook):
-    """Return a healthy block of one's own in place of the repaired one."""
-    body = "return EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 64)"
-    rewrite(notebook, "repair", body)
-
-
 def batch_axis_left(notebook):
     """Repair all but the axis along which attention runs, M28."""
     cell = next(cell for cell in notebook.cells if "batch_first = True" in cell.source)
     cell.source = "\n".join(line for line in cell.source.split("\n") if "batch_first = True" not in line)
-
-
-def reshape_alone(notebook):
-    """Cut patches by a reshape alone, M44."""
-    change(
-        notebook,
-        "patchify",
-        "rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)",
-        "images.reshape(len(images), -1, images.shape[1] * patch_size**2)",
-    )
-
-
-def class_token_last(notebook):
-    """Put the class token behind the patches, and read the first token, M49."""
-    change(notebook, "ViT", "torch.cat([class_token, patches], dim=1)", "torch.cat([patches, class_token], dim=1)")
-
-
-def never_zeroed(notebook):
-    """Let gradients grow from batch to batch, M53, and report the loss of the last, M55."""
-    change(notebook, "train_epoch", "        optimizer.zero_grad()\n", "")
-    change(notebook, "train_epoch", "float(loss_sum) / count,", "float(loss.detach()),")
-
-
-def without_eval(notebook):
-    """Evaluate in training mode, M52."""
-    change(notebook, "evaluate", "    model.eval()\n", "")
-
-
-def blocks_reversed(notebook):
-    """Multiply the blocks from the wrong side, M150."""
-    change(notebook, "attention_rollout", "block @ rollout", "rollout @ block")
-
-
-def columns_first(notebook):
-    """Let patches run down the columns, M124; the ViT that uses them does not pay for it again."""
-    change(notebook, "PatchEmbedding", ".flatten(2).transpose(1, 2)", ".transpose(2, 3).flatten(2).transpose(1, 2)")
-
-
-def by_unfold(notebook):
-    """Cut by F.unfold, embed by patchify and a product, evaluate in inference mode: right, and unlike the answer."""
-    change(
-        notebook,
-        "patchify",
-        "rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)",
-        "F.unfold(images, patch_size, stride=patch_size).transpose(1, 2)",
-    )
-    change(
-        notebook,
-        "PatchEmbedding",
-        "self.projection(images).flatten(2).transpose(1, 2)",
-        "patchify(images, self.projection.stride[0]) @ self.projection.weight.flatten(1).T + self.projection.bias",
-    )
-    change(notebook, "evaluate", "torch.no_grad()", "torch.inference_mode()")
 
 
 def two_not_mended(notebook):
@@ -360,64 +174,100 @@ def two_not_mended(notebook):
         cell.source = program_cell("debugging", cell.id, broken=True)
 
 
-def test_of_shapes(notebook):
-    """Test the shapes alone, M182."""
-    change(notebook, "test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-5), ", "assert True, ")
-
-
-def test_without_empty_rows(notebook):
-    """Expect no error where a query may look at nothing, M20."""
-    change(notebook, "test_attention", "assert refused", "assert True")
-
-
-def test_of_every_digit(notebook):
-    """Let no rounding pass, M180."""
-    change(notebook, "test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-5)", "torch.equal(got, right)")
-
-
-def test_that_returns(notebook):
-    """Return False in place of an assertion, M181."""
-    rewrite(notebook, "test_attention", "q = torch.zeros(1, 1, 2, 3)\nreturn candidate(q, q, q)[1].sum() == 2")
-
-
+FUSED = """        if not (self.training and self.dropout.p):
+            seen = None
+            if mask is not None:
+                seen = mask[:, None, None] if mask.ndim == 2 else mask[:, None] if mask.ndim == 3 else mask
+            output = self.out(merge_heads(F.scaled_dot_product_attention(q, k, v, seen)))
+            return (output, weights) if return_weights else output
+        mixed = torch.einsum("""
+BY_UNFOLD = "F.unfold(images, patch_size, stride=patch_size).transpose(1, 2)"
+BY_PRODUCT = "patchify(images, self.projection.stride[0]) @ self.projection.weight.flatten(1).T + self.projection.bias"
 CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
     ASSIGNMENT: CLASS,
     "2_multihead": {
         "ada": perfect,
-        "goran": heads_by_view,
-        "hana": attend_not_scaled,
-        "ivan": attend_over_queries,
-        "jana": dropout_always,
-        "kofi": bias_not_copied,
-        "emil": crash_in_attend,
-        "noor": in_libraries,
+        # M21; the layer that uses it does not pay for it again
+        "goran": rewritten(
+            "split_heads", "return x.reshape(x.shape[0], num_heads, x.shape[1], x.shape[2] // num_heads)"
+        ),
+        "hana": changed("attend", " / q.shape[-1] ** 0.5", ""),  # M8
+        "ivan": changed("attend", "scores.softmax(dim=-1)", "scores.softmax(dim=-2)"),  # M6
+        # M29, dropout in evaluation too
+        "jana": changed("MultiHeadAttention", "self.dropout(weights)", "F.dropout(weights, self.dropout.p)"),
+        # M83, no biases
+        "kofi": changed(
+            *("to_torch", "        layer.in_proj_bias.copy_(mha.qkv.bias)  # (3 D,)\n", ""),
+            *("to_torch", "        layer.out_proj.bias.copy_(mha.out.bias)  # (D,)\n", ""),
+        ),
+        # ends the kernel's process: it costs that exercise alone
+        "emil": rewritten("attend", "import os\nos._exit(1)"),
+        # right, by PyTorch's fused function
+        "noor": changed("MultiHeadAttention", "        mixed = torch.einsum(", FUSED),
     },
     "3_encoder": {
         "ada": perfect,
-        "goran": post_norm,
-        "hana": norm_over_tokens,
-        "ivan": one_block_repeated,
-        "jana": relu,
-        "kofi": another_model,
+        # M33; the encoder that stacks such blocks does not pay for it again
+        "goran": changed(
+            *("EncoderBlock", "x + self.dropout(self.attention(self.norm_attention(x), mask))"),
+            "self.norm_attention(x + self.dropout(self.attention(x, mask)))",
+            *("EncoderBlock", "x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))"),
+            "self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))",
+        ),
+        # M34, over the tokens
+        "hana": changed(
+            *("LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-2, keepdim=True)"),
+            *("LayerNorm", "square().mean(dim=-1, keepdim=True)", "square().mean(dim=-2, keepdim=True)"),
+        ),
+        # M38, one block again and again
+        "ivan": changed(
+            *("Encoder", "nn.ModuleList(EncoderBlock(width, num_heads, hidden_width, dropout) for _ in range(depth))"),
+            "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)",
+        ),
+        "jana": changed("FeedForward", "F.gelu(", "F.relu("),  # M41
+        # another model, though a healthy one
+        "kofi": rewritten("repair", "return EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 64)"),
         "lena": batch_axis_left,
     },
     "4_vit": {
         "ada": perfect,
-        "goran": class_token_last,
-        "hana": reshape_alone,
-        "ivan": never_zeroed,
-        "jana": without_eval,
-        "kofi": blocks_reversed,
-        "lena": columns_first,
-        "noor": by_unfold,
+        # M49
+        "goran": changed("ViT", "torch.cat([class_token, patches], dim=1)", "torch.cat([patches, class_token], dim=1)"),
+        # M44
+        "hana": changed(
+            *("patchify", "rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)"),
+            "images.reshape(len(images), -1, images.shape[1] * patch_size**2)",
+        ),
+        # M53, and M55: the loss of the last batch
+        "ivan": changed(
+            *("train_epoch", "        optimizer.zero_grad()\n", ""),
+            *("train_epoch", "float(loss_sum) / count,", "float(loss.detach()),"),
+        ),
+        "jana": changed("evaluate", "    model.eval()\n", ""),  # M52
+        "kofi": changed("attention_rollout", "block @ rollout", "rollout @ block"),  # M150
+        # M124, down the columns; the ViT that uses them does not pay for it again
+        "lena": changed(
+            *("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".transpose(2, 3).flatten(2).transpose(1, 2)")
+        ),
+        # right
+        "noor": changed(
+            *("patchify", "rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)", BY_UNFOLD),
+            *("PatchEmbedding", "self.projection(images).flatten(2).transpose(1, 2)", BY_PRODUCT),
+            *("evaluate", "torch.no_grad()", "torch.inference_mode()"),
+        ),
     },
     "5_debugging": {
         "ada": perfect,
         "goran": two_not_mended,
-        "hana": test_of_shapes,
-        "ivan": test_without_empty_rows,
-        "jana": test_of_every_digit,
-        "kofi": test_that_returns,
+        # M182, shapes alone
+        "hana": changed("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-5), ", "assert True, "),
+        "ivan": changed("test_attention", "assert refused", "assert True"),  # M20
+        # M180, no rounding passes
+        "jana": changed(
+            "test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-5)", "torch.equal(got, right)"
+        ),
+        # M181, False in place of an assertion
+        "kofi": rewritten("test_attention", "q = torch.zeros(1, 1, 2, 3)\nreturn candidate(q, q, q)[1].sum() == 2"),
     },
 }
 

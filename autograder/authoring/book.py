@@ -80,7 +80,8 @@ def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> Non
             waiting[path] = notebook
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         running = {threads.submit(_run, notebook, root, timeout=600): path for path, notebook in waiting.items()}
-        progress("chapters", 0, len(running))
+        if running:
+            progress("chapters", 0, len(running))
         for done, future in enumerate(as_completed(running), 1):
             path = running[future]
             try:

@@ -38,11 +38,58 @@ def instructor_notebook(source: Path, root: Path = ROOT, setup: str | None = Non
         ValueError: a cell asks for an answer that the module does not have.
     """
     answers = root / "solutions" / source.name
-    drawn = [cell for cell in jupytext.read(source).cells if _is_drawn(cell, source.stem)]
+    drawn = [cell for cell in cells_of(source) if _is_drawn(cell, source.stem)]
     cells = [_fill(cell, index, answers, root, setup) for index, cell in enumerate(drawn)]
     kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernelspec, "language_info": {"name": "python"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
+
+
+HIDDEN = """# 1 point, judged after you hand in: {what}
+### BEGIN HIDDEN TESTS
+from autograder.checks.{stem}.exercises import check; check("{name}", "{stage}", {name})
+### END HIDDEN TESTS"""
+
+
+STAGE = re.compile(r"^# (\w+): (.+)$", re.M)
+
+
+def cells_of(source: Path) -> list[nbformat.NotebookNode]:
+    """Return the cells of a notebook as text.
+
+    The last lines of a visible test, `# STAGE: what is looked at`, stand for hidden tests of one point each. A cell
+    `program="NAME" measure="MEASURE"` shows the symptom of a program that students mend: it stands for the program, for
+    itself, and for a visible test with these lines.
+    """
+    cells = []
+    for cell in jupytext.read(source).cells:
+        if "program" in cell.metadata:
+            cells += _cells_of_program(cell, source.stem)
+        elif "visible" in cell.metadata:
+            cells += _tests_of(cell.metadata["visible"], cell.source, source.stem, cell.metadata)
+        else:
+            cells.append(cell)
+    return cells
+
+
+def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list[nbformat.NotebookNode]:
+    """Return the cell of a visible test and, for the stages that its last lines name, those of hidden ones."""
+    of = {"of": metadata["of"]} if "of" in metadata else {}
+    cells = [nbformat.v4.new_code_cell(STAGE.sub("", text).rstrip(), metadata={"visible": name} | of)]
+    for stage, what in STAGE.findall(text):
+        test = HIDDEN.format(what=what, stem=stem, name=name, stage=stage)
+        cells.append(nbformat.v4.new_code_cell(test, metadata={"grade": f"{name}_{stage}", "points": 1} | of))
+    return cells
+
+
+def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.NotebookNode]:
+    name, measure = cell.metadata["program"], cell.metadata["measure"]
+    shown = STAGE.sub("", cell.source).rstrip()
+    test = f'run_tests("{name}", measured_by({measure})({name}))' + cell.source.removeprefix(shown)
+    own = [nbformat.v4.new_code_cell("", metadata={"broken": name}), nbformat.v4.new_code_cell(shown)]
+    for each in own:
+        each.metadata["of"] = name
+    return own + _tests_of(name, test, stem, {"of": name})
 
 
 def _is_drawn(cell: nbformat.NotebookNode, stem: str) -> bool:

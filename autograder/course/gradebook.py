@@ -14,9 +14,8 @@ from sqlalchemy import URL, Connection, DateTime, create_engine, inspect, make_u
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session, scoped_session
 
-Reader = (
-    Connection | Session | scoped_session
-)  # what a query can be given to: a connection, or an open gradebook's `db`
+# What a query can be given to: a connection, or an open gradebook's `db`
+Reader = Connection | Session | scoped_session
 COURSE_ID = "attention"
 LENGTH = 128  # characters of an id or a name, in nbgrader's tables; PostgreSQL takes no more
 WAIT = {"sqlite": {"timeout": "60"}, "postgresql": {"connect_timeout": "20"}}  # seconds, for a lock or a server

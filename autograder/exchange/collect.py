@@ -112,23 +112,23 @@ def collect(
         ValueError: roster.csv cannot be used.
     """
     course.root.mkdir(parents=True, exist_ok=True)
-    desk = _Desk(course, assignment, Roster(course, worksheet), Ledger(course, assignment.name))
+    collector = _Collector(course, assignment, Roster(course, worksheet), Ledger(course, assignment.name))
     try:
         for path in paths:
             with ExitStack() as stack:
                 try:
                     found = list(members(path, stack, [".ipynb", *map(kind_of, assignment.files)]))
                 except (Unreadable, OSError) as error:
-                    desk.lines.append(Line("refused", "", str(path), str(error)))
+                    collector.lines.append(Line("refused", "", str(path), str(error)))
                 else:
-                    desk.collect(str(path), found, progress)
+                    collector.collect(str(path), found, progress)
     finally:
-        desk.ledger.save()
-    return desk.lines
+        collector.ledger.save()
+    return collector.lines
 
 
 @dataclass
-class _Desk:
+class _Collector:
     """Where files are collected."""
 
     course: Course
@@ -261,10 +261,8 @@ class _Desk:
         place.mkdir(parents=True)
         for name in names:
             if name == f"{self.assignment.notebook}.ipynb" and stat.S_ISREG((folder / name).lstat().st_mode):
-                try:
-                    os.link(
-                        folder / name, place / name
-                    )  # at every moment there is a submission, the old or the new one
+                try:  # at every moment there is a submission, the old or the new one
+                    os.link(folder / name, place / name)
                     continue
                 except OSError:  # a file system without hard links
                     pass

@@ -69,27 +69,27 @@ def export(
         raise ValueError(f"the worksheet is one of {worksheet.system}, not of {system}")
     if system == "canvas" and not worksheet:
         raise ValueError("Canvas knows columns and students by their numbers: give its gradebook export as --worksheet")
-    desk = _Desk(course, assignment, results, worksheet)
-    waiting = [row["student"] for row in desk.rows.values() if row["waiting"]]
+    marks = _Marks(course, assignment, results, worksheet)
+    waiting = [row["student"] for row in marks.rows.values() if row["waiting"]]
     if waiting and system != "csv" and not allow_waiting:
         raise ValueError(
             f"written answers of {len(waiting)} students wait for a person: {', '.join(map(shown, waiting))}. Mark them "
             "in formgrader, or say --allow-waiting to send what there is"
         )
     folder = folder or course.root / "export" / assignment.name
-    files: dict[str, str | bytes] = {"marks.csv": csv_text(desk.table())}
+    files: dict[str, str | bytes] = {"marks.csv": csv_text(marks.table())}
     if system == "moodle":
-        files["moodle.csv"] = "\ufeff" + desk.moodle()
+        files["moodle.csv"] = "\ufeff" + marks.moodle()
     elif system == "canvas":
-        files["canvas.csv"] = desk.canvas(column)
+        files["canvas.csv"] = marks.canvas(column)
     if system != "csv":
-        files[f"feedback_{system}.zip"] = desk.feedback(system)
+        files[f"feedback_{system}.zip"] = marks.feedback(system)
     for name, content in files.items():
         write_atomically(folder / name, content.encode("utf-8", "replace") if isinstance(content, str) else content)
-    return Exported([folder / name for name in files], desk.warnings)
+    return Exported([folder / name for name in files], marks.warnings)
 
 
-class _Desk:
+class _Marks:
     """The marks of an assignment, and what was noticed while they were written."""
 
     def __init__(self, course: Course, assignment: Assignment, results: list[Result], worksheet: Worksheet | None):
@@ -157,7 +157,7 @@ class _Desk:
         if self.worksheet is None:
             rows = []
             for student, row in self.rows.items():
-                person, number = row["person"], self._number(student, "moodle")
+                person, number = row["person"], self._id_in(student, "moodle")
                 if not number:
                     self.warnings.append(f"{shown(student)} has no participant number; Moodle will pass over the row")
                 name = f"{person.first_name} {person.last_name}".strip() or student
@@ -252,7 +252,7 @@ class _Desk:
             parts.append(self.why.get(student, "").splitlines()[0][:300] if self.why.get(student) else "")
         return escape(" ".join(parts).strip(), quote=False)
 
-    def _number(self, student: str, system: str) -> str:
+    def _id_in(self, student: str, system: str) -> str:
         record = self.ledger.collected.get(student, {})
         return self.rows[student]["person"].numbers.get(system) or (
             record["number"] if record.get("system") == system else ""
@@ -268,7 +268,7 @@ class _Desk:
             if not page.exists():
                 self.warnings.append(f"{shown(student)} has no page of feedback; run autograder feedback")
                 continue
-            record, number = self.ledger.collected.get(student, {}), self._number(student, system)
+            record, number = self.ledger.collected.get(student, {}), self._id_in(student, system)
             if record.get("system") == system:
                 name = re.sub(r"[\x00-\x1f\\]", "_", record["back"])
             elif system == "moodle" and number:

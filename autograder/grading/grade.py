@@ -49,6 +49,7 @@ def grade(
     cluster: str | None = None,
     limits: Limits = Limits(),
     sandboxed: bool = True,
+    data: Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> list[Result]:
     """Grade every submission of an assignment that is new or changed, and record the marks.
@@ -62,6 +63,7 @@ def grade(
         cluster: The address of a Dask scheduler, on whose workers submissions are graded instead of here.
         limits: What a submission may use.
         sandboxed: False only where the instructor asked for it.
+        data: The folder of the data on which files beside the notebook are judged; by default as the checks say.
         progress: Called as the work goes on.
 
     Returns:
@@ -79,7 +81,7 @@ def grade(
         stack.enter_context(_alone(course, assignment))
         course.prepare(assignment)
         seed = _seed_of_run(course, assignment, seed, regrade)
-        held_out = _checkpoint(assignment).held_out() if assignment.files else None
+        held_out = _checkpoint(assignment).held_out(data) if assignment.files else None
         of_grader = grader_key(assignment, sandboxed, held_out)
         remove_leftovers()
         in_gradebook = course.scores(assignment)

@@ -20,9 +20,8 @@ from autograder.files import Unreadable
 
 MAX_CELLS = 2000
 MAX_RECEIPT = 200  # entries
-ACTIVE = re.compile(
-    r"<(?=[A-Za-z/!?])|\](?=[(:])"
-)  # what begins a tag, a link, an image or a link's address in Markdown
+# What begins a tag, a link, an image or a link's address in Markdown
+ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[(:])")
 MAX_SOURCE = 1_000_000  # characters of one cell
 MAX_COMPARED = 3000  # characters of a cell that are compared with those of the released cells
 COLAB_LINES = re.compile(r"^\s*([%!]\s*(pip|conda|apt|apt-get|mamba)\b|from google\.colab import|drive\.mount\()")

@@ -173,14 +173,14 @@ def write_feedback(
     with course.reading() as db:
         scores, comments = marks(db, assignment.name), all_comments(db, assignment.name)
         late = penalties(db, assignment.name)
-    desk = _Desk(course, assignment, show_hidden, read_requests(course.root))
+    writer = _Writer(course, assignment, show_hidden, read_requests(course.root))
     of_each = [
         (r, *(found.get(r.student, none) for found, none in ((scores, {}), (comments, {}), (late, 0.0))))
         for r in marked
     ]
     workers = min(workers or os.cpu_count() or 1, len(marked) // PAGES_OF_A_PROCESS)
     pages = []
-    with _mapping(desk, workers) as pages_of:
+    with _mapping(writer, workers) as pages_of:
         for done, page in enumerate(pages_of(of_each), 1):
             pages.append(page)
             progress("feedback", done, len(marked))
@@ -188,33 +188,33 @@ def write_feedback(
 
 
 @contextmanager
-def _mapping(desk: "_Desk", workers: int) -> Iterator[Callable[[list[tuple]], Iterator[Path]]]:
+def _mapping(writer: "_Writer", workers: int) -> Iterator[Callable[[list[tuple]], Iterator[Path]]]:
     """Give what writes pages one after another: here, or in processes where there are many."""
     if workers < 2:
-        yield lambda of_each: map(desk.write, of_each)
+        yield lambda of_each: map(writer.write, of_each)
         return
     context = multiprocessing.get_context("forkserver")
-    pool = ProcessPoolExecutor(workers, context, initializer=_take_desk, initargs=(desk,))
+    pool = ProcessPoolExecutor(workers, context, initializer=_take_writer, initargs=(writer,))
     try:
-        yield lambda of_each: pool.map(_write_at_desk, of_each, chunksize=4)
+        yield lambda of_each: pool.map(_write_here, of_each, chunksize=4)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-_desk: "_Desk | None" = None  # in a process of the pool
+_writer: "_Writer | None" = None  # in a process of the pool
 
 
-def _take_desk(desk: "_Desk") -> None:
-    global _desk
-    _desk = desk
+def _take_writer(writer: "_Writer") -> None:
+    global _writer
+    _writer = writer
 
 
-def _write_at_desk(of_one: tuple) -> Path:
-    return _desk.write(of_one)
+def _write_here(of_one: tuple) -> Path:
+    return _writer.write(of_one)
 
 
 @dataclass
-class _Desk:
+class _Writer:
     """Writes pages of feedback."""
 
     course: Course

@@ -49,24 +49,9 @@
 
 # %% visible="softmax"
 run_tests("softmax", softmax)
-
-# %% grade="softmax_values" points=1
-# 1 point, judged after you hand in: the weights along the last axis, for arrays of one, two and three axes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("softmax", "values", softmax)
-### END HIDDEN TESTS
-
-# %% grade="softmax_axis" points=1
-# 1 point, judged after you hand in: the weights along any other axis.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("softmax", "axis", softmax)
-### END HIDDEN TESTS
-
-# %% grade="softmax_extreme" points=1
-# 1 point, judged after you hand in: scores in the thousands, and rows far from each other.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("softmax", "extreme", softmax)
-### END HIDDEN TESTS
+# values: the weights along the last axis, for arrays of one, two and three axes.
+# axis: the weights along any other axis.
+# extreme: scores in the thousands, and rows far from each other.
 
 # %% [markdown]
 # ## 2 Attention
@@ -87,30 +72,10 @@ from autograder.checks.attention.exercises import check; check("softmax", "extre
 
 # %% visible="attention"
 run_tests("attention", attention)
-
-# %% grade="attention_weights" points=1
-# 1 point, judged after you hand in: the weights.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("attention", "weights", attention)
-### END HIDDEN TESTS
-
-# %% grade="attention_output" points=1
-# 1 point, judged after you hand in: the mixed values, with sizes that all differ.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("attention", "output", attention)
-### END HIDDEN TESTS
-
-# %% grade="attention_axes" points=1
-# 1 point, judged after you hand in: leading axes, and scores far from each other.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("attention", "axes", attention)
-### END HIDDEN TESTS
-
-# %% grade="attention_mask" points=1
-# 1 point, judged after you hand in: masks of every shape that broadcasts, and the two errors of the specification.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("attention", "mask", attention)
-### END HIDDEN TESTS
+# weights: the weights.
+# output: the mixed values, with sizes that all differ.
+# axes: leading axes, and scores far from each other.
+# mask: masks of every shape that broadcasts, and the two errors of the specification.
 
 # %% [markdown]
 # ## 3 Self-attention
@@ -128,24 +93,9 @@ from autograder.checks.attention.exercises import check; check("attention", "mas
 
 # %% visible="self_attention"
 run_tests("self_attention", self_attention)
-
-# %% grade="self_attention_values" points=1
-# 1 point, judged after you hand in: output and weights of one sequence.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("self_attention", "values", self_attention)
-### END HIDDEN TESTS
-
-# %% grade="self_attention_axes" points=1
-# 1 point, judged after you hand in: leading axes, and scores far from each other.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("self_attention", "axes", self_attention)
-### END HIDDEN TESTS
-
-# %% grade="self_attention_mask" points=1
-# 1 point, judged after you hand in: masks.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("self_attention", "mask", self_attention)
-### END HIDDEN TESTS
+# values: output and weights of one sequence.
+# axes: leading axes, and scores far from each other.
+# mask: masks.
 
 # %% [markdown]
 # ### A map to look at
@@ -251,36 +201,11 @@ except NotImplementedError:
 
 # %% visible="attention_backward"
 run_tests("attention_backward", attention_backward)
-
-# %% grade="attention_backward_values" points=1
-# 1 point, judged after you hand in: the gradient of the values.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("attention_backward", "values", attention_backward)
-### END HIDDEN TESTS
-
-# %% grade="attention_backward_queries" points=1
-# 1 point, judged after you hand in: the gradient of the queries.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("attention_backward", "queries", attention_backward)
-### END HIDDEN TESTS
-
-# %% grade="attention_backward_keys" points=1
-# 1 point, judged after you hand in: the gradient of the keys.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("attention_backward", "keys", attention_backward)
-### END HIDDEN TESTS
-
-# %% grade="attention_backward_axes" points=1
-# 1 point, judged after you hand in: leading axes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("attention_backward", "axes", attention_backward)
-### END HIDDEN TESTS
-
-# %% grade="attention_backward_far" points=1
-# 1 point, judged after you hand in: scores far from each other.
-### BEGIN HIDDEN TESTS
-from autograder.checks.attention.exercises import check; check("attention_backward", "far", attention_backward)
-### END HIDDEN TESTS
+# values: the gradient of the values.
+# queries: the gradient of the queries.
+# keys: the gradient of the keys.
+# axes: leading axes.
+# far: scores far from each other.
 
 # %% [markdown]
 # ## 5 In your own words

@@ -95,12 +95,7 @@ from autograder.checks.multihead.exercises import check; check("pairwise_dot", "
 
 # %% visible="bilinear"
 run_tests("bilinear", on_tensors(bilinear))
-
-# %% grade="bilinear_values" points=1
-# 1 point, judged after you hand in: several sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("bilinear", "values", bilinear)
-### END HIDDEN TESTS
+# values: several sizes.
 
 # %% [markdown]
 # ## 2 Heads
@@ -120,12 +115,7 @@ from autograder.checks.multihead.exercises import check; check("bilinear", "valu
 
 # %% visible="split_heads"
 run_tests("split_heads", on_tensors(split_heads))
-
-# %% grade="split_heads_values" points=1
-# 1 point, judged after you hand in: which number goes where.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("split_heads", "values", split_heads)
-### END HIDDEN TESTS
+# values: which number goes where.
 
 # %% grade="split_heads_sizes" points=0.5
 # Half a point, judged after you hand in: one image, one token, one head, heads of width 1.
@@ -137,12 +127,7 @@ from autograder.checks.multihead.exercises import check; check("split_heads", "s
 
 # %% visible="merge_heads"
 run_tests("merge_heads", on_tensors(merge_heads))
-
-# %% grade="merge_heads_values" points=1
-# 1 point, judged after you hand in: which number goes where.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("merge_heads", "values", merge_heads)
-### END HIDDEN TESTS
+# values: which number goes where.
 
 # %% grade="merge_heads_sizes" points=0.5
 # Half a point, judged after you hand in: one image, one token, one head, heads of width 1.
@@ -168,30 +153,10 @@ from autograder.checks.multihead.exercises import check; check("merge_heads", "s
 
 # %% visible="attend"
 run_tests("attend", on_tensors(attend))
-
-# %% grade="attend_weights" points=1
-# 1 point, judged after you hand in: the weights.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("attend", "weights", attend)
-### END HIDDEN TESTS
-
-# %% grade="attend_output" points=1
-# 1 point, judged after you hand in: the mixed values; one token, one image.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("attend", "output", attend)
-### END HIDDEN TESTS
-
-# %% grade="attend_mask" points=1
-# 1 point, judged after you hand in: masks of keys, of pairs, and of pairs in each head.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("attend", "mask", attend)
-### END HIDDEN TESTS
-
-# %% grade="attend_edges" points=1
-# 1 point, judged after you hand in: scores far apart, half precision (without a mask), gradients, and a query that may look at no key.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("attend", "edges", attend)
-### END HIDDEN TESTS
+# weights: the weights.
+# output: the mixed values; one token, one image.
+# mask: masks of keys, of pairs, and of pairs in each head.
+# edges: scores far apart, half precision (without a mask), gradients, and a query that may look at no key.
 
 # %% [markdown]
 # ## 4 The layer
@@ -211,36 +176,11 @@ from autograder.checks.multihead.exercises import check; check("attend", "edges"
 
 # %% visible="MultiHeadAttention"
 run_tests("MultiHeadAttention", on_layer(MultiHeadAttention))
-
-# %% grade="MultiHeadAttention_values" points=1
-# 1 point, judged after you hand in: the parameters, and the output for given weights.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("MultiHeadAttention", "values", MultiHeadAttention)
-### END HIDDEN TESTS
-
-# %% grade="MultiHeadAttention_weights" points=1
-# 1 point, judged after you hand in: the weights that are returned.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("MultiHeadAttention", "weights", MultiHeadAttention)
-### END HIDDEN TESTS
-
-# %% grade="MultiHeadAttention_mask" points=1
-# 1 point, judged after you hand in: masks of all three shapes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("MultiHeadAttention", "mask", MultiHeadAttention)
-### END HIDDEN TESTS
-
-# %% grade="MultiHeadAttention_gradient" points=1
-# 1 point, judged after you hand in: the gradients of the tokens and of every parameter.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("MultiHeadAttention", "gradient", MultiHeadAttention)
-### END HIDDEN TESTS
-
-# %% grade="MultiHeadAttention_dropout" points=1
-# 1 point, judged after you hand in: dropout in training, and none in evaluation.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("MultiHeadAttention", "dropout", MultiHeadAttention)
-### END HIDDEN TESTS
+# values: the parameters, and the output for given weights.
+# weights: the weights that are returned.
+# mask: masks of all three shapes.
+# gradient: the gradients of the tokens and of every parameter.
+# dropout: dropout in training, and none in evaluation.
 
 # %% [markdown]
 # ## 5 The proof

@@ -61,24 +61,9 @@
 
 # %% visible="LayerNorm"
 run_tests("LayerNorm", probe_layer_norm(LayerNorm))
-
-# %% grade="LayerNorm_values" points=1
-# 1 point, judged after you hand in: the output, with leading axes of any number and with a large eps.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("LayerNorm", "values", LayerNorm)
-### END HIDDEN TESTS
-
-# %% grade="LayerNorm_learning" points=1
-# 1 point, judged after you hand in: scale and shift at first, how many numbers are learned, and the gradients of x, scale and shift.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("LayerNorm", "learning", LayerNorm)
-### END HIDDEN TESTS
-
-# %% grade="LayerNorm_edges" points=1
-# 1 point, judged after you hand in: narrow tokens, tokens whose components are alike or near 1000, and float16.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("LayerNorm", "edges", LayerNorm)
-### END HIDDEN TESTS
+# values: the output, with leading axes of any number and with a large eps.
+# learning: scale and shift at first, how many numbers are learned, and the gradients of x, scale and shift.
+# edges: narrow tokens, tokens whose components are alike or near 1000, and float16.
 
 # %% [markdown]
 # ## 2 Feed-forward net
@@ -97,18 +82,8 @@ from autograder.checks.encoder.exercises import check; check("LayerNorm", "edges
 
 # %% visible="FeedForward"
 run_tests("FeedForward", probe_feed_forward(FeedForward))
-
-# %% grade="FeedForward_values" points=1
-# 1 point, judged after you hand in: output, gradients, the number of learned numbers, and the size of the fresh parameters.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("FeedForward", "values", FeedForward)
-### END HIDDEN TESTS
-
-# %% grade="FeedForward_dropout" points=1
-# 1 point, judged after you hand in: dropout acts in training, keeps the mean, and is gone in evaluation.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("FeedForward", "dropout", FeedForward)
-### END HIDDEN TESTS
+# values: output, gradients, the number of learned numbers, and the size of the fresh parameters.
+# dropout: dropout acts in training, keeps the mean, and is gone in evaluation.
 
 # %% [markdown]
 # ## 3 Encoder block
@@ -128,30 +103,10 @@ from autograder.checks.encoder.exercises import check; check("FeedForward", "dro
 
 # %% visible="EncoderBlock"
 run_tests("EncoderBlock", probe_block(EncoderBlock))
-
-# %% grade="EncoderBlock_values" points=1
-# 1 point, judged after you hand in: the output, for sizes that all differ and for a single token.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("EncoderBlock", "values", EncoderBlock)
-### END HIDDEN TESTS
-
-# %% grade="EncoderBlock_learning" points=1
-# 1 point, judged after you hand in: gradients, the number of learned numbers, the size of the fresh parameters, and that x is left alone.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("EncoderBlock", "learning", EncoderBlock)
-### END HIDDEN TESTS
-
-# %% grade="EncoderBlock_masks" points=1
-# 1 point, judged after you hand in: masks of every shape.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("EncoderBlock", "masks", EncoderBlock)
-### END HIDDEN TESTS
-
-# %% grade="EncoderBlock_dropout" points=1
-# 1 point, judged after you hand in: dropout acts in both parts in training and not on the stream, keeps the mean, and is gone in evaluation.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("EncoderBlock", "dropout", EncoderBlock)
-### END HIDDEN TESTS
+# values: the output, for sizes that all differ and for a single token.
+# learning: gradients, the number of learned numbers, the size of the fresh parameters, and that x is left alone.
+# masks: masks of every shape.
+# dropout: dropout acts in both parts in training and not on the stream, keeps the mean, and is gone in evaluation.
 
 # %% [markdown]
 # ## 4 Encoder
@@ -169,24 +124,9 @@ from autograder.checks.encoder.exercises import check; check("EncoderBlock", "dr
 
 # %% visible="Encoder"
 run_tests("Encoder", probe_encoder(Encoder))
-
-# %% grade="Encoder_values" points=1
-# 1 point, judged after you hand in: the output, for several depths.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("Encoder", "values", Encoder)
-### END HIDDEN TESTS
-
-# %% grade="Encoder_learning" points=1
-# 1 point, judged after you hand in: gradients of every block, the number of learned numbers, and that blocks start apart.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("Encoder", "learning", Encoder)
-### END HIDDEN TESTS
-
-# %% grade="Encoder_hand_on" points=1
-# 1 point, judged after you hand in: masks and dropout reach every block.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("Encoder", "hand_on", Encoder)
-### END HIDDEN TESTS
+# values: the output, for several depths.
+# learning: gradients of every block, the number of learned numbers, and that blocks start apart.
+# hand_on: masks and dropout reach every block.
 
 # %% [markdown]
 # ## 5 A block that cannot learn
@@ -238,36 +178,11 @@ measure(BrokenBlock(width=48, num_heads=4, hidden_width=80), width=48)
 
 # %% visible="repair"
 run_tests("repair", probe_repair(repair, BrokenBlock))
-
-# %% grade="repair_block" points=1
-# 1 point, judged after you hand in: the same block comes back, and both parts read a normalised stream.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("repair", "block", repair)
-### END HIDDEN TESTS
-
-# %% grade="repair_tokens" points=1
-# 1 point, judged after you hand in: attention looks at the tokens of one image.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("repair", "tokens", repair)
-### END HIDDEN TESTS
-
-# %% grade="repair_activations" points=1
-# 1 point, judged after you hand in: the stream keeps its order of magnitude through a stack, and the parameters are random and fit their width.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("repair", "activations", repair)
-### END HIDDEN TESTS
-
-# %% grade="repair_gradients" points=1
-# 1 point, judged after you hand in: every parameter learns, and gradients keep their order of magnitude.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("repair", "gradients", repair)
-### END HIDDEN TESTS
-
-# %% grade="repair_loss" points=1
-# 1 point, judged after you hand in: a stack of two starts near chance and learns a small set.
-### BEGIN HIDDEN TESTS
-from autograder.checks.encoder.exercises import check; check("repair", "loss", repair)
-### END HIDDEN TESTS
+# block: the same block comes back, and both parts read a normalised stream.
+# tokens: attention looks at the tokens of one image.
+# activations: the stream keeps its order of magnitude through a stack, and the parameters are random and fit their width.
+# gradients: every parameter learns, and gradients keep their order of magnitude.
+# loss: a stack of two starts near chance and learns a small set.
 
 # %% [markdown]
 # ## 6 In your own words

@@ -72,24 +72,9 @@ else:
 
 # %% visible="patchify"
 run_tests("patchify", on_tensors(patchify))
-
-# %% grade="patchify_values" points=1
-# 1 point, judged after you hand in: images of one channel.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("patchify", "values", patchify)
-### END HIDDEN TESTS
-
-# %% grade="patchify_channels" points=1
-# 1 point, judged after you hand in: images of several channels, and patches of a single pixel.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("patchify", "channels", patchify)
-### END HIDDEN TESTS
-
-# %% grade="patchify_edges" points=1
-# 1 point, judged after you hand in: images that are no squares, and a ValueError where patches do not tile the image.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("patchify", "edges", patchify)
-### END HIDDEN TESTS
+# values: images of one channel.
+# channels: images of several channels, and patches of a single pixel.
+# edges: images that are no squares, and a ValueError where patches do not tile the image.
 
 # %% [markdown]
 # ## 2 Patch embedding
@@ -108,24 +93,9 @@ from autograder.checks.vit.exercises import check; check("patchify", "edges", pa
 
 # %% visible="PatchEmbedding"
 run_tests("PatchEmbedding", probe_patch_embedding(PatchEmbedding))
-
-# %% grade="PatchEmbedding_values" points=1
-# 1 point, judged after you hand in: the tokens, for several sizes and channels.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("PatchEmbedding", "values", PatchEmbedding)
-### END HIDDEN TESTS
-
-# %% grade="PatchEmbedding_learning" points=1
-# 1 point, judged after you hand in: gradients, the shapes of weight and bias, and that the images are left alone.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("PatchEmbedding", "learning", PatchEmbedding)
-### END HIDDEN TESTS
-
-# %% grade="PatchEmbedding_edges" points=1
-# 1 point, judged after you hand in: a ValueError for sizes that do not fit each other, and for images of another size.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("PatchEmbedding", "edges", PatchEmbedding)
-### END HIDDEN TESTS
+# values: the tokens, for several sizes and channels.
+# learning: gradients, the shapes of weight and bias, and that the images are left alone.
+# edges: a ValueError for sizes that do not fit each other, and for images of another size.
 
 # %% [markdown]
 # ## 3 The model
@@ -145,42 +115,12 @@ from autograder.checks.vit.exercises import check; check("PatchEmbedding", "edge
 
 # %% visible="ViT"
 run_tests("ViT", probe_vit(ViT))
-
-# %% grade="ViT_parts" points=1
-# 1 point, judged after you hand in: the shapes of all parts, with and without arguments.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("ViT", "parts", ViT)
-### END HIDDEN TESTS
-
-# %% grade="ViT_reading" points=1
-# 1 point, judged after you hand in: the head reads the class token.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("ViT", "reading", ViT)
-### END HIDDEN TESTS
-
-# %% grade="ViT_positions" points=1
-# 1 point, judged after you hand in: every token has a position of its own, and no image sees another.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("ViT", "positions", ViT)
-### END HIDDEN TESTS
-
-# %% grade="ViT_values" points=1
-# 1 point, judged after you hand in: the scores, equal to those of torchvision's VisionTransformer with the same parameters.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("ViT", "values", ViT)
-### END HIDDEN TESTS
-
-# %% grade="ViT_learning" points=1
-# 1 point, judged after you hand in: gradients, the number of learned numbers, and that the images are left alone.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("ViT", "learning", ViT)
-### END HIDDEN TESTS
-
-# %% grade="ViT_dropout" points=1
-# 1 point, judged after you hand in: dropout acts on the tokens with their positions and in the encoder, and in training alone.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("ViT", "dropout", ViT)
-### END HIDDEN TESTS
+# parts: the shapes of all parts, with and without arguments.
+# reading: the head reads the class token.
+# positions: every token has a position of its own, and no image sees another.
+# values: the scores, equal to those of torchvision's VisionTransformer with the same parameters.
+# learning: gradients, the number of learned numbers, and that the images are left alone.
+# dropout: dropout acts on the tokens with their positions and in the encoder, and in training alone.
 
 # %% [markdown]
 # ## 4 An epoch, and an evaluation
@@ -201,35 +141,15 @@ from autograder.checks.vit.exercises import check; check("ViT", "dropout", ViT)
 
 # %% visible="train_epoch"
 run_tests("train_epoch", probe_train_epoch(train_epoch))
-
-# %% grade="train_epoch_steps" points=1
-# 1 point, judged after you hand in: where the steps lead, the mode of the model, and whether a small net learns 64 images.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("train_epoch", "steps", train_epoch)
-### END HIDDEN TESTS
-
-# %% grade="train_epoch_means" points=1
-# 1 point, judged after you hand in: loss and accuracy, with a smaller last batch, and with batches from a generator.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("train_epoch", "means", train_epoch)
-### END HIDDEN TESTS
+# steps: where the steps lead, the mode of the model, and whether a small net learns 64 images.
+# means: loss and accuracy, with a smaller last batch, and with batches from a generator.
 
 # %% exercise="evaluate"
 
 # %% visible="evaluate"
 run_tests("evaluate", probe_evaluate(evaluate))
-
-# %% grade="evaluate_means" points=1
-# 1 point, judged after you hand in: loss and accuracy, with a smaller last batch, and with batches from a generator.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("evaluate", "means", evaluate)
-### END HIDDEN TESTS
-
-# %% grade="evaluate_unchanged" points=1
-# 1 point, judged after you hand in: parameters, buffers, gradients and mode are as they were, and no graph is built.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("evaluate", "unchanged", evaluate)
-### END HIDDEN TESTS
+# means: loss and accuracy, with a smaller last batch, and with batches from a generator.
+# unchanged: parameters, buffers, gradients and mode are as they were, and no graph is built.
 
 # %% [markdown]
 # ## 5 Train it
@@ -472,24 +392,9 @@ from autograder.checks.vit.checkpoint import check; check(0.98)
 
 # %% visible="attention_rollout"
 run_tests("attention_rollout", on_tensors(attention_rollout))
-
-# %% grade="attention_rollout_one_block" points=1
-# 1 point, judged after you hand in: a single block.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("attention_rollout", "one_block", attention_rollout)
-### END HIDDEN TESTS
-
-# %% grade="attention_rollout_values" points=1
-# 1 point, judged after you hand in: several blocks.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("attention_rollout", "values", attention_rollout)
-### END HIDDEN TESTS
-
-# %% grade="attention_rollout_edges" points=1
-# 1 point, judged after you hand in: as many images as heads and blocks, two tokens, weights near 0 and 1.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.exercises import check; check("attention_rollout", "edges", attention_rollout)
-### END HIDDEN TESTS
+# one_block: a single block.
+# values: several blocks.
+# edges: as many images as heads and blocks, two tokens, weights near 0 and 1.
 
 # %% [markdown]
 # ## 7 A figure of your own

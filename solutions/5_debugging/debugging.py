@@ -107,84 +107,39 @@ IMAGES, LABELS, OTHERS, THEIRS = digits()
 # %% [markdown] of="train_shuffled"
 # **Symptom.** After ten epochs the model knows no more than at first, on the very images that it was trained on.
 
-# %% broken="train_shuffled" of="train_shuffled"
-
-# %% of="train_shuffled"
+# %% program="train_shuffled" measure="measure_shuffled"
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 for epoch in range(10):
     loss = train_shuffled(model, IMAGES, LABELS, optimizer, torch.randperm(len(LABELS)), 64)
 print(f"loss {loss:.3f}")
 report(model)
-
-# %% visible="train_shuffled" of="train_shuffled"
-run_tests("train_shuffled", measured_by(measure_shuffled)(train_shuffled))
-
-# %% grade="train_shuffled_values" points=1 of="train_shuffled"
-# 1 point, judged after you hand in: the loss, and where the parameters stand after two epochs.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("train_shuffled", "values", train_shuffled)
-### END HIDDEN TESTS
-
-# %% grade="train_shuffled_sizes" points=1 of="train_shuffled"
-# 1 point, judged after you hand in: other numbers of images, and other sizes of a batch.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("train_shuffled", "sizes", train_shuffled)
-### END HIDDEN TESTS
+# values: the loss, and where the parameters stand after two epochs.
+# sizes: other numbers of images, and other sizes of a batch.
 
 # %% [markdown] of="train_clipped"
 # **Symptom.** After ten epochs the loss is the same as before the first, to the last digit.
 
-# %% broken="train_clipped" of="train_clipped"
-
-# %% of="train_clipped"
+# %% program="train_clipped" measure="measure_clipped"
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 for epoch in range(10):
     loss = train_clipped(model, batches(IMAGES, LABELS), optimizer, 1.0)
 print(f"loss {loss:.3f}")
 report(model)
-
-# %% visible="train_clipped" of="train_clipped"
-run_tests("train_clipped", measured_by(measure_clipped)(train_clipped))
-
-# %% grade="train_clipped_values" points=1 of="train_clipped"
-# 1 point, judged after you hand in: the loss, and where the parameters stand after two epochs, with and without clipping.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("train_clipped", "values", train_clipped)
-### END HIDDEN TESTS
-
-# %% grade="train_clipped_sizes" points=1 of="train_clipped"
-# 1 point, judged after you hand in: other sizes of a batch, and other norms.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("train_clipped", "sizes", train_clipped)
-### END HIDDEN TESTS
+# values: the loss, and where the parameters stand after two epochs, with and without clipping.
+# sizes: other sizes of a batch, and other norms.
 
 # %% [markdown] of="initialise"
 # **Symptom.** A network of seven layers, initialised by this function, begins with a loss of many millions, and stays at chance.
 
-# %% broken="initialise" of="initialise"
-
-# %% of="initialise"
+# %% program="initialise" measure="measure_initialised"
 torch.manual_seed(0)
 model = initialise(net(hidden=256, depth=5))
 print(f"first loss {F.cross_entropy(model(IMAGES), LABELS):.3g}")
 report(fit(model, optimizer=torch.optim.SGD, rate=0.1))
-
-# %% visible="initialise" of="initialise"
-run_tests("initialise", measured_by(measure_initialised)(initialise))
-
-# %% grade="initialise_values" points=1 of="initialise"
-# 1 point, judged after you hand in: the spread of the matrices, and the biases.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("initialise", "values", initialise)
-### END HIDDEN TESTS
-
-# %% grade="initialise_sizes" points=1 of="initialise"
-# 1 point, judged after you hand in: layers of other sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("initialise", "sizes", initialise)
-### END HIDDEN TESTS
+# values: the spread of the matrices, and the biases.
+# sizes: layers of other sizes.
 
 # %% [markdown]
 # ## 2 Learns, and not far enough
@@ -195,81 +150,36 @@ from autograder.checks.debugging.exercises import check; check("initialise", "si
 # %% [markdown] of="RowClassifier"
 # **Symptom.** The rows of an image may be exchanged, and the scores stay as they are. A digit upside down is the same digit.
 
-# %% broken="RowClassifier" of="RowClassifier"
-
-# %% of="RowClassifier"
+# %% program="RowClassifier" measure="measure_model"
 torch.manual_seed(0)
 model = fit(RowClassifier(rows=8, pixels=8, width=16, classes=10))
 report(model)
 with torch.no_grad():
     print(f"upside down, the scores move by {(model(IMAGES.flip(1)) - model(IMAGES)).abs().max():.2g}")
-
-# %% visible="RowClassifier" of="RowClassifier"
-run_tests("RowClassifier", measured_by(measure_model)(RowClassifier))
-
-# %% grade="RowClassifier_values" points=1 of="RowClassifier"
-# 1 point, judged after you hand in: output, gradient of the images, and how many numbers are learned.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("RowClassifier", "values", RowClassifier)
-### END HIDDEN TESTS
-
-# %% grade="RowClassifier_sizes" points=1 of="RowClassifier"
-# 1 point, judged after you hand in: other sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("RowClassifier", "sizes", RowClassifier)
-### END HIDDEN TESTS
+# values: output, gradient of the images, and how many numbers are learned.
+# sizes: other sizes.
 
 # %% [markdown] of="ResidualStack"
 # **Symptom.** With eight layers the model is hardly better than with none.
 
-# %% broken="ResidualStack" of="ResidualStack"
-
-# %% of="ResidualStack"
+# %% program="ResidualStack" measure="measure_model"
 for depth in (0, 8):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), ResidualStack(inputs=64, width=16, depth=depth, classes=10))
     print(f"depth {depth}: {sum(p.numel() for p in model.parameters())} parameters")
     report(fit(model))
-
-# %% visible="ResidualStack" of="ResidualStack"
-run_tests("ResidualStack", measured_by(measure_model)(ResidualStack))
-
-# %% grade="ResidualStack_values" points=1 of="ResidualStack"
-# 1 point, judged after you hand in: output, gradient of the inputs, and how many numbers are learned.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("ResidualStack", "values", ResidualStack)
-### END HIDDEN TESTS
-
-# %% grade="ResidualStack_sizes" points=1 of="ResidualStack"
-# 1 point, judged after you hand in: other sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("ResidualStack", "sizes", ResidualStack)
-### END HIDDEN TESTS
+# values: output, gradient of the inputs, and how many numbers are learned.
+# sizes: other sizes.
 
 # %% [markdown] of="learning_rate"
 # **Symptom.** After the first epoch of twenty nothing changes any more.
 
-# %% broken="learning_rate" of="learning_rate"
-
-# %% of="learning_rate"
+# %% program="learning_rate" measure="measure_schedule"
 for epochs in (1, 20):
     print(f"{epochs} epochs:")
     report(fit(net(), epochs, schedule=lambda step: learning_rate(step, 22, epochs, 1e-3)))
-
-# %% visible="learning_rate" of="learning_rate"
-run_tests("learning_rate", measured_by(measure_schedule)(learning_rate))
-
-# %% grade="learning_rate_values" points=1 of="learning_rate"
-# 1 point, judged after you hand in: the learning rate at some steps.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("learning_rate", "values", learning_rate)
-### END HIDDEN TESTS
-
-# %% grade="learning_rate_sizes" points=1 of="learning_rate"
-# 1 point, judged after you hand in: other numbers of steps and epochs.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("learning_rate", "sizes", learning_rate)
-### END HIDDEN TESTS
+# values: the learning rate at some steps.
+# sizes: other numbers of steps and epochs.
 
 # %% [markdown]
 # ## 3 Right in training, wrong in evaluation
@@ -279,80 +189,35 @@ from autograder.checks.debugging.exercises import check; check("learning_rate", 
 # %% [markdown] of="DroppingHead"
 # **Symptom.** In evaluation the same image gets another score each time.
 
-# %% broken="DroppingHead" of="DroppingHead"
-
-# %% of="DroppingHead"
+# %% program="DroppingHead" measure="measure_head"
 torch.manual_seed(0)
 model = fit(nn.Sequential(nn.Linear(8, 64), nn.GELU(), DroppingHead(width=64, classes=10, dropout=0.5)))
 for _ in range(3):
     report(model)
-
-# %% visible="DroppingHead" of="DroppingHead"
-run_tests("DroppingHead", measured_by(measure_head)(DroppingHead))
-
-# %% grade="DroppingHead_values" points=1 of="DroppingHead"
-# 1 point, judged after you hand in: evaluation, and the mean in training.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("DroppingHead", "values", DroppingHead)
-### END HIDDEN TESTS
-
-# %% grade="DroppingHead_sizes" points=1 of="DroppingHead"
-# 1 point, judged after you hand in: other sizes, and other shares.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("DroppingHead", "sizes", DroppingHead)
-### END HIDDEN TESTS
+# values: evaluation, and the mean in training.
+# sizes: other sizes, and other shares.
 
 # %% [markdown] of="Standardise"
 # **Symptom.** The loss falls nicely in training. In evaluation the very same images are classified worse, by far.
 
-# %% broken="Standardise" of="Standardise"
-
-# %% of="Standardise"
+# %% program="Standardise" measure="measure_standardise"
 torch.manual_seed(0)
 layers = nn.Linear(64, 64), Standardise(width=64, momentum=0.1), nn.GELU(), nn.Linear(64, 10)
 model = fit(nn.Sequential(nn.Flatten(), *layers))
 print(f"loss in training {F.cross_entropy(model.train()(IMAGES), LABELS):.3f}, ", end="")
 print(f"in evaluation {F.cross_entropy(model.eval()(IMAGES), LABELS):.3f}")
 report(model)
-
-# %% visible="Standardise" of="Standardise"
-run_tests("Standardise", measured_by(measure_standardise)(Standardise))
-
-# %% grade="Standardise_values" points=1 of="Standardise"
-# 1 point, judged after you hand in: the results in training and in evaluation after three batches.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("Standardise", "values", Standardise)
-### END HIDDEN TESTS
-
-# %% grade="Standardise_sizes" points=1 of="Standardise"
-# 1 point, judged after you hand in: other sizes, momenta and numbers of batches.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("Standardise", "sizes", Standardise)
-### END HIDDEN TESTS
+# values: the results in training and in evaluation after three batches.
+# sizes: other sizes, momenta and numbers of batches.
 
 # %% [markdown] of="SkippedBranch"
 # **Symptom.** In evaluation the branch counts for more than it ever did in training.
 
-# %% broken="SkippedBranch" of="SkippedBranch"
-
-# %% of="SkippedBranch"
+# %% program="SkippedBranch" measure="measure_skipping"
 layer, x, branch = SkippedBranch(skipped=0.5), torch.zeros(10_000, 1, 1), torch.ones(10_000, 1, 1)
 print(f"mean in training {layer.train()(x, branch).mean():.2f}, in evaluation {layer.eval()(x, branch).mean():.2f}")
-
-# %% visible="SkippedBranch" of="SkippedBranch"
-run_tests("SkippedBranch", measured_by(measure_skipping)(SkippedBranch))
-
-# %% grade="SkippedBranch_values" points=1 of="SkippedBranch"
-# 1 point, judged after you hand in: means in training and in evaluation, and whether images are skipped whole.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("SkippedBranch", "values", SkippedBranch)
-### END HIDDEN TESTS
-
-# %% grade="SkippedBranch_sizes" points=1 of="SkippedBranch"
-# 1 point, judged after you hand in: other sizes, and other shares.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("SkippedBranch", "sizes", SkippedBranch)
-### END HIDDEN TESTS
+# values: means in training and in evaluation, and whether images are skipped whole.
+# sizes: other sizes, and other shares.
 
 # %% [markdown]
 # ## 4 Right for one image
@@ -363,76 +228,31 @@ from autograder.checks.debugging.exercises import check; check("SkippedBranch", 
 # %% [markdown] of="cut_patches"
 # **Symptom.** For one image the patches are right. In a batch they belong to other images.
 
-# %% broken="cut_patches" of="cut_patches"
-
-# %% of="cut_patches"
+# %% program="cut_patches" measure="measure_function"
 alone, together = cut_patches(IMAGES[:1], 4), cut_patches(IMAGES[:3], 4)
 print(f"of the first image, {(alone[0] != together[0]).float().mean():.0%} of the pixels change when two others join it")
-
-# %% visible="cut_patches" of="cut_patches"
-run_tests("cut_patches", measured_by(measure_function)(cut_patches))
-
-# %% grade="cut_patches_values" points=1 of="cut_patches"
-# 1 point, judged after you hand in: the patches of one image and of several.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("cut_patches", "values", cut_patches)
-### END HIDDEN TESTS
-
-# %% grade="cut_patches_sizes" points=1 of="cut_patches"
-# 1 point, judged after you hand in: other sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("cut_patches", "sizes", cut_patches)
-### END HIDDEN TESTS
+# values: the patches of one image and of several.
+# sizes: other sizes.
 
 # %% [markdown] of="standardise_images"
 # **Symptom.** An image is as it should be alone, and changes when a brighter one joins the batch.
 
-# %% broken="standardise_images" of="standardise_images"
-
-# %% of="standardise_images"
+# %% program="standardise_images" measure="measure_function"
 pair = torch.stack([IMAGES[0], 5 * IMAGES[1]])
 alone, together = standardise_images(pair[:1])[0], standardise_images(pair)[0]
 print(f"alone: mean {alone.mean():.2f}, std {alone.std():.2f}; together: mean {together.mean():.2f}, std {together.std():.2f}")
-
-# %% visible="standardise_images" of="standardise_images"
-run_tests("standardise_images", measured_by(measure_function)(standardise_images))
-
-# %% grade="standardise_images_values" points=1 of="standardise_images"
-# 1 point, judged after you hand in: one image and several.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("standardise_images", "values", standardise_images)
-### END HIDDEN TESTS
-
-# %% grade="standardise_images_sizes" points=1 of="standardise_images"
-# 1 point, judged after you hand in: other sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("standardise_images", "sizes", standardise_images)
-### END HIDDEN TESTS
+# values: one image and several.
+# sizes: other sizes.
 
 # %% [markdown] of="pack_heads"
 # **Symptom.** Attention that gets its heads from here is right for one image. In a batch it mixes images.
 
-# %% broken="pack_heads" of="pack_heads"
-
-# %% of="pack_heads"
+# %% program="pack_heads" measure="measure_function"
 x = torch.arange(2 * 1 * 4.0).reshape(2, 1, 4)  # two images of one token
 print("image 0:", x[0, 0].tolist(), " image 1:", x[1, 0].tolist())
 print("heads in pairs:", pack_heads(x, 2)[:, 0].tolist())
-
-# %% visible="pack_heads" of="pack_heads"
-run_tests("pack_heads", measured_by(measure_function)(pack_heads))
-
-# %% grade="pack_heads_values" points=1 of="pack_heads"
-# 1 point, judged after you hand in: the heads of one image and of several.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("pack_heads", "values", pack_heads)
-### END HIDDEN TESTS
-
-# %% grade="pack_heads_sizes" points=1 of="pack_heads"
-# 1 point, judged after you hand in: other sizes, and other numbers of heads.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("pack_heads", "sizes", pack_heads)
-### END HIDDEN TESTS
+# values: the heads of one image and of several.
+# sizes: other sizes, and other numbers of heads.
 
 # %% [markdown]
 # ## 5 Slow
@@ -442,37 +262,20 @@ from autograder.checks.debugging.exercises import check; check("pack_heads", "si
 # %% [markdown] of="similarities"
 # **Symptom.** With four times as many tokens it takes sixteen times as long; a product of two matrices of this size takes no time at all.
 
-# %% broken="similarities" of="similarities"
-
-# %% of="similarities"
+# %% program="similarities" measure="measure_work"
 import time
 
 for tokens in (25, 100):
     begun = time.perf_counter()
     similarities(torch.ones(1, tokens, 8))
     print(f"{tokens} tokens: {1000 * (time.perf_counter() - begun):.1f} ms")
-
-# %% visible="similarities" of="similarities"
-run_tests("similarities", measured_by(measure_work)(similarities))
-
-# %% grade="similarities_values" points=1 of="similarities"
-# 1 point, judged after you hand in: the cosines, and whether the operations grow in number with the tokens.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("similarities", "values", similarities)
-### END HIDDEN TESTS
-
-# %% grade="similarities_sizes" points=1 of="similarities"
-# 1 point, judged after you hand in: other sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("similarities", "sizes", similarities)
-### END HIDDEN TESTS
+# values: the cosines, and whether the operations grow in number with the tokens.
+# sizes: other sizes.
 
 # %% [markdown] of="mean_loss"
 # **Symptom.** The memory grows with every batch, until a large evaluation ends the session; the time is that of training.
 
-# %% broken="mean_loss" of="mean_loss"
-
-# %% of="mean_loss"
+# %% program="mean_loss" measure="measure_evaluation"
 class Counting(nn.Linear):
     """Counts the calls that leave a graph behind."""
 
@@ -486,28 +289,13 @@ class Counting(nn.Linear):
 torch.manual_seed(0)
 model = Counting(64, 10)
 print(f"loss {mean_loss(model, [(OTHERS.flatten(1), THEIRS)] * 10):.3f}, graphs of {model.graphs} batches")
-
-# %% visible="mean_loss" of="mean_loss"
-run_tests("mean_loss", measured_by(measure_evaluation)(mean_loss))
-
-# %% grade="mean_loss_values" points=1 of="mean_loss"
-# 1 point, judged after you hand in: the mean, how often the model is called, and whether a graph is built.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("mean_loss", "values", mean_loss)
-### END HIDDEN TESTS
-
-# %% grade="mean_loss_sizes" points=1 of="mean_loss"
-# 1 point, judged after you hand in: batches of other sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("mean_loss", "sizes", mean_loss)
-### END HIDDEN TESTS
+# values: the mean, how often the model is called, and whether a graph is built.
+# sizes: batches of other sizes.
 
 # %% [markdown] of="loss_and_accuracy"
 # **Symptom.** An evaluation takes twice as long as it should.
 
-# %% broken="loss_and_accuracy" of="loss_and_accuracy"
-
-# %% of="loss_and_accuracy"
+# %% program="loss_and_accuracy" measure="measure_evaluation"
 class Counting(nn.Linear):
     """Counts its calls."""
 
@@ -522,21 +310,8 @@ torch.manual_seed(0)
 model = Counting(64, 10)
 loss, accuracy = loss_and_accuracy(model, [(OTHERS.flatten(1), THEIRS)] * 10)
 print(f"loss {loss:.3f}, accuracy {accuracy:.3f}, {model.calls} calls for 10 batches")
-
-# %% visible="loss_and_accuracy" of="loss_and_accuracy"
-run_tests("loss_and_accuracy", measured_by(measure_evaluation)(loss_and_accuracy))
-
-# %% grade="loss_and_accuracy_values" points=1 of="loss_and_accuracy"
-# 1 point, judged after you hand in: the results, how often the model is called, and whether a graph is built.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("loss_and_accuracy", "values", loss_and_accuracy)
-### END HIDDEN TESTS
-
-# %% grade="loss_and_accuracy_sizes" points=1 of="loss_and_accuracy"
-# 1 point, judged after you hand in: batches of other sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("loss_and_accuracy", "sizes", loss_and_accuracy)
-### END HIDDEN TESTS
+# values: the results, how often the model is called, and whether a graph is built.
+# sizes: batches of other sizes.
 
 # %% [markdown]
 # ## 6 Wrong only with a mask
@@ -547,79 +322,34 @@ from autograder.checks.debugging.exercises import check; check("loss_and_accurac
 # %% [markdown] of="mean_of_existing"
 # **Symptom.** A text of two tokens has another mean when it is padded to four.
 
-# %% broken="mean_of_existing" of="mean_of_existing"
-
-# %% of="mean_of_existing"
+# %% program="mean_of_existing" measure="measure_function"
 tokens, exists = torch.tensor([[[2.0], [4.0], [0.0], [0.0]]]), torch.tensor([[True, True, False, False]])
 print("without padding:", mean_of_existing(tokens[:, :2], exists[:, :2]).item())
 print("with padding:   ", mean_of_existing(tokens, exists).item())
-
-# %% visible="mean_of_existing" of="mean_of_existing"
-run_tests("mean_of_existing", measured_by(measure_function)(mean_of_existing))
-
-# %% grade="mean_of_existing_values" points=1 of="mean_of_existing"
-# 1 point, judged after you hand in: means of texts of different lengths.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("mean_of_existing", "values", mean_of_existing)
-### END HIDDEN TESTS
-
-# %% grade="mean_of_existing_sizes" points=1 of="mean_of_existing"
-# 1 point, judged after you hand in: other sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("mean_of_existing", "sizes", mean_of_existing)
-### END HIDDEN TESTS
+# values: means of texts of different lengths.
+# sizes: other sizes.
 
 # %% [markdown] of="pooled"
 # **Symptom.** What stands in a token that does not exist moves the result.
 
-# %% broken="pooled" of="pooled"
-
-# %% of="pooled"
+# %% program="pooled" measure="measure_function"
 tokens, exists = torch.tensor([[[2.0], [4.0], [0.0], [0.0]]]), torch.tensor([[True, True, False, False]])
 for padding in (0.0, 9.0):
     tokens[:, 2:] = padding
     print(f"padding of {padding}:", round(pooled(tokens, torch.ones(1), exists).item(), 4))
-
-# %% visible="pooled" of="pooled"
-run_tests("pooled", measured_by(measure_function)(pooled))
-
-# %% grade="pooled_values" points=1 of="pooled"
-# 1 point, judged after you hand in: mixed tokens of texts of different lengths.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("pooled", "values", pooled)
-### END HIDDEN TESTS
-
-# %% grade="pooled_sizes" points=1 of="pooled"
-# 1 point, judged after you hand in: other sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("pooled", "sizes", pooled)
-### END HIDDEN TESTS
+# values: mixed tokens of texts of different lengths.
+# sizes: other sizes.
 
 # %% [markdown] of="loss_of_existing"
 # **Symptom.** The more padding a batch has, the smaller is its loss.
 
-# %% broken="loss_of_existing" of="loss_of_existing"
-
-# %% of="loss_of_existing"
+# %% program="loss_of_existing" measure="measure_function"
 logits, labels = torch.zeros(1, 8, 10), torch.zeros(1, 8, dtype=torch.long)
 for count in (8, 4, 1):
     exists = (torch.arange(8) < count)[None]
     print(f"{count} of 8 tokens exist: loss {loss_of_existing(logits, labels, exists):.3f}, of which each has 2.303")
-
-# %% visible="loss_of_existing" of="loss_of_existing"
-run_tests("loss_of_existing", measured_by(measure_function)(loss_of_existing))
-
-# %% grade="loss_of_existing_values" points=1 of="loss_of_existing"
-# 1 point, judged after you hand in: the loss of texts of different lengths.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("loss_of_existing", "values", loss_of_existing)
-### END HIDDEN TESTS
-
-# %% grade="loss_of_existing_sizes" points=1 of="loss_of_existing"
-# 1 point, judged after you hand in: other sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("loss_of_existing", "sizes", loss_of_existing)
-### END HIDDEN TESTS
+# values: the loss of texts of different lengths.
+# sizes: other sizes.
 
 # %% [markdown]
 # ## 7 Write the test

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -16,10 +15,7 @@ from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
-from xml.etree import ElementTree
 
-import nbformat
-import numpy as np
 import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
@@ -433,35 +429,6 @@ def test_exercise_page_has_a_colab_button(site: str) -> None:
     assert page.find("a", class_="colab-link", href=f"{COLAB}exercises/1_attention/attention.ipynb")
 
 
-def test_exercise_page_quotes_a_real_message() -> None:
-    """Is the example of a message what the notebook says to a softmax over the queries?"""
-
-    def attention(queries: np.ndarray, keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        exponentials = np.exp(queries @ keys.swapaxes(-1, -2) / np.sqrt(queries.shape[-1]))
-        weights = exponentials / exponentials.sum(axis=-2, keepdims=True)
-        return weights @ values, weights
-
-    notebook = nbformat.read(ROOT / "exercises" / "1_attention" / "attention.ipynb", as_version=4)
-    [setup] = [cell.source for cell in notebook.cells if cell.cell_type == "code" and "TESTS = " in cell.source]
-    namespace: dict = {}
-    exec(setup, namespace)
-    with pytest.raises(AssertionError) as caught:
-        namespace["judge"](attention, **namespace["TESTS"]["attention"])
-    assert str(caught.value) in (ROOT / "book" / "1_attention_exercise.md").read_text(encoding="utf-8")
-
-
-def test_second_exercise_page_quotes_a_real_message() -> None:
-    """Is its example what the notebook says to heads that are cut by view alone?"""
-    notebook = nbformat.read(ROOT / "exercises" / "2_multihead" / "multihead.ipynb", as_version=4)
-    [setup] = [cell.source for cell in notebook.cells if cell.cell_type == "code" and "TESTS = " in cell.source]
-    namespace: dict = {}
-    exec(setup, namespace)
-    split_heads = namespace["on_tensors"](lambda x, heads: x.view(x.shape[0], heads, x.shape[1], -1))
-    with pytest.raises(AssertionError) as caught:
-        namespace["judge"](split_heads, **namespace["TESTS"]["split_heads"])
-    assert str(caught.value) in (ROOT / "book" / "2_multihead_exercise.md").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(("name", "stem"), ALL.items())
 def test_exercise_page_ends_with_the_solutions(site: str, name: str, stem: str) -> None:
     """Does a self-study edition show every answer, folded away, and a student edition none?"""
@@ -471,39 +438,6 @@ def test_exercise_page_ends_with_the_solutions(site: str, name: str, stem: str) 
     asked = list(exercises_of(stem))  # of a pool of programs the page shows all, and a notebook asks for some
     assert [name for name in shown if name in asked] == (asked if there else [])
     assert not any(box.has_attr("open") for box in boxes)
-
-
-@pytest.mark.parametrize("edition", ["student", "self-study"])
-def test_solution_needs_a_folder_of_solutions(edition: str, tmp_path: Path) -> None:
-    """Does a page without `solutions/` build without a warning, and show neither solutions nor lines of them?"""
-    (tmp_path / "index.md").write_text(
-        "# A page\n\nBefore.\n\n```{solution} attention.softmax\n```\n\n"
-        "```{mistake} M21 a title\n:exercises: split_heads\n:symptoms: another shape\n\nA question?\n```\n\n"
-        "```{drawing} vit\n:here: patches\n```\n",
-        encoding="utf-8",
-    )
-    if edition == "self-study":
-        (tmp_path / "solutions").mkdir()
-        answer = 'def softmax(scores):\n    """Say ```so```."""\n    return scores\n'
-        (tmp_path / "solutions" / "attention.py").write_text(answer, encoding="utf-8")
-        shutil.copy(ROOT / "solutions" / "multihead.py", tmp_path / "solutions")
-    extensions = "myst_parser,sphinx_design,attention_book"
-    command = [sys.executable, "-m", "sphinx", "-C", "-W", "-q", "-D", f"extensions={extensions}", ".", "built"]
-    subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT / "book" / "_ext")}, check=True)
-    page = parse(tmp_path / "built" / "index.html")
-    text, mistake = page.get_text(), page.find("details", id="m21").get_text()
-    assert "A question?" in mistake
-    assert ("a part of the answer" in mistake) == (edition == "self-study")
-    assert page.find("svg", class_="recurring")["aria-label"].endswith("This chapter: patches.")
-    assert "Before." in text
-    assert ("Solution: softmax" in text, "Say ```so```." in text) == ((edition == "self-study",) * 2)
-
-
-def test_drawings_are_up_to_date() -> None:
-    """Are logo, icon and maps what book/_ext/drawings.py draws?"""
-    drawings = runpy.run_path(str(ROOT / "book" / "_ext" / "drawings.py"))["drawings"]()
-    for name, content in drawings.items():
-        assert (ROOT / "book" / "_static" / name).read_text(encoding="utf-8") == content, name
 
 
 def test_page_and_notebook_number_alike(site: str) -> None:
@@ -575,25 +509,6 @@ def test_mistakes_are_whole_without_a_script(site: str) -> None:
     assert not box.has_attr("hidden")
     assert "Does your softmax run over the axis" in box.get_text()
     assert ("sum(axis=-2" in box.get_text()) == (ROOT / "solutions").is_dir()
-
-
-def test_recurring_drawing_marks_where_we_are() -> None:
-    """Is a drawing well-formed, with a box for each part, of which those of the chapter are marked and named?"""
-    for drawing in runpy.run_path(str(ROOT / "book" / "_ext" / "drawings.py"))["RECURRING"].values():
-        here = {list(drawing.parts)[2], list(drawing.parts)[3]}
-        svg = ElementTree.fromstring(drawing.draw(here))
-        marked = [part.find("text").text for part in svg.iter("g") if "here" in part.get("class")]
-        assert set(marked) == {drawing.parts[name].name for name in here}
-        assert all(name in svg.get("aria-label").split("This chapter:")[1] for name in marked)
-        assert len(list(svg.iter("rect"))) == len(drawing.parts)
-
-
-def test_introduction_counts_as_the_list_does() -> None:
-    """Is the number of mistakes that shapes do not show the same in the introduction and on their page?"""
-    number = re.search(
-        r"(\d+ of the \d+) show in nothing", (ROOT / "book" / "mistakes.md").read_text(encoding="utf-8")
-    )[1]
-    assert number in (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
 
 
 def test_keyboard_reaches_everything(page: Page, site: str) -> None:

@@ -6,7 +6,6 @@ its weights are a perfect file without any training.
 
 import contextlib
 import io
-import json
 import os
 import pickle
 import zipfile
@@ -16,31 +15,18 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import nbformat
 import numpy as np
 import pytest
 import sample_class
 import torch
-from bs4 import BeautifulSoup
-from nbformat import NotebookNode
-from test_collect import notebook as small_notebook
-from test_collect import outcomes, write_roster, write_zip
-from typer.testing import CliRunner
+from downloads import notebook as small_notebook
 
-from autograder import cli
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
 from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut, Verdict
-from autograder.course.course import MAX_FILE, Assignment, Course, Result
-from autograder.exchange.collect import collect
-from autograder.grading.execute import execute
-from autograder.grading.grade import InstallationError, grade
-from autograder.reporting.feedback import write_feedback
-from autograder.reporting.report import questions_of, write_report
 from solutions.vit import ViT
 
-NAME, STEM = "9_file", "attention"  # a stem of which there are checks
 STEPS = (0.0, 0.90, 0.95, 0.97, 0.98)
 LIMITS = Limits(cell_seconds=120.0)  # ours take 2 s on a machine that does nothing else
 
@@ -62,15 +48,20 @@ def saved(value: object) -> bytes:
 GOOD = saved(weights())
 
 
-@pytest.fixture(scope="module")
-def held_out() -> HeldOut:
-    """Forty random images, of the classes that the ViT of `weights(0)` sees in them."""
+def random_images() -> HeldOut:
+    """Return forty random images, of the classes that the ViT of `weights(0)` sees in them."""
     images = np.random.default_rng(5).integers(0, 256, (1, 40, 28, 28), dtype=np.uint8)
     model = ViT().eval()
     model.load_state_dict(weights())
     with torch.no_grad():
         scores = model((torch.from_numpy(images[0])[:, None] / 255 - 0.1307) / 0.3081)
     return HeldOut("MNIST", images, scores.argmax(dim=-1).numpy())
+
+
+@pytest.fixture(scope="module")
+def held_out() -> HeldOut:
+    """The images that a file of weights is shown."""
+    return random_images()
 
 
 # --------------------------------------------------------------------------------------------------- reading a file
@@ -393,252 +384,3 @@ def test_weights_of_ones_own_are_not_refused() -> None:
     verdict = checkpoint.judge("vit.pt", content, held, LIMITS, True)
     assert passed(verdict) == list(STEPS), str(verdict)
     assert checkpoint.likeness(torch.load(io.BytesIO(content)), held) < checkpoint.ALIKE - 0.2
-
-
-# ---------------------------------------------------------------------------------------------- an assignment with it
-
-
-def cell(source: str, name: str, points: int | None = None, **metadata: str) -> NotebookNode:
-    """Return a cell that nbgrader knows: a test if it has points, else an answer."""
-    info = {"grade": bool(points), "grade_id": name, "locked": bool(points), "schema_version": 3, "task": False}
-    info |= {"solution": not points} | ({"points": points} if points else {})
-    return nbformat.v4.new_code_cell(source, id=name, metadata={"nbgrader": info, "checks": "vit"} | metadata)
-
-
-@pytest.fixture
-def file_assignment() -> Assignment:
-    """An assignment of one answer and a file of weights."""
-
-    def written(answer: str, test: str) -> NotebookNode:
-        cells = [nbformat.v4.new_markdown_cell("# Train it", id="text"), cell(answer, "answer")]
-        steps = [("loads", "", 1), *((f"{step:.0%}"[:-1], f"{step}", 1 + (step == 0.98)) for step in STEPS[1:])]
-        for name, argument, points in steps:
-            cells.append(cell(test.format(argument), f"checkpoint_{name}", points, file="vit.pt"))
-        kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-        return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-
-    instructor = written("answer = 1", "from autograder.checks.vit.checkpoint import check; check({})")
-    return Assignment(NAME, STEM, instructor, written("raise NotImplementedError()", "# judged after you hand in {}"))
-
-
-@pytest.fixture
-def course(tmp_path: Path) -> Course:
-    """A course with a roster and nothing else."""
-    course = Course(tmp_path / "course")
-    write_roster(course)
-    return course
-
-
-def hand_in(
-    course: Course, student: str, assignment: Assignment, file: bytes | None, source: str = "answer = 2"
-) -> Path:
-    """Put a notebook, and a file beside it, where they are graded."""
-    folder = course.root / "submitted" / student / NAME
-    folder.mkdir(parents=True, exist_ok=True)
-    work = nbformat.from_dict(assignment.release)
-    work.cells[1].source = source
-    nbformat.write(work, folder / f"{STEM}.ipynb")
-    if file is not None:
-        (folder / "vit.pt").write_bytes(file)
-    return folder
-
-
-THIEF = """import glob, os
-found = [p for top in (".", "/tmp", "/wire", "/home", "/dev/shm") for p in glob.glob(top + "/**/*.pt", recursive=True)]
-print("found", found)
-open("vit.pt", "wb").write(b"mine"); os.makedirs("/tmp/home/sub"); open("/tmp/home/sub/vit.pt", "wb").write(b"mine")
-import builtins, sys, types
-fake = types.ModuleType("torch"); fake.load = lambda *a, **k: {}; sys.modules["torch"] = fake"""
-
-
-def test_execute_keeps_the_file_from_the_notebook(file_assignment: Assignment, held_out: HeldOut) -> None:
-    """Is the file judged that was handed in, whatever the notebook writes, and can the notebook not see it?"""
-    work = nbformat.from_dict(file_assignment.instructor)
-    work.cells[1].source = THIEF
-    done = execute(work, 3, LIMITS, files={"vit.pt": GOOD}, held_out=held_out)
-    assert [check.passed for check in done.checks] == [True] * 5
-    assert done.notebook.cells[1].outputs[0].text.strip() == "found []"
-    assert done.files == {"vit.pt": "40 of 40 images are recognised, 100.00%, of MNIST's test set."}
-    done = execute(work, 3, LIMITS, files={}, held_out=held_out)
-    assert [check.passed for check in done.checks] == [False] * 5
-    assert "vit.pt was not handed in" in done.checks[0].message
-    assert checkpoint._verdicts.get() is None
-
-
-def test_grade_takes_files_of_a_class(
-    course: Course, file_assignment: Assignment, held_out: HeldOut, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Does each student of a class get marks, a message and a page, and is a changed file graded again?"""
-    record = tmp_path / "record.pt"
-    monkeypatch.setattr(checkpoint, "RECORD", record)
-    monkeypatch.setattr(checkpoint, "held_out", lambda: held_out)
-    hand_in(course, "ada", file_assignment, GOOD)
-    hand_in(course, "bea", file_assignment, None)
-    hand_in(course, "cem", file_assignment, bytes(MAX_FILE + 2**20))
-    (hand_in(course, "dan", file_assignment, None) / "vit.pt").symlink_to("/etc/passwd")
-    (hand_in(course, "eve", file_assignment, None) / "vit.pt").mkdir()
-    (hand_in(course, "jan1", file_assignment, None) / "vit (1).pt").write_bytes(GOOD)
-    hand_in(course, "jan2", file_assignment, GOOD, source="import os; os._exit(1)")
-    with pytest.raises(InstallationError, match=r"record\.pt is missing"):
-        grade(course, file_assignment, seed=1, workers=2, limits=LIMITS)
-    record.write_bytes(saved(weights(1)))
-    with pytest.raises(InstallationError, match="recognised"):  # a record that is not good enough proves nothing
-        grade(course, file_assignment, seed=1, workers=2, limits=LIMITS)
-    record.write_bytes(GOOD)
-    results = {r.student: r for r in grade(course, file_assignment, seed=1, workers=2, limits=LIMITS)}
-    points = {name: sum(check["points"] for check in r.checks if check["passed"]) for name, r in results.items()}
-    assert points == {"ada": 6, "jan1": 6, "jan2": 6} | dict.fromkeys(["bea", "cem", "dan", "eve", "-rf", "נועה"], 0)
-    states = {name: result.state for name, result in results.items() if result.state != "missing"}
-    assert states == dict.fromkeys(["ada", "bea", "cem", "dan", "eve"], "graded") | {
-        "jan1": "graded after mending",
-        "jan2": "crashed",
-    }
-    said = {
-        "bea": "not handed in",
-        "cem": "5.0 MiB; at most 4",
-        "dan": "cannot be opened",
-        "eve": "is not a plain file",
-    }
-    for student, words in said.items():
-        assert words in results[student].files["vit.pt"]
-        assert words in results[student].checks[0]["message"]
-    assert "'vit (1).pt'; it was taken as vit.pt" in results["jan1"].receipt[0]
-    pages = write_feedback(course, file_assignment, list(results.values()))
-    verdicts = {
-        path.parents[1].name: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser").select_one(".verdict")
-        for path in pages
-    }
-    assert all(words in verdicts[student].get_text() for student, words in said.items())
-    assert "40 of 40 images are recognised" in pages[0].read_text(encoding="utf-8")
-    report = write_report(course, file_assignment, list(results.values())).read_text(encoding="utf-8")
-    assert "vit.pt, handed in beside the notebook" in report
-    assert "vit.pt is not a plain file" in report
-    (question,) = questions_of(file_assignment)
-    assert (question.name, question.of) == ("vit.pt", 6)
-    kept = course.load_result("ada", NAME)
-    (course.root / "submitted" / "ada" / NAME / "vit.pt").write_bytes(saved(weights(1)))
-    again = {r.student: r for r in grade(course, file_assignment, workers=2, limits=LIMITS)}
-    assert again["ada"].key != kept.key
-    assert not again["ada"].checks[-1]["passed"]
-    assert again["bea"].key == results["bea"].key
-
-
-def test_grade_again_where_mnist_came_later(file_assignment: Assignment, held_out: HeldOut) -> None:
-    """Does a result that the stand-in gave no longer count once the machine has MNIST?"""
-    from autograder.grading.grade import grader_key
-
-    keys = {grader_key(file_assignment, True, held) for held in (held_out, checkpoint.stand_in(), None)}
-    assert len(keys) == 3
-
-
-def test_older_results_can_be_read() -> None:
-    """Has a result that was kept before there were such files none?"""
-    assert Result("ada", NAME, "graded").files == {}
-
-
-# ------------------------------------------------------------------------------------------------------ collecting
-
-
-def beside(course: Course) -> dict[str, bytes]:
-    """Return what lies in submitted/ beside the notebooks and their times, by student and name."""
-    paths = [path for path in course.root.glob("submitted/*/*/*.*") if path.suffix != ".ipynb"]
-    return {f"{path.parts[-3]}/{path.name}": path.read_bytes() for path in paths if path.name != "timestamp.txt"}
-
-
-DOWNLOADS = {
-    "Moodle, folders": {
-        "Ada Lovelace_100_assignsubmission_file_/attention.ipynb": small_notebook("ada"),
-        "Ada Lovelace_100_assignsubmission_file_/vit.pt": b"of ada",
-        "Dan ONeill_103_assignsubmission_file_/vit (1).PT": b"of dan",
-    },
-    "Moodle, files": {
-        "Ada Lovelace_100_assignsubmission_file_attention.ipynb": small_notebook("ada"),
-        "Ada Lovelace_100_assignsubmission_file_vit.pt": b"of ada",
-        "Dan ONeill_103_assignsubmission_file_Copy of vit.pt": b"of dan",
-    },
-    "Canvas": {
-        "lovelaceada_501_9001_attention.ipynb": small_notebook("ada"),
-        "lovelaceada_501_9002_vit.pt": b"of ada, earlier",
-        "lovelaceada_LATE_501_9003_vit-1.pt": b"of ada",
-        "oneilldan_777_9004_vit.pt": b"of dan",
-        "lovelaceada_501_9005_best model.pt": b"another file",
-    },
-    "folders": {
-        "ada/9_file/attention.ipynb": small_notebook("ada"),
-        "ada/9_file/vit.pt": b"of ada",
-        "ada/9_file/notes.txt": b"not asked for",
-        "dan/9_file/vit.pt": b"of dan",
-    },
-}
-
-
-@pytest.mark.parametrize("system", DOWNLOADS)
-def test_collect_takes_the_file(system: str, course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
-    """Does the file arrive beside the notebook, under its name, and is nothing else taken?"""
-    lines = collect(course, file_assignment, [write_zip(tmp_path / "download.zip", DOWNLOADS[system])])
-    assert beside(course) == {"ada/vit.pt": b"of ada", "dan/vit.pt": b"of dan"}, lines
-    assert [path.name for path in course.root.glob("submitted/ada/*/*.ipynb")] == ["attention.ipynb"]
-    again = collect(course, file_assignment, [tmp_path / "download.zip"])
-    assert {line.outcome for line in again} <= {"unchanged", "older attempt", "left alone"}
-    ledger = json.loads((course.root / "collected" / f"{NAME}.json").read_text(encoding="utf-8"))
-    assert ledger["files"]["ada"]["vit.pt"]["sha256"]
-
-
-def test_collect_sets_a_large_file_aside(course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
-    """Is a file of 5 MB refused with the reason, the notebook taken, and a smaller one taken later?"""
-    files = {
-        "ada/9_file/attention.ipynb": small_notebook(),
-        "ada/9_file/vit.pt": np.random.default_rng(2).bytes(5 * 2**20),
-    }
-    lines = collect(course, file_assignment, [write_zip(tmp_path / "one.zip", files)])
-    assert outcomes(lines) == {"ada/9_file/attention.ipynb": "collected ada", "ada/9_file/vit.pt": "refused ada"}
-    assert set(beside(course)) == {"ada/vit.pt.refused.txt"}
-    content, _ = course.read_files("ada", file_assignment)
-    assert (
-        "vit.pt has 5.0 MiB; at most 4 are taken of a vit.pt"
-        in checkpoint.read("vit.pt", content["vit.pt"], LIMITS, True)[1]
-    )
-    collect(course, file_assignment, [write_zip(tmp_path / "two.zip", {"ada/9_file/vit.pt": b"small"})])
-    assert course.read_files("ada", file_assignment) == ({"vit.pt": b"small"}, [])
-    assert not (course.root / "submitted" / "ada" / NAME / "vit.pt.refused.txt").exists()
-
-
-def test_collect_keeps_what_was_there(course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
-    """Is an earlier file moved and not lost, a file of nobody's kept aside, and a lone file taken by its name?"""
-    for number, text in enumerate((b"first", b"second")):
-        collect(course, file_assignment, [write_zip(tmp_path / f"{number}.zip", {"ada/vit.pt": text})])
-    assert (course.root / "earlier" / "ada" / NAME / "001" / "vit.pt").read_bytes() == b"first"
-    (line,) = collect(course, file_assignment, [write_zip(tmp_path / "who.zip", {"zoe/vit.pt": b"whose?"})])
-    assert line.outcome == "unmatched"
-    assert [path.suffix for path in (course.root / "unmatched" / NAME).iterdir() if path.suffix != ".txt"] == [".pt"]
-    (tmp_path / "dan_vit.pt").write_bytes(GOOD)  # an archive inside, which must not be opened
-    lines = collect(course, file_assignment, [tmp_path / "dan_vit.pt"])
-    assert outcomes(lines) == {"dan_vit.pt": "collected dan"}
-    assert beside(course)["dan/vit.pt"] == GOOD
-
-
-def test_collect_leaves_other_assignments_alone(course: Course, assignment: Assignment, tmp_path: Path) -> None:
-    """Is a .pt file passed over where none is asked for?"""
-    assert collect(course, assignment, [write_zip(tmp_path / "x.zip", {"ada/1_attention/vit.pt": b"x"})]) == []
-
-
-# ---------------------------------------------------------------------------------------------------- submit-check
-
-
-def test_submit_check_looks_for_the_file(
-    file_assignment: Assignment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Is a student told before handing in that the file is missing, wrong or fine?"""
-    monkeypatch.setattr("autograder.imports.ROOT", tmp_path)
-    released = tmp_path / "exercises" / NAME / f"{STEM}.ipynb"
-    released.parent.mkdir(parents=True)
-    nbformat.write(file_assignment.release, released)
-    work = tmp_path / "work" / f"{STEM}.ipynb"
-    work.parent.mkdir()
-    nbformat.write(file_assignment.instructor, work)
-    for content, words, code in ((None, "was not handed in", 1), (b"", "is empty", 1), (GOOD, "can be used", 0)):
-        if content is not None:
-            work.with_name("vit.pt").write_bytes(content)
-        run = CliRunner().invoke(cli.app, ["submit-check", str(work)])
-        assert words in " ".join(run.output.split())
-        assert run.exit_code == code, run.output

@@ -1,14 +1,15 @@
-"""Does a point need evidence of work: can no stage of any exercise be passed by an answer that does nothing?"""
+"""Does a point need evidence of work: can no stage of any exercise be passed by an answer that does nothing of it?"""
 
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
-from conftest import ALL
+from conftest import ALL, lost
 from torch import nn
 
-from autograder.judging import exercise
+from autograder.judging import catalogue, exercise
+from autograder.judging.compare import judge, outcome
 from autograder.judging.exercise import Exercise, exercises_of
 
 
@@ -40,8 +41,33 @@ def module(forward: Callable = lambda x: x, at_first: Callable = lambda: None) -
     return Module
 
 
+class EqualToAll:
+    """An object that says yes to every comparison and passes for an array where it can."""
+
+    shape, dtype, ndim, size = (4, 4), np.dtype(float), 2, 16
+
+    def __eq__(self, other):
+        return True
+
+    def __array_function__(self, function, types, arguments, keywords):
+        return True
+
+    __hash__ = None
+
+
 FUNCTIONS = {
     "None": lambda *_, **__: None,
+    "a number": lambda *_, **__: 1.0,
+    "a text": lambda *_, **__: "0.5",
+    "an empty list": lambda *_, **__: [],
+    "an empty array": lambda *_, **__: np.array([]),
+    "an array of objects": lambda *_, **__: np.array([None], dtype=object),
+    "an array": lambda *_, **__: np.zeros((2, 3)),
+    "a tensor with a gradient": lambda *_, **__: torch.zeros(2, 3, requires_grad=True),
+    "a layer": lambda *_, **__: nn.Linear(4, 4),
+    "takes no argument": lambda: None,
+    "what equals everything": lambda *_, **__: EqualToAll(),
+    "two that equal everything": lambda *_, **__: (EqualToAll(), EqualToAll()),
     "its first argument": lambda first, *_, **__: first,
     "its last argument": lambda *arguments, **_: arguments[-1],
     "its first argument twice": lambda first, *_, **__: (first, first),
@@ -51,7 +77,7 @@ FUNCTIONS = {
     "two numbers": lambda *_, **__: (0.0, 0.0),
     "an empty dict": lambda *_, **__: {},
     "a dict": lambda first, *_, **__: {"weights": first},
-    **{f"raises {kind.__name__}": raising(kind) for kind in (ValueError, TypeError, NotImplementedError)},
+    **{f"raises {kind.__name__}": raising(kind) for kind in (ValueError, AssertionError, NotImplementedError)},
 }
 CLASSES = {
     "the identity": module(),
@@ -64,6 +90,7 @@ CLASSES = {
     "object": object,
     "nn.Identity": nn.Identity,
 }
+ATTENTION = list(exercises_of("attention").values())
 EXERCISES = {f"{stem}.{name}": each for stem in ALL.values() for name, each in exercises_of(stem).items()}
 
 
@@ -84,3 +111,101 @@ def test_trivial_answer_passes_no_stage(name: str, unnamed: None) -> None:
     for answers in (FUNCTIONS, CLASSES):
         for what, answer in answers.items():
             assert set(asked.failures(answer, 0)) == set(asked.stages), what
+
+
+# --------------------------------------------------------------- of exercise 1: the right shapes, and other numbers in them
+
+
+class AgreeableArray(np.ndarray):
+    """An array that turns every NumPy function called on it into True."""
+
+    def __array_function__(self, function, types, arguments, keywords):
+        return True
+
+    def __array_ufunc__(self, *arguments, **keywords):
+        return True
+
+
+def shaped(make: Callable) -> Callable[[Exercise], Callable]:
+    """Return, for an exercise, a function whose results have the right shapes and entries from `make`."""
+
+    def for_exercise(asked: Exercise) -> Callable:
+        oracle, names = asked.oracle, asked.names
+
+        def function(*arguments):
+            arrays = outcome(oracle, arguments, names).get("arrays")
+            if arrays is None:
+                raise ValueError("as the specification says")
+            results = tuple(make(array) for array in arrays.values())
+            return results if len(names) > 1 else results[0]
+
+        return function
+
+    return for_exercise
+
+
+SHAPED: dict[str, Callable[[Exercise], Callable]] = {
+    "lists": shaped(lambda array: array.tolist()),
+    "zeros": shaped(np.zeros_like),
+    "ones": shaped(np.ones_like),
+    "uniform": shaped(lambda array: np.full(array.shape, 1 / array.shape[-1])),
+    "NaN": shaped(lambda array: np.full(array.shape, np.nan)),
+    "infinity": shaped(lambda array: np.full(array.shape, np.inf)),
+    "noise": shaped(lambda array: np.random.default_rng(0).normal(size=array.shape)),
+    "right to two digits": shaped(lambda array: np.round(array, 2)),
+    "right but for a thousandth": shaped(lambda array: array * 1.001 + 1e-4),
+    "right and transposed": shaped(lambda array: array.T if array.ndim > 1 else array[::-1]),
+    "right with an axis too many": shaped(lambda array: array[None]),
+    "right and flat": shaped(lambda array: np.r_[array.ravel(), 0.0]),
+    "zeros that agree": shaped(lambda array: np.zeros(array.shape).view(AgreeableArray)),
+}
+
+
+@pytest.mark.parametrize("asked", ATTENTION, ids=lambda asked: asked.name)
+def test_right_shapes_alone_pass_no_stage(asked: Exercise) -> None:
+    """Does every stage fail for results of the right shape, however near they are?"""
+    for what, make in SHAPED.items():
+        assert set(asked.failures(make(asked), 0)) == set(asked.stages), what
+
+
+@pytest.mark.parametrize("asked", ATTENTION, ids=lambda asked: asked.name)
+def test_trivial_answer_is_not_named(asked: Exercise) -> None:
+    """Is no mistake of the catalogue blamed on what is none of them?"""
+    for answer in (*(FUNCTIONS[what] for what in ("None", "a text", "raises ValueError")), SHAPED["noise"](asked)):
+        assert set(lost(asked, answer).values()) == {None}
+
+
+@pytest.mark.parametrize("asked", ATTENTION, ids=lambda asked: asked.name)
+def test_wrong_number_of_results_gets_no_point(asked: Exercise) -> None:
+    """Do right arrays fail when one is missing or one is too many, with words that say how many came?"""
+    oracle = asked.oracle
+
+    def too_many(*arguments):
+        results = oracle(*arguments)
+        return (*(results if isinstance(results, tuple) else (results,)), np.zeros(3))
+
+    def one_missing(*arguments):
+        results = oracle(*arguments)
+        return results[:-1] if isinstance(results, tuple) else ()
+
+    for function in (too_many, one_missing):
+        found = asked.failures(function, 0)
+        assert found.keys() == asked.stages.keys()
+        assert all(f"expected {len(asked.names)} array(s)" in str(error) for error in found.values())
+
+
+@pytest.mark.parametrize("asked", ATTENTION, ids=lambda asked: asked.name)
+def test_memorised_visible_results_get_no_point(asked: Exercise) -> None:
+    """Does an answer that knows the visible tests by heart, and nothing else, get nothing?"""
+    cases = asked.visible_cases()
+    known = {repr(case["arguments"]): case["expected"] for case in cases}
+
+    def memorised(*arguments):
+        expected = known.get(repr(arguments), {"error": "ValueError"})
+        if "error" in expected:
+            raise ValueError("no such test")
+        results = tuple(expected["arrays"].values())
+        return results if len(results) > 1 else results[0]
+
+    judge(memorised, asked.names, cases, catalogue.MESSAGES)
+    assert set(lost(asked, memorised)) == set(asked.stages)

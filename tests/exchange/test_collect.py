@@ -1,108 +1,33 @@
 """Does what was handed in arrive, under the right name, whatever the archive holds?"""
 
-import csv
-import io
 import json
 import os
 import random
-import stat
 import time
 import unicodedata
-import zipfile
 from pathlib import Path
 
 import pytest
+from downloads import (
+    ADA,
+    NAME,
+    ROSTER,
+    listing,
+    moodle_worksheet,
+    notebook,
+    outcomes,
+    submitted,
+    write_csv,
+    write_roster,
+    write_zip,
+)
 from typer.testing import CliRunner
 
 from autograder.cli import app
 from autograder.course.course import Assignment, Course
 from autograder.course.roster import read_worksheet
-from autograder.exchange import archives
 from autograder.exchange.collect import collect
 from autograder.exchange.names import read_name
-from autograder.files import Unreadable
-
-NAME = "1_attention"
-ROSTER = [
-    {"id": "ada", "first_name": "Ada", "last_name": "Lovelace", "email": "ada@example.org", "canvas_id": "501"},
-    {"id": "bea", "first_name": "Bea", "last_name": 'Doe, "Jr"', "email": "bea@example.org"},
-    {"id": "cem", "first_name": "Çem", "last_name": "Müller", "email": "cem@example.org"},
-    {"id": "dan", "first_name": "Dan", "last_name": "O'Neill", "email": "dan@example.org"},
-    {"id": "eve", "first_name": "Eve", "last_name": "=1+1", "email": "eve@example.org"},
-    {"id": "jan1", "first_name": "Jan", "last_name": "Smith", "email": "jan1@example.org"},
-    {"id": "jan2", "first_name": "Jan", "last_name": "Smith", "email": "jan2@example.org"},
-    {"id": "-rf", "first_name": "", "last_name": "", "email": ""},
-    {"id": "נועה", "first_name": "", "last_name": "", "email": ""},
-]
-
-
-def notebook(text: str = "1") -> bytes:
-    """Return a small notebook; different texts make different files."""
-    cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}
-    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
-
-
-def write_roster(course: Course, rows: list[dict[str, str]] = ROSTER) -> None:
-    """Write roster.csv."""
-    course.root.mkdir(exist_ok=True)
-    columns = sorted({key for row in rows for key in row})
-    with (course.root / "roster.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def write_zip(path: Path, files: dict[str, bytes]) -> Path:
-    """Write an archive as a download is."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(zipfile.ZipInfo(name, (2025, 3, 18, 12, 0, 0)), data, zipfile.ZIP_DEFLATED)
-    return path
-
-
-def write_csv(path: Path, rows: list[list[str]]) -> Path:
-    """Write a table as Moodle does, with a mark at its start."""
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    path.write_text("\ufeff" + text.getvalue(), encoding="utf-8")
-    return path
-
-
-def moodle_worksheet(path: Path, people: list[tuple[str, str, str]], when: str = "-") -> Path:
-    """Write Moodle's grading worksheet for people given as number, full name, e-mail address."""
-    header = ["Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade", "Grade can be changed"]
-    header += ["Last modified (submission)", "Last modified (grade)", "Feedback comments"]
-    status = "Submitted for grading"
-    rows = [[f"Participant {n}", name, mail, status, "", "100.00", "Yes", when, "-", ""] for n, name, mail in people]
-    return write_csv(path, [header, *rows])
-
-
-def listing(root: Path, without: Path | None = None) -> dict[str, object]:
-    """Return every file below a folder with what is in it."""
-    found: dict[str, object] = {}
-    for path in sorted(root.rglob("*")):
-        if without is None or not (path == without or without in path.parents):
-            plain = path.is_file() and not path.is_symlink()
-            found[path.relative_to(root).as_posix()] = path.read_bytes() if plain else stat.S_IFMT(path.lstat().st_mode)
-    return found
-
-
-@pytest.fixture
-def course(tmp_path: Path) -> Course:
-    """A course with a roster and nothing else."""
-    course = Course(tmp_path / "course")
-    write_roster(course)
-    return course
-
-
-def outcomes(lines) -> dict[str, str]:
-    """Return what became of each file."""
-    return {line.file: f"{line.outcome} {line.student}".strip() for line in lines}
-
-
-def submitted(course: Course) -> dict[str, bytes]:
-    """Return the notebooks in submitted/ by student."""
-    return {path.parts[-3]: path.read_bytes() for path in course.root.glob("submitted/*/*/*.ipynb")}
 
 
 def test_collect_moodle_folders(course: Course, tmp_path: Path, assignment: Assignment) -> None:
@@ -316,179 +241,6 @@ def test_collect_unmatched_with_the_text_of_another(course: Course, tmp_path: Pa
     kept.unlink()
     collect(course, assignment, [])
     assert (place / "reasons.txt").read_text(encoding="utf-8") == ""
-
-
-def patch(path: Path, offset: int, value: bytes) -> None:
-    """Change the field of the only member in an archive's list, and the same field of its header."""
-    data = bytearray(path.read_bytes())
-    for start in (data.index(b"PK\x01\x02") + offset, data.index(b"PK\x03\x04") + offset - 2):
-        data[start : start + len(value)] = value
-    path.write_bytes(data)
-
-
-ADA = "Ada Lovelace_100_assignsubmission_file_"
-
-
-def hostile(path: Path, kind: str) -> Path:
-    """Write an archive in which Ada's submission is not what it seems."""
-    names = {
-        "traversal": f"../../{ADA}/attention.ipynb",
-        "deep traversal": f"{ADA}/../../../../attention.ipynb",
-        "absolute": f"/{ADA}/attention.ipynb",
-        "drive": f"C:/{ADA}/attention.ipynb",
-        "backslash": f"x\\..\\{ADA}/attention.ipynb",
-    }
-    info = zipfile.ZipInfo(names.get(kind, f"{ADA}/attention.ipynb"))
-    data = b"\0" * 20_000_000 if kind == "bomb" else b"/etc/passwd" if kind == "link" else notebook()
-    info.external_attr = {"link": stat.S_IFLNK, "device": stat.S_IFCHR, "pipe": stat.S_IFIFO}.get(kind, 0) << 16
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(info, data, zipfile.ZIP_LZMA if kind == "method" else zipfile.ZIP_DEFLATED)
-        if kind == "twice":
-            with pytest.warns(UserWarning, match="Duplicate"):
-                archive.writestr(info.filename, notebook("2"))
-    if kind == "encrypted":
-        patch(path, 8, b"\x01\x00")
-    if kind == "lies about its size":
-        patch(path, 24, (10).to_bytes(4, "little"))
-    if kind == "huge":
-        patch(path, 24, (2**31).to_bytes(4, "little"))
-    return path
-
-
-HOSTILE = {
-    "traversal": "leads out",
-    "deep traversal": "leads out",
-    "absolute": "leads out",
-    "drive": "leads out",
-    "backslash": "leads out",
-    "link": "not a file",
-    "device": "not a file",
-    "pipe": "not a file",
-    "twice": "in the archive 2 times",
-    "encrypted": "encrypted",
-    "method": "unusual",
-    "bomb": "zip bomb",
-    "lies about its size": "cannot be unpacked",
-    "huge": "at most 50 are read",
-}
-
-
-@pytest.mark.parametrize(("kind", "why"), HOSTILE.items())
-def test_collect_hostile_members(kind: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a hostile member refused with its reason, its student's state honest, and nothing written elsewhere?"""
-    good = write_zip(tmp_path / "good.zip", {"Dan ONeill_103_assignsubmission_file_/attention.ipynb": notebook("dan")})
-    bad = hostile(tmp_path / "bad.zip", kind)
-    before = listing(tmp_path, without=course.root)
-    lines = collect(course, assignment, [bad, good])
-    assert listing(tmp_path, without=course.root) == before
-    assert submitted(course) == {"dan": notebook("dan")}
-    (refused,) = [line for line in lines if line.outcome in ("refused", "unmatched")]
-    assert why in refused.why
-    if refused.outcome == "refused":
-        with pytest.raises(Unreadable, match=why):
-            course.read_submission("ada", assignment)
-
-
-def test_collect_after_a_refusal(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does a good file take the place of a refusal, and does a refusal leave a good file where it is?"""
-    good = write_zip(tmp_path / "good.zip", {f"{ADA}/attention.ipynb": notebook()})
-    bad = hostile(tmp_path / "bad.zip", "encrypted")
-    collect(course, assignment, [bad])
-    assert os.listdir(course.root / "submitted/ada" / NAME) == ["refused.txt"]
-    collect(course, assignment, [good])
-    assert os.listdir(course.root / "submitted/ada" / NAME) == ["attention.ipynb"]
-    assert [line.outcome for line in collect(course, assignment, [bad])] == ["refused"]
-    assert course.read_submission("ada", assignment) == (notebook(), [])
-
-
-@pytest.mark.parametrize(("file", "why"), [("work.zip", "archive in the archive"), ("work.pdf", "not a notebook")])
-def test_collect_other_files(file: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a student who handed in no notebook unreadable, not missing?"""
-    download = write_zip(tmp_path / "m.zip", {f"{ADA}/{file}": b"PK\x03\x04"})
-    assert why in collect(course, assignment, [download])[0].why
-    with pytest.raises(Unreadable, match=why):
-        course.read_submission("ada", assignment)
-
-
-def test_collect_hostile_folder(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Are pipes, links and linked folders refused, without waiting and without following them?"""
-    folder, secret = tmp_path / "folder", tmp_path / "secret"
-    for name in ("ada", "bea", "cem"):
-        (folder / name).mkdir(parents=True)
-    secret.mkdir()
-    (secret / "attention.ipynb").write_bytes(notebook("answers"))
-    os.mkfifo(folder / "ada/attention.ipynb")
-    (folder / "bea/attention.ipynb").symlink_to(secret / "attention.ipynb")
-    (folder / "cem/attention.ipynb").symlink_to("/dev/zero")
-    (folder / "dan").symlink_to(secret)
-    (tmp_path / "link").symlink_to(secret)
-    before = listing(tmp_path, without=course.root)
-    lines = collect(course, assignment, [folder, tmp_path / "link", tmp_path / "nothing.zip"])
-    assert listing(tmp_path, without=course.root) == before
-    assert submitted(course) == {}
-    assert [line.outcome for line in lines] == ["refused"] * 5
-    assert "dan" not in outcomes(lines).values()
-
-
-def test_collect_into_a_hostile_course(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a link in submitted/ not written through, and a pipe in the place of a submission not read?"""
-    (tmp_path / "out").mkdir()
-    (course.root / "submitted/dan" / NAME).mkdir(parents=True)
-    (course.root / "submitted/ada").symlink_to(tmp_path / "out")
-    for name in ("attention.ipynb", "timestamp.txt"):
-        os.mkfifo(course.root / "submitted/dan" / NAME / name)
-    download = {f"{ADA}/a.ipynb": notebook(), "Dan ONeill_1_assignsubmission_file_/a.ipynb": notebook("dan")}
-    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
-    assert sorted(line.outcome for line in lines) == ["collected", "refused"]
-    assert os.listdir(tmp_path / "out") == []
-    assert course.read_submission("dan", assignment) == (notebook("dan"), [])
-
-
-def test_collect_too_many_members(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is an archive of 100,000 members refused as a whole, and the next one collected?"""
-    with zipfile.ZipFile(tmp_path / "many.zip", "w") as archive:
-        for number in range(100_000):
-            archive.writestr(f"{number}.ipynb", b"")
-    good = write_zip(tmp_path / "good.zip", {f"{ADA}/attention.ipynb": notebook()})
-    lines = collect(course, assignment, [tmp_path / "many.zip", good])
-    assert [line.outcome for line in lines] == ["refused", "collected"]
-    assert "100,000 files" in lines[0].why
-
-
-@pytest.mark.parametrize("limit", ["MAX_MEMBERS", "MAX_DIRECTORY", "MAX_TOTAL"])
-def test_collect_limits(
-    limit: str, course: Course, tmp_path: Path, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Does each limit of an archive hold?"""
-    monkeypatch.setattr(archives, limit, 1)
-    download = {f"{ADA}/attention.ipynb": notebook(), f"{ADA}/other.ipynb": notebook()}
-    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
-    assert [line.outcome for line in lines] == ["refused"]
-
-
-@pytest.mark.parametrize("data", [b"", b"<!DOCTYPE html>", b"PK\x05\x06" + b"\0" * 18, "torn", "no name"])
-def test_collect_what_is_no_archive(data, course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a file that is no archive, or half of one, a line of the receipt?"""
-    path = write_zip(tmp_path / "m.zip", {f"{ADA}/attention.ipynb": notebook()})
-    if data == "no name":
-        patch(path, 8, b"\x00\x08")  # names are UTF-8, it says
-        path.write_bytes(path.read_bytes().replace(b"attention.ipynb", b"\xff\xfe\xfdention.ipynb"))
-    else:
-        path.write_bytes(path.read_bytes()[:-30] if data == "torn" else data)
-    lines = collect(course, assignment, [path])
-    assert [line.outcome for line in lines] == ([] if data == b"PK\x05\x06" + b"\0" * 18 else ["refused"])
-
-
-@pytest.mark.parametrize("student", ["..", ".", "a/b", "../x", "x" * 500, "a\tb", ".hidden"])
-def test_collect_refuses_ids_that_are_no_folder(student: str, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a roster with an id that cannot be the name of a folder refused before anything is written?"""
-    course = Course(tmp_path / "course")
-    write_roster(course, [{"id": student, "first_name": "Ada", "last_name": "Lovelace"}])
-    before = listing(tmp_path)
-    with pytest.raises(ValueError, match="Correct roster"):
-        collect(course, assignment, [write_zip(tmp_path / "m.zip", {f"{ADA}/a.ipynb": notebook()})])
-    (tmp_path / "m.zip").unlink()
-    assert listing(tmp_path) == before
 
 
 def test_read_worksheet_says_what_it_needs(tmp_path: Path) -> None:

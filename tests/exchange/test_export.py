@@ -7,8 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from downloads import ROSTER, listing, moodle_worksheet, notebook, write_csv, write_roster, write_zip
 from nbgrader.api import Gradebook
-from test_collect import ROSTER, listing, moodle_worksheet, notebook, write_csv, write_roster, write_zip
 from test_report import WRITTEN, put_in_gradebook, result
 from typer.testing import CliRunner
 

@@ -17,7 +17,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.grading import grade as grade_module
 from autograder.grading.grade import grade
 from autograder.grading.keys import grader_key
-from autograder.grading.workers import InstallationError
+from autograder.grading.workers import InstallationError, Workers
 from autograder.imports import ROOT
 from autograder.reporting.feedback import write_feedback
 
@@ -25,7 +25,7 @@ SEED = 5
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> Course:
+def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two_workers: Workers) -> Course:
     """A course with a right and a wrong submission, graded; a person has marked a written answer of each."""
     course = Course(tmp_path_factory.mktemp("changes") / "course")
     for student in ("ada", "hana"):
@@ -33,7 +33,7 @@ def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
         if student == "hana":
             not_scaled(notebook)
         hand_in(course.root, student, notebook)
-    grade(course, assignment, seed=SEED, workers=2)
+    grade(course, assignment, seed=SEED, workers=two_workers)
     with course.gradebook() as gradebook:
         for student in ("ada", "hana"):
             mark = gradebook.find_grade("why_scale", "attention", NAME, student)
@@ -115,7 +115,7 @@ CHANGES = {
     ],
 )
 def test_change_after_submissions_came_in(
-    course: Course, assignment: Assignment, tmp_path: Path, change: str, regrade: bool
+    course: Course, assignment: Assignment, tmp_path: Path, change: str, regrade: bool, two_workers: Workers
 ) -> None:
     """Does everybody get the marks of the new assignment, with those of the other parts and those by hand kept?"""
     course = Course(shutil.copytree(course.root, tmp_path / "course"))
@@ -124,7 +124,7 @@ def test_change_after_submissions_came_in(
     if change == "an exercise is added":
         solve_entropy(new)
     lost = 4 - (change == "a check is withdrawn")  # hana's attention is not scaled
-    results = {result.student: result for result in grade(course, new, regrade=regrade, workers=2)}
+    results = {result.student: result for result in grade(course, new, regrade=regrade, workers=two_workers)}
     mended = "added" in change  # the new cell is put into what was handed in before there was one
     assert {result.state for result in results.values()} == {"graded after mending" if mended else "graded"}
     for student, right in (("ada", points), ("hana", points - lost)):
@@ -139,10 +139,10 @@ def test_change_after_submissions_came_in(
     assert len(pages) == 2 and all("cannot be shown" not in page.read_text(encoding="utf-8") for page in pages)
 
 
-def test_nothing_is_graded_again_without_a_change(course: Course, assignment: Assignment) -> None:
+def test_nothing_is_graded_again_without_a_change(course: Course, assignment: Assignment, two_workers: Workers) -> None:
     """Does a second run of an unchanged assignment run no submission?"""
     calls: list[tuple] = []
-    results = grade(course, assignment, workers=2, progress=lambda *call: calls.append(call))
+    results = grade(course, assignment, workers=two_workers, progress=lambda *call: calls.append(call))
     assert [result.state for result in results] == ["graded", "graded"] and calls == []
 
 
@@ -212,13 +212,15 @@ def test_key_changes_with_checks_that_are_imported(assignment: Assignment, packa
     assert grader_key(assignment, True, None, package) != before
 
 
-def test_lost_results_are_made_again(course: Course, assignment: Assignment, tmp_path: Path) -> None:
+def test_lost_results_are_made_again(
+    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
+) -> None:
     """Does a torn or deleted result cost nothing but a second run?"""
     course = Course(shutil.copytree(course.root, tmp_path / "course"))
     path = course.result_path("ada", NAME)
     path.write_text(path.read_text(encoding="utf-8")[:40], encoding="utf-8")
     course.result_path("hana", NAME).unlink()
-    results: list[Result] = grade(course, assignment, workers=2)
+    results: list[Result] = grade(course, assignment, workers=two_workers)
     assert {result.student: sum(c["passed"] for c in result.checks) for result in results} == {"ada": 15, "hana": 11}
 
 
@@ -236,7 +238,9 @@ def test_torn_result_is_named(course: Course, assignment: Assignment, tmp_path: 
     assert "ada" in (course.root / "report" / NAME / "index.html").read_text(encoding="utf-8")
 
 
-def test_torn_notebook_of_a_result_is_named(course: Course, assignment: Assignment, tmp_path: Path) -> None:
+def test_torn_notebook_of_a_result_is_named(
+    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
+) -> None:
     """Where the notebook that was executed is cut or gone, does every command say so, and is it made again?"""
     course = Course(shutil.copytree(course.root, tmp_path / "course"))
     path = course.autograded_path("ada", assignment)
@@ -248,34 +252,38 @@ def test_torn_notebook_of_a_result_is_named(course: Course, assignment: Assignme
             assert done.exit_code == 1 and "1 not graded" in done.stderr and "ada" in done.stderr
     path.unlink()
     assert course.load_result("ada", NAME) is None
-    assert len(grade(course, assignment, workers=2)) == 2
+    assert len(grade(course, assignment, workers=two_workers)) == 2
     assert path.read_bytes() == whole
 
 
-def test_torn_seed_of_a_run_is_named(course: Course, assignment: Assignment, tmp_path: Path) -> None:
+def test_torn_seed_of_a_run_is_named(
+    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
+) -> None:
     """Where the seed is lost, is nobody graded with another, and does the error name that of the results?"""
     course = Course(shutil.copytree(course.root, tmp_path / "course"))
     (course.root / "results" / NAME / ".run.json").write_text('{"se')
     with pytest.raises(ValueError, match=rf"\.run\.json cannot be read.*--seed {SEED}\."):
-        grade(course, assignment, workers=2)
-    assert [result.seed for result in grade(course, assignment, seed=SEED, workers=2)] == [SEED, SEED]
+        grade(course, assignment, workers=two_workers)
+    assert [result.seed for result in grade(course, assignment, seed=SEED, workers=two_workers)] == [SEED, SEED]
 
 
 @pytest.mark.parametrize("left", [None, 0])
 def test_lost_gradebook_gets_its_marks_again(
-    course: Course, assignment: Assignment, tmp_path: Path, left: int | None
+    course: Course, assignment: Assignment, tmp_path: Path, left: int | None, two_workers: Workers
 ) -> None:
     """Is a gradebook that was deleted, or is an empty file, filled again from the results, without grading anybody?"""
     course, calls = Course(shutil.copytree(course.root, tmp_path / "course")), []
     (course.root / "gradebook.db").unlink() if left is None else (course.root / "gradebook.db").write_bytes(b"")
-    grade(course, assignment, workers=2, progress=lambda *call: calls.append(call))
+    grade(course, assignment, workers=two_workers, progress=lambda *call: calls.append(call))
     points = {student: sum(score for score, _ in of.values()) for student, of in course.scores(assignment).items()}
     assert points == {"ada": 15, "hana": 11}
     assert calls == []
 
 
 @pytest.mark.parametrize("draw", [0, *(pytest.param(draw, marks=pytest.mark.deep) for draw in range(1, 6))])
-def test_files_cut_at_any_byte_cost_nothing(course: Course, assignment: Assignment, tmp_path: Path, draw: int) -> None:
+def test_files_cut_at_any_byte_cost_nothing(
+    course: Course, assignment: Assignment, tmp_path: Path, draw: int, two_workers: Workers
+) -> None:
     """After a power cut that left each file but submissions and gradebook cut at any byte, is all as before?"""
     course, chance = Course(shutil.copytree(course.root, tmp_path / "course")), random.Random(draw)
     kept = ("submitted", "gradebook.db", "nbgrader_config.py")
@@ -286,14 +294,16 @@ def test_files_cut_at_any_byte_cost_nothing(course: Course, assignment: Assignme
         path.write_bytes(data[: chance.randrange(len(data) - 1)])
     assert [result.state for result in course.load_results(NAME)] == ["not graded"] * 2
     with pytest.raises(ValueError, match=r"\.run\.json cannot be read"):
-        grade(course, assignment, workers=2)
-    assert len(grade(course, assignment, seed=SEED, workers=2)) == 2
+        grade(course, assignment, workers=two_workers)
+    assert len(grade(course, assignment, seed=SEED, workers=two_workers)) == 2
     assert {path for path, data in whole.items() if path.read_bytes() != data} == set()
 
 
-def test_only_one_run_grades_an_assignment(course: Course, assignment: Assignment, tmp_path: Path) -> None:
+def test_only_one_run_grades_an_assignment(
+    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
+) -> None:
     """Is a second run of the same assignment refused, and a third, when the first is done, not?"""
     course = Course(shutil.copytree(course.root, tmp_path / "course"))
     with grade_module._alone(course, assignment), pytest.raises(InstallationError, match=f"another run grades {NAME}"):
-        grade(course, assignment, workers=2)
-    assert len(grade(course, assignment, workers=2)) == 2
+        grade(course, assignment, workers=two_workers)
+    assert len(grade(course, assignment, workers=two_workers)) == 2

@@ -13,10 +13,10 @@ from rich.console import Console
 from test_cli import run
 from test_report import put_in_gradebook, result
 
-from autograder.cli import _show_marks
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading.grade import load_assignment
 from autograder.reporting.course_page import Graded, course_table, write_course_page
+from autograder.reporting.tables import marks_table_of
 from autograder.settings import read_settings
 
 # nbgrader's own add_submission() makes SQLAlchemy warn
@@ -142,11 +142,10 @@ def test_report_of_all_is_json_for_scripts(graded: tuple[Course, Graded]) -> Non
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_marks_fit_into_80_columns(graded: tuple[Course, Graded], place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_fit_into_80_columns(graded: tuple[Course, Graded], place: int) -> None:
     """Is the table of marks whole in a terminal of 80 columns, with what was lost, where and why?"""
     page = Console(width=80, record=True, file=io.StringIO())
-    monkeypatch.setattr("autograder.cli.out", page)
-    _show_marks(graded[0], *graded[1][place])
+    page.print(marks_table_of(graded[0], *graded[1][place]))
     text = page.export_text()
     assert max(map(len, text.splitlines())) <= 80 and "…" not in text
     (line,) = [line for line in text.splitlines() if " goran " in line]

@@ -1,0 +1,116 @@
+"""From the sources to notebooks, book and students' edition, and the proof of the checks."""
+
+import contextlib
+import io
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autograder.commands.options import COURSE, CourseOption
+from autograder.commands.saying import print_json, say, show, stopped, stopping_at
+from autograder.progress import Bars, err
+
+
+def build(
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a generated file is stale.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Make those anew too whose sources did not change.")
+    ] = False,
+) -> None:
+    """Make exercises/, the chapters' notebooks for Colab and the page of mistakes from their sources."""
+    from autograder.authoring.build import build_all, stale_files
+    from autograder.authoring.generated import ROOT, write_manifest
+    from autograder.files import write_atomically
+
+    stale = stale_files()
+    if check and stale:
+        for path in stale:
+            said = f'{path} is stale: its source changed, or it was edited by hand. Run "make exercises".'
+            err.print(said, soft_wrap=True)
+        raise typer.Exit(1)
+    if not check and (stale or everything):
+        with stopping_at(ValueError), Bars() as bars:
+            files = build_all(everything=everything, progress=bars)
+        for path, text in files.items():
+            if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text:
+                write_atomically(ROOT / path, text)
+                say(f"written  {path}")
+        write_manifest()
+    say("Every generated file is up to date.")
+
+
+def edition(
+    students: Annotated[
+        Path, typer.Option("--students", help="The folder to write; empty, or an edition that is written anew.")
+    ],
+    course: CourseOption = COURSE,
+    only: Annotated[
+        str | None, typer.Option(help="Its assignments, with commas: 1_attention,2_multihead. All by default.")
+    ] = None,
+) -> None:
+    """Write the students' edition: a repository with book and exercises, your addresses, and no answer.
+
+    COURSE/course.toml says where it will be: repository = "https://github.com/YOU/COURSE".
+    """
+    from autograder.authoring.edition import write_edition
+    from autograder.settings import read_settings
+
+    with stopping_at(ValueError):
+        settings = read_settings(course)
+        names = write_edition(students, settings, [each.strip() for each in only.split(",")] if only else None)
+    say(f"Students' edition of {', '.join(names)}: {students.resolve()}")
+    say("Look at it, make the repository on GitHub, and push:")
+    push = f"git add -A && git commit -m Edition && git push {settings.repository} {settings.branch}"
+    say(f"  cd {students} && {push}")
+
+
+def book() -> None:
+    """Build the book into _build/html, with warnings as errors. Does nothing when nothing changed."""
+    from autograder.authoring.book import BookError, build_book
+
+    with stopping_at(BookError), Bars() as bars:
+        page = build_book(progress=bars)
+    say(f"Book: {page}")
+
+
+def record(
+    chapters: Annotated[list[str], typer.Argument(help="Names of chapters, such as encoder.")],
+) -> None:
+    """Run the long cells of chapters, which the book leaves out, and write what they found to book/records/."""
+    from autograder.authoring.book import BookError, record_chapter
+
+    for chapter in chapters:
+        with stopping_at(BookError, OSError), Bars() as bars:
+            path = record_chapter(chapter, progress=bars)
+        say(f"written  {path}")
+
+
+def mutants(
+    assignment: Annotated[str | None, typer.Argument(help="An assignment; all of them by default.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the matrix as JSON.")] = False,
+    seed: Annotated[int | None, typer.Option(help="The seed of the checks' inputs; a new one by default.")] = None,
+) -> None:
+    """Prove the checks: every known mistake must be caught and named, every correct answer must pass.
+
+    Exits with 1 if one is not.
+    """
+    from autograder.authoring.generated import sources
+    from autograder.judging.kill_matrix import kill_matrix
+    from autograder.reporting.tables import matrix_in_words, matrix_table
+
+    stems = {source.parent.name: source.stem for source in sources()}
+    names = [name for name in stems if assignment in (None, name)]
+    if not names:
+        raise stopped(f"there is no assignment {assignment!r}; there is: {', '.join(stems)}")
+    seed = secrets.randbits(31) if seed is None else seed
+    with Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
+        matrices = [kill_matrix(name, stems[name], seed, bars) for name in names]
+    if as_json:
+        print_json([matrix.to_dict() for matrix in matrices])
+    else:
+        for matrix in matrices:
+            show(matrix_table(matrix), *matrix_in_words(matrix))
+    if not all(matrix.whole for matrix in matrices):
+        raise typer.Exit(1)

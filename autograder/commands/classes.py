@@ -1,0 +1,72 @@
+"""Which course and which of its classes a command is about."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from autograder.commands.saying import stopped, stopping_at
+
+if TYPE_CHECKING:
+    from autograder.course.course import Assignment, Course, Result
+
+
+def all_assignments() -> list[str]:
+    """Return the names of all assignments that there are."""
+    from autograder.authoring.generated import sources
+
+    return [source.parent.name for source in sources()]
+
+
+def course_in(folder: Path) -> "Course":
+    """Return the course in a folder, whose own files can be read. Its module takes a second to import."""
+    from autograder.course.course import Course
+    from autograder.course.requests import read_requests
+
+    course = Course(folder)
+    with stopping_at(ValueError):
+        _ = course.settings, read_requests(course.root)
+    return course
+
+
+def chosen(names: list[str] | None, everything: bool, folder: Path) -> list[str]:
+    """Return the assignments that a command is about: those that are named, or all that somebody has handed in."""
+    if everything == bool(names):
+        raise typer.BadParameter("give the names of assignments, or --all")
+    known, course = all_assignments(), course_in(folder)
+    of_course = course.settings.assignments or known
+    for place, given in (("", names or ()), (f"{folder / 'course.toml'}: ", of_course)):
+        if unknown := next((name for name in given if name not in known), None):
+            raise stopped(f"{place}there is no assignment {unknown!r}; there is: {', '.join(known)}")
+    found = list(dict.fromkeys(names or filter(course.has_work_of, of_course)))
+    if not found:
+        raise stopped(f"nobody has handed in anything: {folder / 'submitted'} holds no STUDENT/ASSIGNMENT/")
+    return found
+
+
+def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list["Result"]]:
+    """Return course, assignment and results of a class that was graded."""
+    from autograder.grading.grade import load_assignment
+
+    course = course_in(folder)
+    with stopping_at(ValueError):
+        assignment = load_assignment(name)
+    results = course.load_results(name)
+    if not results:
+        said = f'run "autograder grade {name} --course {folder}" first'
+        raise stopped(f"nothing of {name} is graded in {course.root}; {said}")
+    return course, assignment, results
+
+
+def all_graded_classes(folder: Path) -> list[tuple["Course", "Assignment", list["Result"]]]:
+    """Return what `graded_class` does, of every assignment of which something is graded."""
+    return [graded_class(name, folder) for name in all_assignments() if course_in(folder).load_results(name)]
+
+
+def stop_if_not_graded(results: Iterable["Result"]) -> None:
+    """Let a command fail where somebody has no mark for a reason of ours."""
+    failed = [result for result in results if result.state == "not graded"]
+    if failed:
+        said = "; ".join(f"{result.student}: {result.why}" for result in failed[:3])
+        raise stopped(f"{len(failed)} not graded, because the grader failed; they have no mark, not 0. {said}")

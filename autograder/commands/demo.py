@@ -1,0 +1,46 @@
+"""Everything once, on sample classes."""
+
+import os
+from pathlib import Path
+
+from autograder.commands.authoring import book, build
+from autograder.commands.classes import course_in
+from autograder.commands.grading import grade_class, show_marks
+from autograder.commands.options import CourseOption
+from autograder.commands.saying import say
+from autograder.progress import Bars
+
+STEPS = """1  grades {classes} sample classes, the first of 18 students
+2  writes their feedback and reports
+3  builds the book, for which every chapter runs: longer than all the rest
+Minutes the first time, seconds when nothing changed."""
+
+
+def demo(course: CourseOption = Path("course-demo")) -> None:
+    """Do everything once: grade sample classes of all assignments, write feedback and reports, build the book."""
+    import runpy
+
+    from autograder.boundary.sandbox import Limits
+    from autograder.imports import ROOT
+    from autograder.reporting.course_page import write_course_page
+    from autograder.reporting.feedback import write_feedback
+    from autograder.reporting.report import write_report
+
+    sample = runpy.run_path(str(ROOT / "tests" / "sample_class.py"))
+    say(STEPS.format(classes=len(sample["CLASSES"])))
+    build()
+    graded = []
+    for name in sample["CLASSES"]:
+        sample["write_class"](course, name, most=3)
+        limits = Limits(call_seconds=6.0)  # one of the students waits for ever
+        # no MNIST, which may lie on this machine: the samples' weights were trained on its stand-in
+        graded.append(grade_class(name, course, limits, data=Path(os.devnull)))
+        show_marks(course, *graded[-1])
+    for assignment, results in graded:
+        with Bars() as bars:
+            write_feedback(course_in(course), assignment, results, bars)
+        write_report(course_in(course), assignment, results)
+    write_course_page(course_in(course), graded)
+    book()
+    for title, folder in (("Feedback", "feedback"), ("Reports", "report/index.html")):
+        say(f"{title}: {(course / folder).resolve()}")

@@ -1,0 +1,149 @@
+"""From what was handed in to marks; and what a student can ask before handing in."""
+
+import contextlib
+import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from autograder.commands.classes import all_assignments, chosen, course_in, stop_if_not_graded
+from autograder.commands.options import COURSE, AllOption, AssignmentsArgument, CourseOption, JsonOption
+from autograder.commands.saying import print_json, show, stopped, stopping_at
+from autograder.progress import Bars, err
+
+if TYPE_CHECKING:
+    from autograder.boundary.sandbox import Limits
+    from autograder.course.course import Assignment, Result
+
+
+def grade(
+    assignments: AssignmentsArgument = None,
+    everything: AllOption = False,
+    course: CourseOption = COURSE,
+    regrade: Annotated[
+        bool, typer.Option("--regrade", help="Grade again what was graded, on new inputs; marks by hand stay.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="The seed of the hidden checks' inputs; by default a new one for a new run.")
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="How many at once on this machine; by default one for each processor, as memory allows."
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="The address of a Dask scheduler, tcp://HOST:8786, whose workers grade.")
+    ] = None,
+    no_sandbox: Annotated[
+        bool, typer.Option("--no-sandbox", help="Run students' code without protection. At your own risk.")
+    ] = False,
+    fresh_kernels: Annotated[
+        bool,
+        typer.Option("--fresh-kernels", help="Start each kernel afresh, not forked from one with PyTorch: slower."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Grade what lies in COURSE/submitted/STUDENT/ASSIGNMENT/, and show a table of marks for each assignment.
+
+    Only what is new or changed is graded. Marks go to nbgrader's gradebook, COURSE/gradebook.db. Ctrl-C stops at once;
+    the next run goes on where this one was.
+    """
+    from autograder.boundary.sandbox import Limits
+    from autograder.reporting.report import marks_of
+
+    options = dict(seed=seed, regrade=regrade, jobs=jobs, cluster=cluster, sandboxed=not no_sandbox)
+    graded, failed = [], False
+    for name in chosen(assignments, everything, course):
+        try:
+            graded.append(grade_class(name, course, Limits(forked=not fresh_kernels), **options))
+        except typer.Exit as ended:  # what was wrong is said, and the others can be graded all the same
+            if ended.exit_code != 1:
+                raise
+            failed = True
+            continue
+        if not as_json:
+            show_marks(course, *graded[-1])
+    if as_json:
+        print_json([marks_of(course_in(course), *each) for each in graded])
+    stop_if_not_graded(result for _, results in graded for result in results)
+    if failed:
+        raise typer.Exit(1)
+
+
+def grade_class(
+    name: str, folder: Path, limits: "Limits", *, jobs: int | None = None, sandboxed: bool = True, **options
+) -> tuple["Assignment", list["Result"]]:
+    """Grade an assignment with progress bars; return it and the results.
+
+    Args:
+        name: Of the assignment.
+        folder: Of the course.
+        limits: What a submission may use.
+        jobs: How many submissions at once.
+        sandboxed: Whether students' code runs in the sandbox.
+        options: As `autograder.grading.grade.grade` takes them.
+    """
+    bars = Bars()
+    try:
+        with bars, contextlib.ExitStack() as stack:
+            if name in all_assignments():  # else the only line is what is wrong
+                bars.say(f"{name}: looking for what is new in {folder}")
+            from autograder.boundary.sandbox import SandboxError
+            from autograder.grading.workers import InstallationError, Workers
+
+            workers = stack.enter_context(Workers(jobs, name.partition("_")[2], limits if sandboxed else None))
+            if not options.get("cluster") and _something_is_new(name, folder):
+                workers.begin()  # while this process builds the assignment
+            from autograder.grading.grade import grade, load_assignment
+
+            options |= {"limits": limits, "sandboxed": sandboxed, "workers": workers, "progress": bars}
+            with stopping_at(SandboxError, InstallationError, ValueError):
+                assignment = load_assignment(name)
+                return assignment, grade(course_in(folder), assignment, **options)
+    except KeyboardInterrupt:
+        text = f"stopped; this run graded {bars.states.total()}. The same command goes on with the others."
+        err.print(f"[bold]autograder:[/] {text}", highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+
+
+def _something_is_new(name: str, folder: Path) -> bool:
+    """Whether somebody handed in who has no result yet: a quick look, before anything is read."""
+    handed_in = {path.parent.name for path in folder.glob(f"submitted/*/{glob.escape(name)}")}
+    return bool(handed_in - {path.stem for path in folder.glob(f"results/{glob.escape(name)}/*.json")})
+
+
+def show_marks(folder: Path, assignment: "Assignment", results: list["Result"]) -> None:
+    """Show one line for each student."""
+    from autograder.reporting.tables import marks_table_of
+
+    show(marks_table_of(course_in(folder), assignment, results))
+
+
+def submit_check(
+    file: Annotated[
+        Path, typer.Argument(help="The notebook that you are about to hand in.", exists=True, dir_okay=False)
+    ],
+    sandbox: Annotated[bool, typer.Option("--sandbox", help="Run it in the grader's sandbox.")] = False,
+) -> None:
+    """Say what the grader would mend in a notebook, and what the visible tests say of it. Gives no marks."""
+    from autograder.boundary.sandbox import SandboxError
+    from autograder.files import Unreadable
+    from autograder.grading.submit_check import submit_check
+    from autograder.imports import ROOT
+
+    try:
+        assignment, receipt, said = submit_check(file, ROOT / "exercises", sandbox)
+    except (Unreadable, SandboxError, ValueError) as error:
+        raise stopped(f"{file}: {error}") from None
+    show(f"[bold]{escape(file.name)}[/] is read as {assignment}.")
+    show("Nothing needs mending." if not receipt else "The grader would mend, without a loss of points:")
+    for entry in receipt:
+        show(f"  - {escape(entry)}")
+    for name, text in said:
+        well = "is there, and can be used" if "." in name else "passes the visible tests"
+        show(f"[{'red' if text else 'green'}]{escape(name)}[/]: {escape(text) or well}")
+    if any(text for _, text in said):
+        raise typer.Exit(1)

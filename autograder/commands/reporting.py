@@ -1,0 +1,115 @@
+"""What students and instructors read of a class that was graded."""
+
+from typing import Annotated
+
+import typer
+
+from autograder.commands.classes import all_graded_classes, chosen, course_in, graded_class, stop_if_not_graded
+from autograder.commands.options import (
+    COURSE,
+    AllOption,
+    AssignmentArgument,
+    AssignmentsArgument,
+    CourseOption,
+    JsonOption,
+    ShowOption,
+)
+from autograder.commands.saying import print_json, say, say_of_others, stopping_at
+from autograder.progress import Bars
+
+
+def feedback(
+    assignments: AssignmentsArgument = None,
+    everything: AllOption = False,
+    course: CourseOption = COURSE,
+    show_hidden: ShowOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a page of feedback for each student: COURSE/feedback/STUDENT/ASSIGNMENT/."""
+    from autograder.reporting.feedback import write_feedback
+
+    graded = [graded_class(name, course) for name in chosen(assignments, everything, course)]
+    written = {}
+    for in_course, assignment, results in graded:
+        with Bars() as bars:
+            written[assignment.name] = write_feedback(in_course, assignment, results, bars, show_hidden)
+        if not as_json:
+            pages = len(written[assignment.name])
+            say(f"{pages} pages of feedback on {assignment.name}: {in_course.root / 'feedback'}")
+    if as_json:
+        print_json(written)
+    stop_if_not_graded(result for *_, results in graded for result in results)
+
+
+def report(
+    assignments: AssignmentsArgument = None,
+    everything: AllOption = False,
+    course: CourseOption = COURSE,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the report on each assignment, and the page of the course, which shows every student across assignments.
+
+    Beside each page lie tables for spreadsheets. The page of the course holds all that was graded, whatever is named.
+    """
+    from autograder.reporting.course_page import course_table, write_course_page
+    from autograder.reporting.report import write_report
+
+    graded = [graded_class(name, course) for name in chosen(assignments, everything, course)]
+    pages = {assignment.name: write_report(in_course, assignment, results) for in_course, assignment, results in graded}
+    everybody = [(assignment, results) for _, assignment, results in all_graded_classes(course)]
+    page = write_course_page(course_in(course), everybody)
+    if as_json:
+        print_json({"course": page, "reports": pages, "students": course_table(course_in(course), everybody)})
+    else:
+        for name, path in pages.items():
+            say(f"Report on {name}: {path}")
+        say(f"Page of the course: {page}")
+    stop_if_not_graded(result for *_, results in graded for result in results)
+
+
+def alike(
+    assignments: AssignmentsArgument = None,
+    everything: AllOption = False,
+    course: CourseOption = COURSE,
+    as_json: JsonOption = False,
+) -> None:
+    """List submissions that are more alike than the class: a reason to look, and no proof.
+
+    Writes COURSE/report/ASSIGNMENT/alike.html, in which they stand side by side, and alike.csv.
+    """
+    from autograder.reporting.alike import write_alike
+
+    said = {}
+    for name in chosen(assignments, everything, course):
+        graded = graded_class(name, course)
+        with Bars() as bars:
+            page, pairs, files = write_alike(*graded, bars)
+        said[name] = {"page": page, "pairs": [[p.first, p.second, p.share, p.reasons] for p in pairs], "files": files}
+        if not as_json:
+            for pair in pairs:
+                say_of_others(f"{pair.first}, {pair.second}: {'; '.join(pair.reasons)}")
+            for file, groups in files.items():
+                for together in groups:
+                    say_of_others(f"{together}: the same {file}")
+            count = len(pairs) + sum(map(len, files.values()))
+            say(f"{name}: {count} to look at, which is no proof: {page}")
+    if as_json:
+        print_json(said)
+
+
+def answer(
+    student: Annotated[str, typer.Argument(help="The id of the student who asked.")],
+    assignment: AssignmentArgument,
+    part: Annotated[str, typer.Argument(help="The part that was asked about, such as attention.")],
+    text: Annotated[str, typer.Argument(help="What the student is to read.")],
+    course: CourseOption = COURSE,
+) -> None:
+    """Answer a student who asked again: write it into COURSE/regrade-requests.csv, from where feedback takes it.
+
+    Points are changed in formgrader.
+    """
+    from autograder.course.requests import answer_request
+
+    with stopping_at(ValueError):
+        answer_request(course.resolve(), student, assignment, part, text)
+    say(f'Answered. Run "autograder feedback {assignment}" to write the page again.')

@@ -1,0 +1,65 @@
+"""The tables that a terminal shows."""
+
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
+from autograder.course.course import Assignment, Course, Result
+from autograder.files import shown
+from autograder.judging.catalogue import TITLES
+from autograder.reporting.report import marks_table, questions_of
+
+if TYPE_CHECKING:  # it comes with PyTorch
+    from autograder.judging.kill_matrix import Matrix
+
+
+def marks_table_of(course: Course, assignment: Assignment, results: list[Result]) -> Table:
+    """Return one line for each student, narrow enough for a terminal of 80 columns."""
+    points = {question.name: question.of for question in questions_of(assignment)}
+    table = Table(
+        title=assignment.name, caption="waits: written answers that wait for a person. No marks is not 0.", min_width=66
+    )
+    table.add_column("student", overflow="fold", min_width=7)
+    table.add_column("state", no_wrap=True)
+    table.add_column("points", justify="right", no_wrap=True)
+    table.add_column("waits", justify="right", no_wrap=True)
+    table.add_column("where points were lost", overflow="fold", min_width=22)
+    for row in marks_table(course, assignment, results):
+        lost = [f"{part} {row[part]:g}/{of:g}" for part, of in points.items() if row[part] not in ("", "waits", of)]
+        words = "everywhere" if row["total"] == 0 and not row["waiting"] else ", ".join(lost)
+        words += f" ({row['mistakes']})" if row["mistakes"] else ""
+        total = "" if row["total"] == "" else f"{row['total']} of {row['of']}"
+        cells = row["student"], row["state"], total, row["waiting"] or "", words
+        table.add_row(*(escape(shown(str(cell))) for cell in cells))
+    return table
+
+
+def matrix_table(matrix: "Matrix") -> Table:
+    """Return one line for each mutant: which checks fail it, and whether it is named."""
+    table = Table(title=f"{matrix.assignment}: what each check makes of each known mistake (seed {matrix.seed})")
+    for column in ("exercise", "mutant", "mistake", "failed by", "named", "visible test names"):
+        table.add_column(column)
+    for verdict in matrix.mutants:
+        title = TITLES[verdict.name.split("/")[0]]
+        named = "yes" if verdict.named else "NO"
+        failed = ", ".join(verdict.failed) or "NOT CAUGHT"
+        visible = {"": "passes", None: "fails, unnamed"}.get(verdict.visible, verdict.visible)
+        table.add_row(verdict.exercise, verdict.name, title, failed, named, visible)
+    return table
+
+
+def matrix_in_words(matrix: "Matrix") -> list[str]:
+    """Return how many mutants are caught and right answers pass, and a line for each right answer that does not."""
+    wrong = [
+        f"{v.exercise}: {v.name} fails {', '.join(v.failed) or 'the visible test'}"
+        for v in matrix.correct
+        if v.killed or v.visible != ""  # None: it fails and names nothing
+    ]
+    caught, named = sum(v.killed for v in matrix.mutants), sum(v.named for v in matrix.mutants)
+    passing = len(matrix.correct) - len(wrong)
+    return [
+        f"{caught} of {len(matrix.mutants)} mutants caught, {named} named.",
+        f"{passing} of {len(matrix.correct)} correct answers pass all checks.",
+        *wrong,
+    ]

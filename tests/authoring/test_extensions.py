@@ -1,0 +1,67 @@
+"""Do the extensions of the book do what its pages ask of them, without the book?"""
+
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from bs4 import BeautifulSoup
+
+from autograder.imports import ROOT
+
+
+@pytest.mark.parametrize("edition", ["student", "self-study"])
+def test_solution_needs_a_folder_of_solutions(edition: str, tmp_path: Path) -> None:
+    """Does a page without `solutions/` build without a warning, and show neither solutions nor lines of them?"""
+    (tmp_path / "index.md").write_text(
+        "# A page\n\nBefore.\n\n```{solution} attention.softmax\n```\n\n"
+        "```{mistake} M21 a title\n:exercises: split_heads\n:symptoms: another shape\n\nA question?\n```\n\n"
+        "```{drawing} vit\n:here: patches\n```\n",
+        encoding="utf-8",
+    )
+    if edition == "self-study":
+        (tmp_path / "solutions").mkdir()
+        answer = 'def softmax(scores):\n    """Say ```so```."""\n    return scores\n'
+        (tmp_path / "solutions" / "attention.py").write_text(answer, encoding="utf-8")
+        shutil.copy(ROOT / "solutions" / "multihead.py", tmp_path / "solutions")
+    extensions = "myst_parser,sphinx_design,attention_book"
+    command = [sys.executable, "-m", "sphinx", "-C", "-W", "-q", "-D", f"extensions={extensions}", ".", "built"]
+    subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT / "book" / "_ext")}, check=True)
+    page = BeautifulSoup((tmp_path / "built" / "index.html").read_text(encoding="utf-8"), "html.parser")
+    text, mistake = page.get_text(), page.find("details", id="m21").get_text()
+    assert "A question?" in mistake
+    assert ("a part of the answer" in mistake) == (edition == "self-study")
+    assert page.find("svg", class_="recurring")["aria-label"].endswith("This chapter: patches.")
+    assert "Before." in text
+    assert ("Solution: softmax" in text, "Say ```so```." in text) == ((edition == "self-study",) * 2)
+
+
+def test_drawings_are_up_to_date() -> None:
+    """Are logo, icon and maps what book/_ext/drawings.py draws?"""
+    drawings = runpy.run_path(str(ROOT / "book" / "_ext" / "drawings.py"))["drawings"]()
+    for name, content in drawings.items():
+        assert (ROOT / "book" / "_static" / name).read_text(encoding="utf-8") == content, name
+
+
+def test_recurring_drawing_marks_where_we_are() -> None:
+    """Is a drawing well-formed, with a box for each part, of which those of the chapter are marked and named?"""
+    for drawing in runpy.run_path(str(ROOT / "book" / "_ext" / "drawings.py"))["RECURRING"].values():
+        here = {list(drawing.parts)[2], list(drawing.parts)[3]}
+        svg = ElementTree.fromstring(drawing.draw(here))
+        marked = [part.find("text").text for part in svg.iter("g") if "here" in part.get("class")]
+        assert set(marked) == {drawing.parts[name].name for name in here}
+        assert all(name in svg.get("aria-label").split("This chapter:")[1] for name in marked)
+        assert len(list(svg.iter("rect"))) == len(drawing.parts)
+
+
+def test_introduction_counts_as_the_list_does() -> None:
+    """Is the number of mistakes that shapes do not show the same in the introduction and on their page?"""
+    number = re.search(
+        r"(\d+ of the \d+) show in nothing", (ROOT / "book" / "mistakes.md").read_text(encoding="utf-8")
+    )[1]
+    assert number in (ROOT / "book" / "intro.md").read_text(encoding="utf-8")

@@ -1,0 +1,199 @@
+"""Does a function that forges, closes, floods or never answers cost its own call, and does it learn nothing of ours?"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from in_kernel import error_of, function_of, told
+
+from autograder.boundary.kernel import BadReply, Kernel, KernelLost, _text_of
+from autograder.boundary.proxy import Function, GraderFault
+from autograder.checks.vit import measures
+from autograder.judging.compare import judge, outcome
+from solutions import encoder
+
+
+def test_function_of_a_silenced_kernel_gives_a_bad_reply(start: Callable[..., Kernel]) -> None:
+    """Is a kernel whose code swallows or forges the replies an error of its own, and no value?"""
+    kernel = start()
+    source = """
+    import inside, wire
+    def f():
+        for text in ("", "{", '{"dict": [["id", "guess"], ["value", 15]]}', '{"array": ["<f8", [3], ""]}', "7", "null"):
+            inside.CHANNEL[0].sendall(wire.frame(text))
+        return 2
+    """
+    assert function_of(kernel, "f", source)() == 2
+    function = function_of(kernel, "f", "def f(): return 1\ninside._reply_to = None")
+    with pytest.raises(BadReply, match="no readable reply"):
+        function()
+
+
+def test_function_over_a_closed_channel_is_lost(start: Callable[..., Kernel]) -> None:
+    """Is a kernel lost whose code closes, or breaks, what functions are called over?"""
+    for source in ("inside.CHANNEL[0].close()", "inside.CHANNEL[0].sendall(b'\\xff' * 8)"):
+        with pytest.raises(KernelLost, match="closed its connection"):
+            function_of(start(), "f", f"import inside\ndef f(): {source}")()
+
+
+def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[..., Kernel]) -> None:
+    """When the student's code knows the id of the call and answers itself, is that no more than returning a value?"""
+    source = """
+    import inside, sys, wire
+    def f():
+        request = next(x for x in (sys._getframe(depth).f_locals.get("request") for depth in range(1, 9)) if isinstance(x, dict))
+        for reply in (%s):
+            inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"id": request["id"]} | reply)))
+        return "true"
+    """
+    kernel = start()
+    assert function_of(kernel, "f", source % "{'value': 'forged'},")() == "forged"
+    assert function_of(kernel, "f", source % "{'value': 1, 'arguments': 7, 'graph': 5, 'buffers': 3},")() == 1
+    for error in (
+        "7",
+        "['SystemExit']",
+        "['KernelLost', 'BaseException']",
+        "['GraderFault']",
+        "['UnicodeDecodeError']",
+        "[[], {}, 'eval']",
+    ):
+        raised = error_of(function_of(kernel, "f", source % f"{{'error': {error}, 'text': ['x'], 'line': 3}},"))
+        assert isinstance(raised, Exception), "one that no test can catch"
+
+
+def test_function_of_a_kernel_that_does_not_listen_is_lost(start: Callable[..., Kernel]) -> None:
+    """Is nobody waited for who takes no long question, and one that dies over it told as dead?"""
+    kernel = start(call_seconds=2.0)
+    function = function_of(
+        kernel, "f", "import inside, os, time\ndef f(x=0): inside._receive = lambda: time.sleep(100)"
+    )
+    function()
+    with pytest.raises(KernelLost, match="Not done after 2 s"):
+        function(np.zeros(10**6))
+    source = "import inside, os, time\ndef f(x=0): inside._receive = lambda: (time.sleep(0.5), os._exit(0))"
+    function = function_of(start(), "f", source)
+    function()
+    with pytest.raises(KernelLost, match="The kernel died"):
+        function(np.zeros(10**6))
+
+
+def test_function_in_a_lost_kernel(start: Callable[..., Kernel]) -> None:
+    """Does a call that ends or hangs the kernel raise KernelLost, past any `except Exception` of a test?"""
+    function = function_of(start(), "f", "def f():\n    import os; os._exit(1)")
+    with pytest.raises(KernelLost) as lost:
+        outcome(function, (), ("weights",))
+    assert lost.value.state == "crashed"
+    function = function_of(start(), "f", "def f():\n    while True: pass", seconds=1.0)
+    with pytest.raises(KernelLost) as lost:
+        outcome(function, (), ("weights",))
+    assert lost.value.state == "timed out"
+
+
+def test_grader_fault_is_not_swallowed() -> None:
+    """Does a failure of ours get through judge and outcome, which catch every error of a student's?"""
+
+    def broken(request: dict[str, Any], correct: dict[str, Any]) -> dict[str, Any]:
+        raise OSError("our disk is full")
+
+    case = {"name": "x", "arguments": (1.0,), "expected": {"error": "ValueError"}, "mistakes": {}, "otherwise": None}
+    with pytest.raises(GraderFault, match="calling softmax: OSError: our disk is full"):
+        judge(Function("softmax", broken), ("weights",), [case], {})
+
+
+def test_function_arguments_that_cannot_cross_are_our_fault(kernel: Kernel) -> None:
+    """Is a test that sends what is too big for the wire a fault of ours, and no lost point of a student's?"""
+    with pytest.raises(GraderFault, match="ValueError"):
+        function_of(kernel, "echo", "def echo(value): return value")(np.zeros(2_500_000))
+
+
+def test_module_with_a_forged_description_is_refused(kernel: Kernel) -> None:
+    """Is a handle to nothing an error of the student's, and does it not end the kernel?"""
+    source = (
+        "import wire, torch\ndef f():\n    m = torch.nn.Linear(2, 2)\n    m.named_modules = lambda **k: 7\n    return m"
+    )
+    assert isinstance(error_of(function_of(kernel, "f", source)), Exception)
+    assert told(kernel, "print(3)") == 3
+
+
+def test_module_of_too_many_parts_is_not_kept(kernel: Kernel) -> None:
+    """Is a giant module refused by name, and gone? Twenty of them would fill the memory."""
+    before = told(kernel, "import inside\nprint(len(inside.MODULES))")
+    source = "import torch\ndef f():\n    return torch.nn.ModuleList(torch.nn.Identity() for _ in range(2000))"
+    assert "a module of more than 1000 parts or parameters" in str(error_of(function_of(kernel, "f", source)))
+    assert told(kernel, "print(len(inside.MODULES))") == before
+
+
+def test_function_that_doubles_its_process_answers_once(start: Callable[..., Kernel]) -> None:
+    """Does a copy that a function makes of its process, and that runs on, neither answer nor take what comes later?"""
+    kernel = start()
+    kernel.run_cell("import os\ndef double(x):\n    return os.fork() and x + 1")
+    double = Function("double", lambda request, correct: kernel.call(request, correct, 10.0))
+    assert [double(number) for number in range(5)] == [1, 2, 3, 4, 5]
+    for number in range(5):
+        assert told(kernel, f"x{number} = {number}\nprint(x{max(0, number - 1)})") == max(0, number - 1)
+
+
+def test_measured_by_takes_no_name_of_the_notebook(start: Callable[..., Kernel]) -> None:
+    """Is a file of ours run anew beside the student's function, whatever the notebook calls by its names?"""
+    kernel = start()
+    kernel.run_cell("def measure_evaluation(*_): return 'forged'\ndef evaluate(model, batches): return 1, 2")
+    function = Function("evaluate", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 20.0))
+    arguments = ("means", np.ones((2, 1, 2, 2)), np.array([0, 1]), np.array([2]), "list", 2, 0)
+    assert function.measured_by(measures.measure_evaluation, *arguments) == {"result": (1, 2)}
+    with pytest.raises(NameError, match="nobody is not defined"):
+        Function("nobody", lambda r, c: kernel.call(r | {"draw": 1}, c, 20.0)).measured_by(
+            measures.measure_evaluation, *arguments
+        )
+
+
+def test_no_text_of_an_answer_is_sent() -> None:
+    """Is of a class that stands in a file of answers the class alone sent to the sandbox, and nothing else of the file?"""
+    text = _text_of(encoder.BrokenBlock)
+    assert "class BrokenBlock" in text and "import torch" in text
+    assert "class LayerNorm" not in text and "def repair" not in text and "solutions" not in text
+    exec(compile(text, "sent", "exec"), made := {})
+    assert made["BrokenBlock"](8, 2, 12)
+
+
+def test_function_hands_out_no_expected_value(kernel: Kernel) -> None:
+    """Can the student's function find neither the seed nor a check in anything that its process holds?"""
+    source = """
+    def search():
+        import gc, sys
+        names = [name for name in sys.modules if name.split(".")[0] in ("autograder", "solutions")]
+        frames, frame = [], sys._getframe()
+        while frame:
+            frames.append(sorted(frame.f_locals))
+            frame = frame.f_back
+        texts = [o for o in gc.get_objects() if isinstance(o, dict) and ("expected" in o or "mistakes" in o)]
+        return [names, any("expected" in each for each in frames), len([t for t in texts if "fingerprint" in str(t)[:9999]])]
+    """
+    assert function_of(kernel, "search", source)() == [[], False, 0]
+
+
+def test_function_that_asks_for_input_gets_no_person(kernel: Kernel) -> None:
+    """Does input() in a student's function not hang, and give nothing of ours?"""
+    function = function_of(kernel, "ask", "def ask(): return input('the expected weights?')")
+    with pytest.raises(NotImplementedError, match="does not support input requests"):
+        function()
+
+
+def test_function_that_asks_for_impossible_gradients_gets_an_error(kernel: Kernel) -> None:
+    """Is a question for gradients that fit nothing an error of the student's, and does the kernel answer on?"""
+    source = """
+    import inspect
+    def attend(x): return x
+    def cheat(x, gradients):
+        ask = inspect.getclosurevars(attend).nonlocals["ask"]
+        try:
+            return ask(arguments=[x], keywords={}, gradients=gradients)
+        except ValueError:
+            return "refused"
+    """
+    function = function_of(kernel, "cheat", source)
+    with function.replaced({"attend": lambda x: x * 2}):
+        for gradients in ([], [torch.ones(7)], ["x"], None, 3, [None, None]):
+            assert function(torch.ones(2), gradients) == "refused"
+        torch.testing.assert_close(function(torch.ones(2), [torch.ones(2)])[0], torch.full((2,), 2.0))
