@@ -111,7 +111,7 @@ def test_notebook_runs_alone_unsolved(any_assignment: Assignment, tmp_path: Path
     assert set(found) == {f"test_{name}" for name in exercises_of(ALL[any_assignment.name])}
     broken = {f"test_{cell.id}" for cell in any_assignment.release.cells if cell.metadata.get("broken")}
     for name, text in found.items():
-        assert text.startswith("AssertionError")
+        assert text.startswith("WrongAnswer")
         assert text.endswith("not written yet.") != (name in broken)
 
 

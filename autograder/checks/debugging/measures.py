@@ -103,7 +103,7 @@ def measure_initialised(initialise, inputs, hidden, outputs):
     layers = [model[0], model[2][0]]
     spreads = [min(quarters(layer.weight.detach().std() * layer.in_features**0.5), 2.0) for layer in layers]
     biases = torch.cat([layer.bias.detach().abs() for layer in layers])
-    return np.array(spreads), np.float64(biases.sum()), np.float64(same)
+    return np.array(spreads), np.float64(biases.sum()), np.bool_(same)
 
 
 def measure_model(make, sizes, x, seed):
@@ -113,7 +113,7 @@ def measure_model(make, sizes, x, seed):
     weighted(output).backward()
     learned = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     same = torch.allclose(model.train()(source), output, rtol=1e-3, atol=1e-4)
-    return np.float64(learned), output.detach(), source.grad, np.float64(same)
+    return np.float64(learned), output.detach(), source.grad, np.bool_(same)
 
 
 def measure_schedule(learning_rate, steps, steps_per_epoch, epochs, highest):
@@ -133,7 +133,7 @@ def measure_head(make, sizes, tokens, seed):
     same = torch.allclose(once.repeat(200, 1), again)
     varies = many.std() > 1e-3
     blank = 1 if same else torch.nan  # what is random cannot be compared
-    return np.float64(same), blank * once, blank * tokens.grad, quarters(many.mean()), np.float64(varies)
+    return np.bool_(same), blank * once, blank * tokens.grad, quarters(many.mean()), np.bool_(varies)
 
 
 def measure_standardise(make, sizes, batches, x):
@@ -150,7 +150,7 @@ def measure_skipping(make, sizes, tokens, width):
     trained.sum().backward()
     trained, evaluated = trained.detach(), layer.eval()(2 * torch.ones_like(branch), branch).detach()
     whole = (trained.amax((1, 2)) == trained.amin((1, 2))).all() and trained.std() > 1e-3
-    numbers = quarters(trained.mean()), quarters(3 * branch.grad.mean()), np.float64(whole)
+    numbers = quarters(trained.mean()), quarters(3 * branch.grad.mean()), np.bool_(whole)
     return np.float64(trained.max()), *numbers, evaluated[0, 0]
 
 
@@ -183,7 +183,7 @@ def operations_of(function, tokens):
 def measure_work(function, tokens):
     """Return what a function gives for tokens, and whether it takes more operations for more tokens."""
     few, many = (operations_of(function, torch.ones(2, count, 3)) for count in (4, 16))
-    return measure_function(function, tokens), np.float64(many > 1.5 * few)
+    return measure_function(function, tokens), np.bool_(many > 1.5 * few)
 
 
 def measure_evaluation(evaluate, images, labels, sizes, seed):
@@ -193,4 +193,4 @@ def measure_evaluation(evaluate, images, labels, sizes, seed):
     result = evaluate(model, batches)
     result = result if isinstance(result, (tuple, list)) else [result]
     numbers = np.array([float(number) for number in result])
-    return numbers, np.float64(model[1].calls > len(batches)), np.float64(model[1].graph)
+    return numbers, np.bool_(model[1].calls > len(batches)), np.bool_(model[1].graph)
