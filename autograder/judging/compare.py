@@ -3,7 +3,10 @@
 `autograder build` copies all below this docstring into the set-up cell of every exercise notebook: it needs NumPy alone.
 """
 
+import base64
+import io
 import linecache
+import sys
 
 import numpy as np
 
@@ -84,7 +87,7 @@ def difference(got, expected, show):
         right = np.asarray(right, float)
         if mine.shape != right.shape:
             return f"{words}: expected shape {right.shape}, got {mine.shape}."
-        wrong = ~np.isclose(mine, right, **TOLERANCE)
+        wrong = wrong_in(right, mine)
         if not wrong.any():
             continue
         if says_yes and np.isfinite(mine).all():
@@ -115,6 +118,39 @@ def extract(mine, right, wrong):
     return text
 
 
+@np.errstate(all="ignore")
+def draw(text, got, expected):
+    """Show in a notebook the first wrong map beside the expected one, at most 16 × 16, its wrong cells crossed."""
+    if getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)() is None:  # not in a notebook
+        return
+    pairs = [(np.asarray(right), got[name]) for name, right in expected.items()]
+    right, mine = next((p for p in pairs if p[0].shape != p[1].shape or wrong_in(*p).any()), pairs[0])
+    if mine.shape != right.shape or mine.ndim < 2 or min(mine.shape[-2:]) < 2 or not wrong_in(right, mine).any():
+        return
+    image = tuple(np.argwhere(wrong_in(right, mine))[0][:-2])
+    right, mine = right[image][:16, :16], mine[image][:16, :16]
+    try:
+        from IPython.display import publish_display_data
+        from matplotlib.figure import Figure
+    except ImportError:
+        return
+    figure, picture = Figure(figsize=(6, 3), facecolor="white"), io.BytesIO()
+    finite = np.concatenate([right[np.isfinite(right)], mine[np.isfinite(mine)], [0]])
+    for axes, title, numbers in zip(figure.subplots(1, 2), ("expected", "yours: × is wrong"), (right, mine)):
+        axes.imshow(numbers, vmin=finite.min(), vmax=finite.max(), cmap="gray_r")
+        axes.set(title=title, xticks=range(numbers.shape[1]), yticks=range(numbers.shape[0]))
+    rows, columns = np.nonzero(wrong_in(right, mine))
+    axes.plot(columns, rows, "x", color="tab:red", linestyle="none")
+    figure.savefig(picture, format="png", dpi=80)
+    data = {"image/png": base64.b64encode(picture.getvalue()).decode(), "text/plain": text}
+    publish_display_data(data, {"image/png": {"alt": text}})
+
+
+def wrong_in(right, mine):
+    """Say which numbers differ by more than rounding."""
+    return ~np.isclose(mine, right, **TOLERANCE)
+
+
 def judge(function, names, cases, messages, show=True, book=""):
     """Raise a WrongAnswer that names the likely mistake at the first case in which the function is wrong."""
     got = [outcome(function, case["arguments"], names) for case in cases]
@@ -139,4 +175,6 @@ def judge(function, names, cases, messages, show=True, book=""):
             mistake = best.pop() if len(best) == 1 else None  # no name where two mistakes give the same
             link = f"\n{book}#{mistake.lower()}" if book and mistake else ""
             text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
+            if show and "arrays" in mine and "arrays" in case["expected"]:
+                draw(text, mine["arrays"], case["expected"]["arrays"])
             raise WrongAnswer(text, mistake, list(fits), mine, case)

@@ -75,11 +75,35 @@ def numbers_of(model):
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
+class Descent(torch.optim.Optimizer):
+    """Gradient descent with momentum. An optimizer of PyTorch's own would first import its compiler, which takes seconds."""
+
+    def __init__(self, parameters, rate, momentum=0.5):
+        self.defaults = {"lr": rate, "momentum": momentum}
+        self.param_groups, self.state = [{"params": list(parameters)} | self.defaults], {}
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """Take a step; the first one is the gradient's."""
+        loss = None if closure is None else torch.enable_grad()(closure)()
+        for group in self.param_groups:
+            for parameter in (each for each in group["params"] if each.grad is not None):
+                moved = group["momentum"] * self.state.get(parameter, 0) + parameter.grad
+                self.state[parameter] = moved
+                parameter -= group["lr"] * moved
+        return loss
+
+    def zero_grad(self, set_to_none=True):
+        """Forget the gradients, or make them 0."""
+        for parameter in (each for group in self.param_groups for each in group["params"]):
+            parameter.grad = None if set_to_none or parameter.grad is None else torch.zeros_like(parameter)
+
+
 def measure_shuffled(train, images, labels, order, size, seed):
     """Train for two epochs; return the loss of the second, and where the parameters stand."""
     images, labels, order = tensor(images), tensor(labels), tensor(order)
     model = small_model(images[0].numel(), 4, seed).eval()  # as an evaluation may leave it
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    optimizer = Descent(model.parameters(), 0.1)
     loss = [train(model, images, labels, optimizer, order, size) for _ in range(2)][-1]
     return np.float64(torch.as_tensor(loss).detach()), numbers_of(model)
 
@@ -88,7 +112,7 @@ def measure_clipped(train, images, labels, sizes, longest, seed):
     """Train for two epochs; return the loss of the second, and where the parameters stand."""
     batches = cut(images, labels, sizes)
     model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # as an evaluation may leave it
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    optimizer = Descent(model.parameters(), 0.1)
     loss = [train(model, batches, optimizer, longest) for _ in range(2)][-1]
     return np.float64(torch.as_tensor(loss).detach()), numbers_of(model)
 

@@ -38,7 +38,7 @@ def on_tensors(function):
         for array, (_, left) in zip(arguments, pairs):
             if isinstance(array, np.ndarray):
                 array[...] = left.detach().numpy()  # so that a change in place is seen
-        several = results if isinstance(results, tuple) and results else (results,)
+        several = results if isinstance(results, (tuple, list)) and results else (results,)
         needed = several if asked else several[:1]  # weights that are detached cost one point, not all
         if any(isinstance(result, Tensor) and not result.requires_grad for result in needed):
             raise RuntimeError("no gradient flows back through the result. Does it leave PyTorch, or is it detached?")
