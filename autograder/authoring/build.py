@@ -251,10 +251,11 @@ def page_of_mistakes(root: Path = ROOT, progress: Progress = lambda *_: None) ->
     """Return the page of known mistakes, made by running every check on every mistake."""
     from autograder.authoring.mistakes_page import mistakes_page
     from autograder.judging.kill_matrix import kept_matrix
+    from autograder.judging.slips import scores_of
 
     with contextlib.redirect_stdout(io.StringIO()):
         matrices = [kept_matrix(source.parent.name, source.stem, PAGE_SEED, progress) for source in sources(root)]
-        return mistakes_page(matrices)
+        return mistakes_page(matrices, [score for matrix in matrices for score in scores_of(matrix.stem, PAGE_SEED)])
 
 
 def build_all(root: Path = ROOT, everything: bool = True, progress: Progress = lambda *_: None) -> dict[Path, str]:

@@ -34,8 +34,10 @@ def sources_of_all(root: Path = ROOT) -> dict[Path, set[Path]]:
     """
     boundary = set(root.glob("autograder/boundary/*.py"))
     checks = {source: f"autograder.checks.{source.stem}.exercises" for source in sources(root)}
-    of_page = [*checks.values(), *(f"autograder.checks.{source.stem}.right_answers" for source in checks)]
-    made = {MISTAKES: files_behind("autograder.authoring.mistakes_page", *of_page, root=root) - boundary}
+    evidence = [f"autograder.checks.{source.stem}.{part}" for source in checks for part in ("right_answers", "slips")]
+    made = {
+        MISTAKES: files_behind("autograder.authoring.mistakes_page", *checks.values(), *evidence, root=root) - boundary
+    }
     for source, module in checks.items():
         of_all = {source, root / "solutions" / source.name, root / "_config.yml"}
         made[exercise_of(source)] = of_all | files_behind("autograder.authoring.build", module, root=root) - boundary

@@ -1,11 +1,13 @@
 """The page of the book that lists the known mistakes, made from what the checks say of each."""
 
+import math
 from collections import Counter
 
 from autograder.judging import catalogue
 from autograder.judging.exercise import exercises_of
 from autograder.judging.kill_matrix import NUMBERS, Matrix, Verdict
 from autograder.judging.mistake import Mistake
+from autograder.judging.slips import Score
 
 PAGE = """# The known mistakes
 
@@ -22,6 +24,30 @@ Of the programs of exercise 5 a class gets six; what can be wrong with the other
 
 {lists}
 
+(slips)=
+## Slips that nobody thought of
+
+The mistakes above were written down by people.
+A program makes **slips** in the answers too: it changes every operator, constant, argument, method and line in turn.
+Of {made} slips {run} run; the others end in an error, whatever they are given.
+{equivalent} of those that run give what is right, or what was left open.
+The hidden checks catch {caught} of the {wrong_slips} that are left; this share is the **mutation score**, {percent_caught} %.
+The visible tests of the notebooks alone catch {percent_seen} %.
+
+| exercise | slips | run | equivalent | caught by hidden checks | by the visible test | not caught |
+| --- | --: | --: | --: | --: | --: | --: |
+{scores}
+
+<!-- not for students -->
+::::{{dropdown}} Equivalent, and why
+{equivalents}
+::::
+
+::::{{dropdown}} Caught, and not by the visible test
+{unseen}
+::::
+
+<!-- to here -->
 (which-check)=
 ## Which check catches which
 
@@ -47,8 +73,8 @@ UNTESTED = """## Taught, and not tested
 These show in what is concluded, or in a model that nobody asked for; no check of an exercise can see them."""
 
 
-def mistakes_page(matrices: list[Matrix]) -> str:
-    """Return the page of the book that lists the mistakes and which check catches them.
+def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
+    """Return the page of the book that lists the mistakes, which check catches them, and how many slips are caught.
 
     Raises:
         ValueError: a mistake is not caught or not named, so that the page would not be true.
@@ -79,7 +105,45 @@ def mistakes_page(matrices: list[Matrix]) -> str:
         silent=sum({symptom for each in ways for symptom in each.symptoms} == {NUMBERS} for ways in found.values()),
         all=len(found),
     )
-    return PAGE.format(**facts, lists="\n\n".join(lists), matrices="\n\n".join(tables))
+    return PAGE.format(**facts, **_of_slips(scores), lists="\n\n".join(lists), matrices="\n\n".join(tables))
+
+
+def _of_slips(scores: list[Score]) -> dict[str, object]:
+    """Return what the page says of slips."""
+    counts = {
+        score.exercise: (
+            score.made,
+            score.run,
+            len(score.equivalent),
+            len(score.caught),
+            len(score.seen),
+            len(score.missed),
+        )
+        for score in scores
+    }
+    made, run, equivalent, caught, seen, missed = map(sum, zip(*counts.values(), strict=True))
+    unseen = [(score.exercise, slip) for score in scores for slip in score.caught if slip not in score.seen]
+    known = [(score.exercise, slip, why) for score in scores for slip, why in score.equivalent.items()]
+    return {
+        "made": made,
+        "run": run,
+        "equivalent": equivalent,
+        "caught": caught,
+        "wrong_slips": caught + missed,
+        "percent_caught": math.floor(100 * caught / (caught + missed)),
+        "percent_seen": math.floor(1000 * seen / (caught + missed)) / 10,
+        "scores": "\n".join(
+            f"| {name} | " + " | ".join(str(count) if count else "·" for count in row) + " |"
+            for name, row in counts.items()
+        ),
+        "equivalents": "\n".join(f"- {name}, {_code(slip)}: {why}." for name, slip, why in known),
+        "unseen": "\n".join(f"- {name}, {_code(slip)}" for name, slip in unseen),
+    }
+
+
+def _code(slip: str) -> str:
+    """Return a slip as one line of code."""
+    return f"`{' '.join(slip.split())}`"
 
 
 def _entry(mistake: Mistake, verdicts: list[Verdict]) -> str:

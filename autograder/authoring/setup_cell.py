@@ -118,6 +118,8 @@ def _rounded(value: Any, digits: int) -> Any:
 
     First to 12 digits: a number that lies in the middle, as 1/2048 of 7 digits, goes the same way with and without noise.
     """
+    if isinstance(value, bool):
+        return value
     if isinstance(value, list):
         return [_rounded(item, digits) for item in value]
     return float(f"{round(float(f'{value:.12g}'), DECIMALS):.{digits}g}") + 0.0  # -0.0 becomes 0.0

@@ -8,6 +8,7 @@ the student's functions through proxies. Only plain values cross, as text over a
     sandbox.py  the bubblewrap command and what it promises
     kernel.py   the grader's end of the wire: run a cell, call a function, give up in time
     proxy.py    a student's function as it looks to a test
+    likeness.py what of it the rest of the grader may ask for
 
 The grader trusts the Linux kernel, bubblewrap, Python with its packages as installed, and the files of this repository.
 It trusts nothing that comes out of the sandbox: every message may be forged, malformed, late, endless or missing, and at

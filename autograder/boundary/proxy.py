@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from autograder.boundary.kernel import BadReply
+from autograder.boundary.likeness import Likeness
 from autograder.boundary.wire import MAX_PARTS, Foreign, Handle
 
 MAX_MODULES = 16  # in one returned value
@@ -134,7 +135,7 @@ def _crossing(value: Any) -> Any:
     return value
 
 
-class Function:
+class Function(Likeness):
     """Behaves like the student's function or class: returns its values, raises its errors, changes its arguments."""
 
     def __init__(self, name: str, call: Call) -> None:
@@ -177,16 +178,25 @@ class Module(torch.nn.Module):
     work on the likeness; before each call the sandbox's module gets its values.
     """
 
-    def __init__(self, remote: _Remote, handle: Handle, kind: str) -> None:
+    def __init__(self, remote: _Remote, handle: Handle) -> None:
         super().__init__()
-        self.kind = kind  # the name of the class in the sandbox, such as "Linear"
         self.handle = handle
         object.__setattr__(self, "_remote", remote)
         object.__setattr__(self, "top", self)
 
+    def __eq__(self, other: object) -> bool:
+        """Two likenesses are equal if they are of one module."""
+        return isinstance(other, Module) and self._place() == other._place()
+
+    def __hash__(self) -> int:
+        return hash(self._place())
+
+    def _place(self) -> tuple[Call, int, str]:
+        return self._remote.call, self.handle.number, self.handle.path
+
     @classmethod
     def like(cls, remote: _Remote, handle: Handle) -> "Module":
-        """Build the likeness of a module.
+        """Build the likeness of a module; it and its parts are of classes that have the names that theirs have there.
 
         Raises:
             BadReply: the description that the sandbox gave of it fits no module.
@@ -195,12 +205,12 @@ class Module(torch.nn.Module):
         try:
             if max(len(about[each]) for each in ("modules", "shared", "parameters", "buffers")) > MAX_PARTS:
                 raise ValueError(f"more than {MAX_PARTS} parts or parameters")
-            top = cls(remote, Handle(handle.number, handle.path), str(about["modules"][""]))
+            top = _class_of(about["modules"][""])(remote, Handle(handle.number, handle.path))
             parts: dict[str, Module] = {"": top}
             for path, kind in about["modules"].items():
                 if path:
                     parent, _, name = path.rpartition(".")
-                    part = cls(remote, Handle(handle.number, path), str(kind))
+                    part = _class_of(kind)(remote, Handle(handle.number, path))
                     object.__setattr__(part, "top", top)
                     parts[parent].add_module(name, part)
                     parts[path] = part
@@ -236,6 +246,11 @@ class Module(torch.nn.Module):
             if isinstance(new, torch.Tensor) and new.shape == buffer.shape:
                 buffer.copy_(new)
         return value
+
+
+def _class_of(kind: Any) -> type[Module]:
+    """Return a class of likenesses of the name that the class of a module has in the sandbox, such as "Linear"."""
+    return type(str(kind), (Module,), {})
 
 
 class _Link(torch.autograd.Function):

@@ -78,7 +78,7 @@ def _errors(notebook: NotebookNode, sandboxed: bool) -> Iterator[tuple[str, Note
                     kernel.run_cell(source)
             for output in kernel.run_cell(cell.source):
                 if output.output_type == "error":
-                    kind = "" if output.ename == "AssertionError" else f"{output.ename}: "
+                    kind = "" if output.ename in ("AssertionError", "WrongAnswer") else f"{output.ename}: "
                     error = f"{kind}{output.evalue}"
             ran.append(cell.source)
         except KernelLost as lost:

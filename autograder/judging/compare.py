@@ -3,11 +3,24 @@
 `autograder build` copies all below this docstring into the set-up cell of every exercise notebook: it needs NumPy alone.
 """
 
+import base64
+import io
 import linecache
+import sys
 
 import numpy as np
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
+
+
+class WrongAnswer(AssertionError):
+    """An answer that is wrong: the name of the likely mistake, and the case and outcome that show it, where there are any."""
+
+    def __init__(self, text, mistake=None, fits=(), got=None, case=None):
+        super().__init__(text)
+        self.mistake = mistake  # "M6", of two at once "M3+M4", or None
+        self.fits = fits  # all known mistakes that give this outcome
+        self.got, self.case = got, case
 
 
 @np.errstate(all="ignore")
@@ -21,10 +34,11 @@ def outcome(function, arguments, names):
         names, results = (names, results) if names else zip(*results.items())  # a probe names them
         results = results if isinstance(results, (tuple, list) if len(names) > 1 else tuple) else (results,)
         results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
-        if [isinstance(result, (np.ndarray, np.number)) for result in results] != [True] * len(names):
+        if [isinstance(result, (np.ndarray, np.number, np.bool_)) for result in results] != [True] * len(names):
             kinds = ", ".join(type(result).__name__ for result in results)
             raise TypeError(f"returned {kinds}; expected {len(names)} array(s): {', '.join(names)}")
-        arrays = [np.array(np.real_if_close(result), dtype=object).astype(float) for result in results]  # not complex
+        kinds = [bool if result.dtype == bool else float for result in results]  # a check says yes or no by the type
+        arrays = [np.array(np.real_if_close(r), dtype=object).astype(kind) for r, kind in zip(results, kinds)]
     except Exception as error:
         kind, text = "ValueError" if isinstance(error, ValueError) else type(error).__name__, str(error)
         return {"error": kind, "text": f"{text}{place_of(error)}"}
@@ -65,19 +79,24 @@ def difference(got, expected, show):
         unwritten = got.get("error") == "NotImplementedError"
         return "not written yet." if unwritten else f"Expected {expected.get('error', 'a result')}, got {what}"
     for name, right in expected["arrays"].items():
-        mine, right, words = got["arrays"][name], np.asarray(right), name.replace("_", " ")
+        mine, words, says_yes = (
+            got["arrays"][name].astype(float),
+            name.replace("_", " "),
+            np.asarray(right).dtype == bool,
+        )
+        right = np.asarray(right, float)
         if mine.shape != right.shape:
             return f"{words}: expected shape {right.shape}, got {mine.shape}."
-        wrong = ~np.isclose(mine, right, **TOLERANCE)
+        wrong = wrong_in(right, mine)
         if not wrong.any():
             continue
-        whole = not np.any(right % 1) and not np.any(mine % 1)  # a count, or yes and no: it may be told
-        if right.ndim == 0 and (show or whole):
-            flag = {float(mine), float(right)} == {0, 1} and not name.startswith(
-                ("missing", "other")
-            )  # those are counts
-            said = [("no", "yes")[int(n)] if flag else f"{n:.4g}" for n in (right, mine)]
-            return f"{words}: expected {said[0]}, got {said[1]}"
+        if says_yes and np.isfinite(mine).all():
+            first = tuple(np.argwhere(wrong)[0])
+            said = [("no", "yes")[int(right[first])], {0: "no", 1: "yes"}.get(float(mine[first]), "something else")]
+            where = f" at {wrong.sum()} of {wrong.size} places" if wrong.size > 1 else ""
+            return f"{words}: expected {said[0]}, got {said[1]}{where}"
+        if right.ndim == 0 and (show or not (mine % 1 or right % 1)):  # a whole number is a count, and may be told
+            return f"{words}: expected {right:.4g}, got {mine:.4g}"
         strange, sums, off = np.sum(~np.isfinite(mine)), mine.sum(axis=-1), np.abs(mine - right).max()
         text = f"{np.sum(wrong)} of {mine.size} numbers are wrong, " * (mine.size > 1)
         text += f"{strange} of them NaN or infinite" if strange else f"off by up to {off:.3g}"
@@ -99,8 +118,41 @@ def extract(mine, right, wrong):
     return text
 
 
+@np.errstate(all="ignore")
+def draw(text, got, expected):
+    """Show in a notebook the first wrong map beside the expected one, at most 16 × 16, its wrong cells crossed."""
+    if getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)() is None:  # not in a notebook
+        return
+    pairs = [(np.asarray(right), got[name]) for name, right in expected.items()]
+    right, mine = next((p for p in pairs if p[0].shape != p[1].shape or wrong_in(*p).any()), pairs[0])
+    if mine.shape != right.shape or mine.ndim < 2 or min(mine.shape[-2:]) < 2 or not wrong_in(right, mine).any():
+        return
+    image = tuple(np.argwhere(wrong_in(right, mine))[0][:-2])
+    right, mine = right[image][:16, :16], mine[image][:16, :16]
+    try:
+        from IPython.display import publish_display_data
+        from matplotlib.figure import Figure
+    except ImportError:
+        return
+    figure, picture = Figure(figsize=(6, 3), facecolor="white"), io.BytesIO()
+    finite = np.concatenate([right[np.isfinite(right)], mine[np.isfinite(mine)], [0]])
+    for axes, title, numbers in zip(figure.subplots(1, 2), ("expected", "yours: × is wrong"), (right, mine)):
+        axes.imshow(numbers, vmin=finite.min(), vmax=finite.max(), cmap="gray_r")
+        axes.set(title=title, xticks=range(numbers.shape[1]), yticks=range(numbers.shape[0]))
+    rows, columns = np.nonzero(wrong_in(right, mine))
+    axes.plot(columns, rows, "x", color="tab:red", linestyle="none")
+    figure.savefig(picture, format="png", dpi=80)
+    data = {"image/png": base64.b64encode(picture.getvalue()).decode(), "text/plain": text}
+    publish_display_data(data, {"image/png": {"alt": text}})
+
+
+def wrong_in(right, mine):
+    """Say which numbers differ by more than rounding."""
+    return ~np.isclose(mine, right, **TOLERANCE)
+
+
 def judge(function, names, cases, messages, show=True, book=""):
-    """Raise an AssertionError that names the likely mistake at the first case in which the function is wrong."""
+    """Raise a WrongAnswer that names the likely mistake at the first case in which the function is wrong."""
     got = [outcome(function, case["arguments"], names) for case in cases]
     texts, prints = [difference(g, c["expected"], show) for g, c in zip(got, cases)], list(map(fingerprint, got))
     for mine, case, text, marks in zip(got, cases, texts, prints):
@@ -122,6 +174,7 @@ def judge(function, names, cases, messages, show=True, book=""):
             best = best or (causes if strange else {case.get("refused") if refused else None})
             mistake = best.pop() if len(best) == 1 else None  # no name where two mistakes give the same
             link = f"\n{book}#{mistake.lower()}" if book and mistake else ""
-            error = AssertionError((f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}")
-            error.mistake, error.fits, error.got, error.case = mistake, list(fits), mine, case
-            raise error
+            text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
+            if show and "arrays" in mine and "arrays" in case["expected"]:
+                draw(text, mine["arrays"], case["expected"]["arrays"])
+            raise WrongAnswer(text, mistake, list(fits), mine, case)

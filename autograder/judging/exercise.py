@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from autograder.boundary.likeness import Likeness
 from autograder.judging import catalogue
-from autograder.judging.compare import difference, fingerprint, judge, outcome
+from autograder.judging.compare import WrongAnswer, difference, fingerprint, judge, outcome
 from autograder.judging.mistake import Mistake, Way, changed_answer, ways_of
 
 Function = Callable[..., Any]
@@ -125,6 +126,10 @@ class Exercise:
             torch.default_generator.manual_seed(0)  # from which layers draw their first parameters
             return outcome(self.probe(function), case.arguments, self.names)
 
+    def hidden_cases(self, seed: int) -> list[dict[str, Any]]:
+        """Return the prepared cases of all hidden stages."""
+        return [case for stage in self.stages for case in _prepared(self, stage, seed)]
+
     @cache  # noqa: B019  as above
     def visible_cases(self) -> list[dict[str, Any]]:
         """Return the prepared cases of the visible test."""
@@ -138,33 +143,33 @@ class Exercise:
         its probe calls, the student's own are given.
 
         Raises:
-            AssertionError: the function is wrong; its attribute `mistake` holds the name of the known mistake,
-                of two at once ("M3+M4"), or None.
+            WrongAnswer: the function is wrong.
         """
         cases, changed = _prepared(self, stage, seed), False
         torch.default_generator.manual_seed(seed)  # whatever ran before
         try:
             with replaced(function, self.given | self.uses) as changed:
                 judge(self.probe(function), self.names, cases, catalogue.MESSAGES, show=False)
-        except AssertionError as error:
+        except WrongAnswer as found:
+            error = found
             if error.mistake is None and not error.fits and (pair := self._pair(error.case, error.got)):
-                error.mistake = "+".join(pair)
-                error.args = ("\n".join([*(catalogue.MESSAGES[name] for name in pair), str(error)]),)
+                text = "\n".join([*(catalogue.MESSAGES[name] for name in pair), str(error)])
+                error = WrongAnswer(text, "+".join(pair), (), error.got, error.case)
             if not (changed and self.uses) and not own:
-                raise
+                raise error from None
             try:
                 with replaced(function, self.given):
                     judge(self.probe(function, *own), self.names, cases, catalogue.MESSAGES, show=False)
-            except AssertionError:
+            except WrongAnswer:
                 raise error from None
 
-    def failures(self, function: Function, seed: int, *own: Function) -> dict[str, AssertionError]:
+    def failures(self, function: Function, seed: int, *own: Function) -> dict[str, WrongAnswer]:
         """Judge a function by every hidden stage; return the error of each stage that fails. Arguments as `judge_stage`."""
         failed = {}
         for stage in self.stages:
             try:
                 self.judge_stage(stage, function, seed, *own)
-            except AssertionError as error:
+            except WrongAnswer as error:
                 failed[stage] = error
         return failed
 
@@ -276,7 +281,10 @@ def _step(got: dict[str, Any], right: dict[str, Any]) -> np.ndarray:
     for name, array in right["arrays"].items():
         mine, size = got["arrays"][name], max(float(np.abs(np.nan_to_num(array)).max(initial=0)), 1e-9)
         moved = 0 if mine.shape == np.shape(array) else size  # of another shape
-        step = np.nan_to_num(np.resize(mine, np.shape(array)) - array, nan=9, posinf=8, neginf=7) + moved
+        step = (
+            np.nan_to_num(np.resize(mine, np.shape(array)) - np.asarray(array, float), nan=9, posinf=8, neginf=7)
+            + moved
+        )
         parts.append(step.ravel() / size / max(np.size(array), 1) ** 0.5)
     return np.concatenate(parts)
 
@@ -301,7 +309,7 @@ def replaced(function: Function, correct: dict[str, Function]) -> Iterator[bool]
     Yields:
         Whether there is something to use: an answer in a module uses what it imports.
     """
-    if hasattr(function, "replaced"):  # a proxy of a function in the student's kernel
+    if isinstance(function, Likeness):
         with function.replaced(correct):
             yield bool(correct)
         return

@@ -13,7 +13,7 @@ import torch
 from autograder.files import write_atomically
 from autograder.imports import ROOT, digest_of, files_behind
 from autograder.judging import catalogue
-from autograder.judging.compare import TOLERANCE, judge
+from autograder.judging.compare import TOLERANCE, WrongAnswer, judge
 from autograder.judging.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
 
 MATRICES = ROOT / "_build" / "matrices"  # that were made, by the content of what they are made of
@@ -142,7 +142,7 @@ def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Ve
     try:
         judge(exercise.probe(function), exercise.names, visible, catalogue.MESSAGES)
         verdict.visible = ""
-    except AssertionError as error:
+    except WrongAnswer as error:
         verdict.visible = error.mistake
     return verdict
 

@@ -216,7 +216,7 @@ def test_check_of_the_edition_says_what_visible_tests_see(
     assert said["right"] == (0, f"{tmp_path}/right/attention.ipynb: 4 of 4 visible tests pass\n")
     assert said["not begun"] == (0, f"{tmp_path}/not begun/attention.ipynb: 0 of 4 visible tests pass\n")
     code, text = said["wrong"]
-    assert code == 1 and "  attention: AssertionError: M6 (the softmax runs over the wrong axis)" in text
+    assert code == 1 and "  attention: WrongAnswer: M6 (the softmax runs over the wrong axis)" in text
 
 
 @pytest.mark.deep

@@ -114,7 +114,7 @@ def test_notebook_runs_alone_unsolved(name: str, tmp_path: Path) -> None:
     assert set(found) == {f"test_{name}" for name in exercises_of(ALL[name])}
     broken = {f"test_{cell.id}" for cell in released.cells if cell.metadata.get("broken")}
     for name, text in found.items():
-        assert text.startswith("AssertionError")
+        assert text.startswith("WrongAnswer")
         assert text.endswith("not written yet.") != (name in broken)
 
 

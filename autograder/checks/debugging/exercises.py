@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autograder.boundary.likeness import where_it_runs
 from autograder.checks.debugging import measures, oracles, probes
 from autograder.checks.debugging.mistakes import MISTAKES
 from autograder.checks.debugging.student_tests import ExerciseInTests
@@ -50,7 +51,7 @@ def program(name, fault, names, measure, arguments, sizes, visible):
         known=MISTAKES,
         stages={"values": cases(sizes[0]), "sizes": cases(sizes[1])},
         visible=seen,
-        probe=probes.measured_by(measure),
+        probe=probes.measured_by(where_it_runs(measure)),
     )
 
 

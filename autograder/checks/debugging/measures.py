@@ -75,11 +75,35 @@ def numbers_of(model):
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
+class Descent(torch.optim.Optimizer):
+    """Gradient descent with momentum. An optimizer of PyTorch's own would first import its compiler, which takes seconds."""
+
+    def __init__(self, parameters, rate, momentum=0.5):
+        self.defaults = {"lr": rate, "momentum": momentum}
+        self.param_groups, self.state = [{"params": list(parameters)} | self.defaults], {}
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """Take a step; the first one is the gradient's."""
+        loss = None if closure is None else torch.enable_grad()(closure)()
+        for group in self.param_groups:
+            for parameter in (each for each in group["params"] if each.grad is not None):
+                moved = group["momentum"] * self.state.get(parameter, 0) + parameter.grad
+                self.state[parameter] = moved
+                parameter -= group["lr"] * moved
+        return loss
+
+    def zero_grad(self, set_to_none=True):
+        """Forget the gradients, or make them 0."""
+        for parameter in (each for group in self.param_groups for each in group["params"]):
+            parameter.grad = None if set_to_none or parameter.grad is None else torch.zeros_like(parameter)
+
+
 def measure_shuffled(train, images, labels, order, size, seed):
     """Train for two epochs; return the loss of the second, and where the parameters stand."""
     images, labels, order = tensor(images), tensor(labels), tensor(order)
     model = small_model(images[0].numel(), 4, seed).eval()  # as an evaluation may leave it
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    optimizer = Descent(model.parameters(), 0.1)
     loss = [train(model, images, labels, optimizer, order, size) for _ in range(2)][-1]
     return np.float64(torch.as_tensor(loss).detach()), numbers_of(model)
 
@@ -88,7 +112,7 @@ def measure_clipped(train, images, labels, sizes, longest, seed):
     """Train for two epochs; return the loss of the second, and where the parameters stand."""
     batches = cut(images, labels, sizes)
     model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # as an evaluation may leave it
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    optimizer = Descent(model.parameters(), 0.1)
     loss = [train(model, batches, optimizer, longest) for _ in range(2)][-1]
     return np.float64(torch.as_tensor(loss).detach()), numbers_of(model)
 
@@ -103,7 +127,7 @@ def measure_initialised(initialise, inputs, hidden, outputs):
     layers = [model[0], model[2][0]]
     spreads = [min(quarters(layer.weight.detach().std() * layer.in_features**0.5), 2.0) for layer in layers]
     biases = torch.cat([layer.bias.detach().abs() for layer in layers])
-    return np.array(spreads), np.float64(biases.sum()), np.float64(same)
+    return np.array(spreads), np.float64(biases.sum()), np.bool_(same)
 
 
 def measure_model(make, sizes, x, seed):
@@ -113,7 +137,7 @@ def measure_model(make, sizes, x, seed):
     weighted(output).backward()
     learned = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     same = torch.allclose(model.train()(source), output, rtol=1e-3, atol=1e-4)
-    return np.float64(learned), output.detach(), source.grad, np.float64(same)
+    return np.float64(learned), output.detach(), source.grad, np.bool_(same)
 
 
 def measure_schedule(learning_rate, steps, steps_per_epoch, epochs, highest):
@@ -133,7 +157,7 @@ def measure_head(make, sizes, tokens, seed):
     same = torch.allclose(once.repeat(200, 1), again)
     varies = many.std() > 1e-3
     blank = 1 if same else torch.nan  # what is random cannot be compared
-    return np.float64(same), blank * once, blank * tokens.grad, quarters(many.mean()), np.float64(varies)
+    return np.bool_(same), blank * once, blank * tokens.grad, quarters(many.mean()), np.bool_(varies)
 
 
 def measure_standardise(make, sizes, batches, x):
@@ -150,7 +174,7 @@ def measure_skipping(make, sizes, tokens, width):
     trained.sum().backward()
     trained, evaluated = trained.detach(), layer.eval()(2 * torch.ones_like(branch), branch).detach()
     whole = (trained.amax((1, 2)) == trained.amin((1, 2))).all() and trained.std() > 1e-3
-    numbers = quarters(trained.mean()), quarters(3 * branch.grad.mean()), np.float64(whole)
+    numbers = quarters(trained.mean()), quarters(3 * branch.grad.mean()), np.bool_(whole)
     return np.float64(trained.max()), *numbers, evaluated[0, 0]
 
 
@@ -183,7 +207,7 @@ def operations_of(function, tokens):
 def measure_work(function, tokens):
     """Return what a function gives for tokens, and whether it takes more operations for more tokens."""
     few, many = (operations_of(function, torch.ones(2, count, 3)) for count in (4, 16))
-    return measure_function(function, tokens), np.float64(many > 1.5 * few)
+    return measure_function(function, tokens), np.bool_(many > 1.5 * few)
 
 
 def measure_evaluation(evaluate, images, labels, sizes, seed):
@@ -193,4 +217,4 @@ def measure_evaluation(evaluate, images, labels, sizes, seed):
     result = evaluate(model, batches)
     result = result if isinstance(result, (tuple, list)) else [result]
     numbers = np.array([float(number) for number in result])
-    return numbers, np.float64(model[1].calls > len(batches)), np.float64(model[1].graph)
+    return numbers, np.bool_(model[1].calls > len(batches)), np.bool_(model[1].graph)

@@ -3,32 +3,26 @@
 `autograder build` copies all below this docstring into the set-up cell of the notebook, behind that of `measures.py`.
 """
 
+from autograder.judging.compare import WrongAnswer
+
 
 def measured_by(measure):
-    """Make of a measure what makes a function of arrays of a program: measured where it is, in the sandbox if it is there."""
-
-    def probe(program):
-        def run(*arguments):
-            there = hasattr(program, "measured_by")  # only a likeness of a student's function has it
-            return program.measured_by(measure, *arguments) if there else measure(program, *arguments)
-
-        return run
-
-    return probe
+    """Make of a measure what makes a function of arrays of a program."""
+    return lambda program: lambda *arguments: measure(program, *arguments)
 
 
 def judge_trial(try_out):
-    """Raise an AssertionError that says which candidates a student's test takes for what they are not."""
+    """Raise a WrongAnswer that says which candidates a student's test takes for what they are not."""
     try:
         said = try_out()
     except NotImplementedError:
-        raise AssertionError("test_attention: not written yet.") from None
+        raise WrongAnswer("test_attention: not written yet.") from None
     refused = [f"{name}: {text}" for name, text in said.items() if name.startswith("right: ") and text != "passes"]
     wrong = [name for name in said if name.startswith("wrong: ")]
     missed = [name for name in wrong if said[name] == "passes"]
     if refused:
         question = "Is it stricter than rounding allows, or does it ask for what the specification does not say?"
-        raise AssertionError(f"Your test refuses {len(refused)} right candidates. {question}\n" + "\n".join(refused))
+        raise WrongAnswer(f"Your test refuses {len(refused)} right candidates. {question}\n" + "\n".join(refused))
     if missed:
         caught = f"Your test catches {len(wrong) - len(missed)} of {len(wrong)} wrong candidates so far."
-        raise AssertionError(f"{caught} It lets these through:\n" + "\n".join(missed))
+        raise WrongAnswer(f"{caught} It lets these through:\n" + "\n".join(missed))

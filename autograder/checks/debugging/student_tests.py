@@ -16,6 +16,7 @@ from autograder.boundary.kernel import KernelLost
 from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.judging import catalogue
+from autograder.judging.compare import WrongAnswer
 from autograder.judging.exercise import Exercise, Function
 
 MAX_CALLS = 200  # of one candidate by a test: ours takes 42
@@ -124,13 +125,6 @@ def tried(test: Callable[[Function], object], seed: int) -> Found:
     return Found(refused, missed, 1 - len(missed) / len(wrong))
 
 
-def _wrong(text: str, mistake: str | None) -> AssertionError:
-    """Return the error of a test that is wrong: as `judge` raises it, but for outcomes, of which a test has none."""
-    error = AssertionError(text)
-    error.mistake, error.fits, error.got, error.case = mistake, [], None, None
-    return error
-
-
 class ExerciseInTests(Exercise):
     """An exercise that asks for a test; each stage is named by the percentage of wrong candidates that it asks for."""
 
@@ -138,8 +132,8 @@ class ExerciseInTests(Exercise):
         """Judge a test by the share of wrong candidates that it refuses; nothing counts if it refuses a right one.
 
         Raises:
-            AssertionError: it does not catch enough; its attribute `mistake` holds the name of the one known mistake
-                that it misses, or of what else is wrong with it.
+            WrongAnswer: it does not catch enough; `mistake` is the one known mistake that it misses, or what else is
+                wrong with it.
             KernelLost: it has no end, or ends its process.
         """
         found = tried(function, seed)
@@ -148,8 +142,8 @@ class ExerciseInTests(Exercise):
         if not found.refused and found.share >= int(stage) / 100:
             return
         if found.refused and all(text.startswith("NotImplementedError") for text in found.refused.values()):
-            raise _wrong(f"{self.name}: not written yet.", None)
-        raise _wrong(self._message(stage, found), self._name(found))
+            raise WrongAnswer(f"{self.name}: not written yet.")
+        raise WrongAnswer(self._message(stage, found), self._name(found))
 
     def _name(self, found: Found) -> str:
         missed = {name.split("/")[0] for name in found.missed}

@@ -4,6 +4,7 @@ The oracles are PyTorch's own layers under the names of the exercise, put to the
 the probes.
 """
 
+from autograder.boundary.likeness import beside
 from autograder.checks.encoder import cases, layers, measures, oracles, probes
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judging.exercise import ExerciseInTorch, checker
@@ -63,7 +64,7 @@ ENCODER = ExerciseInTorch(
 
 def probe_repair_here(repair, make_block=None):
     """Take the broken block from the student's notebook, or, for a function of this process, from the answers."""
-    return probes.probe_repair(repair, make_block or (None if hasattr(repair, "sibling") else answers.BrokenBlock))
+    return probes.probe_repair(repair, make_block or beside(repair, "BrokenBlock", answers.BrokenBlock))
 
 
 REPAIR = ExerciseInTorch(

@@ -58,9 +58,9 @@ def stream(copies, x):
         step()
     grown = max(steps[0]) / steps[0][0]
     return {
-        "activations_stay": np.float64(bool(grown < 12)),
-        "gradients_reach_all": np.float64(reached),
-        "gradients_stay": np.float64(bool(max(sizes) < 50 * min(sizes))),
+        "activations_stay": np.bool_(grown < 12),
+        "gradients_reach_all": np.bool_(reached),
+        "gradients_stay": np.bool_(max(sizes) < 50 * min(sizes)),
     }
 
 
@@ -83,6 +83,6 @@ def learning(copies, seed):
         losses.append(float(loss.detach()))
     near_chance = 0.7 < losses[0] < 8  # ln 4 = 1.39
     return {
-        "first_loss_is_near_chance": np.float64(near_chance),
-        "learns": np.float64(near_chance and losses[-1] < 0.7),
+        "first_loss_is_near_chance": np.bool_(near_chance),
+        "learns": np.bool_(near_chance and losses[-1] < 0.7),
     }

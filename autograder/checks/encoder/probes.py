@@ -118,7 +118,7 @@ def values(module, names, what, x, mask, seed):
             raise
     gradient = torch.zeros_like(source) if source.grad is None else source.grad
     return {
-        "x_stays_as_it_was": np.float64(unchanged),
+        "x_stays_as_it_was": np.bool_(unchanged),
         "numbers_that_are_learned": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
         "gradient_of_x": blank * gradient.numpy(),
         "gradients_of_the_parameters": blank * np.array([marks_of(None if p is None else p.grad) for p in parameters]),
@@ -165,7 +165,7 @@ def equal(one, other):
 def plain_in_evaluation(module, without, x):
     """Does evaluation give twice what the same module without dropout gives?"""
     expected = run(without, x, False)
-    return float(all(equal(run(module, x, False), expected) for _ in range(2)))
+    return all(equal(run(module, x, False), expected) for _ in range(2))
 
 
 def probe_layer_norm(cls):
@@ -182,10 +182,10 @@ def probe_layer_norm(cls):
         module, x = module.float(), tensor(x).float()
         if what == "far":
             near, far = run(module, x, True), run(module, x + 1000, True)
-            return {"mean_does_not_matter": np.float64(bool(np.abs(far - near).max() < 0.005))}
+            return {"mean_does_not_matter": np.bool_(np.abs(far - near).max() < 0.005)}
         full, half = run(module, x, True), run(module, x.half(), True)
         close = bool(np.isfinite(half).all() and np.abs(half - full).max() < 0.05)  # float16 keeps 3 digits
-        return {"works_in_float16": np.float64(close)}
+        return {"works_in_float16": np.bool_(close)}
 
     return probe
 
@@ -193,17 +193,17 @@ def probe_layer_norm(cls):
 def fit(module, names):
     """Do matrices keep what goes through them at its order of magnitude? Each part has two of them.
 
-    1: std below 3/√inputs. 0: not in all. -1: nearly nothing comes through both matrices of a part, or all of it is alike.
+    Yes: std below 3/√inputs. No: not in all. -1: nearly nothing comes through both matrices of a part, or all of it is alike.
     """
     matrices = [found(module, name) for name in names if name.endswith("weight")]
     scales = [np.nan if p is None else float(p.detach().std()) * p.shape[1] ** 0.5 for p in matrices]
     largest = np.fmax(scales[::2], scales[1::2])  # one of the two may start at 0
-    return -1.0 if (largest < 0.02).any() else float((largest < 3).all())
+    return -1.0 if (largest < 0.02).any() else bool((largest < 3).all())
 
 
 def fresh(module, names):
     """Measure what a fresh module starts with."""
-    return {"parameters_fit_their_width": np.float64(fit(module, names))}
+    return {"parameters_fit_their_width": np.array(fit(module, names))}
 
 
 def probe_feed_forward(cls):
@@ -231,14 +231,14 @@ def probe_feed_forward(cls):
         share = np.mean(~kept) * (not equal(expected, drawn_outputs))
         spread = max((np.ptp(column[of]) for column, of in zip(drawn_outputs.T, kept.T) if of.any()), default=0.0)
         return {
-            "training_differs": np.float64(not equal(expected, drawn_outputs)),
-            "evaluation_is_plain": np.float64(plain_in_evaluation(module, without, many)),
+            "training_differs": np.bool_(not equal(expected, drawn_outputs)),
+            "evaluation_is_plain": np.bool_(plain_in_evaluation(module, without, many)),
             "mean_of_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
             # once or twice: of the hidden activations, and of what comes out
             "share_that_is_dropped": np.float64(
                 0 if share < 0.05 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8
             ),
-            "what_is_kept_is_alike": np.float64(spread < 1e-3),
+            "what_is_kept_is_alike": np.bool_(spread < 1e-3),
         }
 
     return probe
@@ -275,12 +275,12 @@ def probe_block(cls):
             plain.append(plain_in_evaluation(module, without, many))
         whole = equal(alone, alone_in_training)  # else the mean is that of much noise
         return {
-            "training_differs": np.array(acts, dtype=float),
-            "evaluation_is_plain": np.float64(min(plain)),
+            "training_differs": np.array(acts),
+            "evaluation_is_plain": np.bool_(min(plain)),
             # In steps of what a missing factor changes. Half a step is four standard errors where norms follow the sums,
             # twelve where they do not.
             "mean_of_training": 1 + dropout * np.round((np.array(means) - 1) / dropout) if whole else np.full(2, NONE),
-            "stream_is_whole": np.float64(whole),
+            "stream_is_whole": np.bool_(whole),
         }
 
     return probe
@@ -298,7 +298,7 @@ def probe_encoder(cls):
         if what == "fresh":
             first, *rest = [found(module, f"blocks.{index}.feed_forward.expand.weight") for index in range(depth)]
             apart = [first is not None and other is not None and not torch.equal(first, other) for other in rest]
-            return fresh(module, names) | {"blocks_start_apart": np.float64(min(apart))}
+            return fresh(module, names) | {"blocks_start_apart": np.bool_(min(apart))}
         without, module = module, cls(*sizes, dropout=dropout)
         if any(any(load(each, names, seed)) for each in (without, module)):
             return {"training_differs": np.full(depth, NONE), "evaluation_is_plain": NONE, "stream_is_whole": NONE}
@@ -317,9 +317,9 @@ def probe_encoder(cls):
             acts.append(not equal(run(module, many, False), run(module, many, True)))
             plain.append(plain_in_evaluation(module, without, many))
         return {
-            "training_differs": np.array(acts, dtype=float),
-            "evaluation_is_plain": np.float64(min(plain)),
-            "stream_is_whole": np.float64(whole),
+            "training_differs": np.array(acts),
+            "evaluation_is_plain": np.bool_(min(plain)),
+            "stream_is_whole": np.bool_(whole),
         }
 
     return probe
@@ -397,16 +397,14 @@ def repaired(repair, make_block, sizes):
     after = repair(before)
     if not isinstance(after, nn.Module):
         raise TypeError(f"repair returned {type(after).__name__}; expected the block")
-    handles = [getattr(getattr(block, "handle", None), "number", None) for block in (before, after)]  # of a likeness
-    return after, after is before or (handles[0] is not None and handles[0] == handles[1])
+    return after, after == before
 
 
-def probe_repair(repair, make_block=None):
+def probe_repair(repair, make_block):
     """Return a function that has broken blocks of the student's notebook, or of a class, repaired, and measures them.
 
     what: "block", "tokens", "activations", "gradients" or "loss"; sizes: those of the tokens, (B, N, D).
     """
-    make_block = make_block or repair.sibling("BrokenBlock")
 
     def probe(what, sizes, num_heads, hidden_width, depth, seed=0):
         sizes = [int(size) for size in sizes]
@@ -417,13 +415,13 @@ def probe_repair(repair, make_block=None):
         if what == "block":
             norms = (NONE, NONE) if not all(sames) else state[:2] if state else (-1, -1)
             return {
-                "same_block": np.float64(all(sames)),
-                "norms_that_work": np.array(norms, dtype=float),
-                "norms_only_normalise": np.float64(all(map(only_normalise, blocks))),
-                "norms_of_their_own": np.float64(not any(map(shares_a_norm, blocks))),
+                "same_block": np.bool_(all(sames)),
+                "norms_that_work": np.array(norms),
+                "norms_only_normalise": np.bool_(all(map(only_normalise, blocks))),
+                "norms_of_their_own": np.bool_(not any(map(shares_a_norm, blocks))),
             }
         if what == "tokens":
-            return {"looks_at_tokens": np.float64(state[2] if state else -1)}
+            return {"looks_at_tokens": np.array(state[2] if state else -1)}
         copies = [sound_copy(block, num_heads, *state) for block in blocks] if state else []
         if what == "loss":
             return learning(copies[:2], seed) if copies else {"first_loss_is_near_chance": NONE, "learns": NONE}
@@ -439,10 +437,10 @@ def probe_repair(repair, make_block=None):
             fits = [fit(block, PARTS) for block in blocks]
             return {
                 "activations_stay": measured["activations_stay"],
-                "parameters_fit_their_width": np.float64(0 if 0 in fits else min(fits)),
-                "parameters_of_its_own": np.float64(apart),
+                "parameters_fit_their_width": np.array(False if False in fits else min(fits)),
+                "parameters_of_its_own": np.bool_(apart),
             }
-        all_learn = np.float64(all(p.requires_grad for block in blocks for p in block.parameters()))
+        all_learn = np.bool_(all(p.requires_grad for block in blocks for p in block.parameters()))
         return {"all_learn": all_learn} | {
             name: value for name, value in measured.items() if name != "activations_stay"
         }

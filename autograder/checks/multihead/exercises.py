@@ -5,6 +5,7 @@ A student's code runs in float32; what it is compared with is computed in float6
 
 from functools import partial
 
+from autograder.boundary.likeness import beside
 from autograder.checks.multihead import cases, oracles, probes
 from autograder.checks.multihead.mistakes import MISTAKES
 from autograder.checks.multihead.probes import on_converter, on_layer, on_tensors
@@ -116,7 +117,7 @@ ALL = (
             "weights": cases.to_torch_weights,
         },
         visible=cases.to_torch_visible,
-        probe=on_converter,
+        probe=lambda to_torch, own=None: on_converter(to_torch, own or beside(to_torch, "Parts", probes.Parts)),
         given={"Parts": probes.Parts},
     ),
 )

@@ -38,7 +38,7 @@ def on_tensors(function):
         for array, (_, left) in zip(arguments, pairs):
             if isinstance(array, np.ndarray):
                 array[...] = left.detach().numpy()  # so that a change in place is seen
-        several = results if isinstance(results, tuple) and results else (results,)
+        several = results if isinstance(results, (tuple, list)) and results else (results,)
         needed = several if asked else several[:1]  # weights that are detached cost one point, not all
         if any(isinstance(result, Tensor) and not result.requires_grad for result in needed):
             raise RuntimeError("no gradient flows back through the result. Does it leave PyTorch, or is it detached?")
@@ -110,7 +110,7 @@ def shapes_of(there):
     shapes = {
         f"shape of {name}": np.array((*there[name].shape, 0)[:2] if name in there else (0, 0)) for name in PARAMETERS
     }
-    return shapes | {"other parameters": np.array([len(others) > 0], dtype=float)}
+    return shapes | {"other parameters": np.bool_(len(others) > 0)}
 
 
 def spread_by_dropout(layer, shape, num_heads, share):
@@ -152,18 +152,17 @@ def blocks_of(layer, names):
     return [*packed_weight.tensor_split(3), *packed_bias.tensor_split(3), weight, bias]
 
 
-def on_converter(to_torch, layer_class=None):
+def on_converter(to_torch, layer_class):
     """Make a function of `to_torch`: convert a filled layer, and return what is asked for of the result."""
-    layer_class = layer_class or getattr(to_torch, "sibling", lambda name: Parts)("Parts")
 
     def run(what, sizes, seed, x):
         torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
         mha = layer_class(**sizes)
         fill(mha, seed)
         layer = to_torch(mha)
-        kind = getattr(layer, "kind", type(layer).__name__)
+        kind = type(layer).__name__
         if what == "kind":
-            return {"is an nn.MultiheadAttention": np.array([kind == "MultiheadAttention"], dtype=float)}
+            return {"is an nn.MultiheadAttention": np.bool_(kind == "MultiheadAttention")}
         if kind != "MultiheadAttention":
             raise TypeError(f"returned {kind}, expected nn.MultiheadAttention")
         if what == "parameters":

@@ -1,5 +1,8 @@
 """The exercises of assignment 4_vit: patchify, PatchEmbedding, ViT, train_epoch, evaluate, attention_rollout."""
 
+from functools import partial
+
+from autograder.boundary.likeness import where_it_runs
 from autograder.checks.vit import cases, layers, measures, oracles, probes
 from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judging.exercise import ExerciseInTorch, checker
@@ -63,7 +66,7 @@ TRAIN_EPOCH = ExerciseInTorch(
     known=MISTAKES,
     stages={"steps": cases.train_step_cases, "means": cases.train_mean_cases},
     visible=cases.train_visible_cases,
-    probe=probes.probe_train_epoch,
+    probe=partial(probes.probe_train_epoch, measure=where_it_runs(measures.measure_training)),
 )
 
 EVALUATE = ExerciseInTorch(
@@ -74,7 +77,7 @@ EVALUATE = ExerciseInTorch(
     known=MISTAKES,
     stages={"means": cases.evaluate_mean_cases, "unchanged": cases.evaluate_unchanged_cases},
     visible=cases.evaluate_visible_cases,
-    probe=probes.probe_evaluate,
+    probe=partial(probes.probe_evaluate, measure=where_it_runs(measures.measure_evaluation)),
 )
 
 ROLLOUT = ExerciseInTorch(

@@ -47,6 +47,30 @@ def batches_for_test(images, labels, sizes, kind):
     return pairs if kind == "list" else (pair for pair in pairs)
 
 
+class Descent(torch.optim.Optimizer):
+    """Gradient descent with momentum. An optimizer of PyTorch's own would first import its compiler, which takes seconds."""
+
+    def __init__(self, parameters, rate, momentum=0.5):
+        self.defaults = {"lr": rate, "momentum": momentum}
+        self.param_groups, self.state = [{"params": list(parameters)} | self.defaults], {}
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """Take a step; the first one is the gradient's."""
+        loss = None if closure is None else torch.enable_grad()(closure)()
+        for group in self.param_groups:
+            for parameter in (each for each in group["params"] if each.grad is not None):
+                moved = group["momentum"] * self.state.get(parameter, 0) + parameter.grad
+                self.state[parameter] = moved
+                parameter -= group["lr"] * moved
+        return loss
+
+    def zero_grad(self, set_to_none=True):
+        """Forget the gradients, or make them 0."""
+        for parameter in (each for group in self.param_groups for each in group["params"]):
+            parameter.grad = None if set_to_none or parameter.grad is None else torch.zeros_like(parameter)
+
+
 def train_by_heart(train_epoch, images, labels):
     """Train a small net often on 64 images; return its scores of them, (64, 5)."""
     with torch.random.fork_rng():
@@ -54,7 +78,7 @@ def train_by_heart(train_epoch, images, labels):
         model = nn.Sequential(
             nn.Flatten(), nn.Linear(images[0].numel(), 48), nn.GELU(), nn.Dropout(0.1), nn.Linear(48, 5)
         )
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        optimizer = Descent(model.parameters(), 0.1, 0.9)
         for _ in range(30):
             train_epoch(model, list(zip(images.split(16), labels.split(16))), optimizer)
         model.eval()
@@ -67,7 +91,7 @@ def measure_training(train_epoch, what, images, labels, sizes, kind, classes, ra
     if what == "overfit":
         return {"scores": train_by_heart(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())}
     model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # as an evaluation may leave it
-    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.5)
+    optimizer = Descent(model.parameters(), rate)
     result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)
     if what == "means":
         return {"result": result}

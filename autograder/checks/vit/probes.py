@@ -150,7 +150,7 @@ def learned_by(module, shapes, images, seed):
     gradient = torch.zeros_like(source) if source.grad is None else source.grad
     marks = [marks_of(None if p is None else p.grad) for p in parameters.values()]
     return {
-        "images_stay_as_they_were": np.float64(unchanged),
+        "images_stay_as_they_were": np.bool_(unchanged),
         "parameters_that_are_there": there,
         "numbers_that_are_learned": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
         "gradient_of_the_images": blank * gradient.numpy(),
@@ -164,7 +164,7 @@ def probe_patch_embedding(cls):
     def probe(what, images, sizes, seed=0):
         module, shapes = cls(**sizes), shapes_of_projection(sizes)
         if what == "runs":
-            return {"runs": np.float64(called(module, float_tensor(images)).numel() > 0)}
+            return {"runs": np.bool_(called(module, float_tensor(images)).numel() > 0)}
         if what == "parts":
             parameters, others = looked_up(module, shapes)
             shape_of_weight, shape_of_bias = (shape_of(parameter, 4) for parameter in parameters.values())
@@ -227,12 +227,12 @@ def positions_of(module, shapes, images, seed):
     before, moved, same = (run(module, x) for x in (images, changed, images[:1].expand(len(images), -1, -1, -1)))
     return {
         "parameters_that_are_there": there,
-        "positions_that_count": (sizes > 1e-5 * max(sizes.max(), 1e-9)).astype(float),
-        "class_token_has_the_first": np.float64(own[0]),
-        "class_token_has_all": np.float64(own[1]),
-        "places_matter": np.float64(not equal(before, run(module, images.roll((side, side), (-2, -1))))),
-        "images_matter": np.float64(not equal(moved[0], before[0])),
-        "images_keep_apart": np.float64(equal(moved[1:], before[1:]) and equal(same, same[:1])),
+        "positions_that_count": sizes > 1e-5 * max(sizes.max(), 1e-9),
+        "class_token_has_the_first": np.bool_(own[0]),
+        "class_token_has_all": np.bool_(own[1]),
+        "places_matter": np.bool_(not equal(before, run(module, images.roll((side, side), (-2, -1))))),
+        "images_matter": np.bool_(not equal(moved[0], before[0])),
+        "images_keep_apart": np.bool_(equal(moved[1:], before[1:]) and equal(same, same[:1])),
     }
 
 
@@ -263,10 +263,10 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
     )  # the head reads the norm's bias, whatever came before
     behind = equal(run(module, images), run(module, images, True))
     return {
-        "evaluation_is_plain": np.float64(equal(evaluated[0], plain) and equal(evaluated[1], plain)),
-        "encoder_drops": np.float64(encoder_drops),
-        "nothing_is_dropped_behind": np.float64(behind),
-        "tokens_are_dropped": np.float64(dropped_of(module, shapes, sizes["depth"], images, seed)),
+        "evaluation_is_plain": np.bool_(equal(evaluated[0], plain) and equal(evaluated[1], plain)),
+        "encoder_drops": np.bool_(encoder_drops),
+        "nothing_is_dropped_behind": np.bool_(behind),
+        "tokens_are_dropped": np.bool_(dropped_of(module, shapes, sizes["depth"], images, seed)),
     }
 
 
@@ -330,10 +330,10 @@ def judge_training(left, what, images, labels, *_):
     """Judge what an epoch left: its result, or the model's parameters and mode, or whether a net learned by heart."""
     if what == "overfit":
         right = (left["scores"].argmax(dim=-1) == torch.tensor(np.array(labels))).double().mean()
-        return {"learns_64_images": np.float64(float(right) > 0.95)}
+        return {"learns_64_images": np.bool_(float(right) > 0.95)}
     if what == "means":
         return loss_and_accuracy(left["result"])
-    return {"parameters": left["parameters"].numpy(), "left_in_training_mode": np.float64(left["training"])}
+    return {"parameters": left["parameters"].numpy(), "left_in_training_mode": np.bool_(left["training"])}
 
 
 def judge_evaluation(left, what, *_):
@@ -343,32 +343,21 @@ def judge_evaluation(left, what, *_):
     if not all(each["rows"] for each in left):
         raise RuntimeError("the model was not called")
     stay = {
-        f"{name}_stay": np.float64(all(torch.equal(each["before"][name], each["after"][name]) for each in left))
+        f"{name}_stay": np.bool_(all(torch.equal(each["before"][name], each["after"][name]) for each in left))
         for name in ("parameters", "buffers", "gradients")
     }
     return stay | {
-        "mode_stays": np.array([each["before"]["modes"] == each["after"]["modes"] for each in left], dtype=float),
-        "gradients_stay_switched_on": np.float64(all(each["after"]["switched_on"] for each in left)),
-        "graph_is_built": np.float64(any(each["graph"] for each in left)),
+        "mode_stays": np.array([each["before"]["modes"] == each["after"]["modes"] for each in left]),
+        "gradients_stay_switched_on": np.bool_(all(each["after"]["switched_on"] for each in left)),
+        "graph_is_built": np.bool_(any(each["graph"] for each in left)),
     }
 
 
-def beside(function, measure, judge):
-    """Make a function of arrays of a function of models: measured where it is, in the sandbox if it is there; judged here."""
-
-    def run(*arguments):
-        there = hasattr(function, "measured_by")  # only a likeness of a student's function has it
-        left = function.measured_by(measure, *arguments) if there else measure(function, *arguments)
-        return judge(left, *arguments)
-
-    return run
-
-
-def probe_train_epoch(train_epoch):
+def probe_train_epoch(train_epoch, measure=measure_training):
     """Return a function that measures `train_epoch`; what: "steps", "means" or "overfit"."""
-    return beside(train_epoch, measure_training, judge_training)
+    return lambda *arguments: judge_training(measure(train_epoch, *arguments), *arguments)
 
 
-def probe_evaluate(evaluate):
+def probe_evaluate(evaluate, measure=measure_evaluation):
     """Return a function that measures `evaluate`; what: "means" or "unchanged"."""
-    return beside(evaluate, measure_evaluation, judge_evaluation)
+    return lambda *arguments: judge_evaluation(measure(evaluate, *arguments), *arguments)

@@ -1,14 +1,16 @@
 """Slips made systematically: how many changes of one word of an answer do the checks notice?
 
 Beside the catalogue, which people wrote, every operator, constant, argument and line of the answers is changed in turn. A
-change that no check notices is either equivalent to the answer, and listed here with the reason, or a case is missing.
+change that no check notices is either equivalent to the answer, and listed in the assignment's `slips.py` with the reason,
+or a case is missing.
 """
 
 import ast
 import copy
+import itertools
 import re
-import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,39 +18,41 @@ from typing import Any
 import torch
 
 from autograder.judging.compare import difference, outcome
-from autograder.judging.exercise import Exercise, Function, _prepared, exercises_of, seeded
+from autograder.judging.exercise import Exercise, Function, checks_of, exercises_of, seeded
 
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Mod: ast.FloorDiv}
 OPERATORS |= {ast.FloorDiv: ast.Mod, ast.Pow: ast.Mult, ast.MatMult: ast.Mult}
 COMPARISONS = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt}
+BLOCKS = ast.For, ast.While, ast.With, ast.If
 NAMES = {"sum": "mean", "mean": "sum", "max": "min", "zeros": "ones", "ones": "zeros", "any": "all", "all": "any"}
 NAMES |= {"train": "eval", "eval": "train", "zeros_": "ones_", "argmax": "argmin", "unflatten": "flatten"}
-
-
-# Slips that no check can or should notice, by what is said of them, and why.
-EQUIVALENT = {
-    r"super\(\).__init__\(\); |\.copy_\(.*; |np\.where\(mask.*; |masked_fill\(.*; |zero_grad\(\); ": "done twice is done once",
-    r"repair, line \d+: .*(requires_grad_|xavier_uniform_).*; ": "done twice is done once",
-    r"attend, line \d+: (mask|empty) = .*detach": "a mask has no gradient",
-    r"(evaluate|attention_rollout), .*detach": "no gradient was asked for",
-    r"(patchify|PatchEmbedding), line \d+: -2 -> 2$": "images have four axes",
-    r"(train_epoch|evaluate), line \d+: -1 -> 1$": "scores have two axes",
-    r"attention_rollout, line \d+: 1 -> 2$": "the last two axes are of one size",
-    r"attention_rollout, line \d+: torch.eye.*to": "all checks run on one device, in one precision",
-    r"(train_epoch|evaluate), line \d+: float\(": "a tensor of one number will do",
-    r"train_epoch, line \d+: loss\.detach\(\) -> loss": "the number is the same; what it costs is memory",
-    r"MultiHeadAttention, line \d+: if width % num_heads": "a divisor is asked for, and no error",
-    r"EncoderBlock, line \d+: self\.dropout\(self": "dropout in the part is enough",
-    r"ViT, line \d+: (0\.02|torch\.zeros)": "where class token and positions start is left open",
-    r"clip_grad_norm_\(.*; |nn\.init\..*; |register_buffer\(.*; ": "done twice is done once",
-    r"(train_shuffled|train_clipped|mean_loss|loss_and_accuracy), .*\.item\(\)": "a tensor of one number will do",
-    r"(loss_and_accuracy|train_shuffled), .*\.detach\(\)$": "no gradient was asked for, or there is none",
-    r"(loss_and_accuracy|pooled), line \d+: (-1 -> 1|1 -> 0)$": "scores have two axes, and a query has one",
-    r"Standardise, .*\.detach\(\) -> ": "the numbers are the same; what it costs is memory",
-    r"learning_rate, line \d+: min\(1\.0, done\)": "the smaller one of two, in either order",
-    r"SkippedBranch, .*kept = .*\.detach": "what is drawn has no gradient",
-    r"cut_patches, .* -> images\.reshape\(height": "the first two axes are joined again",
+NAMES |= {
+    "cat": "stack",
+    "stack": "cat",
+    "exp": "exp2",
+    "sqrt": "square",
+    "square": "sqrt",
+    "gelu": "relu",
+    "GELU": "ReLU",
 }
+NAMES |= {"softmax": "log_softmax", "swapaxes": "reshape", "transpose": "reshape", "permute": "reshape", "var": "std"}
+
+
+@dataclass(frozen=True)
+class Score:
+    """What the checks notice of the slips that can be made in one exercise, each said as "line 3: a - b -> a + b"."""
+
+    exercise: str
+    made: int
+    caught: tuple[str, ...]  # by a hidden check
+    seen: tuple[str, ...]  # by the visible test
+    equivalent: dict[str, str]  # those that no check needs to notice, and why
+    missed: tuple[str, ...]  # the others that run and that no hidden check notices
+
+    @property
+    def run(self) -> int:
+        """How many of them run: give something in one case at least."""
+        return len(self.caught) + len(self.equivalent) + len(self.missed)
 
 
 def slips_of(answers: ModuleType, name: str) -> dict[str, Function]:
@@ -86,6 +90,12 @@ def _changes(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
         if isinstance(node, ast.Raise) or not hasattr(node, "lineno") or number == 0:
             continue
         for field, value in ast.iter_fields(node):
+            for key, (block, after) in enumerate(itertools.pairwise(value if isinstance(value, list) else ())):
+                if isinstance(block, BLOCKS) and not isinstance(after, ast.Raise):
+                    changed = copy.deepcopy(tree)
+                    inner = getattr(next(n for i, n in enumerate(ast.walk(changed)) if i == number), field)
+                    inner[key].body.append(inner.pop(key + 1))
+                    yield after.lineno, ast.unparse(after), "indented", changed
             for key, child in enumerate(value) if isinstance(value, list) else ((None, value),):
                 if isinstance(child, (ast.expr, ast.stmt)) and not isinstance(child, ast.Raise):
                     for new in _instead_of(child):
@@ -102,6 +112,9 @@ def _changes(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
 def _instead_of(node: ast.AST) -> Iterator[Any]:
     """Yield what a slip puts in the place of an expression, or of a statement: then a list of statements."""
     new = copy.deepcopy
+    if isinstance(node, BLOCKS) and len(node.body) > 1:  # its last line stands behind it
+        block = new(node)
+        yield [block, block.body.pop()]
     if isinstance(node, ast.BinOp):
         if type(node.op) in OPERATORS:
             yield ast.BinOp(node.left, OPERATORS[type(node.op)](), node.right)
@@ -151,43 +164,63 @@ def _instead_of(node: ast.AST) -> Iterator[Any]:
         ):  # else the second does what the first did
             yield [node, node]
         if isinstance(node, ast.Assign):
-            yield [
-                ast.Assign(node.targets, ast.Call(ast.Attribute(node.value, "detach", ast.Load()), [], []), lineno=0)
-            ]
+            for method, *words in (("detach",), ("half",), ("astype", "float16")):
+                call = ast.Call(ast.Attribute(node.value, method, ast.Load()), list(map(ast.Constant, words)), [])
+                yield [ast.Assign(node.targets, call, lineno=0)]
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
             yield [ast.AugAssign(node.targets[0], node.value.op, node.value.right)]
 
 
-def unnoticed(exercise: Exercise, seed: int) -> tuple[int, dict[str, str]]:
-    """Return how many slips there are in an exercise, and those that no hidden check notices: why need none?"""
+def scores_of(stem: str, seed: int) -> list[Score]:
+    """Try every slip in every exercise of a file of answers.
+
+    Args:
+        stem: The name of its folder of checks, "attention".
+        seed: From which the hidden checks draw their inputs.
+    """
+    with seeded(seed):
+        judged = [
+            each for each in exercises_of(stem).values() if each.hidden_cases(seed)
+        ]  # no test that a student writes
+        return [score_of(each, seed, equivalent_in(stem)) for each in judged]
+
+
+def equivalent_in(stem: str) -> dict[str, str]:
+    """Return which slips no check needs to notice: a regular expression for "exercise, line 3: a -> b", and why."""
+    try:
+        return checks_of(stem, "slips").EQUIVALENT
+    except ModuleNotFoundError:  # an assignment without any
+        return {}
+
+
+def score_of(exercise: Exercise, seed: int, equivalent: dict[str, str]) -> Score:
+    """Try every slip in one exercise."""
+    hidden = exercise.hidden_cases(seed)
+    caught, seen, left = [], [], []
     slips = slips_of(exercise.answers, exercise.name)
-    hidden = [case for stage in exercise.stages for case in _prepared(exercise, stage, seed)]
-    left = [name for name, function in slips.items() if not _differs(exercise, function, hidden)]
-    return len(slips), {
-        name: next((w for p, w in EQUIVALENT.items() if re.search(p, f"{exercise.name}, {name}")), "") for name in left
+    for name, function in slips.items():
+        runs, noticed = _tried(exercise, function, hidden)
+        if not runs:
+            continue
+        (caught if noticed else left).append(name)
+        if _tried(exercise, function, exercise.visible_cases())[1]:
+            seen.append(name)
+    why = {
+        name: next((w for p, w in equivalent.items() if re.search(p, f"{exercise.name}, {name}")), "") for name in left
     }
+    known = {name: reason for name, reason in why.items() if reason}
+    missed = tuple(name for name in left if not why[name])
+    return Score(exercise.name, len(slips), tuple(caught), tuple(seen), known, missed)
 
 
-def _differs(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> bool:
-    """Whether a function gives another result in any case."""
+def _tried(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> tuple[bool, bool]:
+    """Whether a function gives something in any case, and whether it gives what it should not in any."""
+    runs = noticed = False
     torch.default_generator.manual_seed(0)
     for case in cases:
         got = outcome(exercise.probe(function), case["arguments"], exercise.names)
-        if difference(got, case["expected"], show=False):
-            return True
-    return False
-
-
-def main(*stems: str) -> None:
-    """Print, for each exercise, how many slips are noticed, and each that is not."""
-    with seeded(0):
-        for stem in stems:
-            for exercise in exercises_of(stem).values():
-                count, left = unnoticed(exercise, 0)
-                print(f"{exercise.name}: {count - len(left)} of {count} noticed", flush=True)
-                for name, why in left.items():
-                    print(f"    {why or 'NOT CAUGHT'}: {name}", flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+        runs = runs or "arrays" in got
+        noticed = noticed or bool(difference(got, case["expected"], show=False))
+        if runs and noticed:
+            break
+    return runs, noticed

@@ -1,0 +1,41 @@
+"""What a function or class of the student's offers to a test, wherever it runs. Nothing outside this folder asks for more.
+
+Our answers and mistakes are plain functions; the student's are likenesses (`proxy.Function`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+Function = Callable[..., Any]
+
+
+class Likeness:
+    """A function or class that stands in the student's notebook; subclasses say how it is reached."""
+
+    def sibling(self, name: str) -> "Likeness":
+        """Return another function or class of the same notebook."""
+        raise NotImplementedError
+
+    def measured_by(self, measure: Function, *arguments: Any) -> Any:
+        """Run a function of ours beside this one, with it and plain values; return what it finds."""
+        raise NotImplementedError
+
+    def replaced(self, correct: dict[str, Function]) -> Any:
+        """Return a context in which this function uses functions of ours in place of the student's own."""
+        raise NotImplementedError
+
+
+def beside(function: Function, name: str, ours: Function) -> Function:
+    """Return what has that name in the notebook in which a function stands; ours, if it stands in none."""
+    return function.sibling(name) if isinstance(function, Likeness) else ours
+
+
+def where_it_runs(measure: Function) -> Function:
+    """Return a measure, whose first argument is a function, that runs where that function does."""
+
+    def measured(function: Function, *arguments: Any) -> Any:
+        if isinstance(function, Likeness):
+            return function.measured_by(measure, *arguments)
+        return measure(function, *arguments)
+
+    return measured
