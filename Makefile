@@ -68,6 +68,7 @@ bench-grading: setup
 	$(BIN)/python tests/grading/bench_grading.py
 
 formgrader: setup
-	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader $(if $(filter 0,$(shell id -u)),--allow-root)
+	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader \
+	  --HTMLExporter.preprocessors=autograder.reporting.mark_scheme.ShowMarkSchemes $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: help setup demo lint test test-all lock exercises book grade train bench-training bench-grading formgrader

@@ -27,7 +27,7 @@ COPIED = ("LICENSE", "LICENSE-TEXT", "CITATION.cff")
 TEXTS = (".md", ".bib", ".js", ".css", ".json", ".py", ".cff")
 # What the book is built with; the versions are those of requirements.txt.
 OF_BOOK = """torch torchvision numpy scipy matplotlib scikit-learn einops ipykernel jupyter-book sphinx sphinx-book-theme
-sphinx-design sphinxcontrib-bibtex sphinx-mathjax-offline pydata-sphinx-theme myst-nb myst-parser jupyter-cache pybtex"""
+sphinx-design sphinxcontrib-bibtex math-core pydata-sphinx-theme myst-nb myst-parser jupyter-cache pybtex"""
 OF_NOTEBOOKS = "torch torchvision numpy scipy matplotlib scikit-learn jupyterlab"
 
 

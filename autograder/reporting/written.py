@@ -2,10 +2,10 @@
 
 from functools import cache
 
-import latex2mathml.converter
 import nh3
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
+from math_core import LatexError, LatexToMathML
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -28,7 +28,21 @@ MATH |= {
     "menclose",
     "mmultiscripts",
 }
-LAYOUT = {"mathvariant", "stretchy", "fence", "form", "separator", "columnalign", "width", "height", "lspace", "rspace"}
+LAYOUT = {
+    "mathvariant",
+    "stretchy",
+    "fence",
+    "form",
+    "separator",
+    "minsize",
+    "maxsize",
+    "width",
+    "height",
+    "lspace",
+    "rspace",
+}
+LAYOUT |= {"displaystyle", "scriptlevel", "accent", "linethickness", "style"}
+STYLE = {"text-align", "justify-items", "padding-left", "padding-right"}  # columns of equations below each other
 TAGS = (nh3.ALLOWED_TAGS - {"img"}) | MATH
 ATTRIBUTES = {"a": {"href", "title"}, "math": {"display", "xmlns"}}
 ATTRIBUTES |= dict.fromkeys(MATH - {"math"}, LAYOUT)
@@ -36,7 +50,8 @@ ATTRIBUTES |= dict.fromkeys(MATH - {"math"}, LAYOUT)
 
 def cleaned_markdown(text: str) -> Markup:
     """Return Markdown as HTML. Headings are one level lower, as a page has one of the first; pictures are left out."""
-    return Markup(nh3.clean(whole(_markdown().render(text)), tags=TAGS, attributes=ATTRIBUTES))
+    html = whole(_markdown().render(text))
+    return Markup(nh3.clean(html, tags=TAGS, attributes=ATTRIBUTES, filter_style_properties=STYLE))
 
 
 def cleaned_code(source: str) -> Markup:
@@ -66,10 +81,10 @@ def _lower(renderer, tokens, index, options, environment) -> str:
 
 
 def _formula(text: str, options: dict) -> str:
-    """Return a formula as MathML; one that cannot be read, or that would take long, as it was written."""
+    """Return a formula as MathML; one that cannot be read, or that is longer than any of a person, as it was written."""
     try:
         if len(text) > 2000:
             raise ValueError("longer than any formula of a person")
-        return latex2mathml.converter.convert(text, display="block" if options["display_mode"] else "inline")
-    except (Exception, RecursionError):  # of a library, at what a student wrote
+        return LatexToMathML().convert_with_local_state(text, displaystyle=options["display_mode"])
+    except (LatexError, ValueError):  # the latter also of half a character
         return f"<code>{escape(text)}</code>"

@@ -12,7 +12,6 @@ Where there is no folder `solutions/` (the student edition), a solution leaves n
 
 import ast
 import re
-from importlib import metadata
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,17 +19,10 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import ReferenceRole, SphinxDirective
-from sphinx.util.fileutil import copy_asset
 
-MATHJAX = "sphinx-mathjax-offline"  # a package; its files are used, its own extension copies 24 MB of them
-# Together 165 kB with gzip; tex-chtml.js, which holds a menu too that this book does not show, is 264.
-MATHJAX_LOADED = ("input/tex", "output/chtml", "a11y/assistive-mml")  # which load core and fonts/tex themselves
-MATHJAX_PARTS = ("startup.js", "core.js", *(f"{name}.js" for name in MATHJAX_LOADED))
-MATHJAX_PARTS += ("output/chtml/fonts/tex.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
-FORMULA_AND_STOP = re.compile(r'(<span class="math [^>]*>[^<]*</span>)([.,;:?!)\]]+)')
+FORMULA_AND_STOP = re.compile(r'(<span class="math [^>]*><math.*?</math></span>)([.,;:?!)\]]+)', re.S)
 
 logger = logging.getLogger(__name__)
 
@@ -102,27 +94,12 @@ def leave_out_thebe(app: Sphinx, config: object) -> None:
 
 
 def prepare(app: Sphinx) -> None:
-    """Let the pages load MathJax from their own folder, so that equations render without a network.
+    """Make the folder of scripts and pictures.
 
-    The folder is made here: after a build that fails early the theme copies its logo into it, and where there is no
-    folder the logo becomes a file of that name, which breaks every later build.
+    After a build that fails early the theme copies its logo into it, and where there is no folder the logo becomes a
+    file of that name, which breaks every later build.
     """
-    app.config.mathjax_path = "mathjax/startup.js"
-    app.config.mathjax3_config = {**(app.config.mathjax3_config or {}), "loader": {"load": [*MATHJAX_LOADED]}}
     Path(app.outdir, "_static").mkdir(parents=True, exist_ok=True)
-
-
-def copy_mathjax(app: Sphinx, problem: Exception | None) -> None:
-    """Copy MathJax and its fonts out of the installed package into the built book."""
-    if problem is not None or app.builder.format != "html":
-        return
-    try:
-        package = Path(str(metadata.distribution(MATHJAX).locate_file(MATHJAX)))
-    except metadata.PackageNotFoundError as missing:
-        raise ExtensionError(f'{MATHJAX} is not installed: run "make setup"') from missing
-    for part in MATHJAX_PARTS:
-        source, target = package / "static" / "mathjax" / part, Path(app.outdir, "_static", "mathjax", part)
-        copy_asset(str(source), str(target if source.is_dir() else target.parent))
 
 
 def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
@@ -150,7 +127,7 @@ def load_widgets(app: Sphinx, page: str, template: str, context: dict, doctree: 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register what this extension adds, and the others beside it."""
-    for other in ("drawings", "mistake_list", "pages", "progress"):
+    for other in ("drawings", "equations", "mistake_list", "pages", "progress"):
         app.setup_extension(other)
     app.add_directive("solution", Solution)
     app.add_directive("widget", Widget)
@@ -160,5 +137,4 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", prepare)
     app.connect("html-page-context", mend_page)
     app.connect("html-page-context", load_widgets)
-    app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -128,9 +128,6 @@ def take_out_what_is_not_used(app: Sphinx, problem: Exception | None) -> None:
     for path in static.glob("scripts/fontawesome.js*"):
         path.unlink()
     _leave_icons(static, used)
-    for path in static.glob("mathjax/output/chtml/fonts/woff-v2/*.woff"):
-        if path.stat().st_size > 30_000:  # the few that most pages ask for
-            _cut_font(path, path)
 
 
 def _leave_icons(static: Path, used: set[str]) -> None:
@@ -152,20 +149,32 @@ def _leave_icons(static: Path, used: set[str]) -> None:
     )
     sheet.write_text(text, encoding="utf-8")
     for path in static.glob("vendor/fontawesome/webfonts/*.ttf"):
-        _cut_font(path, path.with_suffix(".woff"), map(ord, letters))
+        cut_font(path, path.with_suffix(".woff"), map(ord, letters))
         path.unlink()
         path.with_suffix(".woff2").unlink()
 
 
-def _cut_font(path: Path, target: Path, letters: Iterable[int] | None = None) -> None:
-    """Keep some letters of a font, or all, without hints for screens of few pixels, an eighth of its bytes."""
-    options = subset.Options(flavor="woff", hinting=False)
-    options.drop_tables += ["FFTM"]  # FontForge's note of when it was made
-    font = subset.load_font(path, options)
-    cutter = subset.Subsetter(options)
-    cutter.populate(unicodes=font.getBestCmap().keys() if letters is None else letters)
+def cut_font(path: Path, target: Path, letters: Iterable[int], **options: object) -> set[int]:
+    """Keep some letters of a font, without hints for screens of few pixels, an eighth of its bytes.
+
+    Args:
+        path: Of the font.
+        target: Where to, as WOFF.
+        letters: Their numbers in Unicode.
+        options: More of fontTools' options.
+
+    Returns:
+        The letters that the font lacks.
+    """
+    settings = subset.Options(flavor="woff", hinting=False, **options)
+    settings.drop_tables += ["FFTM"]  # FontForge's note of when it was made
+    font = subset.load_font(path, settings)
+    wanted, held = set(letters), font.getBestCmap().keys()
+    cutter = subset.Subsetter(settings)
+    cutter.populate(unicodes=wanted & held)
     cutter.subset(font)
-    subset.save_font(font, target, options)
+    subset.save_font(font, target, settings)
+    return wanted - held
 
 
 class Index(search.IndexBuilder):
@@ -188,5 +197,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-page-context", show_figures)
     app.connect("html-page-context", describe)
     app.connect("build-finished", write_figures)
-    app.connect("build-finished", take_out_what_is_not_used, priority=900)  # when MathJax is there
+    app.connect("build-finished", take_out_what_is_not_used, priority=900)  # when all is there
     return {"parallel_read_safe": True, "parallel_write_safe": True}

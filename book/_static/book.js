@@ -1,25 +1,28 @@
-/* An equation that is wider than its column scrolls within itself, and the Tab key reaches it so that it can be scrolled.
-   The theme does the same for code and tables. */
+/* An equation that is wider than its column becomes a little smaller, and if that is not enough it scrolls within itself; the
+   Tab key reaches it so that it can be scrolled. The theme does the same for code and tables. */
 (function () {
   "use strict";
 
-  function markWideEquations() {
-    const equations = document.querySelectorAll("span.math, div.math mjx-container");
-    for (const equation of equations) {
+  const SMALLEST = 0.8;
+
+  function fitEquations() {
+    const equations = [...document.querySelectorAll("span.math, div.math .equation")];
+    for (const equation of equations) equation.style.fontSize = "";
+    const shares = equations.map(equation => {
       const block = equation.matches("span") ? equation.closest("p, li, dd, td, th, figcaption, h1, h2, h3, h4") : equation;
-      const room = block ? block.clientWidth : Infinity;
-      const wide = equation.scrollWidth > room + 1;
+      return block && equation.scrollWidth > block.clientWidth + 1 ? block.clientWidth / equation.scrollWidth : 1;
+    });
+    equations.forEach((equation, i) => {
+      const wide = shares[i] < SMALLEST;
+      if (shares[i] < 1) equation.style.fontSize = `${Math.max(shares[i] - 0.01, SMALLEST)}em`;
       equation.classList.toggle("scrolls", wide);
       if (wide) equation.tabIndex = 0;
       else equation.removeAttribute("tabindex");
-    }
+    });
   }
 
-  window.addEventListener("load", function () {
-    const typeset = window.MathJax && window.MathJax.startup ? window.MathJax.startup.promise : Promise.resolve();
-    typeset.then(markWideEquations);
-  });
-  window.addEventListener("resize", markWideEquations);
-  document.addEventListener("toggle", markWideEquations, true);
-  document.addEventListener("click", () => setTimeout(markWideEquations, 0));  // folded admonitions open by a click
+  document.fonts.ready.then(fitEquations);
+  window.addEventListener("resize", fitEquations);
+  document.addEventListener("toggle", fitEquations, true);
+  document.addEventListener("click", () => setTimeout(fitEquations, 0));  // folded admonitions open by a click
 })();

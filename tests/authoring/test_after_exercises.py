@@ -1,7 +1,8 @@
-"""Are the answers that the pages after exercises 2 to 4 show the exercises' own?"""
+"""Are the answers that the pages after exercises 2 to 5 show the exercises' own?"""
 
 import contextlib
 import io
+import re
 
 import jupytext
 import pytest
@@ -13,6 +14,7 @@ WHOLE = {  # of the functions and classes of a page, those that leave nothing ou
     ("multihead", "after_2_multihead"): ("to_torch",),
     ("encoder", "after_3_encoder"): ("LayerNorm", "FeedForward"),
     ("vit", "after_4_vit"): ("patchify", "evaluate", "attention_rollout"),
+    ("debugging", "after_5_debugging"): ("test_attention",),
 }
 
 
@@ -27,3 +29,17 @@ def test_answers_of_the_page_pass_every_check(stem: str, page: str) -> None:
     exercises = exercises_of(stem)
     for name in WHOLE[stem, page]:
         assert exercises[name].failures(namespace[name], seed=0) == {}, name
+
+
+def test_test_with_a_line_less_catches_what_the_page_says() -> None:
+    """Is the share that each row of the table names what the exercise's checks find?"""
+    page = ROOT / "book" / "after_5_debugging.md"
+    first = next(cell.source for cell in jupytext.read(page).cells if cell.cell_type == "code")
+    rows = re.findall(r"^\| `(.+)` \| `(.+)` \| (?:nothing: it )?(.+) \|$", page.read_text(encoding="utf-8"), re.M)
+    assert len(rows) == 9
+    for written, instead_of, found in rows:
+        assert first.count(instead_of) == 1
+        namespace: dict = {}
+        exec(first.replace(instead_of, written), namespace)
+        messages = exercises_of("debugging")["test_attention"].failures(namespace["test_attention"], seed=0)
+        assert messages and all(found in str(message) for message in messages.values()), (written, found, messages)

@@ -59,13 +59,12 @@ SIMPLIFY = """() => {
         if (seen.has(kind)) row.remove();
         seen.add(kind);
     }
-    document.querySelectorAll("mjx-container").forEach(equation => { equation.replaceChildren("x"); });
 }"""
 CLIPPED = """() => [...document.querySelectorAll("article pre")].filter(code => code.scrollWidth > code.clientWidth + 1)
     .map(code => code.textContent.slice(0, 120))"""
 CROWDED = """() => [...document.querySelectorAll("div.math:has(.eqno)")].filter(equation =>
     equation.querySelector(".eqno").getBoundingClientRect().top
-    < equation.querySelector("mjx-container").getBoundingClientRect().bottom - 1
+    < equation.querySelector(".equation").getBoundingClientRect().bottom - 1
 ).map(equation => equation.id)"""
 FETCH_IMAGES = """() => Promise.all([...document.images].map(image => {
     image.loading = "eager";  // the pages' own are fetched when they come into view
@@ -73,14 +72,17 @@ FETCH_IMAGES = """() => Promise.all([...document.images].map(image => {
 }))"""
 SURVEY = """() => ({
     equations: document.querySelectorAll(".math").length,
-    unrendered: [...document.querySelectorAll(".math:not(:has(mjx-container))")].map(e => e.innerText),
-    broken: [...document.querySelectorAll("mjx-merror, [data-mjx-error]")].map(e => e.textContent),
+    unrendered: [...document.querySelectorAll(".math:not(:has(math))")].map(e => e.innerText),
+    broken: [...document.querySelectorAll("math")].filter(e => e.querySelector("merror") || /[\\\\&]/.test(e.textContent))
+        .map(e => e.textContent),
+    strange: [...document.fonts].filter(font => font.family.includes("Math") && font.status !== "loaded")
+        .map(font => font.status),
     asleep: [...document.querySelectorAll(".widget:not(.live)")].map(e => e.id),
     silent: [...document.querySelectorAll("figure")].filter(e => e.offsetHeight && !e.querySelector("figcaption")?.offsetHeight)
         .map(e => e.id),
     prose: [...document.querySelectorAll("article :is(p, li, td, th, h1, h2, h3, figcaption)")].map(e => {
         const copy = e.cloneNode(true);
-        copy.querySelectorAll("code, pre, mjx-container").forEach(part => part.remove());
+        copy.querySelectorAll("code, pre, math").forEach(part => part.remove());
         return copy.textContent;
     }),
     images: [...document.images].map(image => ({
@@ -89,7 +91,7 @@ SURVEY = """() => ({
     })),
 })"""
 SPILLS = """() => [...document.querySelectorAll("article *")].filter(element => {
-    if (element.closest("mjx-assistive-mml, .headerlink, .copybtn")) return false;
+    if (element.closest(".headerlink, .copybtn")) return false;
     const box = element.getBoundingClientRect();
     if (box.width === 0 || box.right <= innerWidth + 1) return false;
     for (let parent = element; parent.tagName !== "ARTICLE"; parent = parent.parentElement)
@@ -166,9 +168,9 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def open_page(page: Page, site: str, name: str) -> None:
-    """Go to a page of the book and wait until its equations are there."""
+    """Go to a page of the book and wait until its equations have their letters."""
     page.goto(f"{site}{name}.html")
-    page.evaluate("() => window.MathJax?.startup?.promise")
+    page.evaluate("() => document.fonts.ready.then(() => {})")
 
 
 def find_violations(page: Page, **options: object) -> list[str]:
@@ -279,10 +281,11 @@ def test_page_needs_no_other_host(name: str, visit: Callable[[str], Visit]) -> N
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_renders_equations(name: str, visit: Callable[[str], Visit]) -> None:
-    """Is every equation drawn, with no TeX left in the prose?"""
+    """Is every equation MathML in its own font, with no TeX left in it or in the prose?"""
     survey = visit(name).survey
     assert survey["unrendered"] == []
     assert survey["broken"] == []
+    assert not survey["equations"] or survey["strange"] == []
     raw = [prose for prose in survey["prose"] if re.search(r"\$\$|\\[(\[]|\\(begin|frac|sqrt|text|math\w+)\b", prose)]
     assert raw == []
 

@@ -55,7 +55,7 @@ def test_formulas_tables_and_hints_are_shown() -> None:
         cleaned_markdown(text + "<details><summary>Hint</summary>\n\n*Look*\n\n</details>"), "html.parser"
     )
     assert shown.h1 is None and shown.h2.get_text() == "One"
-    assert [formula["display"] for formula in shown.find_all("math")] == ["inline", "block"]
+    assert [formula.get("display") for formula in shown.find_all("math")] == [None, "block"]
     assert shown.find("mfrac") and shown.find("msub") and "$" not in shown.get_text()
     assert shown.details.summary.get_text() == "Hint" and shown.details.em and shown.table.code
     assert BeautifulSoup(cleaned_markdown("$" + "x" * 3000 + "$"), "html.parser").code  # as it was written

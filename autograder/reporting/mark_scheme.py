@@ -1,0 +1,34 @@
+"""In formgrader each written question's mark scheme stands below the answer. No file gets it, so no student does."""
+
+import re
+from pathlib import Path
+
+import nbformat
+from nbconvert.preprocessors import Preprocessor
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+SCHEME = re.compile(r"=== BEGIN MARK SCHEME ===\n(.*?)\n=== END MARK SCHEME ===", re.S)
+
+
+def mark_schemes(instructor: NotebookNode) -> dict[str, str]:
+    """Return the mark scheme of each written question that has one, by the name of its cell."""
+    found = {cell.metadata.get("nbgrader", {}).get("grade_id"): SCHEME.search(cell.source) for cell in instructor.cells}
+    return {name: scheme[1] for name, scheme in found.items() if name and scheme}
+
+
+class ShowMarkSchemes(Preprocessor):
+    """Shows formgrader the mark schemes of the instructor's notebook, `source/` of the course; `make formgrader` asks for it."""
+
+    def preprocess(self, notebook: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        """Put a cell with the scheme below each written answer that is shown."""
+        if "assignment_id" not in resources:  # somebody exports a notebook from JupyterLab
+            return notebook, resources
+        course = Path(resources["metadata"]["path"]).parents[2]  # the notebook lies in autograded/STUDENT/ASSIGNMENT
+        source = course / "source" / resources["assignment_id"] / f"{resources['notebook_id']}.ipynb"
+        schemes, cells = mark_schemes(nbformat.read(source, as_version=4)), []
+        for cell in notebook.cells:
+            cells.append(cell)
+            if scheme := schemes.get(cell.metadata.get("nbgrader", {}).get("grade_id")):
+                cells.append(new_markdown_cell(f"> **Mark scheme, for whoever marks:** {scheme}"))
+        return NotebookNode(notebook | {"cells": cells}), resources

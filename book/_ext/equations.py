@@ -1,0 +1,123 @@
+"""Equations become MathML when the book is built: a browser draws it by itself, and a screen reader reads it.
+
+Their letters are STIX Two Math's, of which the built book holds those that its equations show. After a new version of
+the font, https://github.com/stipub/stixfonts, or for signs that `SIGNS` lacks:
+
+    python book/_ext/equations.py STIXTwoMath-Regular.ttf     writes book/_static/stix_two_math.woff
+"""
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable
+from html import escape, unescape
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from docutils import nodes
+from fontTools.pens.transformPen import TransformPen
+from fontTools.pens.ttGlyphPen import TTGlyphPen
+from fontTools.ttLib import TTFont
+from math_core import LatexError, LatexToMathML
+from pages import cut_font
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.math import get_node_equation_number
+from sphinx.writers.html5 import HTML5Translator
+
+FONT = "stix_two_math.woff"
+MATH, TAG = re.compile(r"<math.*?</math>", re.S), re.compile(r"<[^>]*>")
+ITALIC = {  # what a browser shows for a letter that stands alone
+    unicodedata.normalize("NFKC", chr(code)): code
+    for code in (*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C), 0x210E)
+}
+CHANCERY = "\ufe00"  # behind a script letter: which of its two shapes
+SIGNS = (  # first and last of each range
+    *((0x20, 0x7E), (0xA0, 0xFF), (0x131, 0x131), (0x2C6, 0x2DD), (0x300, 0x338), (0x391, 0x3F6), (0x2010, 0x2063)),
+    *((0x2100, 0x214E), (0x2190, 0x21D5), (0x2200, 0x22FF), (0x2308, 0x230B), (0x239B, 0x23B3), (0x23DC, 0x23E1)),
+    *((0x25A0, 0x25A1), (0x27E6, 0x27EB), (0x27F5, 0x27FA), (0x2A00, 0x2A02), (0x2A7D, 0x2A7E)),
+    *((0x1D400, 0x1D503), (0x1D538, 0x1D56B), (0x1D6A4, 0x1D755), (0x1D7CE, 0x1D7D7)),  # bold, italic, script, double
+)
+FEATURES = ["ssty", "dtls", "flac", "kern"]  # forms for indices and for letters below a hat
+logger = logging.getLogger(__name__)
+converter = LatexToMathML(fancy_error=False)
+
+
+def mathml(node: nodes.math | nodes.math_block) -> str:
+    r"""Return an equation as MathML; one that cannot be read is a warning, and stays as it was written.
+
+    Equations side by side, which `\qquad` parts, become one each, so that they stand one below the other on a phone.
+    """
+    text, displayed = node.astext(), isinstance(node, nodes.math_block)
+    parts = text.split(r"\qquad") if displayed and r"\begin" not in text else [text]
+    try:
+        if r"\\[" in text:
+            raise LatexError(r"the distance after a line's end, \\[1ex], would be shown as a word: leave it out")
+        return "".join(converter.convert_with_local_state(part, displaystyle=displayed) for part in parts)
+    except LatexError as error:
+        logger.warning("an equation that cannot be read: %s\n%s", text, error, location=node)
+        return f"<code>{escape(text)}</code>"
+
+
+def visit_math(writer: HTML5Translator, node: nodes.math) -> None:
+    opening = writer.starttag(node, "span", "", CLASS="math notranslate nohighlight")
+    writer.body.append(f"{opening}{mathml(node)}</span>")
+    raise nodes.SkipNode
+
+
+def visit_displayed_math(writer: HTML5Translator, node: nodes.math_block) -> None:
+    opening = writer.starttag(node, "div", "", CLASS="math notranslate nohighlight")
+    writer.body.append(f'{opening}<div class="equation">{mathml(node)}</div>')
+    if node["number"]:
+        writer.body.append(f'<span class="eqno">({get_node_equation_number(writer, node)})')
+        writer.add_permalink_ref(node, "Link to this equation")
+        writer.body.append("</span>")
+    writer.body.append("</div>\n")
+    raise nodes.SkipNode
+
+
+def signs_of(pages: Iterable[str]) -> set[int]:
+    """Return the signs that the equations of some pages show."""
+    shown = {sign for page in pages for equation in MATH.findall(page) for sign in unescape(TAG.sub("", equation))}
+    seen = {sign for sign in shown if sign != CHANCERY and not sign.isspace()}
+    return {*map(ord, seen)} | {ITALIC[sign] for sign in seen & ITALIC.keys()}
+
+
+def leave_signs(app: Sphinx, problem: Exception | None) -> None:
+    """Leave of the font the signs that the book's equations show."""
+    font = Path(app.outdir, "_static", FONT)
+    if problem is None and font.exists():  # not in a test, whose pages are built without
+        signs = signs_of(path.read_text(encoding="utf-8") for path in sorted(Path(app.outdir).rglob("*.html")))
+        if lacking := cut_font(font, font, signs, layout_features=FEATURES):
+            logger.warning("equations have signs that %s lacks: %s", FONT, " ".join(map(chr, sorted(lacking))))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Let Sphinx write equations so."""
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_displayed_math, None))
+    app.connect("build-finished", leave_signs)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def narrow_roots(font: TTFont) -> None:
+    """Make all signs of a root as wide as the smallest: Chromium leaves the room of the widest behind each."""
+    variants, widths, glyphs = font["MATH"].table.MathVariants, font["hmtx"].metrics, font.getGlyphSet()
+    smallest = font.getBestCmap()[ord("√")]
+    forms = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(smallest)]
+    names = [record.VariantGlyph for record in forms.MathGlyphVariantRecord]
+    for name in {*names, *(part.glyph for part in forms.GlyphAssembly.PartRecords)} - {smallest}:
+        share, pen = widths[smallest][0] / widths[name][0], TTGlyphPen(None)
+        glyphs[name].draw(TransformPen(pen, (share, 0, 0, 1, 0, 0)))
+        font["glyf"][name] = pen.glyph()
+        widths[name] = (widths[smallest][0], round(share * widths[name][1]))
+
+
+if __name__ == "__main__":
+    whole = TTFont(sys.argv[1], recalcTimestamp=False)
+    narrow_roots(whole)
+    with NamedTemporaryFile(suffix=".ttf") as file:
+        whole.save(file.name)
+        every = {code for first, last in SIGNS for code in range(first, last + 1)}
+        written = Path(__file__).parents[1] / "_static" / FONT
+        cut_font(Path(file.name), written, every, layout_features=FEATURES, name_IDs=["*"])  # its licence stays in it
+    print(f"written  {written}")

@@ -1,0 +1,47 @@
+"""Do equations become MathML, whole and in letters of our own font?"""
+
+import re
+import sys
+
+import pytest
+from docutils import nodes
+from fontTools.ttLib import TTFont
+
+from autograder.imports import ROOT
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import equations
+
+CODE = re.compile(r"^(`{3,}|~{3,}).*?^\1|`[^`\n]+`", re.M | re.S)
+DISPLAYED, INLINE = re.compile(r"\$\$(.+?)\$\$", re.S), re.compile(r"(?<![\\$])\$([^$\n]+)\$")
+
+
+def equations_of_the_book() -> list[nodes.Element]:
+    """Return every equation of every page, from its source."""
+    found = []
+    for path in sorted((ROOT / "book").glob("*.md")):
+        text = CODE.sub("", path.read_text(encoding="utf-8"))
+        found += [nodes.math_block(text=each) for each in DISPLAYED.findall(text)]
+        found += [nodes.math(text=each) for each in INLINE.findall(DISPLAYED.sub("", text))]
+    return found
+
+
+def test_every_equation_of_the_book_becomes_mathml(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is every equation read without a warning, with no TeX left, and has our font every sign that it shows?"""
+    warned = []
+    monkeypatch.setattr(equations.logger, "warning", lambda *words, **_: warned.append(words))
+    made = [equations.mathml(node) for node in equations_of_the_book()]
+    assert len(made) > 1000 and warned == []
+    assert [text for text in made if re.search(r"[\\{}$]", re.sub(r"<[^>]*>", "", text)) and "{" not in text] == []
+    held = TTFont(ROOT / "book" / "_static" / equations.FONT).getBestCmap()
+    assert {chr(sign) for sign in equations.signs_of(made)} - {chr(sign) for sign in held} == set()
+
+
+@pytest.mark.parametrize("text", [r"\foo{x}", r"\frac{1}{2", r"\begin{pmatrix} 1 \\[1ex] 2 \end{pmatrix}"])
+def test_equation_that_cannot_be_read_is_a_warning(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does what MathML cannot say stop the build, whose warnings are errors, and stay legible?"""
+    warned = []
+    monkeypatch.setattr(equations.logger, "warning", lambda *words, **_: warned.append(words))
+    assert text.split("{")[0] in equations.mathml(nodes.math(text=text))
+    assert len(warned) == 1
+    assert len(re.findall("<math", equations.mathml(nodes.math_block(text=r"a = b, \qquad c = d")))) == 2
