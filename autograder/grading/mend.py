@@ -297,11 +297,13 @@ def _without_html(source: str, receipt: list[str]) -> str:
 
 def _without_installs(source: str, receipt: list[str]) -> str:
     """Comment out lines that install packages or mount a drive: the sandbox has no network."""
-    lines = source.split("\n")
+    lines, goes_on = source.split("\n"), False
     for index, line in enumerate(lines):
-        if COLAB_LINES.match(line):
+        if begins := COLAB_LINES.match(line):
             _note(receipt, f"A line that needs the network was left out: {line.strip()[:80]}")
-            lines[index] = re.match(r"\s*", line)[0] + "pass  # left out: " + line.strip()
+        if begins or goes_on:
+            lines[index] = re.match(r"\s*", line)[0] + ("pass  # left out: " if begins else "# ") + line.strip()
+            goes_on = line.rstrip("\r").endswith("\\")
     return "\n".join(lines)
 
 
