@@ -12,6 +12,7 @@ from test_wire import PLAIN
 
 from autograder.boundary.kernel import BadReply, Kernel, KernelLost, _text_of
 from autograder.boundary.proxy import Function, GraderFault
+from autograder.checks.encoder import layers
 from autograder.checks.vit import measures
 from autograder.judging.compare import judge, outcome
 from solutions import encoder
@@ -442,6 +443,28 @@ def test_module_with_a_forged_description_is_refused(kernel: Kernel) -> None:
     assert told(kernel, "print(3)") == 3
 
 
+def test_module_may_have_parts_of_any_name(kernel: Kernel) -> None:
+    """Does a module cross whose parts and buffers are called as what the likeness has of its own?"""
+    source = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.values, self.kind, self.top = torch.nn.Linear(2, 3), torch.nn.Identity(), torch.nn.Dropout(0.5)
+        self.register_buffer("handle", torch.ones(3))
+        self.modes = torch.nn.Parameter(torch.ones(3))
+    def forward(self, x):
+        return self.top(self.kind(self.values(x))) * self.handle * self.modes
+def f():
+    return Net()
+"""
+    net = function_of(kernel, "f", source)().eval()
+    assert sorted(net.state_dict()) == ["handle", "modes", "values.bias", "values.weight"]
+    x, numbers = torch.ones(4, 2), net.state_dict()
+    expected = x @ numbers["values.weight"].T + numbers["values.bias"]
+    torch.testing.assert_close(net(x), expected, rtol=1e-5, atol=1e-6)  # float32 keeps 7 digits
+
+
 def test_module_of_too_many_parts_is_not_kept(kernel: Kernel) -> None:
     """Is a giant module refused by name, and gone? Twenty of them would fill the memory."""
     before = told(kernel, "import inside\nprint(len(inside.MODULES))")
@@ -515,3 +538,15 @@ def test_no_text_of_an_answer_is_sent() -> None:
     assert "class LayerNorm" not in text and "def repair" not in text and "solutions" not in text
     exec(compile(text, "sent", "exec"), made := {})
     assert made["BrokenBlock"](8, 2, 12)
+
+
+@pytest.mark.parametrize(
+    ("sent", "neighbours"),
+    [(layers.LayerNorm, "FeedForward EncoderBlock"), (layers.EncoderBlock, "LayerNorm FeedForward")],
+)
+def test_no_neighbour_of_a_class_is_sent(sent: type, neighbours: str) -> None:
+    """Is of a class that stands in for an earlier exercise's what it needs sent, and no class that may be asked for next?"""
+    text = _text_of(sent)
+    assert not [name for name in neighbours.split() if f"class {name}" in text]
+    exec(compile(text, "sent", "exec"), made := {})
+    assert made[sent.__name__](*((8,) if sent is layers.LayerNorm else (8, 2, 12)))

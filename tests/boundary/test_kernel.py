@@ -195,6 +195,16 @@ def test_activity_of_a_sandbox(start: Callable[..., Kernel]) -> None:
     assert all(kernel.sandbox.activity()[1] for _ in range(100))
 
 
+def test_one_that_waits_for_its_child_is_not_in_line(start: Callable[..., Kernel]) -> None:
+    """Is a cell ended in time that sleeps in a state in which others wait for the disk, as vfork lets it?"""
+    kernel = start(cell_seconds=1.0)
+    with pytest.raises(KernelLost, match="Not done after 1 s"):
+        kernel.run_cell(
+            "import ctypes, os, time\nif ctypes.CDLL(None).vfork() == 0:\n    time.sleep(60)\n    os._exit(0)"
+        )
+    assert kernel.spent > 0.9
+
+
 @pytest.mark.parametrize(
     "source",
     [

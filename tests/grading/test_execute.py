@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from conftest import EXERCISES, NAME, SEED
 from nbformat import NotebookNode
 from sample_class import fill_in, hand_in
 
+from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course
 from autograder.grading.execute import GraderError, execute
 from autograder.grading.grade import InstallationError, grade
@@ -138,6 +140,32 @@ def test_cells_of_ones_own_that_use_up_everything_cost_nothing(assignment: Assig
     done = execute(nbformat.v4.new_notebook(cells=[cells[0], own, *cells[1:]]), SEED)
     assert [check.passed for check in done.checks] == [True], done.checks
     assert (done.state, done.why.count("had no memory")) == ("crashed", 1)
+
+
+def test_cells_of_ones_own_that_define_what_others_need_stay(assignment: Assignment) -> None:
+    """Does a function that hangs take nothing along that others need of the student's own cells?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax_values", "softmax_axis")]
+    own = nbformat.v4.new_code_cell("def exp(x):\n    return np.exp(x)", metadata={"own": True})
+    answers = "def hangs():\n    exp(0)\n    while True: pass\ndef softmax(x):\n    return exp(x) / exp(x).sum()"
+    tests = [nbformat.from_dict(cell) for cell in cells[1:]]
+    tests[0].source, tests[1].source = "hangs()", "assert softmax(np.ones(4))[0] == 0.25"
+    notebook = nbformat.v4.new_notebook(cells=[cells[0], own, nbformat.v4.new_code_cell(answers), *tests])
+    done = execute(notebook, SEED, Limits(call_seconds=1.0))
+    assert (done.state, [check.passed for check in done.checks]) == ("timed out", [False, True]), done.checks
+
+
+def test_long_text_of_an_error_takes_no_time(assignment: Assignment) -> None:
+    """Is the text of an error, which the student's side may forge, looked through in a moment?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax_values")]
+    forge = """
+import inside
+inside._reply_to = lambda request: inside.wire.dumps({"id": request["id"], "error": ["NameError"], "text": "a" * 10**6})
+"""
+    own = nbformat.v4.new_code_cell(forge, metadata={"own": True})
+    begun = time.process_time()
+    done = execute(nbformat.v4.new_notebook(cells=[cells[0], own, cells[1]]), SEED)
+    assert (done.state, [check.passed for check in done.checks]) == ("graded", [False])
+    assert time.process_time() - begun < 20
 
 
 def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: NotebookNode) -> None:
