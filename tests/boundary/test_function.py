@@ -11,7 +11,8 @@ from in_kernel import error_of, function_of, same, told
 from test_wire import PLAIN
 
 from autograder.boundary.kernel import BadReply, Kernel, KernelLost, _text_of
-from autograder.boundary.proxy import Function, GraderFault
+from autograder.boundary.proxy import Function, GraderFault, Module, _Remote
+from autograder.boundary.wire import Handle
 from autograder.checks.encoder import layers
 from autograder.checks.vit import measures
 from autograder.judging.compare import judge, outcome
@@ -443,26 +444,20 @@ def test_module_with_a_forged_description_is_refused(kernel: Kernel) -> None:
     assert told(kernel, "print(3)") == 3
 
 
-def test_module_may_have_parts_of_any_name(kernel: Kernel) -> None:
-    """Does a module cross whose parts and buffers are called as what the likeness has of its own?"""
-    source = """
-import torch
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.values, self.kind, self.top = torch.nn.Linear(2, 3), torch.nn.Identity(), torch.nn.Dropout(0.5)
-        self.register_buffer("handle", torch.ones(3))
-        self.modes = torch.nn.Parameter(torch.ones(3))
-    def forward(self, x):
-        return self.top(self.kind(self.values(x))) * self.handle * self.modes
-def f():
-    return Net()
-"""
-    net = function_of(kernel, "f", source)().eval()
-    assert sorted(net.state_dict()) == ["handle", "modes", "values.bias", "values.weight"]
-    x, numbers = torch.ones(4, 2), net.state_dict()
-    expected = x @ numbers["values.weight"].T + numbers["values.bias"]
-    torch.testing.assert_close(net(x), expected, rtol=1e-5, atol=1e-6)  # float32 keeps 7 digits
+def test_module_may_have_parts_of_any_name() -> None:
+    """Is a module read whose parts, parameters and buffers are called as what its likeness has of its own?"""
+    names = {"parameters": "modes", "buffers": "handle"}
+    about: dict[str, Any] = {kind: {name: torch.ones(3)} for kind, name in names.items()}
+    about |= {
+        "modules": {"": "Net", "values": "Linear", "kind": "Identity", "top": "Dropout"},
+        "shared": {"modes": "modes"},
+    }
+    about |= {"training": dict.fromkeys(about["modules"], False), "trainable": {"modes": True}}
+    net = Module.like(_Remote(lambda *_: {}, "f"), Handle(0, description=about))
+    assert (net.kind, net.handle.number, set(net.state_dict())) == ("Net", 0, {"modes", "handle"})
+    assert set(net.modes()) == {"", "values", "kind", "top"}
+    assert set(net.values()) == {"modes", "handle"}
+    assert [part.kind for _, part in net.named_children()] == ["Linear", "Identity", "Dropout"]
 
 
 def test_module_of_too_many_parts_is_not_kept(kernel: Kernel) -> None:
