@@ -202,12 +202,15 @@ def test_one_that_waits_for_its_child_is_not_in_line() -> None:
     waits = "import ctypes, os, time\nif ctypes.CDLL(None).vfork() == 0:\n    time.sleep(600)\n    os._exit(0)"
     shell = psutil.Popen(["sh", "-c", '"$0" -S -c "$1"; true', sys.executable, waits])
     try:
-        while psutil.STATUS_DISK_SLEEP not in {child.status() for child in shell.children(recursive=True)}:
-            time.sleep(0.05)
-        assert not Sandbox(shell, Path("/nowhere"), {}, None).activity()[1]
+        deadline, sandbox = time.monotonic() + 60, Sandbox(shell, Path("/nowhere"), {}, None)
+        while psutil.STATUS_DISK_SLEEP not in (states := [child.status() for child in shell.children(recursive=True)]):
+            assert time.monotonic() < deadline, states
+        while sandbox.activity()[1]:  # until the child sleeps too
+            assert time.monotonic() < deadline
     finally:
         for process in [*shell.children(recursive=True), shell]:
             process.kill()
+        shell.wait()
 
 
 @pytest.mark.parametrize(

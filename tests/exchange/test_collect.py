@@ -506,7 +506,7 @@ def test_collect_survives_names_with_numbers_of_any_length(
     names = (f"ada_501_{digits}_a.ipynb", f"bea_502_7_a-{digits}.ipynb", "dan/attention.ipynb")
     path = write_zip(tmp_path / "download.zip", {name: notebook() for name in names})
     lines = collect(course, assignment, [path])
-    assert [line.student for line in lines if line.outcome == "collected"] == ["dan"]
+    assert [line.student for line in lines if line.outcome == "collected"] == ["ada", "bea", "dan"]
     assert len(lines) == len(names)
 
 
