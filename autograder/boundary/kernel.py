@@ -328,16 +328,20 @@ class _Watch:
 def _text_of(made_there: type) -> str:
     """Return the text by which a class is made in the sandbox: a module cannot stay with the grader, as a function can.
 
-    It is the whole file; of the answers' files the class alone, which the notebook gives, and what it imports from others.
+    It is the class, what it uses of its file, and what that imports from others: its neighbours may be asked for. Of the
+    answers' files it is the class alone, which the notebook gives.
     """
     module = inspect.getmodule(made_there)
-    text = inspect.getsource(module)
-    if not module.__name__.startswith("solutions"):
-        return text
-    imports = [node for node in ast.parse(text).body if isinstance(node, (ast.Import, ast.ImportFrom))]
-    own = ("solutions", "autograder")
-    needed = [ast.unparse(node) for node in imports if not ast.unparse(node).split()[1].startswith(own)]
-    return "\n".join([*needed, inspect.getsource(made_there)])
+    parts = ast.parse(inspect.getsource(module)).body
+    named = {part.name: part for part in parts if isinstance(part, (ast.FunctionDef, ast.ClassDef))}
+    needed, waiting = set(), {made_there.__name__}
+    while waiting:
+        needed |= waiting
+        used = {node.id for name in waiting for node in ast.walk(named[name]) if isinstance(node, ast.Name)}
+        waiting = set() if module.__name__.startswith("solutions") else used & named.keys() - needed
+    lines = [ast.unparse(part) for part in parts if isinstance(part, (ast.Import, ast.ImportFrom))]
+    lines = [line for line in lines if not line.split()[1].startswith(("solutions", "autograder"))]
+    return "\n".join([*lines, *(ast.unparse(part) for name, part in named.items() if name in needed)])
 
 
 def _read(text: str) -> dict[str, Any] | None:

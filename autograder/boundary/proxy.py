@@ -212,7 +212,7 @@ class Module(torch.nn.Module):
                     parent, _, name = path.rpartition(".")
                     part = _class_of(kind)(remote, Handle(handle.number, path))
                     object.__setattr__(part, "top", top)
-                    parts[parent].add_module(name, part)
+                    parts[parent]._modules[name] = part  # add_module refuses names of this class, such as "values"
                     parts[path] = part
                 parts[path].training = about["training"][path] is True
             made = {
@@ -221,10 +221,10 @@ class Module(torch.nn.Module):
             }
             for name, first in about["shared"].items():
                 parent, _, own = name.rpartition(".")
-                parts[parent].register_parameter(own, made[first])
+                parts[parent]._parameters[own] = made[first]
             for name, value in about["buffers"].items():
                 parent, _, own = name.rpartition(".")
-                parts[parent].register_buffer(own, value)
+                parts[parent]._buffers[own] = value.detach()
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise BadReply(f"what came is no module: {error}") from None
         return top

@@ -90,12 +90,14 @@ class Sandbox:
 
     def activity(self) -> tuple[float, bool]:
         """Return the seconds of processor that its processes have used, and whether one of them wants it, or the disk, now."""
-        ticks, in_line = 0, False
+        ticks, states, parents = 0, {}, set()
         for number in _below(self.process.pid):
             with contextlib.suppress(OSError, IndexError):  # it has ended
-                state, *fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+                states[number], *fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+                parents.add(int(fields[0]))
                 ticks += sum(map(int, fields[10:14]))  # its own and of the children that it waited for
-                in_line |= state in "RD"
+        # D is also the state of one that sleeps until its child, made by vfork, has ended
+        in_line = any(state == "R" or (state == "D" and number not in parents) for number, state in states.items())
         return ticks / os.sysconf("SC_CLK_TCK"), in_line
 
     def is_intact(self) -> bool:

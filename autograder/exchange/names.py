@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<plugin>[a-z]+)(?:_(?P<file>.*))?", re.S)
 CANVAS = re.compile(
-    r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d+)_(?P<file>.+)", re.S
+    r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d{1,18})_(?P<file>.+)", re.S
 )
-ATTEMPT = re.compile(r"-(\d+)(?=\.\w+$)")  # Canvas's mark of a file that was handed in again
+ATTEMPT = re.compile(r"-(\d{1,18})(?=\.\w+$)")  # Canvas's mark of a file that was handed in again
 NOBODYS = {"__MACOSX", ".ipynb_checkpoints"}  # folders that computers make
 
 

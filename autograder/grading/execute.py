@@ -148,7 +148,7 @@ class _Student:
 
         What it draws at random, as dropout does, depends on nothing but which call of the test it is.
         """
-        name = str(request.get("target"))
+        name = str(request.get("target", request.get("function")))
         self.calls += 1
         seconds = self.limits.call_seconds
         if self.losses[name] >= 2:  # less, but enough for a call that ends its process on a busy machine
@@ -184,8 +184,8 @@ class _Student:
 
     def _explained(self, reply: dict[str, Any]) -> dict[str, Any]:
         """Quote the error of the cell that should have defined a name, where a reply says that the name is not defined."""
-        text = str(reply.get("text", ""))
-        name = re.search(r"(\w+)'? is not defined", text) if "error" in reply else None
+        text = str(reply.get("text", ""))[:2000]  # whatever length the student's side gave it
+        name = re.search(r"\b(\w+)'? is not defined", text) if "error" in reply else None
         said = self.failed.get(name[1]) if name else None
         if not said:
             return reply
@@ -194,7 +194,8 @@ class _Student:
     def attempt(self, action: Callable[[], T], again: bool) -> T:
         """Do something in the kernel; if that is lost, once more in one without the student's own cells.
 
-        For it may be lost by what they left behind: a thread, a process, a hook. If it is not to blame, they stay out.
+        For it may be lost by what they left behind: a thread, a process, a hook. If it is not to blame, they stay out;
+        unless they define a name that it needs, for others may need them too.
         """
         try:
             return action()
@@ -205,10 +206,15 @@ class _Student:
             self.lost.append(lost)
         ran, self.ran = self.ran, released
         try:
-            return action()
+            found = action()
         except KernelLost:
             self.ran = ran
             raise
+        if not _lacks_a_name(found):
+            return found
+        self.close()
+        self.ran = ran
+        raise self.lost.pop()
 
     @property
     def ran_own_cells(self) -> bool:
@@ -360,6 +366,12 @@ def _defined_in(source: str) -> set[str]:
 def _was_short_of_memory(reply: dict[str, Any]) -> bool:
     """Whether a reply says that memory or threads ran out; what it holds is whatever the student's code sent."""
     return "error" in reply and bool(EXHAUSTED.search(f"{reply['error']} {reply.get('text')}"))
+
+
+def _lacks_a_name(found: dict[str, Any] | list[NotebookNode]) -> bool:
+    """Whether a reply, or the outputs of a cell, say that a name is not defined."""
+    errors = found.get("error") if isinstance(found, dict) else [output.get("ename") for output in found]
+    return "NameError" in str(errors)
 
 
 def _is_own(cell: NotebookNode) -> bool:

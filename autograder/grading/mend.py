@@ -296,11 +296,15 @@ def _without_html(source: str, receipt: list[str]) -> str:
 
 def _without_installs(source: str, receipt: list[str]) -> str:
     """Comment out lines that install packages or mount a drive: the sandbox has no network."""
-    lines = source.split("\n")
+    lines, goes_on, is_python, opened = source.split("\n"), False, False, 0
     for index, line in enumerate(lines):
-        if COLAB_LINES.match(line):
+        if begins := COLAB_LINES.match(line):
             _note(receipt, f"A line that needs the network was left out: {line.strip()[:80]}")
-            lines[index] = re.match(r"\s*", line)[0] + "pass  # left out: " + line.strip()
+            is_python, opened = begins[1][0] not in "%!", 0
+        if begins or goes_on:
+            lines[index] = re.match(r"\s*", line)[0] + ("pass  # left out: " if begins else "# ") + line.strip()
+            opened += is_python * (line.count("(") - line.count(")"))
+            goes_on = opened > 0 or line.rstrip("\r").endswith("\\")
     return "\n".join(lines)
 
 

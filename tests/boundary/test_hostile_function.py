@@ -9,7 +9,9 @@ import torch
 from in_kernel import error_of, function_of, told
 
 from autograder.boundary.kernel import BadReply, Kernel, KernelLost, _text_of
-from autograder.boundary.proxy import Function, GraderFault
+from autograder.boundary.proxy import Function, GraderFault, Module, _Remote
+from autograder.boundary.wire import Handle
+from autograder.checks.encoder import layers
 from autograder.checks.vit import measures
 from autograder.judging.compare import judge, outcome
 from solutions import encoder
@@ -197,3 +199,31 @@ def test_function_that_asks_for_impossible_gradients_gets_an_error(kernel: Kerne
         for gradients in ([], [torch.ones(7)], ["x"], None, 3, [None, None]):
             assert function(torch.ones(2), gradients) == "refused"
         torch.testing.assert_close(function(torch.ones(2), [torch.ones(2)])[0], torch.full((2,), 2.0))
+
+
+def test_module_may_have_parts_of_any_name() -> None:
+    """Is a module read whose parts, parameters and buffers are called as what its likeness has of its own?"""
+    names = {"parameters": "modes", "buffers": "handle"}
+    about: dict[str, Any] = {kind: {name: torch.ones(3)} for kind, name in names.items()}
+    about |= {
+        "modules": {"": "Net", "values": "Linear", "kind": "Identity", "top": "Dropout"},
+        "shared": {"modes": "modes"},
+    }
+    about |= {"training": dict.fromkeys(about["modules"], False), "trainable": {"modes": True}}
+    net = Module.like(_Remote(lambda *_: {}, "f"), Handle(0, description=about))
+    assert (net.kind, net.handle.number, set(net.state_dict())) == ("Net", 0, {"modes", "handle"})
+    assert set(net.modes()) == {"", "values", "kind", "top"}
+    assert set(net.values()) == {"modes", "handle"}
+    assert [part.kind for _, part in net.named_children()] == ["Linear", "Identity", "Dropout"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "neighbours"),
+    [(layers.LayerNorm, "FeedForward EncoderBlock"), (layers.EncoderBlock, "LayerNorm FeedForward")],
+)
+def test_no_neighbour_of_a_class_is_sent(sent: type, neighbours: str) -> None:
+    """Is of a class that stands in for an earlier exercise's what it needs sent, and no class that may be asked for next?"""
+    text = _text_of(sent)
+    assert not [name for name in neighbours.split() if f"class {name}" in text]
+    exec(compile(text, "sent", "exec"), made := {})
+    assert made[sent.__name__](*((8,) if sent is layers.LayerNorm else (8, 2, 12)))

@@ -2,9 +2,11 @@
 
 import json
 import os
+import sys
 import textwrap
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -193,6 +195,22 @@ def test_activity_of_a_sandbox(start: Callable[..., Kernel]) -> None:
     assert kernel.sandbox.activity()[0] > before + 0.8
     kernel.run_cell("import os\nif os.fork() == 0:\n    while True: pass")
     assert all(kernel.sandbox.activity()[1] for _ in range(100))
+
+
+def test_one_that_waits_for_its_child_is_not_in_line() -> None:
+    """Is a process that sleeps until its child, made by vfork, has ended not taken for one that waits for the disk?"""
+    waits = "import ctypes, os, time\nif ctypes.CDLL(None).vfork() == 0:\n    time.sleep(600)\n    os._exit(0)"
+    shell = psutil.Popen(["sh", "-c", '"$0" -S -c "$1"; true', sys.executable, waits])
+    try:
+        deadline, sandbox = time.monotonic() + 60, Sandbox(shell, Path("/nowhere"), {}, None)
+        while psutil.STATUS_DISK_SLEEP not in (states := [child.status() for child in shell.children(recursive=True)]):
+            assert time.monotonic() < deadline, states
+        while sandbox.activity()[1]:  # until the child sleeps too
+            assert time.monotonic() < deadline
+    finally:
+        for process in [*shell.children(recursive=True), shell]:
+            process.kill()
+        shell.wait()
 
 
 @pytest.mark.parametrize(

@@ -249,6 +249,19 @@ def test_read_worksheet_says_what_it_needs(tmp_path: Path) -> None:
         read_worksheet(write_csv(tmp_path / "x.csv", [["Kennung", "Bewertung"]]))
 
 
+def test_collect_survives_names_with_numbers_of_any_length(
+    course: Course, tmp_path: Path, assignment: Assignment
+) -> None:
+    """Is everybody else's file collected where one's name holds more digits than Python makes a number of?"""
+    write_roster(course)
+    digits = "9" * 5000
+    names = (f"ada_501_{digits}_a.ipynb", f"bea_502_7_a-{digits}.ipynb", "dan/attention.ipynb")
+    path = write_zip(tmp_path / "download.zip", {name: notebook() for name in names})
+    lines = collect(course, assignment, [path])
+    assert [line.student for line in lines if line.outcome == "collected"] == ["ada", "bea", "dan"]
+    assert len(lines) == len(names)
+
+
 def test_read_name_of_canvas_with_numbers_in_the_name() -> None:
     """Are user and upload the first two numbers, as Canvas reads them?"""
     sender = read_name("x2_LATE_7_8_9_10_a-3.ipynb", NAME)

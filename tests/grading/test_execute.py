@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from conftest import EXERCISES, NAME, SEED
 from nbformat import NotebookNode
 from sample_class import fill_in, hand_in
 
+from autograder.boundary.kernel import KernelLost
+from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course
-from autograder.grading.execute import GraderError, execute
+from autograder.grading.execute import GraderError, _Cell, _Student, execute
 from autograder.grading.grade import InstallationError, grade
 from autograder.grading.mend import mend
 
@@ -138,6 +141,45 @@ def test_cells_of_ones_own_that_use_up_everything_cost_nothing(assignment: Assig
     done = execute(nbformat.v4.new_notebook(cells=[cells[0], own, *cells[1:]]), SEED)
     assert [check.passed for check in done.checks] == [True], done.checks
     assert (done.state, done.why.count("had no memory")) == ("crashed", 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "stay"),
+    [
+        ({"id": "1", "value": 3}, False),
+        ({"id": "1", "error": ["KeyError"]}, False),
+        ({"id": "1", "error": ["NameError", "Exception"]}, True),
+        ([nbformat.v4.new_output("error", ename="NameError")], True),
+        ([nbformat.v4.new_output("stream", text="NameError")], False),
+    ],
+)
+def test_cells_of_ones_own_stay_where_they_define_what_is_needed(found: Any, stay: bool) -> None:
+    """Are they left out where the kernel is lost with them alone, and not where without them a name is missing?"""
+    student, lost = _Student(Limits(), sandboxed=True), KernelLost("timed out", "an endless loop")
+    student.ran = both = [_Cell("import numpy as np"), _Cell("def helper(): ...", own=True)]
+    outcomes = iter([lost, found])
+
+    def action() -> Any:
+        outcome = next(outcomes)
+        if outcome is lost:
+            raise lost
+        return outcome
+
+    if stay:
+        with pytest.raises(KernelLost, match="an endless loop"):
+            student.attempt(action, again=True)
+        assert student.ran == both
+    else:
+        assert student.attempt(action, again=True) == found
+        assert student.ran == both[:1]
+
+
+def test_long_text_of_an_error_is_looked_through_in_a_moment() -> None:
+    """Does a text of millions of letters, which the student's side may forge, cost no time of the grader's?"""
+    student, begun = _Student(Limits(), sandboxed=True), time.process_time()
+    reply = {"error": ["NameError"], "text": "a" * 10**6}
+    assert student._explained(reply) == reply
+    assert time.process_time() - begun < 5
 
 
 def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: NotebookNode) -> None:

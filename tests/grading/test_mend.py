@@ -139,9 +139,10 @@ def many_cells(notebook: NotebookNode) -> None:
 def installs(notebook: NotebookNode) -> None:
     """Install packages and mount a drive, as on Colab."""
     softmax = notebook.cells[place(notebook, "softmax")]
-    lines = "!pip install torch\n%pip install numpy\nfrom google.colab import drive\ndrive.mount('/content/drive')"
+    lines = "!pip install torch\n%pip install numpy\nfrom google.colab import drive\n"
+    lines += "drive.mount(\n    '/content/drive',\n)\nx = 1"
     notebook.cells.insert(0, nbformat.v4.new_code_cell(lines))
-    softmax.source = softmax.source.replace("    shifted", "    !pip install scipy\n    shifted")
+    softmax.source = softmax.source.replace("    shifted", "    !pip install \\\n      scipy\n    shifted")
 
 
 KEEPS_ALL: dict[str, tuple[Callable[[NotebookNode], None], str]] = {
@@ -341,7 +342,8 @@ def test_mend_leaves_out_installs(assignment: Assignment, perfect: NotebookNode)
     code = "\n".join(cell.source for cell in mended.notebook.cells if cell.cell_type == "code")
     lines = [line.strip() for line in code.split("\n")]
     assert not [line for line in lines if line.startswith(("!pip", "%pip", "from google", "drive.mount"))]
-    assert "    pass  # left out: !pip install scipy" in code.split("\n")
+    assert "    pass  # left out: !pip install \\\n      # scipy\n    shifted" in code
+    assert "pass  # left out: drive.mount(\n    # '/content/drive',\n# )\nx = 1" in code
     assert sum("needs the network" in entry for entry in mended.receipt) == 5
 
 

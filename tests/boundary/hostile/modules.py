@@ -310,6 +310,20 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
         )
     ),
     Attack(
+        "neighbours",
+        "Takes for its own EncoderBlock one that it finds beside the LayerNorm that stands in for its own.",
+        answered_by(
+            EncoderBlock="""
+import inside
+def EncoderBlock(*sizes, **others):
+    made = {name: value for names in inside.FILES.values() for name, value in names.items()}
+    return made.get("EncoderBlock", nn.Identity)(*sizes, **others)
+"""
+        ),
+        "EncoderBlock",
+        on=THIRD,
+    ),
+    Attack(
         "forks-in-forward",
         "Doubles its process in each forward; the child ends at once.",
         after_answer(

@@ -109,6 +109,19 @@ REPLIES = (
         ("graded", "crashed"),
     ),
     Attack(
+        "agent-long-words",
+        "Replaces the agent by one that answers with errors of a name and a text of three million letters.",
+        for_nothing(
+            SERVE
+            + """
+long = '{"dict": [["id", "ID"], ["error", {"list": ["NameError"]}], ["text", "%s"], ["line", "%s"]]}'
+answer_with(lambda request: long % (("a" * 3_000_000,) * 2))
+"""
+        ),
+        EVERYTHING,
+        ("graded", "crashed"),
+    ),
+    Attack(
         "agent-silent",
         "Replaces the agent by one that never answers.",
         own_cell(SERVE + "inside.serve = lambda: None"),

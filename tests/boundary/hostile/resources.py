@@ -2,6 +2,7 @@
 
 import nbformat
 from nbformat import NotebookNode
+from sample_class import change, rewrite
 
 from hostile.making import (
     CRASHED,
@@ -43,6 +44,13 @@ def alike_cells(notebook: NotebookNode) -> None:
         notebook.cells.append(nbformat.v4.new_markdown_cell(text[half:] + str(number) + text[:half]))
 
 
+def helped(notebook: NotebookNode) -> None:
+    """Have two answers use a cell of one's own, of which the first never returns."""
+    notebook.cells.insert(2, nbformat.v4.new_code_cell("def exponentials(x):\n    return np.exp(x)"))
+    rewrite(notebook, "softmax", "exponentials(scores)\nwhile True:\n    pass")
+    change(notebook, "attention_backward", "    _, weights", "    exponentials(queries)\n    _, weights")
+
+
 RESOURCES = (
     Attack(
         "endless-loop",
@@ -71,6 +79,21 @@ while True:
         own_cell("10 ** (10 ** 10) % 7"),
         NOTHING,
         TIMED_OUT,
+    ),
+    Attack(
+        "waits-for-its-child",
+        "Sleeps in a state in which others wait for the disk.",
+        own_cell("import ctypes, os, time\nif ctypes.CDLL(None).vfork() == 0:\n    time.sleep(600)\n    os._exit(0)"),
+        NOTHING,
+        TIMED_OUT,
+    ),
+    Attack(
+        "loops-with-a-helper",
+        "Never returns from softmax, which uses a cell of one's own that another answer uses too.",
+        spoiled(helped),
+        "softmax",
+        TIMED_OUT,
+        on=FIRST,
     ),
     Attack(
         "slow-kernel",
