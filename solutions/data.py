@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -33,6 +33,9 @@ class Images(Protocol):
     def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """Return for each tensor of indices, (B,), images, (B, C, H, W), normalised float32, and classes, (B,)."""
 
+    def part(self, chosen: Tensor) -> "Images":
+        """Return those of these indices, (B,), alone."""
+
 
 @dataclass(frozen=True)
 class Split:
@@ -53,6 +56,10 @@ class Split:
     def to(self, device: torch.device) -> "Split":
         """Move both to a device."""
         return Split(self.images.to(device), self.labels.to(device), self.num_classes)
+
+    def part(self, chosen: Tensor) -> "Split":
+        """Return the images of these indices, (B,)."""
+        return Split(self.images[chosen], self.labels[chosen], self.num_classes)
 
     def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """Return images and classes for each tensor of indices."""
@@ -85,7 +92,11 @@ class Files:
 
     def to(self, device: torch.device) -> "Files":
         """Let batches go to a device."""
-        return Files(self.paths, self.labels, self.num_classes, self.size, self.mean, self.std, device)
+        return replace(self, device=device)
+
+    def part(self, chosen: Tensor) -> "Files":
+        """Return the images of these indices, (B,)."""
+        return replace(self, paths=[self.paths[i] for i in chosen.tolist()], labels=self.labels[chosen])
 
     def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """Return images and classes for each tensor of indices."""
@@ -223,6 +234,31 @@ def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -
     if not Path(name).is_dir():
         raise ValueError(f"{name} is neither a folder nor one of {', '.join(known)}")
     return load_folder(Path(name), size, device)
+
+
+def draw(images: Images, count: int) -> Images:
+    """Draw so many images, or all, where there are fewer. Of one split a larger draw includes every smaller one."""
+    return images.part(torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:count])
+
+
+def some_classes(data: Data, names: list[str], each: int, each_of_test: int) -> Data:
+    """Keep some classes, and of each so many images for training and for the test, or all, where there are fewer.
+
+    Raises:
+        ValueError: The data have no such class.
+    """
+    if missing := [name for name in names if name not in data.classes]:
+        raise ValueError(f"{data.name} has no class {', '.join(missing)}; it has {', '.join(data.classes)}")
+    old = [data.classes.index(name) for name in names]
+
+    def keep(images: Images, count: int) -> Images:
+        chosen = torch.cat([(images.labels == label).nonzero()[:count, 0] for label in old])  # (B,)
+        kept = images.part(chosen)
+        new = torch.tensor([old.index(label) for label in kept.labels.tolist()])  # (B,)
+        return replace(kept, labels=new, num_classes=len(names))
+
+    parts = keep(data.training, each), keep(data.validation, each), keep(data.test, each_of_test)
+    return Data(f"{len(names)} classes of {data.name}", *parts, names, data.settings)
 
 
 def read_image(path: Path, size: int) -> Tensor:
