@@ -4,6 +4,7 @@ A convolutional network (cnn), a multilayer perceptron (mlp), and a ViT of parts
 einsum (einsum), by a loop over the heads (loop), and with the softmax over the wrong axis (wrong).
 """
 
+import bisect
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -110,5 +111,8 @@ def fit_width(architecture: str, images: "Images", parameters: int) -> int:
         "cnn": lambda width: make_cnn(images.shape[0], images.num_classes, width),
         "mlp": lambda width: make_mlp(images.shape, images.num_classes, width),
     }
+    widths = range(1, 4097)
     with torch.device("meta"):  # nothing is drawn: the parameters are only counted
-        return min(range(1, 513), key=lambda width: abs(count_parameters(makers[architecture](width)) - parameters))
+        count = lambda width: count_parameters(makers[architecture](width))
+        first = bisect.bisect_left(widths[:-1], parameters, key=count)  # of the widths with at least so many
+        return min(widths[max(0, first - 1) : first + 1], key=lambda width: abs(count(width) - parameters))

@@ -197,13 +197,13 @@ def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") 
     Raises:
         ValueError: The folder is not made like this, a class has no image, or a file cannot be read as an image.
     """
-    classes = _classes_of(root / "train")
-    if classes != (of_test := _classes_of(root / "test")):
+    classes = classes_of(root / "train")
+    if classes != (of_test := classes_of(root / "test")):
         only = sorted({*classes} ^ {*of_test})
         raise ValueError(
             f"{root}/train and {root}/test must have the same classes; only one of them has {', '.join(only)}"
         )
-    found = {part: [_images_of(root / part / name) for name in classes] for part in ("train", "test")}
+    found = {part: [images_of(root / part / name) for name in classes] for part in ("train", "test")}
     paths, labels = _flat(found["train"])
     order = torch.randperm(len(paths), generator=torch.Generator().manual_seed(0))
     held_out = max(1, len(paths) // 10)
@@ -280,7 +280,12 @@ def read_image(path: Path, size: int) -> Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
-def _classes_of(folder: Path) -> list[str]:
+def classes_of(folder: Path) -> list[str]:
+    """Return the names of the folders of classes.
+
+    Raises:
+        ValueError: There are fewer than two.
+    """
     if not folder.is_dir():
         raise ValueError(f"{folder} is missing: images are looked for in train/CLASS/ and test/CLASS/")
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
@@ -289,7 +294,12 @@ def _classes_of(folder: Path) -> list[str]:
     return names
 
 
-def _images_of(folder: Path) -> list[Path]:
+def images_of(folder: Path) -> list[Path]:
+    """Return the files of images below a folder.
+
+    Raises:
+        ValueError: There is none.
+    """
     kinds = Image.registered_extensions()
     found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in kinds and path.is_file())
     if not found:
