@@ -5,7 +5,8 @@ einsum (einsum), by a loop over the heads (loop), and with the softmax over the 
 """
 
 import bisect
-from itertools import pairwise
+import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from solutions.encoder import Encoder
 from solutions.multihead import MultiHeadAttention
-from solutions.vit import ViT
+from solutions.vit import ViT, train_epoch
 
 if TYPE_CHECKING:
     from solutions.data import Images
@@ -29,7 +30,7 @@ def make_cnn(channels: int, num_classes: int, width: int) -> nn.Module:
         width: Channels behind the first convolution; twice and four times as many behind the others.
     """
     layers, widths = [], (channels, width, 2 * width, 4 * width)
-    for inputs, outputs in pairwise(widths):
+    for inputs, outputs in itertools.pairwise(widths):
         convolution = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False)
         layers += [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, num_classes))
@@ -116,3 +117,41 @@ def fit_width(architecture: str, images: "Images", parameters: int) -> int:
         count = lambda width: count_parameters(makers[architecture](width))
         first = bisect.bisect_left(widths[:-1], parameters, key=count)  # of the widths with at least so many
         return min(widths[max(0, first - 1) : first + 1], key=lambda width: abs(count(width) - parameters))
+
+
+def compare_attentions(
+    settings: "Settings", training: "Images", steps: tuple[int, ...] = (0, 1, 3, 10, 30, 60)
+) -> list[dict]:
+    """Measure how far two models are apart that have the same parameters, and go on from there with the same batches.
+
+    Args:
+        settings: Of the models, einsum's and another's, of one seed.
+        training: "Images"; the first 256 are looked at, and batches of 64 are learnt from.
+        steps: Numbers of steps after which is measured.
+
+    Returns:
+        For the loop and the wrong attention, in float32 and float64: the largest difference of the logits, and the
+        share of images that get different answers, after each number of steps.
+    """
+    found = []
+    for other, kind in itertools.product(("loop", "wrong"), (torch.float32, torch.float64)):
+        models, optimizers = [], []
+        for architecture in ("einsum", other):
+            torch.manual_seed(settings.seed)
+            models.append(make_model(replace(settings, architecture=architecture), training).to(kind))
+            optimizers.append(torch.optim.AdamW(models[-1].parameters(), lr=1e-3))
+        order = torch.randint(len(training), (max(steps), 64), generator=torch.Generator().manual_seed(settings.seed))
+        ((looked_at, _),) = training.batches([torch.arange(min(256, len(training)))])
+        differences, shares, done = [], [], 0
+        for step in steps:
+            for images, labels in training.batches(order[done:step]):
+                for model, optimizer in zip(models, optimizers):
+                    train_epoch(model, [(images.to(kind), labels)], optimizer)
+            done = step
+            with torch.no_grad():
+                one, two = (model(looked_at.to(kind)) for model in models)  # (256, classes) each
+            differences.append(float((one - two).abs().max()))
+            shares.append(float((one.argmax(-1) != two.argmax(-1)).double().mean()))
+        precision = str(kind).removeprefix("torch.")
+        found.append(dict(other=other, precision=precision, steps=list(steps), largest=differences, answers=shares))
+    return found

@@ -26,11 +26,10 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from solutions.architectures import count_parameters, fit_width, make_model
+from solutions.architectures import compare_attentions, count_parameters, fit_width, make_model
 from solutions.benchmark import interval
 from solutions.data import Data, Images, draw, load_images, some_classes
 from solutions.training import Settings, accuracy, choose_device, choose_precision, describe_machine, train
-from solutions.vit import train_epoch
 
 RULE = __doc__.split("\n\n")[-1].replace("\n", " ").strip()
 FIVE = ["airplane", "automobile", "cat", "dog", "ship"]  # of CIFAR-10's classes, where no folder of five is given
@@ -281,47 +280,6 @@ def _short(value: object) -> object:
     return round(value, 5) if isinstance(value, float) else value
 
 
-# ---- two attentions, compared by numbers ----------------------------------------------------------------------------
-
-
-def compare_attentions(
-    settings: Settings, training: Images, steps: tuple[int, ...] = (0, 1, 3, 10, 30, 60)
-) -> list[dict]:
-    """Measure how far two models are apart that have the same parameters, and go on from there with the same batches.
-
-    Args:
-        settings: Of the models, einsum's and another's, of one seed.
-        training: Images; the first 256 are looked at, and batches of 64 are learnt from.
-        steps: Numbers of steps after which is measured.
-
-    Returns:
-        For the loop and the wrong attention, in float32 and float64: the largest difference of the logits, and the
-        share of images that get different answers, after each number of steps.
-    """
-    found = []
-    for other, kind in itertools.product(("loop", "wrong"), (torch.float32, torch.float64)):
-        models, optimizers = [], []
-        for architecture in ("einsum", other):
-            torch.manual_seed(settings.seed)
-            models.append(make_model(replace(settings, architecture=architecture), training).to(kind))
-            optimizers.append(torch.optim.AdamW(models[-1].parameters(), lr=1e-3))
-        order = torch.randint(len(training), (max(steps), 64), generator=torch.Generator().manual_seed(settings.seed))
-        ((looked_at, _),) = training.batches([torch.arange(min(256, len(training)))])
-        differences, shares, done = [], [], 0
-        for step in steps:
-            for images, labels in training.batches(order[done:step]):
-                for model, optimizer in zip(models, optimizers):
-                    train_epoch(model, [(images.to(kind), labels)], optimizer)
-            done = step
-            with torch.no_grad():
-                one, two = (model(looked_at.to(kind)) for model in models)  # (256, classes) each
-            differences.append(float((one - two).abs().max()))
-            shares.append(float((one.argmax(-1) != two.argmax(-1)).double().mean()))
-        precision = str(kind).removeprefix("torch.")
-        found.append(dict(other=other, precision=precision, steps=list(steps), largest=differences, answers=shares))
-    return found
-
-
 # ---- the record -----------------------------------------------------------------------------------------------------
 
 
@@ -416,7 +374,8 @@ def load_all(photographs: str, digits: str, five: str | None, image_size: int) -
     if five:
         data["five"] = load_images(five, image_size)
     else:
-        names = [name for name in FIVE if name in data["photographs"].classes]
+        classes = data["photographs"].classes
+        names = FIVE if set(FIVE) <= set(classes) else classes[:5]
         data["five"] = some_classes(data["photographs"], names, 1500, 500)
     return data
 
@@ -448,19 +407,19 @@ def all_command(
     where = choose_device(device)
     checkpoints.mkdir(parents=True, exist_ok=True)
     size = shrink(NIGHT if night else Size(), images, epochs)
+    stand_in = dict(curve=[dict(cpu_seconds=1.0, validation_accuracy=0.0)], kept=1)
     try:
         loaded = load_all(data, digits, five, image_size)
         book = Book(record, size, [each.name for each in loaded.values()]).read()
+        total = len({run.key for run in plan(size, seeds, loaded, lambda _: stand_in)})
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    stand_in = dict(curve=[dict(cpu_seconds=1.0, validation_accuracy=0.0)], kept=1)
-    total = len({run.key for run in plan(size, seeds, loaded, lambda _: stand_in)})
     began = sum(os.times()[:2])
     for run in plan(size, seeds, loaded, lambda run: book.runs[run.key]):
         if run.key in book.runs:
             book.add(run, None)
             continue
-        if budget is not None and sum(os.times()[:2]) - began > 60 * budget:
+        if budget is not None and sum(os.times()[:2]) - began >= 60 * budget:
             book.write()
             out.print(f"{budget:g} CPU minutes are spent. Call the same command again to go on.")
             return
