@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -33,6 +33,9 @@ class Images(Protocol):
     def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """Return for each tensor of indices, (B,), images, (B, C, H, W), normalised float32, and classes, (B,)."""
 
+    def part(self, chosen: Tensor) -> "Images":
+        """Return those of these indices, (B,), alone."""
+
 
 @dataclass(frozen=True)
 class Split:
@@ -53,6 +56,10 @@ class Split:
     def to(self, device: torch.device) -> "Split":
         """Move both to a device."""
         return Split(self.images.to(device), self.labels.to(device), self.num_classes)
+
+    def part(self, chosen: Tensor) -> "Split":
+        """Return the images of these indices, (B,)."""
+        return Split(self.images[chosen], self.labels[chosen], self.num_classes)
 
     def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """Return images and classes for each tensor of indices."""
@@ -85,7 +92,11 @@ class Files:
 
     def to(self, device: torch.device) -> "Files":
         """Let batches go to a device."""
-        return Files(self.paths, self.labels, self.num_classes, self.size, self.mean, self.std, device)
+        return replace(self, device=device)
+
+    def part(self, chosen: Tensor) -> "Files":
+        """Return the images of these indices, (B,)."""
+        return replace(self, paths=[self.paths[i] for i in chosen.tolist()], labels=self.labels[chosen])
 
     def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """Return images and classes for each tensor of indices."""
@@ -185,13 +196,13 @@ def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") 
     Raises:
         ValueError: The folder is not made like this, a class has no image, or a file cannot be read as an image.
     """
-    classes = _classes_of(root / "train")
-    if classes != (of_test := _classes_of(root / "test")):
+    classes = classes_of(root / "train")
+    if classes != (of_test := classes_of(root / "test")):
         only = sorted({*classes} ^ {*of_test})
         raise ValueError(
             f"{root}/train and {root}/test must have the same classes; only one of them has {', '.join(only)}"
         )
-    found = {part: [_images_of(root / part / name) for name in classes] for part in ("train", "test")}
+    found = {part: [images_of(root / part / name) for name in classes] for part in ("train", "test")}
     paths, labels = _flat(found["train"])
     order = torch.randperm(len(paths), generator=torch.Generator().manual_seed(0))
     held_out = max(1, len(paths) // 10)
@@ -224,6 +235,31 @@ def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -
     return load_folder(Path(name), size, device)
 
 
+def draw(images: Images, count: int) -> Images:
+    """Draw so many images, or all, where there are fewer. Of one split a larger draw includes every smaller one."""
+    return images.part(torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:count])
+
+
+def some_classes(data: Data, names: list[str], each: int, each_of_test: int) -> Data:
+    """Keep some classes, and of each so many images for training and for the test, or all, where there are fewer.
+
+    Raises:
+        ValueError: The data have no such class.
+    """
+    if missing := [name for name in names if name not in data.classes]:
+        raise ValueError(f"{data.name} has no class {', '.join(missing)}; it has {', '.join(data.classes)}")
+    old = [data.classes.index(name) for name in names]
+
+    def keep(images: Images, count: int) -> Images:
+        chosen = torch.cat([(images.labels == label).nonzero()[:count, 0] for label in old])  # (B,)
+        kept = images.part(chosen)
+        new = torch.tensor([old.index(label) for label in kept.labels.tolist()])  # (B,)
+        return replace(kept, labels=new, num_classes=len(names))
+
+    parts = keep(data.training, each), keep(data.validation, each), keep(data.test, each_of_test)
+    return Data(f"{len(names)} classes of {data.name}", *parts, names, data.settings)
+
+
 def read_image(path: Path, size: int) -> Tensor:
     """Read an image of any kind in colour, (3, size, size), bytes; what is transparent becomes white.
 
@@ -243,7 +279,12 @@ def read_image(path: Path, size: int) -> Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
-def _classes_of(folder: Path) -> list[str]:
+def classes_of(folder: Path) -> list[str]:
+    """Return the names of the folders of classes.
+
+    Raises:
+        ValueError: There are fewer than two.
+    """
     if not folder.is_dir():
         raise ValueError(f"{folder} is missing: images are looked for in train/CLASS/ and test/CLASS/")
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
@@ -252,7 +293,12 @@ def _classes_of(folder: Path) -> list[str]:
     return names
 
 
-def _images_of(folder: Path) -> list[Path]:
+def images_of(folder: Path) -> list[Path]:
+    """Return the files of images below a folder.
+
+    Raises:
+        ValueError: There is none.
+    """
     kinds = Image.registered_extensions()
     found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in kinds and path.is_file())
     if not found:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from solutions.vit import ViT
 
@@ -59,16 +59,10 @@ def orthogonalise(matrices: Tensor, iterations: int = 5) -> Tensor:
     return x.transpose(-2, -1) if tall else x
 
 
-def make_optimizers(model: ViT, settings: "Settings") -> list[torch.optim.Optimizer]:
-    """Share the parameters out: the blocks' matrices to Muon, all others to AdamW; or all to AdamW."""
-    blocks = model.encoder.blocks
-    groups = [
-        dict(params=[block.self_attn.in_proj_weight for block in blocks], parts=3),
-        dict(params=[block.self_attn.out_proj.weight for block in blocks]),
-        dict(params=[block.linear1.weight for block in blocks]),
-        dict(params=[block.linear2.weight for block in blocks]),
-    ]
-    matrices = {matrix for group in groups for matrix in group["params"]} if settings.optimizer == "muon" else set()
+def make_optimizers(model: nn.Module, settings: "Settings") -> list[torch.optim.Optimizer]:
+    """Share the parameters out: the blocks' matrices of a ViT to Muon, all others to AdamW; or all to AdamW."""
+    groups = _matrices_of(model) if settings.optimizer == "muon" else []
+    matrices = {matrix for group in groups for matrix in group["params"]}
     rest = [parameter for parameter in model.parameters() if parameter not in matrices]
     # not tokens, norms, biases
     decayed = [parameter for parameter in rest if parameter.ndim > 1 and len(parameter) > 1]
@@ -83,3 +77,14 @@ def make_optimizers(model: ViT, settings: "Settings") -> list[torch.optim.Optimi
     if settings.optimizer == "adamw":
         return [adamw]
     return [Muon(groups, lr=settings.muon_rate, weight_decay=settings.weight_decay), adamw]
+
+
+def _matrices_of(model: ViT) -> list[dict]:
+    """Return the matrices of all blocks, in groups of one shape."""
+    blocks = model.encoder.blocks
+    return [
+        dict(params=[block.self_attn.in_proj_weight for block in blocks], parts=3),
+        dict(params=[block.self_attn.out_proj.weight for block in blocks]),
+        dict(params=[block.linear1.weight for block in blocks]),
+        dict(params=[block.linear2.weight for block in blocks]),
+    ]

@@ -19,9 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from solutions.architectures import make_model
 from solutions.data import Images, load_images
 from solutions.optimizers import make_optimizers
-from solutions.vit import ViT
+from solutions.vit import Encoder
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Settings:
     dropped_share: float = 0.0  # of the patches, left out of each training image
     dropped_until: float = 0.0  # share of all steps during which they are
     flip: bool = False  # mirror half of the images: photographs bear it, digits do not
+    architecture: str = "vit"  # or another of architectures.py, to compare with
+    dropout: float = 0.0  # share of a ViT's numbers that is set to 0; the recipe's runs are too short to need it
     patch_size: int = 7  # pixels of a patch's side; of the model, as all below
     width: int = 64
     depth: int = 6
@@ -67,7 +70,7 @@ class Settings:
             "depth",
             "num_heads",
         )
-        shares = ("warmup", "label_smoothing", "dropped_share", "dropped_until")
+        shares = ("warmup", "label_smoothing", "dropped_share", "dropped_until", "dropout")
         for name in positive:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be greater than 0, got {getattr(self, name)}")
@@ -81,6 +84,10 @@ class Settings:
             raise ValueError(f"num_heads must divide the width, got {self.num_heads} and {self.width}")
         if self.optimizer not in ("muon", "adamw"):
             raise ValueError(f"optimizer must be muon or adamw, got {self.optimizer}")
+        if self.optimizer == "muon" and self.architecture != "vit":
+            raise ValueError(f"muon moves the blocks of vit alone: architecture {self.architecture} needs adamw")
+        if self.dropped_until and (self.dropout or self.architecture != "vit"):
+            raise ValueError("patches can be left out of the architecture vit without dropout alone")
 
 
 # ---- augmentation -----------------------------------------------------------------------------------------------------------
@@ -112,8 +119,8 @@ def augment(images: Tensor, *, shift: float, rotation: float, flip: bool = False
 # ---- the model's work, without waste --------------------------------------------------------------------------------
 
 
-def scores_of(model: ViT, images: Tensor, kept: Tensor | None = None) -> Tensor:
-    """Compute what `model(images)` computes, with less work. Dropout is not supported: the recipe has none.
+def scores_of(model: nn.Module, images: Tensor, kept: Tensor | None = None) -> Tensor:
+    """Compute what `model(images)` computes; where it is a ViT with PyTorch's blocks and no dropout, with less work.
 
     Attention over 17 tokens in heads of width 8 is two products of batches of small matrices, where a fused kernel,
     made for long sequences, takes twice as long on a CPU. And the head reads the class token alone, so that the last
@@ -127,6 +134,8 @@ def scores_of(model: ViT, images: Tensor, kept: Tensor | None = None) -> Tensor:
     Returns:
         The scores of the classes, (B, number of classes).
     """
+    if not isinstance(getattr(model, "encoder", None), Encoder) or (model.training and model.dropout.p):
+        return model(images)  # (B, number of classes)
     patches = model.patch_embedding(images) + model.position_embedding[:, 1:]  # (B, N, D)
     if kept is not None:
         patches = patches[:, kept]  # (B, K, D)
@@ -185,27 +194,17 @@ def choose_precision(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if torch.cuda.get_device_capability(device)[0] >= 8 else torch.float16
 
 
-def accuracy(model: ViT, split: Images, batch_size: int = 1000) -> tuple[float, float]:
-    """Return the mean loss and the share of right answers over all images of a split."""
-    loss, right = 0.0, 0
+def accuracy(model: nn.Module, split: Images, batch_size: int = 1000) -> tuple[float, float]:
+    """Return the mean loss and the share of right answers over all images of a split, without dropout."""
+    loss, right, training = 0.0, 0, model.training
+    model.eval()
     with torch.no_grad():
         for images, labels in split.batches(torch.arange(len(split)).split(batch_size)):
             scores = scores_of(model, images)  # (B, number of classes)
             loss += F.cross_entropy(scores, labels, reduction="sum")
             right += (scores.argmax(dim=-1) == labels).sum()
+    model.train(training)
     return float(loss) / len(split), int(right) / len(split)
-
-
-def make_model(settings: Settings, images: Images) -> ViT:
-    """Draw a model for such images.
-
-    Raises:
-        ValueError: The images cannot be cut into such patches, or the heads do not divide the width.
-    """
-    channels, size, _ = images.shape
-    sizes = dict(patch_size=settings.patch_size, width=settings.width, num_heads=settings.num_heads)
-    sizes |= dict(hidden_width=settings.hidden_width, depth=settings.depth)
-    return ViT(image_size=size, channels=channels, num_classes=images.num_classes, **sizes)
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,7 @@ def train(
     checkpoint: Path | None = None,
     compile: bool = False,
     show: bool = False,
-) -> Iterator[tuple[ViT, list[Epoch]]]:
+) -> Iterator[tuple[nn.Module, list[Epoch]]]:
     """Train a model, and yield it after each epoch, with all epochs so far; also where a kept run is taken up.
 
     Args:
@@ -251,7 +250,6 @@ def train(
     training, validation = training.to(device), validation.to(device)
     torch.manual_seed(settings.seed)
     model = make_model(settings, training).to(device)
-    nn.init.normal_(model.position_embedding, std=settings.position_std)
     generator = torch.Generator(device).manual_seed(settings.seed)  # of the images' order and the augmentation
     optimizers = make_optimizers(model, settings)
     peaks = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
@@ -266,9 +264,12 @@ def train(
 
     per_epoch = math.ceil(len(training) / settings.batch_size)
     steps = settings.epochs * per_epoch
-    patches = model.position_embedding.shape[1] - 1
     for number in range(len(curve) + 1, settings.epochs + 1):
         began, cpu_began, loss_sum, right = time.perf_counter(), time.process_time(), 0.0, 0
+        if settings.dropout:
+            torch.manual_seed(
+                1000 * settings.seed + number
+            )  # a run that was interrupted drops what it would have dropped
         order = torch.randperm(len(training), device=device, generator=generator).split(settings.batch_size)
         with _bar(show, f"epoch {number} of {settings.epochs}", per_epoch) as advance:
             for index, (images, labels) in enumerate(training.batches(order)):  # (B, C, H, W), (B,)
@@ -278,6 +279,7 @@ def train(
                         group["lr"] = rate * rate_at(step, steps, settings)
                 kept = None
                 if step < settings.dropped_until * steps:
+                    patches = model.position_embedding.shape[1] - 1
                     shuffled = torch.randperm(patches, device=device, generator=generator)
                     kept = shuffled[: round(patches * (1 - settings.dropped_share))]
                 if settings.shift or settings.rotation or settings.flip:

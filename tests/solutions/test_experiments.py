@@ -1,0 +1,305 @@
+"""Are the experiments run by their rule, and do they go on where they were stopped? On made-up images, in small."""
+
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from typer.testing import CliRunner
+
+from solutions import experiments
+from solutions.architectures import count_parameters, fit_width, make_model
+from solutions.data import Data, Split, draw, some_classes
+from solutions.experiments import Book, Run, Size, compare_attentions, execute, plan
+from solutions.training import Settings, train
+
+SIZE = Size(24, 2, (1,), 30, 1, (10, 20), 40, 25, 1, 9, 11, 1)
+TINY = Settings(patch_size=4, width=8, depth=1, num_heads=2, hidden_width=8, optimizer="adamw", batch_size=16)
+
+
+def draw_data(name: str, channels: int, side: int = 8, classes: int = 4) -> Data:
+    """Draw images whose classes show in their brightness."""
+    generator = torch.Generator().manual_seed(len(name))
+
+    def split(count: int) -> Split:
+        labels = torch.arange(count) % classes
+        images = torch.randn(count, channels, side, side, generator=generator) + labels[:, None, None, None]
+        return Split(images, labels, classes)
+
+    small = dict(hidden_width=8, batch_size=32)
+    return Data(name, split(40), split(16), split(20), [f"class {i}" for i in range(classes)], small)
+
+
+DATA = {
+    "photographs": draw_data("photographs", 3),
+    "digits": draw_data("digits", 1),
+    "five": some_classes(draw_data("photographs", 3), ["class 3", "class 1"], 8, 4),
+}
+
+
+class Stopped(Exception):
+    """The machine is gone."""
+
+
+def fake(run: Run, *_: object, **__: object) -> dict:
+    """Return a result that depends on the run alone: wider is better, and more epochs cost more."""
+    seconds = run.settings.width / 64 * run.settings.epochs
+    epoch = dict(cpu_seconds=seconds, validation_accuracy=run.settings.width / 1000)
+    return dict(curve=[epoch], kept=1, test_accuracy=0.5)
+
+
+# ---- architectures
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_attentions_share_parameters(kind: torch.dtype) -> None:
+    """Do loop and einsum give the same logits with the parameters of one seed, and the wrong one others?"""
+    images, logits = torch.randn(5, 3, 8, 8).to(kind), {}
+    for architecture in ("einsum", "loop", "wrong"):
+        torch.manual_seed(3)
+        model = make_model(replace(TINY, architecture=architecture), DATA["photographs"].training).to(kind)
+        logits[architecture] = model(images)
+    tolerance = 1e-5 if kind == torch.float32 else 1e-13  # some hundred roundings of numbers near 1
+    torch.testing.assert_close(logits["loop"], logits["einsum"], rtol=0, atol=tolerance)
+    assert (logits["wrong"] - logits["einsum"]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("architecture", ["cnn", "mlp"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_width_fits_the_parameters(architecture: str, channels: int) -> None:
+    """Has no neighbouring width a number of parameters that is nearer, and does the model learn by the recipe's loop?"""
+    images = draw_data("x", channels).training
+    width = fit_width(architecture, images, 6000)
+    made = {
+        w: count_parameters(make_model(replace(TINY, architecture=architecture, width=w, num_heads=1), images))
+        for w in (width - 1, width, width + 1)
+    }
+    assert min(made, key=lambda w: abs(made[w] - 6000)) == width
+    settings = replace(TINY, architecture=architecture, width=width, num_heads=1, epochs=4, batch_size=10)
+    *_, (_, curve) = train(settings, images, images)
+    assert curve[-1].validation_loss < curve[0].validation_loss
+
+
+def test_architecture_that_will_not_do_is_said() -> None:
+    """Is an unknown architecture refused with those that there are, and Muon where there is no block?"""
+    with pytest.raises(ValueError, match="one of vit, cnn, mlp, einsum, loop, wrong, got rnn"):
+        make_model(replace(TINY, architecture="rnn"), DATA["digits"].training)
+    with pytest.raises(ValueError, match="architecture cnn needs adamw"):
+        replace(TINY, architecture="cnn", optimizer="muon")
+
+
+def test_dropout_goes_on_after_a_stop(tmp_path: Path) -> None:
+    """Does a run with dropout that is taken up end as one that was not stopped, and is nothing dropped in evaluation?"""
+    settings, images = replace(TINY, dropout=0.3, epochs=2), DATA["photographs"].training
+    *_, (model, curve) = train(settings, images, images)
+    runs = train(settings, images, images, checkpoint=tmp_path / "run.ckpt")
+    next(runs)
+    runs.close()
+    *_, (again, _) = train(settings, images, images, checkpoint=tmp_path / "run.ckpt")
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+    with torch.no_grad():
+        loss = F.cross_entropy(model.eval()(images.images), images.labels)
+    np.testing.assert_allclose(curve[-1].validation_loss, float(loss), rtol=1e-5)
+
+
+# ---- data
+
+
+def test_draws_are_nested() -> None:
+    """Does a larger draw include a smaller one, and does one that is too large give all?"""
+    images = DATA["digits"].training
+    few, more = (draw(images, count).images for count in (5, 12))
+    assert torch.equal(few, more[:5]) and len(draw(images, 100)) == 40
+    assert not torch.equal(few, images.images[:5])
+
+
+def test_some_classes_are_numbered_anew() -> None:
+    """Are the classes in the order in which they were named, with at most so many images each?"""
+    data, five = draw_data("photographs", 3), DATA["five"]
+    assert five.classes == ["class 3", "class 1"] and five.training.num_classes == 2
+    assert five.training.labels.tolist() == [0] * 8 + [1] * 8 and five.test.labels.tolist() == [0] * 4 + [1] * 4
+    torch.testing.assert_close(five.training.images[:8], data.training.images[data.training.labels == 3][:8])
+    with pytest.raises(ValueError, match="no class bus; it has class 0"):
+        some_classes(data, ["class 0", "bus"], 1, 1)
+
+
+# ---- the plan
+
+
+def test_one_factor_changes_alone() -> None:
+    """Do runs of a factor differ in that factor and the seed alone, three seeds each, and none is run twice?"""
+    done: dict[str, dict] = {}
+    runs = []
+    for run in plan(SIZE, 3, DATA, lambda run: done[run.key]):
+        runs.append(run)
+        done[run.key] = fake(run)
+    for factor in ("patch_size", "num_heads", "width", "epochs"):
+        some = [run for run in runs if run.group == factor]
+        assert {run.settings.seed for run in some} == {0, 1, 2} and len(some) == len({run.key for run in some})
+        same = {replace(run.settings, seed=0, **{factor: 4 if factor != "width" else 64}) for run in some}
+        assert len(same) == 1, factor
+
+
+def test_search_spends_as_much_and_repeats() -> None:
+    """Does the random search stop at the cost of the other, draw no setting twice, and the same again?"""
+
+    def runs() -> list[Run]:
+        done: dict[str, dict] = {}
+        found = []
+        for run in plan(Size(), 1, DATA, lambda run: done[run.key]):
+            found.append(run)
+            done[run.key] = fake(run)
+        return found
+
+    first, again = runs(), runs()
+    assert first == again
+    factors = {run.key: run for run in first if run.group in ("patch_size", "num_heads", "width")}
+    drawn = [run for run in first if run.group == "random"]
+    costs = [sum(experiments.cpu_seconds(fake(run)) for run in some) for some in (factors.values(), drawn, drawn[:-1])]
+    assert costs[2] < costs[0] <= costs[1] and len({run.key for run in drawn}) == len(drawn)
+    assert len(factors) == 8
+    chosen = {run.name: run.settings for run in first if run.group == "chosen"}
+    assert chosen["one factor at a time"].width == 256 == chosen["random search"].width  # what validates best
+    seconds = [run for run in first if run.group == "seconds, photographs"]
+    assert all(run.settings.architecture in ("cnn", "mlp") for run in seconds) and len(seconds) == 2
+
+
+# ---- the rule
+
+
+def test_stops_by_validation_and_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are the parameters those of the lowest validation loss, is the run ended by patience, and is one test made of it?"""
+    data, losses, looked = DATA["photographs"], iter([0.5, 0.3, 0.4, 0.6, 0.1]), []
+    original, states = experiments.train, []
+
+    def train_with_losses(*arguments: object, **options: object):
+        for model, curve in original(*arguments, **options):
+            changed = [*states_curve, replace(curve[-1], validation_loss=next(losses))]
+            states_curve[:] = changed
+            states.append({name: value.clone() for name, value in model.state_dict().items()})
+            yield model, changed
+
+    states_curve: list = []
+    monkeypatch.setattr(experiments, "train", train_with_losses)
+    monkeypatch.setattr(
+        experiments, "accuracy", lambda model, split: looked.append((model.state_dict(), len(split))) or (1.0, 0.5)
+    )
+    run = Run("width", "width 8", "photographs", 30, replace(TINY, epochs=9))
+    result = execute(run, data, replace(SIZE, patience=2), torch.device("cpu"), tmp_path)
+    assert len(result["curve"]) == 4 and result["kept"] == 2
+    ((state, images),) = looked
+    assert images == 11 and all(torch.equal(value, state[name]) for name, value in states[1].items())
+
+
+def test_run_goes_on_with_the_best_so_far(tmp_path: Path) -> None:
+    """Does a run that is stopped after any epoch give what it gives without a stop, the best parameters included?"""
+    data, run = DATA["photographs"], Run("x", "x", "photographs", 30, replace(TINY, epochs=4, adamw_rate=0.3, seed=1))
+    whole = execute(run, data, replace(SIZE, patience=9), torch.device("cpu"), tmp_path / "..")
+    original = experiments.train
+    for stop in (1, 2, 3):
+        with pytest.MonkeyPatch.context() as patch:
+
+            def interrupted(*arguments: object, stop: int = stop, **options: object):
+                for model, curve in original(*arguments, **options):
+                    yield model, curve
+                    if len(curve) == stop:
+                        raise Stopped
+
+            patch.setattr(experiments, "train", interrupted)
+            with pytest.raises(Stopped):
+                execute(run, data, replace(SIZE, patience=9), torch.device("cpu"), tmp_path)
+    again = execute(run, data, replace(SIZE, patience=9), torch.device("cpu"), tmp_path)
+    for each in itertools.chain(whole["curve"], again["curve"]):
+        del each["seconds"], each["cpu_seconds"]
+    assert again == whole
+    experiments.forget(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+# ---- the command
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Return a function that calls the command on the made-up data, with tiny models."""
+    monkeypatch.setattr(experiments, "load_all", lambda *_: DATA)
+    monkeypatch.setattr(experiments, "Size", lambda: SIZE)
+    monkeypatch.setattr(experiments, "recipe_for", lambda data, **changes: replace(TINY, **changes))
+    monkeypatch.setattr(experiments, "WIDTHS", (8, 16))
+    monkeypatch.setattr(experiments, "HEADS", (1, 2))
+    monkeypatch.setattr(
+        experiments, "compare_attentions", lambda *_: compare_attentions(TINY, DATA["five"].training, (0, 1))
+    )
+
+    def call(*arguments: object):
+        options = ["all", "--seeds", "2", "--record", tmp_path / "r.json", "--checkpoints", tmp_path / "kept"]
+        return CliRunner().invoke(experiments.app, [*map(str, options), *map(str, arguments)])
+
+    return call
+
+
+def test_command_goes_on_at_the_records_boundary(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is each run made once, through two stops, and does the record name the rule, the machine and each run's settings?"""
+    original, made = experiments.execute, []
+
+    def counted(run: Run, *arguments: object, **options: object) -> dict:
+        if len(made) in (3, 20):
+            made.append(None)
+            raise Stopped
+        made.append(run.key)
+        trained = run.group in ("course work", "attention")
+        return original(run, *arguments, **options) if trained else fake(run)
+
+    monkeypatch.setattr(experiments, "execute", counted)
+    for _ in range(2):
+        assert isinstance(command().exception, Stopped)
+    result = command()
+    assert result.exit_code == 0, result.exception
+    keys = [key for key in made if key]
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert len(keys) == len(set(keys)) == len(written["runs"])
+    assert [run["key"] for run in written["runs"]] == keys
+    assert "validation accuracy of that epoch decides" in written["rule"] and written["machines"][0]["torch"]
+    assert written["groups"].keys() >= {"course work", "attention", "random", "chosen", "seconds, digits"}
+    assert all(len(indices) == 2 for indices in written["groups"]["width"].values())
+    attention = written["runs"][written["groups"]["attention"]["loop"][0]]
+    assert np.sum(attention["confusion"]) == 8 and attention["settings"]["architecture"] == "loop"
+    steps = {(each["other"], each["precision"]): each["largest"] for each in written["attentions"]}
+    assert steps["loop", "float64"][0] < 1e-12 < 1e-4 < steps["wrong", "float64"][0]
+    before = len(made)
+    assert command().exit_code == 0 and len(made) == before  # nothing is left to do
+
+
+def test_command_keeps_to_its_budget(command, tmp_path: Path) -> None:
+    """Does it stop when the CPU minutes are spent and say how to go on, and refuse a record of other sizes?"""
+    result = command("--budget", 0)
+    assert result.exit_code == 0 and "Call the same command again" in result.output
+    assert json.loads((tmp_path / "r.json").read_text())["runs"] == []
+    result = command("--images", 7)
+    said = " ".join(result.output.replace("│", " ").split())
+    assert result.exit_code == 2 and "was made with size" in said
+
+
+def test_shrink_takes_less() -> None:
+    """Is no number of images or epochs larger than asked for?"""
+    small = experiments.shrink(experiments.NIGHT, 70, 2)
+    assert (small.images, small.course_images, small.counts, small.five_images) == (70, 70, (70,), 70)
+    assert (small.epochs, small.course_epochs, small.five_epochs, small.other_epochs) == (2, 2, 2, (2,))
+
+
+def test_record_is_whole_after_each_run(tmp_path: Path) -> None:
+    """Does a record that is read again say what was written?"""
+    book = Book(tmp_path / "r.json", SIZE, ["a"])
+    run = Run("width", "width 8", "photographs", 30, TINY)
+    book.add(run, fake(run), dict(processor="x"))
+    book.add(replace(run, group="chosen"), None)
+    book.write()
+    again = Book(tmp_path / "r.json", SIZE, ["a"]).read()
+    assert again == book and len(again.runs) == 1
+    with pytest.raises(ValueError, match="was made with data"):
+        Book(tmp_path / "r.json", SIZE, ["b"]).read()
