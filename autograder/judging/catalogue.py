@@ -43,6 +43,22 @@ TAUGHT = (
         "when to stop, and what to choose?",
     ),
     Mistake(
+        "M59",
+        "two factors change at once",
+        "The runs differ in more than what they are said to compare. What else has changed with it?",
+    ),
+    Mistake(
+        "M60",
+        "two programs agree because their curves look alike",
+        "Wrong attentions train as well as right ones. With the same parameters, how large is the largest difference of "
+        "the logits?",
+    ),
+    Mistake(
+        "M61",
+        "one factor at a time is called a grid",
+        "A grid runs every combination. How many of them were run, and was the one that is recommended among them?",
+    ),
+    Mistake(
         "M62",
         "digits are flipped",
         "A mirrored 2 is no 2. Does what is done to the images keep their labels true?",

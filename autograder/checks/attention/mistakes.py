@@ -427,4 +427,13 @@ MISTAKES = (
         way("attention_backward", "grad_scores @ keys", "grad_scores @ keys / np.sqrt(queries.shape[-1])"),
         way("attention_backward", "-2) @ queries", "-2) @ queries / np.sqrt(queries.shape[-1])"),
     ),
+    Mistake(
+        "M193",
+        "the gradients are returned in another order",
+        "Each gradient is right, and stands where another belongs. In which order are the inputs?",
+        way("attention_backward", "grad_queries, grad_keys, grad_values", "grad_queries, grad_values, grad_keys"),
+        way("attention_backward", "grad_queries, grad_keys, grad_values", "grad_values, grad_keys, grad_queries"),
+        way("attention_backward", "grad_queries, grad_keys, grad_values", "grad_keys, grad_values, grad_queries"),
+        way("attention_backward", "grad_queries, grad_keys, grad_values", "grad_values, grad_queries, grad_keys"),
+    ),
 )

@@ -1,7 +1,7 @@
 """PyTorch's own layers under the names of exercise 3.
 
-The student's classes are compared with them; and in the sandbox, where this file's text is run, they stand in for the
-classes of earlier exercises. So it holds nothing that a student does not have.
+The student's classes are compared with them. In the sandbox, where a class and what it uses are run as text, they stand
+in for the classes of earlier exercises. So this file holds nothing that a student does not have.
 """
 
 from torch import nn
