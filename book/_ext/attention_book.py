@@ -22,7 +22,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import ReferenceRole, SphinxDirective
 
-FORMULA_AND_STOP = re.compile(r'(<span class="math [^>]*><math.*?</math></span>)([.,;:?!)\]]+)', re.S)
+FORMULA_AND_STOP = re.compile(r'(<span class="math [^>]*><math(?:(?!</math>).)*</math></span>)([.,;:?!)\]]+)', re.S)
 
 logger = logging.getLogger(__name__)
 

@@ -211,10 +211,10 @@ def test_module_may_have_parts_of_any_name() -> None:
     }
     about |= {"training": dict.fromkeys(about["modules"], False), "trainable": {"modes": True}}
     net = Module.like(_Remote(lambda *_: {}, "f"), Handle(0, description=about))
-    assert (net.kind, net.handle.number, set(net.state_dict())) == ("Net", 0, {"modes", "handle"})
+    assert (type(net).__name__, net.handle.number, set(net.state_dict())) == ("Net", 0, {"modes", "handle"})
     assert set(net.modes()) == {"", "values", "kind", "top"}
     assert set(net.values()) == {"modes", "handle"}
-    assert [part.kind for _, part in net.named_children()] == ["Linear", "Identity", "Dropout"]
+    assert [type(part).__name__ for _, part in net.named_children()] == ["Linear", "Identity", "Dropout"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,12 @@ PROJECTED = "tokens @ w_query, tokens @ w_key, tokens @ w_value"
 BACK = "(grad_weights - row_means) / np.sqrt(queries.shape[-1])"
 OF_ATTENTION = [
     ("softmax", SHIFT, "np.clip(scores, 100, -100)", "M1"),
+    (
+        "attention_backward",
+        "return grad_queries, grad_keys, grad_values",
+        "return grad_values, grad_keys, grad_queries",
+        "M193",
+    ),
     ("softmax", SHIFT, "np.clip(scores, -100, 100)", "M2"),
     ("softmax", SHIFT, "scores", "M3"),
     ("softmax", TOTAL, "exponentials.sum(axis=1)", "M4"),
