@@ -241,6 +241,7 @@ if os.fork() == 0:
         "Keeps the correct softmax that is in place while attention is judged, to answer for its own.",
         lambda place: place.hand_in(_stealing(place)),
         "softmax",
+        ("graded", "timed out"),  # to print the error of an endless recursion takes seconds
         on=FIRST,
     ),
     Attack(
@@ -248,6 +249,7 @@ if os.fork() == 0:
         "Keeps the correct attention, in a thread, a global and on disk, and has none of its own.",
         lambda place: place.hand_in(_stealing_attention(place)),
         "attention",
+        ("graded", "timed out"),  # to print the error of an endless recursion takes seconds
         on=FIRST,
     ),
     Attack(
