@@ -11,14 +11,20 @@ import pytest
 
 from autograder.imports import ROOT
 
-KEPT_OUT = shutil.ignore_patterns(".*", "_build", "build", "course*", "data", "__pycache__", "*.egg-info")
+NO_SOURCE = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
+MADE_HERE = shutil.ignore_patterns("_build", "build", "course*", "data")  # beside the sources, by earlier commands
+
+
+def kept_out(folder: str, names: list[str]) -> set[str]:
+    """Return what of a folder of the repository is not copied."""
+    return NO_SOURCE(folder, names) | (MADE_HERE(folder, names) if Path(folder) == ROOT else set())
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the wheel was unpacked, which is all that installing does."""
     source, wheels, installed = (tmp_path_factory.mktemp(name) for name in ("source", "wheels", "installed"))
-    shutil.copytree(ROOT, source, ignore=KEPT_OUT, dirs_exist_ok=True)
+    shutil.copytree(ROOT, source, ignore=kept_out, dirs_exist_ok=True)
     build = "from setuptools.build_meta import build_wheel; import sys; build_wheel(sys.argv[1])"
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", build, str(wheels)], cwd=source, check=True, capture_output=True

@@ -23,6 +23,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import ReferenceRole, SphinxDirective
 
 FORMULA_AND_STOP = re.compile(r'(<span class="math [^>]*><math(?:(?!</math>).)*</math></span>)([.,;:?!)\]]+)', re.S)
+HEAD_WITH_FORMULA = re.compile(r'<th class="head([^"]*)">((?:(?!</th>).)*<math(?:(?!</th>).)*)</th>', re.S)
 
 logger = logging.getLogger(__name__)
 
@@ -102,15 +103,22 @@ def prepare(app: Sphinx) -> None:
     Path(app.outdir, "_static").mkdir(parents=True, exist_ok=True)
 
 
-def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """Mend three things in the HTML.
+def say_head(head: re.Match) -> str:
+    """Return the head of a column with its formula as words too."""
+    words = re.sub(r"<[^>]*>", "", head[2]).strip()
+    return f'<th class="head{head[1]}"><span class="visually-hidden">{words}</span><div aria-hidden="true">{head[2]}</div></th>'
 
-    A list without list items and the head of a column without words trouble a screen reader, a full stop alone on a line
-    everybody.
+
+def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Mend what troubles a screen reader, and a full stop that stands alone on a line.
+
+    A reader expects list items in a list, and words at the head of a column.
     """
     if "body" in context:
         body = context["body"].replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+        body = body.replace(' role="doc-biblioentry"', "")
         body = re.sub(r'<th class="head([^"]*)">(<p></p>)?</th>', r'<td class="head\1"></td>', body)
+        body = HEAD_WITH_FORMULA.sub(say_head, body)
         context["body"] = FORMULA_AND_STOP.sub(r'<span class="unbroken">\1\2</span>', body)
 
 
