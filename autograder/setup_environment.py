@@ -17,7 +17,10 @@ LOCK = ROOT / "requirements.txt"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 UV = "uv==0.13.9"
 SIZE = 6.0  # GiB of .venv, with a GPU's libraries, which PyTorch brings in any case
-IMPORTED = "torch, torchvision, sklearn.datasets, scipy.stats, matplotlib.pyplot, nbgrader.apps, sphinx.application"
+IMPORTED = (
+    "torch, torchvision, einops, sklearn.datasets, scipy.stats, matplotlib.pyplot, ipykernel.kernelapp, "
+    "nbgrader.apps, sphinx.application"
+)
 
 
 def main() -> None:
@@ -81,7 +84,9 @@ def run(what: str, *command: str, must: bool = True) -> bool:
     """
     print(what, flush=True)
     begun, free = time.monotonic(), shutil.disk_usage(ROOT).free
-    process = subprocess.Popen(command)
+    # containers often set it, and nothing would be compiled
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(command, env=environment)
     while process.poll() is None:
         try:
             process.wait(4)
