@@ -1,6 +1,6 @@
 """A control group of Linux for each sandbox: the system itself then counts and bounds all of its memory and processes.
 
-Where this process may make none, as most ordinary users may not, `Sandbox.memory` adds up what it can see instead.
+Where this process may make none, as most ordinary users may not, `Sandbox.took_more_than` adds up what it can see instead.
 """
 
 import contextlib

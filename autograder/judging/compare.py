@@ -79,12 +79,8 @@ def difference(got, expected, show):
         unwritten = got.get("error") == "NotImplementedError"
         return "not written yet." if unwritten else f"Expected {expected.get('error', 'a result')}, got {what}"
     for name, right in expected["arrays"].items():
-        mine, words, says_yes = (
-            got["arrays"][name].astype(float),
-            name.replace("_", " "),
-            np.asarray(right).dtype == bool,
-        )
-        right = np.asarray(right, float)
+        words, says_yes = name.replace("_", " "), np.asarray(right).dtype == bool
+        mine, right = got["arrays"][name].astype(float), np.asarray(right, float)
         if mine.shape != right.shape:
             return f"{words}: expected shape {right.shape}, got {mine.shape}."
         wrong = wrong_in(right, mine)

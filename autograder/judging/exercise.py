@@ -281,10 +281,8 @@ def _step(got: dict[str, Any], right: dict[str, Any]) -> np.ndarray:
     for name, array in right["arrays"].items():
         mine, size = got["arrays"][name], max(float(np.abs(np.nan_to_num(array)).max(initial=0)), 1e-9)
         moved = 0 if mine.shape == np.shape(array) else size  # of another shape
-        step = (
-            np.nan_to_num(np.resize(mine, np.shape(array)) - np.asarray(array, float), nan=9, posinf=8, neginf=7)
-            + moved
-        )
+        step = np.resize(mine, np.shape(array)) - np.asarray(array, float)
+        step = np.nan_to_num(step, nan=9, posinf=8, neginf=7) + moved
         parts.append(step.ravel() / size / max(np.size(array), 1) ** 0.5)
     return np.concatenate(parts)
 

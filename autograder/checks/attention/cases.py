@@ -144,6 +144,11 @@ def attention_mask_cases(rng):
     ]
 
 
+def batch(*images: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Put the arrays of several images together."""
+    return tuple(map(np.stack, zip(*images, strict=True)))
+
+
 def attention_visible_cases(rng):
     queries = np.array([[1.0, 0.0, 1.0], [0.0, 2.0, -1.0], [1.0, 1.0, 0.0]])
     keys = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [2.0, 0.0, -1.0]])
@@ -153,6 +158,7 @@ def attention_visible_cases(rng):
     return [
         Case("three queries, three keys", (queries, keys, values)),
         Case("two queries, three keys, values of width 2", (queries[:2], keys, values[:, :2])),
+        Case("a batch of two", batch((queries[:2], keys, values[:, :2]), (keys[:2], values, queries[:, :2]))),
         Case("a mask", (queries, keys, values, mask)),
         Case("a query that may look at nothing", (queries, keys, values, nothing), "M20"),
     ]
@@ -278,4 +284,5 @@ def backward_visible_cases(rng):
     return [
         Case("three queries, three keys", (grad_output, queries, keys, values)),
         Case("two queries, three keys, values of width 2", (grad_output[:2, :2], queries[:2], keys, values[:, :2])),
+        Case("a batch of two", batch((grad_output, queries, keys, values), (keys, values, queries, grad_output))),
     ]

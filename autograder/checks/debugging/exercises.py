@@ -9,6 +9,7 @@ from autograder.boundary.likeness import where_it_runs
 from autograder.checks.debugging import measures, oracles, probes
 from autograder.checks.debugging.mistakes import MISTAKES
 from autograder.checks.debugging.student_tests import ExerciseInTests
+from autograder.judging import descent
 from autograder.judging.exercise import Case, ExerciseInTorch, checker
 from solutions import debugging as answers
 from solutions import programs
@@ -246,6 +247,6 @@ TEST_ATTENTION = ExerciseInTests(
     visible=lambda rng: [],  # its visible test tries it on candidates that stand in the notebook
 )
 
-HELPERS = (measures, probes)  # in the set-up cell too
+HELPERS = (descent, measures, probes)  # in the set-up cell too
 EXERCISES = {each.name: each for each in (*drawn(DRAW), TEST_ATTENTION)}
 check = checker(EXERCISES)

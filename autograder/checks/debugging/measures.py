@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from autograder.judging.descent import Descent
+
 Batches = Iterable[tuple[Tensor, Tensor]]
 
 
@@ -73,30 +75,6 @@ def cut(images, labels, sizes):
 def numbers_of(model):
     """Return all parameters in one row."""
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-
-
-class Descent(torch.optim.Optimizer):
-    """Gradient descent with momentum. An optimizer of PyTorch's own would first import its compiler, which takes seconds."""
-
-    def __init__(self, parameters, rate, momentum=0.5):
-        self.defaults = {"lr": rate, "momentum": momentum}
-        self.param_groups, self.state = [{"params": list(parameters)} | self.defaults], {}
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        """Take a step; the first one is the gradient's."""
-        loss = None if closure is None else torch.enable_grad()(closure)()
-        for group in self.param_groups:
-            for parameter in (each for each in group["params"] if each.grad is not None):
-                moved = group["momentum"] * self.state.get(parameter, 0) + parameter.grad
-                self.state[parameter] = moved
-                parameter -= group["lr"] * moved
-        return loss
-
-    def zero_grad(self, set_to_none=True):
-        """Forget the gradients, or make them 0."""
-        for parameter in (each for group in self.param_groups for each in group["params"]):
-            parameter.grad = None if set_to_none or parameter.grad is None else torch.zeros_like(parameter)
 
 
 def measure_shuffled(train, images, labels, order, size, seed):

@@ -5,6 +5,7 @@ from functools import partial
 from autograder.boundary.likeness import where_it_runs
 from autograder.checks.vit import cases, layers, measures, oracles, probes
 from autograder.checks.vit.mistakes import MISTAKES
+from autograder.judging import descent
 from autograder.judging.exercise import ExerciseInTorch, checker
 from solutions import vit as answers
 
@@ -95,6 +96,6 @@ ROLLOUT = ExerciseInTorch(
     probe=probes.on_tensors,
 )
 
-HELPERS = (measures, probes)  # in the set-up cell too
+HELPERS = (descent, measures, probes)  # in the set-up cell too
 EXERCISES = {each.name: each for each in (PATCHIFY, PATCH_EMBEDDING, VIT, TRAIN_EPOCH, EVALUATE, ROLLOUT)}
 check = checker(EXERCISES)
