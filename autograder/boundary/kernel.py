@@ -4,6 +4,7 @@ import ast
 import base64
 import inspect
 import math
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -25,7 +26,12 @@ PIECE = 2**18  # bytes that are read from the channel at once
 MAX_QUESTION = 2**20  # characters of a question to the correct version of an earlier exercise
 MAX_PRODUCT = 2**22  # numbers that the arrays of a question may make together: exercises have a few thousand
 MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it listens to one kernel
-PICTURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8"}  # no HTML, SVG or script of a student's reaches a page
+# No HTML, SVG or script of a student's reaches a page. How a picture begins, and where its height and width stand.
+PICTURES = {
+    "image/png": (b"\x89PNG", re.compile(rb"\A.{16}(.{4})(.{4})", re.S)),
+    "image/jpeg": (b"\xff\xd8", re.compile(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf](?=.{3}(..)(..))", re.S)),
+}
+MAX_PIXELS = 2**24  # of a picture: a browser takes four bytes for each, however small the file
 PATIENCE = 0.1  # seconds between two looks at clock, memory and life of the kernel
 QUICK = 0.02  # seconds; a call that takes less leaves nothing behind that needs a look
 MAX_IN_LINE = 10  # times as long as it may take, a request may wait for its turn on a busy machine
@@ -433,9 +439,10 @@ class _Outputs:
             name, value = self._text(content.get("ename")), self._text(content.get("evalue"))
             return nbformat.v4.new_output("error", ename=name, evalue=value, traceback=trace)
         data = content.get("data") if isinstance(content.get("data"), dict) else {}
-        kept = {mime: data[mime] for mime, start in PICTURES.items() if _is_picture(data.get(mime), start)}
+        kept = {mime: data[mime] for mime in PICTURES if _is_picture(data.get(mime), mime)}
         if "text/plain" in data or not kept:
-            kept["text/plain"] = self._text(data.get("text/plain", "[Shown here are text, PNG and JPEG only.]"))
+            shown = f"[Shown here are text, and PNG and JPEG of at most {MAX_PIXELS:,} pixels.]"
+            kept["text/plain"] = self._text(data.get("text/plain", shown))
         return nbformat.v4.new_output("display_data", data=kept)
 
     def _text(self, value: object) -> str:
@@ -444,8 +451,11 @@ class _Outputs:
         return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _is_picture(text: object, start: bytes) -> bool:
+def _is_picture(text: object, kind: str) -> bool:
+    start, place = PICTURES[kind]
     try:
-        return isinstance(text, str) and base64.b64decode("".join(text.split()), validate=True).startswith(start)
+        data = base64.b64decode("".join(text.split()), validate=True) if isinstance(text, str) else b""
     except ValueError:
         return False
+    sizes = [int.from_bytes(height) * int.from_bytes(width) for height, width in place.findall(data)]
+    return data.startswith(start) and 0 < max(sizes, default=0) <= MAX_PIXELS

@@ -1,5 +1,6 @@
 """Is a cell bounded in time, memory, processes and outputs, and a kernel that is lost told as lost?"""
 
+import io
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from in_kernel import attempt, told
+from PIL import Image
 
 from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.proxy import Function
@@ -213,6 +215,37 @@ def test_one_that_waits_for_its_child_is_not_in_line() -> None:
         shell.wait()
 
 
+def picture(width: int, height: int, kind: str) -> bytes:
+    """Return a picture, all white: of few bytes, however large it is."""
+    file = io.BytesIO()
+    Image.new("L", (width, height), 255).save(file, kind)
+    return file.getvalue()
+
+
+SMALL_IN_FRONT = b"\xff\xd8\xff\xe0\x00\x13\xff\xc0\x00\x0b\x08\x00\x08\x00\x08\x01\x01\x11\x00\x00\x00"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "kept"),
+    [
+        ("png", picture(640, 480, "PNG"), True),
+        ("jpeg", picture(640, 480, "JPEG"), True),
+        ("png", picture(20_000, 1_000, "PNG"), False),
+        ("jpeg", picture(20_000, 1_000, "JPEG"), False),
+        ("jpeg", SMALL_IN_FRONT + picture(20_000, 1_000, "JPEG")[2:], False),
+        ("png", b"\x89PNG", False),
+        ("png", b"GIF89a", False),
+    ],
+    ids=["PNG", "JPEG", "large PNG", "large JPEG", "large JPEG behind a small one", "cut", "no PNG"],
+)
+def test_pictures_are_kept_that_a_browser_can_show(kernel: Kernel, kind: str, data: bytes, kept: bool) -> None:
+    """Are PNG and JPEG kept, but not one that would fill a browser's memory, or that is none?"""
+    source = f"from IPython.display import Image\ndisplay(Image(data={data!r}, format={kind!r}))"
+    [output] = kernel.run_cell(source)
+    assert (f"image/{kind}" in output.data) == kept
+    assert kept or "text/plain" in output.data
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -223,7 +256,8 @@ def test_one_that_waits_for_its_child_is_not_in_line() -> None:
         "display('x' * 5_000_000)",
         "raise RuntimeError('x' * 5_000_000)",
         "from IPython.display import Image\nimport os\n"
-        "display(Image(data=b'\\x89PNG\\r\\n\\x1a\\n' + os.urandom(5_000_000), format='png'))",
+        "head = b'\\x89PNG\\r\\n\\x1a\\n' + bytes([0, 0, 0, 13]) + b'IHDR' + 2 * bytes([0, 0, 1, 0])\n"
+        "display(Image(data=head + os.urandom(5_000_000), format='png'))",
         "import os\nos.write(1, b'x' * 5_000_000)",
     ],
     ids=[
