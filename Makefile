@@ -29,7 +29,7 @@ setup: .venv/.installed
 demo: setup
 	$(BIN)/autograder demo
 
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .
