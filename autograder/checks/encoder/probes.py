@@ -260,7 +260,14 @@ def results_in_training(module, x, branch):
         found(module, "attention.qkv.weight").copy_(torch.cat([torch.zeros(2 * width, width), dense]))
         expand = found(module, "feed_forward.expand.weight")
         expand.copy_(dense.flatten().repeat(expand.shape[0])[: expand.numel()].reshape(expand.shape))
-    added, added_in_training = (run(module, x, training) - x.numpy() for training in (False, True))
+    results = [run(module, x, training) for training in (False, True)]
+    with torch.no_grad():
+        for name in ("attention.out.weight", "feed_forward.contract.weight"):
+            found(module, name).zero_()
+    alone = run(module, x, False)
+    if not equal(alone, x):
+        return 0  # what the block does to the stream itself is judged elsewhere
+    added, added_in_training = (result - alone for result in results)
     large = np.abs(added) > 0.3 * np.abs(added).max()
     return len(np.unique(np.round(added_in_training[large] / added[large], 2)))
 
