@@ -198,5 +198,5 @@ def holds(ways, others, names):
         if wrong and "arrays" in got:
             votes += 1 if any(alike(marks, each, part_of(case, names)) for each in shown) else -any(shown)
         elif not wrong:
-            votes -= all(shown)
+            votes -= all(shown) / 2  # it may have been made for some sizes alone
     return votes > 0

@@ -188,10 +188,11 @@ class Exercise:
         got, right = _only(got, case["expected"]), case["expected"]
         alone = {name: _only(single, right) for name, single in case["mistakes"].outcomes().items()}
         for ones, others in _likeliest(alone, got, right):
-            functions = list(filter(None, (self._both(*ways) for ways in product(ones, others))))
-            if not functions or not self._gives(functions[0], case, error.got):
+            functions = filter(None, (self._both(*ways) for ways in product(ones, others)))
+            first = next(functions, None)
+            if first is None or not self._gives(first, case, error.got):
                 continue
-            for function in functions:
+            for function in (first, *functions):
                 fits = [self._gives(function, *wrong) for wrong in error.wrong]
                 if 2 * sum(fits) > len(fits):
                     return sorted((ways[0].split("/")[0] for ways in (ones, others)), key=lambda name: int(name[1:]))
