@@ -80,7 +80,7 @@ class FeedForward(nn.Module):
     Args:
         width: D, of a token.
         hidden_width: Of the layer between.
-        dropout: Share of the hidden activations that is set to 0 in training.
+        dropout: Share of the hidden activations that is set to 0 in training, each drawn by itself.
 
     Attributes:
         expand: nn.Linear from D to the hidden width.

@@ -16,11 +16,12 @@ TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 d
 class WrongAnswer(AssertionError):
     """An answer that is wrong: the name of the likely mistake, and the case and outcome that show it, where there are any."""
 
-    def __init__(self, text, mistake=None, fits=(), got=None, case=None):
+    def __init__(self, text, mistake=None, fits=(), got=None, case=None, wrong=()):
         super().__init__(text)
         self.mistake = mistake  # "M6", of two at once "M3+M4", or None
         self.fits = fits  # all known mistakes that give this outcome
         self.got, self.case = got, case
+        self.wrong = wrong  # each case that shows it, with its outcome
 
 
 @np.errstate(all="ignore")
@@ -153,14 +154,18 @@ def judge(function, names, cases, messages, show=True, book=""):
     texts, prints = [difference(g, c["expected"], show) for g, c in zip(got, cases)], list(map(fingerprint, got))
     for mine, case, text, marks in zip(got, cases, texts, prints):
         if text:
-            kept = case["expected"].get("arrays", names)
-            part = [i for i, name in enumerate(names) if name in kept] + [-1] if set(kept) <= set(names) else None
+            part = part_of(case, names)
             fits = {n: 0 for n, w in (case["mistakes"] if "arrays" in mine else {}).items() if alike(marks, w, part)}
             for name in fits:  # of several that fit here, take the mistake that explains most of the other cases
                 same = [alike(m, c["mistakes"].get(name, ())) for m, c in zip(prints, cases)]
                 silent = [not t or "error" in g for g, t in zip(got, texts)]  # where a mistake that has no print may be
                 fits[name] = sum(same) + sum(name not in c["mistakes"] and s for c, s in zip(cases, silent))
                 fits[name] += alike(marks, case["mistakes"][name]) / 2  # and what is not asked for here
+            ways = {
+                number: [n for n in fits if n.split("/")[0] == number] for number in {n.split("/")[0] for n in fits}
+            }
+            others = [(c, g, m, bool(t)) for c, g, m, t in zip(cases, got, prints, texts)]
+            fits = {n: count for n, count in fits.items() if holds(ways[n.split("/")[0]], others, names)}
             best = {
                 name.split("/")[0] for name in fits if fits[name] == max(fits.values())
             }  # M10/2: another way of M10
@@ -173,4 +178,25 @@ def judge(function, names, cases, messages, show=True, book=""):
             text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
             if show and "arrays" in mine and "arrays" in case["expected"]:
                 draw(text, mine["arrays"], case["expected"]["arrays"])
-            raise WrongAnswer(text, mistake, list(fits), mine, case)
+            raise WrongAnswer(text, mistake, list(fits), mine, case, [(c, g) for c, g, _, t in others if t])
+
+
+def part_of(case, names):
+    """Return the places, in a fingerprint, of what is asked for in a case; None for all."""
+    kept = case["expected"].get("arrays", names)
+    return [i for i, name in enumerate(names) if name in kept] + [-1] if set(kept) <= set(names) else None
+
+
+def holds(ways, others, names):
+    """Does a mistake that fits in one case, in these ways, fit in most of the cases that it, or the answer, gets wrong?
+
+    Else it fits there by chance. Others are all cases, each with what the answer gives and whether that is wrong.
+    """
+    votes = 0
+    for case, got, marks, wrong in others:
+        shown = [case["mistakes"].get(way, ()) for way in ways]
+        if wrong and "arrays" in got:
+            votes += 1 if any(alike(marks, each, part_of(case, names)) for each in shown) else -any(shown)
+        elif not wrong:
+            votes -= all(shown) / 2  # it may have been made for some sizes alone
+    return votes > 0

@@ -152,7 +152,7 @@ class Exercise:
                 judge(self.probe(function), self.names, cases, catalogue.MESSAGES, show=False)
         except WrongAnswer as found:
             error = found
-            if error.mistake is None and not error.fits and (pair := self._pair(error.case, error.got)):
+            if error.mistake is None and not error.fits and (pair := self._pair(error)):
                 text = "\n".join([*(catalogue.MESSAGES[name] for name in pair), str(error)])
                 error = WrongAnswer(text, "+".join(pair), (), error.got, error.case)
             if not (changed and self.uses) and not own:
@@ -173,21 +173,40 @@ class Exercise:
                 failed[stage] = error
         return failed
 
-    def _pair(self, case: dict[str, Any], got: dict[str, Any]) -> list[str] | None:
-        """Return the two mistakes that together give what was got in a case, if any do; each shows there alone too."""
+    def _pair(self, error: WrongAnswer) -> list[str] | None:
+        """Return the two mistakes that together give what was got, if any do; in the first wrong case each shows alone too.
+
+        Zeros are not asked: too much gives them. Nor is a pair told that does not fit in most of the wrong cases.
+        """
+        case, got = error.case, error.got
         if case["tells"] or "error" in got or any(np.isnan(array).any() for array in got["arrays"].values()):
             return None  # nothing to tell two mistakes by
+        numbers = [array for array in _only(got, case["expected"])["arrays"].values() if array.dtype != bool]
+        if numbers and all(np.abs(array).max(initial=0) < 1e-6 for array in numbers):
+            return None
 
         got, right = _only(got, case["expected"]), case["expected"]
         alone = {name: _only(single, right) for name, single in case["mistakes"].outcomes().items()}
         for ones, others in _likeliest(alone, got, right):
-            function = next(filter(None, (self._both(*ways) for ways in product(ones, others))), None)
-            if function is None:
+            functions = filter(None, (self._both(*ways) for ways in product(ones, others)))
+            first = next(functions, None)
+            if first is None or not self._gives(first, case, error.got):
                 continue
-            both = _only(outcome(self.probe(function), case["arguments"], self.names), right)
-            if both.get("changed") == got["changed"] and not difference(both | {"changed": False}, got, show=False):
-                return sorted((ways[0].split("/")[0] for ways in (ones, others)), key=lambda name: int(name[1:]))
+            for function in (first, *functions):
+                fits = [self._gives(function, *wrong) for wrong in error.wrong]
+                if 2 * sum(fits) > len(fits):
+                    return sorted((ways[0].split("/")[0] for ways in (ones, others)), key=lambda name: int(name[1:]))
         return None
+
+    def _gives(self, function: Function, case: dict[str, Any], got: dict[str, Any]) -> bool:
+        """Whether a function of ours gives in a case what was got."""
+        mine, got = (
+            _only(each, case["expected"])
+            for each in (outcome(self.probe(function), case["arguments"], self.names), got)
+        )
+        if "error" in mine or "error" in got:
+            return mine.get("error") == got.get("error")
+        return mine["changed"] == got["changed"] and not difference(mine | {"changed": False}, got, show=False)
 
     @lru_cache(maxsize=1000)  # noqa: B019  as above
     def _both(self, one: str, other: str) -> Function | None:

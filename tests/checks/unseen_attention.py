@@ -106,7 +106,25 @@ def backward_by_finite_sums(grad_output, queries, keys, values):
     )
 
 
+def backward_by_central_differences(grad_output, queries, keys, values, step=1e-5):
+    """Move each number a little, up and down."""
+
+    def loss(arrays):
+        return (grad_output * attention_row_by_row(*arrays)[0]).sum()
+
+    gradients = []
+    for place, array in enumerate((queries, keys, values)):
+        gradients.append(np.zeros(array.shape))
+        for index in np.ndindex(array.shape):
+            moved = [[each.astype(float) for each in (queries, keys, values)] for _ in range(2)]
+            moved[0][place][index] += step
+            moved[1][place][index] -= step
+            gradients[-1][index] = (loss(moved[0]) - loss(moved[1])) / (2 * step)
+    return tuple(gradients)
+
+
 RIGHT = [
+    ("attention_backward", backward_by_central_differences),
     ("softmax", softmax_by_tanh),
     ("softmax", softmax_with_a_small_epsilon),
     ("softmax", softmax_by_base_two),
@@ -149,7 +167,15 @@ def self_attention_of_centred_keys(x, w_query, w_key, w_value, mask=None):
     return attention_row_by_row(x @ w_query, keys, x @ w_value, mask)
 
 
-WRONG = [  # mistakes of no catalogue: they cost points, and get no other's name
+def backward_with_unscaled_queries(grad_output, queries, keys, values):
+    """Forget the scale in one of the two."""
+    grad_queries, *others = backward_by_finite_sums(grad_output, queries, keys, values)
+    return grad_queries * np.sqrt(queries.shape[-1]), *others
+
+
+WRONG = [  # the others are mistakes of no catalogue: they cost points, and get no other's name
+    ("attention_backward", backward_with_unscaled_queries, {"M65"}),
+    ("softmax", np.zeros_like, set()),
     ("softmax", softmax_with_one_more, set()),
     ("softmax", lambda s, axis=-1: scipy.special.softmax(s / 2, axis=axis), set()),
     ("softmax", lambda s, axis=-1: scipy.special.softmax(-s, axis=axis), set()),

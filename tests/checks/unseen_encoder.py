@@ -4,6 +4,7 @@ import copy
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from solutions import encoder as answers
 from solutions.encoder import BrokenBlock, MultiHeadAttention
@@ -75,6 +76,17 @@ class NetOfMinGPT(NetOfNanoGPT):
         return self.dropout(self.contract(x))
 
 
+class NetThatDropsTokens(NetOfNanoGPT):
+    """nn.Dropout1d drops whole tokens."""
+
+    def __init__(self, width, hidden_width, dropout=0.0):
+        super().__init__(width, hidden_width)
+        self.dropout = nn.Dropout1d(dropout)
+
+    def forward(self, x):
+        return self.contract(self.dropout(self.gelu(self.expand(x))))
+
+
 class BlockOfUvA(nn.Module):
     """Post-norm, as in the tutorial."""
 
@@ -109,6 +121,53 @@ class BlockInPlace(answers.EncoderBlock):
     def forward(self, x, mask=None):
         x += self.dropout(self.attention(self.norm_attention(x), mask))
         return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
+
+
+class BlockThatDropsInputs(answers.EncoderBlock):
+    """Dropout stands behind the norms."""
+
+    def forward(self, x, mask=None):
+        x = x + self.attention(self.dropout(self.norm_attention(x)), mask)
+        return x + self.feed_forward(self.dropout(self.norm_feed_forward(x)))
+
+
+class BlockOnItsNorm(answers.EncoderBlock):
+    """What came out of norm_attention is taken for the stream."""
+
+    def forward(self, x, mask=None):
+        y = self.norm_attention(x)
+        x = x + self.dropout(self.attention(y, mask))
+        return y + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
+
+
+class BlockWithCheckpoints(answers.EncoderBlock):
+    """Its parts are computed anew in the backward pass, which takes less memory."""
+
+    def forward(self, x, mask=None):
+        x = checkpoint(lambda x: x + self.attention(self.norm_attention(x), mask), x, use_reentrant=False)
+        return checkpoint(lambda x: x + self.feed_forward(self.norm_feed_forward(x)), x, use_reentrant=False)
+
+
+class EncoderThatSkips(answers.Encoder):
+    """Whole blocks are dropped in training."""
+
+    def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
+        super().__init__(depth, width, num_heads, hidden_width, dropout)
+        self.dropout = dropout
+
+    def forward(self, x, mask=None):
+        for block in self.blocks:
+            if not self.training or torch.rand(()) >= self.dropout:
+                x = block(x, mask)
+        return self.norm(x)
+
+
+class EncoderWithRisingDropout(answers.Encoder):
+    """Deeper blocks drop more."""
+
+    def __init__(self, depth, *sizes, dropout=0.0):
+        super().__init__(depth, *sizes)
+        self.blocks = nn.ModuleList(answers.EncoderBlock(*sizes, dropout * (i + 1) / depth) for i in range(depth))
 
 
 class EncoderOfPyTorch(nn.Module):
@@ -179,6 +238,7 @@ def repair_by_scaling(block):
 
 
 RIGHT = [
+    ("EncoderBlock", BlockWithCheckpoints),
     ("LayerNorm", NormOfConvNeXt),
     ("LayerNorm", NormOfViTPytorch),
     ("FeedForward", NetOfNanoGPT),
@@ -216,6 +276,11 @@ def repair_with_one_seed(block):
 
 
 WRONG = [
+    ("FeedForward", NetThatDropsTokens, set()),
+    ("EncoderBlock", BlockThatDropsInputs, set()),
+    ("EncoderBlock", BlockOnItsNorm, {"M37"}),
+    ("Encoder", EncoderThatSkips, set()),
+    ("Encoder", EncoderWithRisingDropout, set()),
     ("LayerNorm", NormOfAnnotatedTransformer, {"M35"}),
     ("FeedForward", NetOfD2l, {"M41", "M98"}),
     ("EncoderBlock", BlockOfUvA, {"M33"}),

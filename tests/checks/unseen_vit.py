@@ -19,6 +19,13 @@ def patchify_of_uva(x, patch_size):
     return x.flatten(2, 4)
 
 
+def patchify_by_unshuffling(x, patch_size):
+    """Let PyTorch's own make channels of the pixels."""
+    if x.shape[-2] % patch_size or x.shape[-1] % patch_size:
+        raise ValueError("no")
+    return F.pixel_unshuffle(x, patch_size).flatten(2).transpose(1, 2)
+
+
 class EmbeddingOfHuggingFace(nn.Module):
     """It looks at the number of channels too."""
 
@@ -77,6 +84,19 @@ def evaluate_all_at_once(model, batches):
     return F.cross_entropy(scores, labels).item(), (scores.argmax(1) == labels).double().mean().item()
 
 
+def evaluate_detached(model, batches):
+    """Call the model with copies of its parameters that ask for no gradient: no graph comes of it."""
+    training, loss, right, count = model.training, 0.0, 0, 0
+    state = {name: value.detach() for name, value in model.state_dict().items()}
+    model.eval()
+    for images, labels in batches:
+        logits = torch.func.functional_call(model, state, (images,))
+        loss += float(F.cross_entropy(logits, labels, reduction="sum"))
+        right, count = right + int((logits.argmax(-1) == labels).sum()), count + len(labels)
+    model.train(training)
+    return loss / count, right / count
+
+
 def rollout_of_chefer(weights):
     """As in the code of Chefer et al.: all joint attentions are kept."""
     mean = torch.mean(weights, dim=2)
@@ -95,6 +115,8 @@ RIGHT = [
     ("ViT", ViTOfMinGPT),
     ("train_epoch", train_as_hugging_face),
     ("evaluate", evaluate_all_at_once),
+    ("evaluate", evaluate_detached),
+    ("patchify", patchify_by_unshuffling),
     ("attention_rollout", rollout_of_chefer),
 ]
 
@@ -119,6 +141,22 @@ class ViTThatPools(ViTOfMinGPT):
     def forward(self, x):
         x = torch.cat((self.class_token.expand(len(x), -1, -1), self.patch_embedding(x)), dim=1)
         return self.head(self.encoder(self.dropout(x + self.position_embedding)).mean(dim=1))
+
+
+class ViTThatDropsTwice(ViTOfMinGPT):
+    """Dropout acts on the tokens with and without their positions."""
+
+    def forward(self, x):
+        x = torch.cat((self.class_token.expand(len(x), -1, -1), self.patch_embedding(x)), dim=1)
+        return self.head(self.encoder(self.dropout(self.dropout(x) + self.position_embedding))[:, 0])
+
+
+def train_and_evaluate(model, batches, optimizer):
+    """The accuracy is that of the model as it is after the epoch, in evaluation."""
+    batches = list(batches)
+    loss, _ = train_as_hugging_face(model, batches, optimizer)
+    _, accuracy = evaluate_all_at_once(model, batches)
+    return loss, accuracy
 
 
 def train_as_many_do(model, batches, optimizer):
@@ -147,6 +185,8 @@ WRONG = [
     ("patchify", patchify_of_mae, {"M45"}),
     ("patchify", patchify_by_two_windows, {"M44"}),
     ("ViT", ViTThatPools, {"M132"}),
+    ("ViT", ViTThatDropsTwice, set()),
+    ("train_epoch", train_and_evaluate, set()),
     ("train_epoch", train_as_many_do, {"M52"}),
     ("attention_rollout", rollout_of_jacobgil, {"M147"}),
 ]

@@ -234,8 +234,8 @@ MISTAKES = (
     Mistake(
         "M14",
         "the maximum of the whole array is subtracted",
-        "A row far below the largest score of the array underflows to 0/0. Is the maximum taken along the axis "
-        "(keepdims=True)?",
+        "A row far below the largest score of the array underflows to 0/0. Is what you subtract the largest score of the "
+        "row itself, along the axis (keepdims=True)?",
         way(ALL, "max(axis=axis, keepdims=True)", "max()"),
         # By who saw the NaN and not its cause.
         way(
@@ -363,6 +363,9 @@ MISTAKES = (
         "the scale is missing in the backward pass",
         "Your gradients of queries and keys are √d too large. The forward pass divides by √d; where does the backward pass?",
         way("attention_backward", " / np.sqrt(queries.shape[-1])", ""),
+        # In one of the two.
+        way("attention_backward", "grad_scores @ keys", "grad_scores @ keys * np.sqrt(queries.shape[-1])"),
+        way("attention_backward", "-2) @ queries", "-2) @ queries * np.sqrt(queries.shape[-1])"),
     ),
     Mistake(
         "M66",

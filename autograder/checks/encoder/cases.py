@@ -166,7 +166,7 @@ def encoder_hand_on(rng):
     return [
         Case("a mask of tokens", ("output", spread(rng, 2, 5, 12), 4, 3, 7, draw_mask(rng, 2, 5), 0.0, 5)),
         Case("a mask for each head", ("output", spread(rng, 3, 4, 10), 2, 5, 6, draw_mask(rng, 3, 5, 4, 4), 0.0, 6)),
-        Case("dropout of 0.2", ("dropout", spread(rng, 2, 6, 12), 4, 3, 7, None, 0.2, 7)),
+        Case("dropout of 0.2", ("dropout", spread(rng, 2, 6, 12), 4, 3, 7, None, 0.2, 7), tells=WHATEVER_IS_DROPPED),
     ]
 
 
@@ -178,7 +178,7 @@ def encoder_visible(rng):
         Case("a mask of tokens", ("output", x, 4, 3, 7, mask)),
         Case("gradients", ("learning", x[:, :2], 4, 3, 7)),
         Case("fresh parameters", ("fresh", np.zeros((1, 1, 48)), 3, 4, 64)),
-        Case("dropout of 0.2", ("dropout", x, 4, 3, 7, None, 0.2)),
+        Case("dropout of 0.2", ("dropout", x, 4, 3, 7, None, 0.2), tells=WHATEVER_IS_DROPPED),
     ]
 
 

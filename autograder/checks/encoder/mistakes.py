@@ -218,6 +218,24 @@ MISTAKES = (
         way("EncoderBlock", "return x + ", "return self.norm_feed_forward(x) + "),
         # The net reads the sum that attention left, and its result is added to the block's own input.
         way("EncoderBlock", "x = x + ", "y = x + ", "self.norm_feed_forward(x)", "self.norm_feed_forward(y)"),
+        # What norm_attention gave is what the net's result is added to.
+        way("EncoderBlock", "x = x + ", "y, x = self.norm_attention(x), x + ", "return x + ", "return y + "),
+        way(
+            "EncoderBlock",
+            "x = x + ",
+            "y = self.norm_attention(x) + ",
+            "return x + ",
+            "return self.norm_attention(x) + ",
+            "self.norm_feed_forward(x)",
+            "self.norm_feed_forward(y)",
+        ),
+        way(
+            "EncoderBlock",
+            "x = x + ",
+            "y = self.norm_attention(x) + ",
+            "self.norm_feed_forward(x)",
+            "self.norm_feed_forward(y)",
+        ),
     ),
     Mistake(
         "M38",

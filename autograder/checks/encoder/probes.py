@@ -239,9 +239,37 @@ def probe_feed_forward(cls):
                 0 if share < 0.05 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8
             ),
             "what_is_kept_is_alike": np.bool_(spread < 1e-3),
+            # Neither whole tokens, nor the same components in all tokens or images.
+            "each_number_by_itself": np.bool_(all((kept != kept.take([0], axis)).any() for axis in range(3))),
         }
 
     return probe
+
+
+def results_in_training(module, x, branch):
+    """Count by how many different factors dropout changes what a part adds, where all tokens of an image are alike.
+
+    Where the part reads all components of what its norm gives, they are few: of N tokens k are looked at, or a number is
+    dropped. Where some are dropped before the part reads them, each sum is another.
+    """
+    x, width = x[:, :1].repeat(1, x.shape[1], 1), x.shape[2]
+    dense = torch.cos(torch.arange(width * width)).reshape(width, width)
+    uniform_attention(module, "attention.", 0.01 * (branch == 0))
+    constant_feed_forward(module, "feed_forward.", 0.01 * (branch == 1))
+    with torch.no_grad():
+        found(module, "attention.qkv.weight").copy_(torch.cat([torch.zeros(2 * width, width), dense]))
+        expand = found(module, "feed_forward.expand.weight")
+        expand.copy_(dense.flatten().repeat(expand.shape[0])[: expand.numel()].reshape(expand.shape))
+    results = [run(module, x, training) for training in (False, True)]
+    with torch.no_grad():
+        for name in ("attention.out.weight", "feed_forward.contract.weight"):
+            found(module, name).zero_()
+    alone = run(module, x, False)
+    if not equal(alone, x):
+        return 0  # what the block does to the stream itself is judged elsewhere
+    added, added_in_training = (result - alone for result in results)
+    large = np.abs(added) > 0.3 * np.abs(added).max()
+    return len(np.unique(np.round(added_in_training[large] / added[large], 2)))
 
 
 def probe_block(cls):
@@ -281,9 +309,21 @@ def probe_block(cls):
             # twelve where they do not.
             "mean_of_training": 1 + dropout * np.round((np.array(means) - 1) / dropout) if whole else np.full(2, NONE),
             "stream_is_whole": np.bool_(whole),
+            "parts_read_all_components": np.array(
+                [results_in_training(module, many, branch) < 4 * many.shape[1] for branch in range(2)]
+            ),
         }
 
     return probe
+
+
+def all_run(module, x, names):
+    """Does a gradient reach the parameters of these names in training?"""
+    output = call(module.train(True), x)
+    if output.requires_grad:
+        (output * slopes(output.shape)).sum().backward()
+    gradients = [found(module, name).grad for name in names]
+    return all(gradient is not None and bool(gradient.any()) for gradient in gradients)
 
 
 def probe_encoder(cls):
@@ -301,8 +341,9 @@ def probe_encoder(cls):
             return fresh(module, names) | {"blocks_start_apart": np.bool_(min(apart))}
         without, module = module, cls(*sizes, dropout=dropout)
         if any(any(load(each, names, seed)) for each in (without, module)):
-            return {"training_differs": np.full(depth, NONE), "evaluation_is_plain": NONE, "stream_is_whole": NONE}
-        many, acts, plain = tensor(x).repeat(10, 1, 1), [], []
+            unknown = "evaluation_is_plain", "stream_is_whole", "blocks_drop_alike", "no_block_is_skipped"
+            return {"training_differs": np.full(depth, NONE)} | dict.fromkeys(unknown, NONE)
+        many, moves, plain = tensor(x).repeat(10, 1, 1), [], []
 
         def set_branches(only):
             for each in (without, module):
@@ -314,12 +355,16 @@ def probe_encoder(cls):
         whole = equal(run(module, many, False), run(module, many, True))
         for index in range(depth):
             set_branches(index)
-            acts.append(not equal(run(module, many, False), run(module, many, True)))
+            evaluated, trained = run(module, many, False), run(module, many, True)
+            moves.append(0.0 if equal(evaluated, trained) else float(np.abs(evaluated - trained).mean()))
             plain.append(plain_in_evaluation(module, without, many))
+        biases = [f"blocks.{index}.feed_forward.contract.bias" for index in range(depth)]
         return {
-            "training_differs": np.array(acts),
+            "training_differs": np.array([move > 0 for move in moves]),
             "evaluation_is_plain": np.bool_(min(plain)),
             "stream_is_whole": np.bool_(whole),
+            "blocks_drop_alike": np.bool_(max(moves) <= 1.4 * min(moves)),  # seven standard errors
+            "no_block_is_skipped": np.bool_(all_run(cls(*sizes, dropout=0.9), many, biases)),
         }
 
     return probe

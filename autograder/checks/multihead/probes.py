@@ -172,7 +172,11 @@ def on_converter(to_torch, layer_class):
             numbers = torch.cat([block.flatten() for block in wanted])  # 12: ours too, in another order; -1: not ours
             ours = [12 if len(block) and torch.isin(block, numbers).all() else -1 for block in there]
             places = [row.index(True) if True in row else other for row, other in zip(equal, ours)]
-            return {f"where {name} comes from": np.array([place]) for name, place in zip(BLOCKS, places)}
+            right = {
+                f"{name} is copied as it is": np.bool_(place == i)
+                for i, (name, place) in enumerate(zip(BLOCKS, places))
+            }
+            return right | {"places": np.array(places)}
         output, weights = layer(*[tensor(x)] * 3, average_attn_weights=False)
         return {"output": output} if what == "output" else {"weights": weights}
 

@@ -19,22 +19,27 @@ def float_tensor(array):
 
 
 class ByMode(nn.Module):
-    """Doubles in training, as a dropout of a half does to what it keeps; notes whether a graph was built, and its rows."""
+    """Doubles in training, as a dropout of a half does to what it keeps; notes its rows."""
 
-    graph = False
     rows = 0  # that went through any: an evaluation may work on a copy
 
     def forward(self, x):
         """Return x, or in training 2 x, so small that no gradient of a linear layer is longer than 1."""
-        self.graph = self.graph or torch.is_grad_enabled()
         ByMode.rows += len(x)
         return x / 10 if self.training else x / 20
+
+
+def note_graph(layer, given, output):
+    """Note whether a layer's output ever asked for a gradient."""
+    layer.graph = layer.graph or output.requires_grad
 
 
 def model_by_mode(shape, classes, seed):
     """Make a linear classifier that behaves differently in its two modes, with a batch norm that remembers."""
     pixels = int(np.prod(shape))
     model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(pixels, affine=False), ByMode(), nn.Linear(pixels, classes))
+    model[-1].graph = False
+    model[-1].register_forward_hook(note_graph)
     numbers = np.random.default_rng(seed).normal(size=(classes, pixels + 1)) * 10 / pixels**0.5
     with torch.no_grad():
         model[-1].weight.copy_(float_tensor(numbers[:, 1:]))
@@ -90,7 +95,7 @@ def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, see
             model.train(training)
             before, ByMode.rows = state_of(model), 0
             evaluate(model, batches_for_test(images, labels, sizes, kind))
-            left.append({"before": before, "after": state_of(model), "graph": model[2].graph, "rows": ByMode.rows})
+            left.append({"before": before, "after": state_of(model), "graph": model[-1].graph, "rows": ByMode.rows})
         return left
     finally:
         torch.set_grad_enabled(True)

@@ -741,6 +741,9 @@ MISTAKES = (
         way("attention_rollout", "mixing[1:]", "[]"),
         way("attention_rollout", "block @ rollout", "block * rollout"),
         way("attention_rollout", "block @ rollout", "block + rollout"),
+        # all but the first, all but the last
+        way("attention_rollout", "mixing[0]", "torch.eye(weights.shape[-1]).to(weights).expand_as(mixing[0])"),
+        way("attention_rollout", "mixing[1:]", "mixing[1:-1]"),
     ),
     Mistake(
         "M153",
@@ -800,6 +803,7 @@ MISTAKES = (
         way("ViT", "self.head(tokens[:, 0])", "self.head(self.dropout(tokens[:, 0]))"),
         way("ViT", "self.head(tokens[:, 0])", "self.dropout(self.head(tokens[:, 0]))"),
         way("ViT", "self.encoder(self.dropout(tokens))", "self.dropout(self.encoder(self.dropout(tokens)))"),
+        way("ViT", "self.encoder(self.dropout(tokens))", "self.dropout(self.encoder(tokens))"),
     ),
     Mistake(
         "M168",

@@ -248,6 +248,18 @@ def dropped_of(module, shapes, depth, images, seed):
     return 1.0  # what is read is neither, which is judged elsewhere
 
 
+def dropped_once(module, shapes, depth, images, seed):
+    """Is each number dropped or kept, with nothing between? Class token and its position are 1, and pass unchanged."""
+    load(module, shapes, seed)
+    fill(module, [*EMBEDDED[1:], *branches(depth), "encoder.norm.bias", "head.bias"])
+    fill(module, ["class_token", "position_embedding", "encoder.norm.weight"], 1.0)
+    head = found(module, "head.weight")
+    if head is not None and head.ndim == 2:
+        with torch.no_grad():
+            head.copy_(torch.eye(*head.shape))
+    return max(len(np.unique(row.round(3))) for row in run(module, images, True)) <= 2
+
+
 def dropout_of(cls, shapes, sizes, images, dropout, seed):
     """Measure where dropout acts: on the tokens with their positions, and in the encoder; in training alone."""
     without, module = cls(**sizes), cls(**sizes, dropout=dropout)
@@ -267,6 +279,7 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
         "encoder_drops": np.bool_(encoder_drops),
         "nothing_is_dropped_behind": np.bool_(behind),
         "tokens_are_dropped": np.bool_(dropped_of(module, shapes, sizes["depth"], images, seed)),
+        "tokens_are_dropped_once": np.bool_(dropped_once(module, shapes, sizes["depth"], images, seed)),
     }
 
 
