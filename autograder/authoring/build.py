@@ -255,7 +255,12 @@ def page_of_mistakes(root: Path = ROOT, progress: Progress = lambda *_: None) ->
 
     with contextlib.redirect_stdout(io.StringIO()):
         matrices = [kept_matrix(source.parent.name, source.stem, PAGE_SEED, progress) for source in sources(root)]
-        return mistakes_page(matrices, [score for matrix in matrices for score in scores_of(matrix.stem, PAGE_SEED)])
+        scores = []
+        for done, matrix in enumerate(matrices):
+            progress("slips", done, len(matrices))
+            scores += scores_of(matrix.stem, PAGE_SEED)
+        progress("slips", len(matrices), len(matrices))
+        return mistakes_page(matrices, scores)
 
 
 def build_all(root: Path = ROOT, everything: bool = True, progress: Progress = lambda *_: None) -> dict[Path, str]:

@@ -5,8 +5,8 @@
 
 import base64
 import io
-import linecache
 import sys
+import traceback
 
 import numpy as np
 
@@ -20,8 +20,7 @@ class WrongAnswer(AssertionError):
         super().__init__(text)
         self.mistake = mistake  # "M6", of two at once "M3+M4", or None
         self.fits = fits  # all known mistakes that give this outcome
-        self.got, self.case = got, case
-        self.wrong = wrong  # each case that shows it, with its outcome
+        self.got, self.case, self.wrong = got, case, wrong  # the last: each case that shows it, with its outcome
 
 
 @np.errstate(all="ignore")
@@ -48,13 +47,10 @@ def outcome(function, arguments, names):
 
 def place_of(error):
     """Say in which line of a notebook's cell an error arose, the set-up cell left out; nothing outside a notebook."""
-    trace, found = error.__traceback__, ""
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if code.co_filename != outcome.__code__.co_filename and "ipy" in code.co_filename.partition("site-packages")[0]:
-            line = linecache.getline(code.co_filename, trace.tb_lineno).strip()
-            found = f" (in {code.co_name}, line {trace.tb_lineno}: {line})"
-        trace = trace.tb_next
+    found = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename != outcome.__code__.co_filename and "ipy" in frame.filename.partition("site-packages")[0]:
+            found = f" (in {frame.name}, line {frame.lineno}: {frame.line})"
     return found
 
 
@@ -127,7 +123,6 @@ def draw(text, got, expected):
     image = tuple(np.argwhere(wrong_in(right, mine))[0][:-2])
     right, mine = right[image][:16, :16], mine[image][:16, :16]
     try:
-        from IPython.display import publish_display_data
         from matplotlib.figure import Figure
     except ImportError:
         return
@@ -140,7 +135,7 @@ def draw(text, got, expected):
     axes.plot(columns, rows, "x", color="tab:red", linestyle="none")
     figure.savefig(picture, format="png", dpi=80)
     data = {"image/png": base64.b64encode(picture.getvalue()).decode(), "text/plain": text}
-    publish_display_data(data, {"image/png": {"alt": text}})
+    sys.modules["IPython"].display.publish_display_data(data, {"image/png": {"alt": text}})
 
 
 def wrong_in(right, mine):
@@ -161,14 +156,9 @@ def judge(function, names, cases, messages, show=True, book=""):
                 silent = [not t or "error" in g for g, t in zip(got, texts)]  # where a mistake that has no print may be
                 fits[name] = sum(same) + sum(name not in c["mistakes"] and s for c, s in zip(cases, silent))
                 fits[name] += alike(marks, case["mistakes"][name]) / 2  # and what is not asked for here
-            ways = {
-                number: [n for n in fits if n.split("/")[0] == number] for number in {n.split("/")[0] for n in fits}
-            }
-            others = [(c, g, m, bool(t)) for c, g, m, t in zip(cases, got, prints, texts)]
-            fits = {n: count for n, count in fits.items() if holds(ways[n.split("/")[0]], others, names)}
-            best = {
-                name.split("/")[0] for name in fits if fits[name] == max(fits.values())
-            }  # M10/2: another way of M10
+            others = list(zip(cases, got, prints, texts))
+            fits = {name: count for name, count in fits.items() if holds(name, fits, others, names)}
+            best = {name.split("/")[0] for name in fits if fits[name] == max(fits.values())}  # M10/2 is a way of M10
             strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # nothing to compare with
             refused = mine.get("error") == "ValueError" and "error" not in case["expected"]
             causes = {case.get("otherwise")} | {c.get("otherwise") for c, t in zip(cases, texts) if t} - {None}
@@ -187,16 +177,16 @@ def part_of(case, names):
     return [i for i, name in enumerate(names) if name in kept] + [-1] if set(kept) <= set(names) else None
 
 
-def holds(ways, others, names):
-    """Does a mistake that fits in one case, in these ways, fit in most of the cases that it, or the answer, gets wrong?
+def holds(name, fits, others, names):
+    """Does a mistake that fits in one case, in some ways, fit in most of the cases that it, or the answer, gets wrong?
 
-    Else it fits there by chance. Others are all cases, each with what the answer gives and whether that is wrong.
+    Else it fits there by chance. Others are all cases, each with what the answer gives and what is wrong with that.
     """
-    votes = 0
-    for case, got, marks, wrong in others:
+    ways, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
+    for case, got, marks, text in others:
         shown = [case["mistakes"].get(way, ()) for way in ways]
-        if wrong and "arrays" in got:
+        if text and "arrays" in got:
             votes += 1 if any(alike(marks, each, part_of(case, names)) for each in shown) else -any(shown)
-        elif not wrong:
+        elif not text:
             votes -= all(shown) / 2  # it may have been made for some sizes alone
     return votes > 0

@@ -238,7 +238,7 @@ def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> Non
         "WrongAnswer",
         "draw",
         "wrong_in",
-        "linecache",
+        "traceback",
         "outcome",
         "place_of",
         "extract",
