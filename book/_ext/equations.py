@@ -27,6 +27,7 @@ from sphinx.writers.html5 import HTML5Translator
 
 FONT = "stix_two_math.woff"
 MATH, TAG = re.compile(r"<math.*?</math>", re.S), re.compile(r"<[^>]*>")
+ROOT = re.compile(r"(?=<m(?:sqrt|root)\b)")
 ITALIC = {  # what a browser shows for a letter that stands alone
     unicodedata.normalize("NFKC", chr(code)): code
     for code in (*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C), 0x210E)
@@ -77,8 +78,9 @@ def visit_displayed_math(writer: HTML5Translator, node: nodes.math_block) -> Non
 
 
 def signs_of(pages: Iterable[str]) -> set[int]:
-    """Return the signs that the equations of some pages show."""
-    shown = {sign for page in pages for equation in MATH.findall(page) for sign in unescape(TAG.sub("", equation))}
+    """Return the signs that the equations of some pages show; that of a root, which no text holds, among them."""
+    equations = [ROOT.sub("√", equation) for page in pages for equation in MATH.findall(page)]
+    shown = {sign for equation in equations for sign in unescape(TAG.sub("", equation))}
     seen = {sign for sign in shown if sign != CHANCERY and not sign.isspace()}
     return {*map(ord, seen)} | {ITALIC[sign] for sign in seen & ITALIC.keys()}
 

@@ -76,6 +76,8 @@ SURVEY = """() => ({
     unrendered: [...document.querySelectorAll(".math:not(:has(math))")].map(e => e.innerText),
     broken: [...document.querySelectorAll("math")].filter(e => e.querySelector("merror") || /[\\\\&]/.test(e.textContent))
         .map(e => e.textContent),
+    rootless: [...document.querySelectorAll("msqrt")].map(e => [e, ...e.children].map(each => each.getBoundingClientRect().width))
+        .filter(([whole, ...parts]) => whole && whole < parts.reduce((sum, part) => sum + part) + 3).length,
     strange: [...document.fonts].filter(font => font.family.includes("Math") && font.status !== "loaded")
         .map(font => font.status),
     asleep: [...document.querySelectorAll(".widget:not(.live)")].map(e => e.id),
@@ -282,10 +284,11 @@ def test_page_needs_no_other_host(name: str, visit: Callable[[str], Visit]) -> N
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_renders_equations(name: str, visit: Callable[[str], Visit]) -> None:
-    """Is every equation MathML in its own font, with no TeX left in it or in the prose?"""
+    """Is every equation MathML in its own font, its roots drawn, with no TeX left in it or in the prose?"""
     survey = visit(name).survey
     assert survey["unrendered"] == []
     assert survey["broken"] == []
+    assert survey["rootless"] == 0
     assert not survey["equations"] or survey["strange"] == []
     raw = [prose for prose in survey["prose"] if re.search(r"\$\$|\\[(\[]|\\(begin|frac|sqrt|text|math\w+)\b", prose)]
     assert raw == []

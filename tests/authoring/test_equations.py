@@ -45,3 +45,9 @@ def test_equation_that_cannot_be_read_is_a_warning(text: str, monkeypatch: pytes
     assert text.split("{")[0] in equations.mathml(nodes.math(text=text))
     assert len(warned) == 1
     assert len(re.findall("<math", equations.mathml(nodes.math_block(text=r"a = b, \qquad c = d")))) == 2
+
+
+@pytest.mark.parametrize("text", [r"\sqrt{d}", r"\sqrt[3]{d}"])
+def test_font_of_a_page_keeps_the_sign_of_a_root(text: str) -> None:
+    """Is the sign of a root, which MathML draws and does not write, one of those that a page's font keeps?"""
+    assert ord("√") in equations.signs_of([equations.mathml(nodes.math(text=text))])
