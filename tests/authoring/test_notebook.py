@@ -244,6 +244,8 @@ def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> Non
         "extract",
         "fingerprint",
         "alike",
+        "part_of",
+        "holds",
         "difference",
         "judge",
         "MESSAGES",
