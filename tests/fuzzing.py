@@ -25,12 +25,13 @@ def steps(action: Callable[[], Any]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
     gc.disable()  # which calls what others asked it to
     sys.setprofile(note)
     try:
         action()
     finally:
         sys.setprofile(before)
-        gc.enable()
+        if collects:
+            gc.enable()
     return count

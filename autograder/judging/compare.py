@@ -146,18 +146,11 @@ def wrong_in(right, mine):
 def judge(function, names, cases, messages, show=True, book=""):
     """Raise a WrongAnswer that names the likely mistake at the first case in which the function is wrong."""
     got = [outcome(function, case["arguments"], names) for case in cases]
-    texts, prints = [difference(g, c["expected"], show) for g, c in zip(got, cases)], list(map(fingerprint, got))
-    for mine, case, text, marks in zip(got, cases, texts, prints):
+    texts = [difference(g, case["expected"], show) for g, case in zip(got, cases)]
+    tried = list(zip(cases, got, map(fingerprint, got), texts))
+    for case, mine, marks, text in tried:
         if text:
-            part = part_of(case, names)
-            fits = {n: 0 for n, w in (case["mistakes"] if "arrays" in mine else {}).items() if alike(marks, w, part)}
-            for name in fits:  # of several that fit here, take the mistake that explains most of the other cases
-                same = [alike(m, c["mistakes"].get(name, ())) for m, c in zip(prints, cases)]
-                silent = [not t or "error" in g for g, t in zip(got, texts)]  # where a mistake that has no print may be
-                fits[name] = sum(same) + sum(name not in c["mistakes"] and s for c, s in zip(cases, silent))
-                fits[name] += alike(marks, case["mistakes"][name]) / 2  # and what is not asked for here
-            others = list(zip(cases, got, prints, texts))
-            fits = {name: count for name, count in fits.items() if holds(name, fits, others, names)}
+            fits = fitting(case, mine, marks, tried, names)
             best = {name.split("/")[0] for name in fits if fits[name] == max(fits.values())}  # M10/2 is a way of M10
             strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # nothing to compare with
             refused = mine.get("error") == "ValueError" and "error" not in case["expected"]
@@ -168,7 +161,18 @@ def judge(function, names, cases, messages, show=True, book=""):
             text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
             if show and "arrays" in mine and "arrays" in case["expected"]:
                 draw(text, mine["arrays"], case["expected"]["arrays"])
-            raise WrongAnswer(text, mistake, list(fits), mine, case, [(c, g) for c, g, _, t in others if t])
+            raise WrongAnswer(text, mistake, list(fits), mine, case, [(c, g) for c, g, _, t in tried if t])
+
+
+def fitting(case, mine, marks, tried, names):
+    """Return the mistakes that give this outcome, each with the number of cases that it explains."""
+    part, fits = part_of(case, names), {}
+    for name, shown in (case["mistakes"] if "arrays" in mine else {}).items():
+        if alike(marks, shown, part):
+            fits[name] = alike(marks, shown) / 2  # it gives also what is not asked for here
+            for c, g, m, t in tried:  # an error, or a right result, may hide a mistake that does not show there
+                fits[name] += alike(m, c["mistakes"][name]) if name in c["mistakes"] else not t or "error" in g
+    return {name: count for name, count in fits.items() if holds(name, fits, tried, names)}
 
 
 def part_of(case, names):
@@ -177,16 +181,16 @@ def part_of(case, names):
     return [i for i, name in enumerate(names) if name in kept] + [-1] if set(kept) <= set(names) else None
 
 
-def holds(name, fits, others, names):
+def holds(name, fits, tried, names):
     """Does a mistake that fits in one case, in some ways, fit in most of the cases that it, or the answer, gets wrong?
 
-    Else it fits there by chance. Others are all cases, each with what the answer gives and what is wrong with that.
+    Else it fits there by chance. Tried are all cases, each with what the answer gives and what is wrong with that.
     """
     ways, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
-    for case, got, marks, text in others:
-        shown = [case["mistakes"].get(way, ()) for way in ways]
+    for case, got, marks, text in tried:
+        shown, part = [case["mistakes"].get(way, ()) for way in ways], part_of(case, names)
         if text and "arrays" in got:
-            votes += 1 if any(alike(marks, each, part_of(case, names)) for each in shown) else -any(shown)
+            votes += 1 if any(alike(marks, each, part) for each in shown) else -any(shown)
         elif not text:
             votes -= all(shown) / 2  # it may have been made for some sizes alone
     return votes > 0

@@ -181,16 +181,16 @@ class Exercise:
         case, got = error.case, error.got
         if case["tells"] or "error" in got or any(np.isnan(array).any() for array in got["arrays"].values()):
             return None  # nothing to tell two mistakes by
-        numbers = [array for array in _only(got, case["expected"])["arrays"].values() if array.dtype != bool]
+        got, right = _only(got, case["expected"]), case["expected"]
+        numbers = [array for array in got["arrays"].values() if array.dtype != bool]
         if numbers and all(np.abs(array).max(initial=0) < 1e-6 for array in numbers):
             return None
 
-        got, right = _only(got, case["expected"]), case["expected"]
         alone = {name: _only(single, right) for name, single in case["mistakes"].outcomes().items()}
         for ones, others in _likeliest(alone, got, right):
             functions = filter(None, (self._both(*ways) for ways in product(ones, others)))
             first = next(functions, None)
-            if first is None or not self._gives(first, case, error.got):
+            if first is None or not self._gives(first, case, got):
                 continue
             for function in (first, *functions):
                 fits = [self._gives(function, *wrong) for wrong in error.wrong]
@@ -200,10 +200,8 @@ class Exercise:
 
     def _gives(self, function: Function, case: dict[str, Any], got: dict[str, Any]) -> bool:
         """Whether a function of ours gives in a case what was got."""
-        mine, got = (
-            _only(each, case["expected"])
-            for each in (outcome(self.probe(function), case["arguments"], self.names), got)
-        )
+        mine = _only(outcome(self.probe(function), case["arguments"], self.names), case["expected"])
+        got = _only(got, case["expected"])
         if "error" in mine or "error" in got:
             return mine.get("error") == got.get("error")
         return mine["changed"] == got["changed"] and not difference(mine | {"changed": False}, got, show=False)

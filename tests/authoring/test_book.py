@@ -22,6 +22,7 @@ from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from conftest import ALL
 from playwright.sync_api import Browser, Page, Response, TimeoutError
+from test_equations import equations_in
 
 from autograder.authoring.book import chapter_environment, forget_outputs_of_another_kind
 from autograder.authoring.colab import build_chapters, read_book
@@ -294,7 +295,7 @@ def test_page_renders_equations(name: str, visit: Callable[[str], Visit]) -> Non
     assert raw == []
 
 
-WITH_EQUATIONS = [name for name, text in TEXTS.items() if "$" in re.sub(r"(?s)```.*?```|`[^`]+`", "", text)]
+WITH_EQUATIONS = [name for name, text in TEXTS.items() if equations_in(text)]
 
 
 @pytest.mark.parametrize("name", [each for each in OPENED if each.values[0] in WITH_EQUATIONS])

@@ -16,14 +16,17 @@ CODE = re.compile(r"^(`{3,}|~{3,}).*?^\1|`[^`\n]+`", re.M | re.S)
 DISPLAYED, INLINE = re.compile(r"\$\$(.+?)\$\$", re.S), re.compile(r"(?<![\\$])\$([^$\n]+)\$")
 
 
+def equations_in(source: str) -> list[nodes.Element]:
+    """Return every equation of a page, from its source."""
+    text = CODE.sub("", source)
+    displayed = [nodes.math_block(text=each) for each in DISPLAYED.findall(text)]
+    return displayed + [nodes.math(text=each) for each in INLINE.findall(DISPLAYED.sub("", text))]
+
+
 def equations_of_the_book() -> list[nodes.Element]:
-    """Return every equation of every page, from its source."""
-    found = []
-    for path in sorted((ROOT / "book").glob("*.md")):
-        text = CODE.sub("", path.read_text(encoding="utf-8"))
-        found += [nodes.math_block(text=each) for each in DISPLAYED.findall(text)]
-        found += [nodes.math(text=each) for each in INLINE.findall(DISPLAYED.sub("", text))]
-    return found
+    """Return every equation of every page."""
+    pages = sorted((ROOT / "book").glob("*.md"))
+    return [equation for page in pages for equation in equations_in(page.read_text(encoding="utf-8"))]
 
 
 def test_every_equation_of_the_book_becomes_mathml(monkeypatch: pytest.MonkeyPatch) -> None:
