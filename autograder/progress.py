@@ -26,7 +26,7 @@ class _Pace(ProgressColumn):
         else:
             left = elapsed * (task.total - task.completed) / task.completed
             shown = f"{timedelta(seconds=int(left))} left"
-        rate = f"{60 * task.completed / elapsed:.1f}/min " if task.completed and elapsed else ""
+        rate = f"{60 * task.completed / elapsed:.1f}/min " if task.completed and elapsed >= 1 else ""
         return Text(rate + shown, style="progress.remaining")
 
 
