@@ -227,11 +227,16 @@ def batches(images, labels, size, shuffle=False):
 
 
 # %% [markdown]
-# **Your choices.** These two lines are yours to change. What does a rate do that is ten times as high, or as low? For how
+# **Your choices.** These lines are yours to change. What does a rate do that is ten times as high, or as low? For how
 # many epochs does the validation accuracy still grow? Change one thing at a time.
+#
+# The second line is for what chapter 9 has shown. `shift` moves each training image by up to so many pixels, another way in
+# each epoch. `position_std` is the standard deviation of the positions at first; `None` leaves them as your `ViT` makes them.
+# `optimizer` is the name of one in `torch.optim`.
 
 # %%
 CHOICES = dict(epochs=15, learning_rate=2e-3, batch_size=256, weight_decay=0.05, seed=0)
+CHOICES |= dict(shift=0, position_std=None, optimizer="AdamW")
 SMALL = DEVICE == "cpu" or NAME != "MNIST"  # False: all of it on a CPU too, which takes a quarter of an hour or more
 
 # %% [markdown]
@@ -253,6 +258,16 @@ def with_rate(batches, optimizer, step, steps, highest):
         for group in optimizer.param_groups:
             group["lr"] = highest * rate
         yield batch
+
+
+def moved(batches, most):
+    """Pass batches on, each image moved by at most so many pixels along each axis; what comes in is black."""
+    for images, labels in batches:
+        down, right = torch.randint(2 * most + 1, (2, len(images), 1), device=images.device)  # (B, 1) each
+        rows, columns = (start + torch.arange(28, device=images.device) for start in (down, right))  # (B, 28) each
+        padded = F.pad(images, [most] * 4, value=-0.1307 / 0.3081)
+        image = torch.arange(len(images), device=images.device)[:, None, None]
+        yield padded[image, 0, rows[:, :, None], columns[:, None]][:, None], labels
 
 
 def kept(path, choices):
@@ -280,7 +295,9 @@ def train(choices):
     state = kept(path, choices)
     torch.manual_seed(choices["seed"])
     model = ViT().to(DEVICE)
-    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=choices["weight_decay"])
+    if choices["position_std"] is not None:
+        torch.nn.init.normal_(model.position_embedding, std=choices["position_std"])
+    optimizer = getattr(torch.optim, choices["optimizer"])(model.parameters(), weight_decay=choices["weight_decay"])
     if state:
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
@@ -290,6 +307,7 @@ def train(choices):
     for epoch in range(len(history), choices["epochs"]):
         torch.manual_seed(1000 * choices["seed"] + epoch)  # the same order of images after a break
         begun, shuffled = time.time(), batches(*chosen, choices["batch_size"], shuffle=True)
+        shuffled = moved(shuffled, choices["shift"]) if choices["shift"] else shuffled
         rated = with_rate(shuffled, optimizer, epoch * steps, choices["epochs"] * steps, choices["learning_rate"])
         history.append((*train_epoch(model, rated, optimizer), evaluate(model, batches(*VALIDATION, 500))[1]))
         state = dict(choices=choices, model=model.state_dict(), optimizer=optimizer.state_dict(), history=history)

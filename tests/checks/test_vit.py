@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import cases_of, lost
+from conftest import assignment_of, cases_of, lost
 
 from autograder.checks.vit import probes
 from autograder.checks.vit.exercises import EXERCISES
@@ -75,3 +75,19 @@ def test_gradients_are_switched_on_after_every_measurement() -> None:
     wrong = EXERCISES["evaluate"].mistakes()["M146"]
     assert lost(EXERCISES["evaluate"], wrong) == {"unchanged": "M146"}
     assert torch.is_grad_enabled()
+
+
+def test_images_are_moved_each_by_itself() -> None:
+    """Does `shift` in the notebook's choices move an image to every place that it may, and bring in nothing but black?"""
+    [given] = [cell.source for cell in assignment_of("4_vit").release.cells if "def moved(" in cell.source]
+    namespace: dict = {}
+    exec("import math, torch\nimport torch.nn.functional as F\nfrom pathlib import Path\n" + given, namespace)
+    black = -0.1307 / 0.3081
+    images = torch.full((300, 1, 28, 28), black)
+    images[:, 0, 10, 12] = 9.0
+    torch.manual_seed(0)
+    [(moved, labels)] = namespace["moved"]([(images, torch.arange(300))], 2)
+    places = {tuple(place) for place in (moved[:, 0] == 9).nonzero()[:, 1:].tolist()}
+    assert places == {(row, column) for row in range(8, 13) for column in range(10, 15)}
+    assert set(moved.unique().tolist()) == {torch.tensor(black).item(), 9.0}
+    assert torch.equal(labels, torch.arange(300))
