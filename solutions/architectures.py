@@ -1,12 +1,13 @@
 """What can be trained beside the Vision Transformer, for comparison: `Settings(architecture=…)` names it.
 
 A convolutional network (cnn), a multilayer perceptron (mlp), and a ViT of parts that readers wrote: with attention by
-einsum (einsum), by a loop over the heads (loop), and with the softmax over the wrong axis (wrong).
+einsum (einsum), by a loop over the heads (loop), and with a mistake (M6, M7, M9, M25; wrong is M6).
 """
 
 import bisect
 import itertools
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -58,25 +59,38 @@ class LoopAttention(MultiHeadAttention):
 
 
 class WrongAttention(MultiHeadAttention):
-    """`MultiHeadAttention` with mistake M6: the softmax runs over the queries."""
+    """`MultiHeadAttention` with a mistake of the book's list in its weights: M6, M7, M9 or M25."""
+
+    def __init__(self, width: int, num_heads: int, mistake: str) -> None:
+        super().__init__(width, num_heads)
+        self.mistake = mistake
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Compute wrong tokens, (B, N, D), of x, (B, N, D). No mask is supported."""
         if mask is not None:
             raise ValueError("WrongAttention takes no mask")
         q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)  # (B, H, N, d) each
-        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-2)  # (B, H, N, N)
+        scores, root = q @ k.mT, q.shape[-1] ** 0.5  # (B, H, N, N)
+        if self.mistake == "M6":
+            weights = (scores / root).softmax(dim=-2)  # over the queries
+        elif self.mistake == "M7":
+            weights = scores.softmax(dim=-1) / root  # scaled after the softmax
+        elif self.mistake == "M9":
+            weights = (scores / x.shape[-1] ** 0.5).softmax(dim=-1)  # scaled by the full width
+        else:
+            weights = (scores / root).softmax(dim=1)  # over the heads
         return self.out((weights @ v).transpose(1, 2).flatten(2))  # (B, N, D)
 
 
-OWN_PARTS = {"einsum": MultiHeadAttention, "loop": LoopAttention, "wrong": WrongAttention}
+WRONG = {name: partial(WrongAttention, mistake=name) for name in ("M6", "M7", "M9", "M25")}
+OWN_PARTS = {"einsum": MultiHeadAttention, "loop": LoopAttention, "wrong": WRONG["M6"], **WRONG}
 ARCHITECTURES = ("vit", "cnn", "mlp", *OWN_PARTS)
 
 
 def make_model(settings: "Settings", images: "Images") -> nn.Module:
     """Draw a model for such images.
 
-    Models of one seed that differ in einsum, loop and wrong have the same parameters, by name and value.
+    Models of one seed that differ in these parts alone have the same parameters, by name and value.
 
     Raises:
         ValueError: There is no such architecture, the images cannot be cut into such patches, or the heads do not

@@ -57,6 +57,13 @@ CHANGES = {  # one at a time
     "batches of 512": dict(batch_size=512),
     "half of the patches for half of the steps": dict(dropped_share=0.5, dropped_until=0.5),
 }
+ATTENTIONS = {  # one in place of the other
+    "right": "einsum",
+    "M6 softmax over the queries": "M6",
+    "M7 scaled after the softmax": "M7",
+    "M9 scaled by the full width": "M9",
+    "M25 softmax over the heads": "M25",
+}
 out = Console()
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
@@ -310,27 +317,67 @@ def ablate(
 ) -> None:
     """Change one setting at a time, measure on the validation split, and write ablation.json. Goes on where it was stopped."""
     torch.set_num_threads(threads)
-    data = _data(digits)
-    training = Split(data.training.images[:images], data.training.labels[:images])
-    path = records / "ablation.json"
-    done = _read(path)
-    for seed in range(seeds):
-        for change, changes in CHANGES.items():
-            settings = replace(replace(SHORT, epochs=epochs, seed=seed), **changes)
-            if any(record.name == change and Settings(**record.settings) == settings for record in done):
-                continue
-            *_, (_, curve) = train(settings, training, data.validation)
-            machine, epochs_done = describe_machine(torch.device("cpu")), [asdict(epoch) for epoch in curve]
-            name = f"{data.name}, the first {len(training)} training images"
-            done.append(Record(change, asdict(settings), name, machine, "float32", epochs_done))
-            write_record(path, *done)
-            _say(change, seed, curve[-1])
+    data, base = _data(digits), replace(SHORT, epochs=epochs)
+    done = _one_at_a_time(
+        records / "ablation.json", {n: replace(base, **c) for n, c in CHANGES.items()}, data, seeds, images
+    )
     table = Table("change", "validation accuracy, %", "CPU seconds")
     for change in CHANGES:
         last = [record.curve[-1] for record in done if record.name == change]
         shares = _with_interval([100 * epoch["validation_accuracy"] for epoch in last], "{:.2f}")
         table.add_row(change, shares, _with_interval([epoch["cpu_seconds"] for epoch in last], "{:.1f}"))
     out.print(table)
+
+
+@app.command("wrong")
+def wrong_command(
+    seeds: SeedsOption = 5,
+    epochs: Annotated[int, typer.Option(help="That the schedule is planned for.")] = Settings.epochs,
+    images: Annotated[int, typer.Option(help="How many of the training images are learnt from.")] = 10_000,
+    threads: ThreadsOption = 1,
+    records: RecordsOption = RECORDS,
+    digits: DigitsOption = False,
+) -> None:
+    """Train with wrong attention, and write wrong_attention.json: does accuracy tell? Goes on where it was stopped."""
+    torch.set_num_threads(threads)
+    data, base = _data(digits), Settings(epochs=epochs, optimizer="adamw")  # Muon knows PyTorch's layers alone
+    settings = {name: replace(base, architecture=architecture) for name, architecture in ATTENTIONS.items()}
+    done = _one_at_a_time(records / "wrong_attention.json", settings, data, seeds, images, tested=True)
+    table = Table("attention", "test accuracy, %", "each seed")
+    for name in ATTENTIONS:
+        shares = [100 * record.test_accuracy for record in done if record.name == name]
+        table.add_row(name, _with_interval(shares, "{:.2f}"), " ".join(f"{share:.2f}" for share in shares))
+    out.print(table)
+
+
+def _one_at_a_time(
+    path: Path, changed: dict[str, Settings], data: Data, seeds: int, images: int, tested: bool = False
+) -> list[Record]:
+    """Train with each of some settings, on the first images, seed by seed; keep each run, and skip those that are kept.
+
+    Args:
+        path: Of the record.
+        changed: The settings by name.
+        data: Training, validation and test images.
+        seeds: How many, from 0 on.
+        images: How many of the training images are learnt from.
+        tested: Whether the test images are looked at, once, after the last epoch.
+    """
+    training = Split(data.training.images[:images], data.training.labels[:images])
+    done = _read(path)
+    for seed in range(seeds):
+        for name, settings in changed.items():
+            settings = replace(settings, seed=seed)
+            if any(record.name == name and Settings(**record.settings) == settings for record in done):
+                continue
+            *_, (model, curve) = train(settings, training, data.validation)
+            machine, epochs = describe_machine(torch.device("cpu")), [asdict(epoch) for epoch in curve]
+            what = f"{data.name}, the first {len(training)} training images"
+            measured = accuracy(model, data.test) if tested else ()
+            done.append(Record(name, asdict(settings), what, machine, "float32", epochs, *measured))
+            write_record(path, *done)
+            _say(name, seed, curve[-1])
+    return done
 
 
 @app.command("train")

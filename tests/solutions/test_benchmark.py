@@ -133,6 +133,18 @@ def test_ablate_goes_on(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all(epoch["test_accuracy"] is None for run in runs for epoch in run["curve"])
 
 
+def test_wrong_attention_is_trained_like_the_right_one(small: None, tmp_path: Path) -> None:
+    """Is each attention trained for each seed, from the same parameters, and tested once?"""
+    table = call("wrong", "--seeds", 2, "--epochs", 1, "--images", 30, "--records", tmp_path)
+    runs = [Record(**run) for run in json.loads((tmp_path / "wrong_attention.json").read_text())]
+    assert [(run.name, run.settings["seed"]) for run in runs] == [
+        (n, seed) for seed in (0, 1) for n in benchmark.ATTENTIONS
+    ]
+    others = [run.settings | dict(architecture="", seed=0) for run in runs]
+    assert others == others[:1] * len(runs)
+    assert all(f"{100 * run.test_accuracy:.2f}" in table for run in runs)
+
+
 def test_train_makes_weights_and_records(small: None, tmp_path: Path) -> None:
     """Do weights, records and mistakes belong together, and is the model chosen by the validation split?"""
     records, kept = tmp_path / "records", tmp_path / "kept"

@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from typer.testing import CliRunner
 
+from autograder.checks.multihead.exercises import EXERCISES
 from solutions import experiments
-from solutions.architectures import count_parameters, fit_width, make_model
+from solutions.architectures import WRONG, count_parameters, fit_width, make_model
 from solutions.data import Data, Split, draw, some_classes
 from solutions.experiments import Book, Run, Size, compare_attentions, execute, plan
 from solutions.training import Settings, train
@@ -68,6 +69,19 @@ def test_attentions_share_parameters(kind: torch.dtype) -> None:
     assert (logits["wrong"] - logits["einsum"]).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("mistake", WRONG)
+def test_wrong_attention_is_the_mistake_of_that_name(mistake: str) -> None:
+    """Does it give what one of the catalogue's ways of the mistake gives?"""
+    tokens, attention = torch.randn(2, 5, 12), WRONG[mistake](12, 3)
+    given = []
+    for name, way in EXERCISES["MultiHeadAttention"].mistakes().items():
+        if name.split("/")[0] == mistake:
+            other = way(12, 3)
+            other.load_state_dict(attention.state_dict())
+            given.append(other(tokens))
+    assert any(torch.allclose(attention(tokens), output, atol=1e-5) for output in given)
+
+
 @pytest.mark.parametrize("architecture", ["cnn", "mlp"])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_width_fits_the_parameters(architecture: str, channels: int) -> None:
@@ -86,7 +100,7 @@ def test_width_fits_the_parameters(architecture: str, channels: int) -> None:
 
 def test_architecture_that_will_not_do_is_said() -> None:
     """Is an unknown architecture refused with those that there are, and Muon where there is no block?"""
-    with pytest.raises(ValueError, match="one of vit, cnn, mlp, einsum, loop, wrong, got rnn"):
+    with pytest.raises(ValueError, match="one of vit, cnn, mlp, einsum, loop, wrong, M6, M7, M9, M25, got rnn"):
         make_model(replace(TINY, architecture="rnn"), DATA["digits"].training)
     with pytest.raises(ValueError, match="architecture cnn needs adamw"):
         replace(TINY, architecture="cnn", optimizer="muon")
