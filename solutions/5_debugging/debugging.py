@@ -360,8 +360,9 @@ for count in (8, 4, 1):
 # The candidates that count stay with the grader: your test gets a stand-in that takes tensors and gives tensors.
 # There are 14 right ones, written in as many ways, and 70 wrong ones, each with one of [the known mistakes](book/mistakes.md) of `attend`.
 #
-# - Your test must pass **all right ones**. Rounding differs between them: two results in float32 agree to about
-#   `rtol=1e-3, atol=1e-5`. If one is refused, no verdict counts.
+# - Your test must pass **all right ones**. If one is refused, no verdict counts. Rounding differs between them: where
+#   scores stay below 50, two results in float32 agree to about `rtol=1e-3, atol=1e-5`; where they stay below 5,000 and
+#   values are of the size of 1, to `rtol=1e-3, atol=1e-3`. What a mask hides may be large, but give no NaN.
 # - The points are for the share of the wrong ones that it refuses: 40, 60, 70, 80, 85, 90, 95 and 100 %. Any error counts as a
 #   refusal, as with pytest.
 # - A candidate may be called 200 times, with tensors of at most 65,536 numbers and 256 heads of all images together. It works on copies, and
