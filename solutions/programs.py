@@ -141,7 +141,7 @@ def learning_rate(step: int, steps_per_epoch: int, epochs: int, highest: float) 
         highest: The learning rate of the first step.
 
     Returns:
-        The learning rate of this step; the one behind the last is the first with 0, which all later ones keep.
+        The learning rate of this step: 0 from the first step behind the last on.
     """
     done = step / (epochs * steps_per_epoch)
     return highest * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
