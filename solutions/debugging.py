@@ -104,7 +104,7 @@ def test_attention(candidate) -> None:
         output, weights = candidate(q, k, v) if mask is None else candidate(q, k, v, mask)
         for got, right in ((weights, expected), (output, expected @ v)):
             assert got.shape == right.shape, f"expected shape {tuple(right.shape)}, got {tuple(got.shape)}"
-            assert torch.allclose(got, right, rtol=1e-3, atol=1e-5), f"off by up to {(got - right).abs().max():.3g}"
+            assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), f"off by up to {(got - right).abs().max():.3g}"
 
     for images, heads, tokens, width in ((2, 3, 5, 7), (4, 4, 6, 3), (1, 1, 1, 2)):  # also as many images as heads
         for size in (1.0, 30.0):  # scores of some thousands too

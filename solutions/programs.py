@@ -69,7 +69,7 @@ def initialise(model: nn.Module) -> nn.Module:
     """Draw the matrices of a model anew, so that activations keep their size: n inputs, standard deviation 1 / √n.
 
     Args:
-        model: Its linear layers are changed in place; their biases become 0.
+        model: Its linear layers, and no others, are changed in place; their biases become 0.
 
     Returns:
         The same model.
@@ -141,7 +141,7 @@ def learning_rate(step: int, steps_per_epoch: int, epochs: int, highest: float) 
         highest: The learning rate of the first step.
 
     Returns:
-        The learning rate of this step; 0 for steps behind the last.
+        The learning rate of this step: 0 from the first step behind the last on.
     """
     done = step / (epochs * steps_per_epoch)
     return highest * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
@@ -176,6 +176,8 @@ class Standardise(nn.Module):
     Args:
         width: D, the number of features.
         momentum: How far, in training, the buffers `mean` and `variance` move towards those of the batch.
+
+    A batch of B has the variance over B, not B - 1. Evaluation changes nothing.
     """
 
     def __init__(self, *, width: int, momentum: float) -> None:

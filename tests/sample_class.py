@@ -260,11 +260,11 @@ CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
         "ada": perfect,
         "goran": two_not_mended,
         # M182, shapes alone
-        "hana": changed("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-5), ", "assert True, "),
+        "hana": changed("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), ", "assert True, "),
         "ivan": changed("test_attention", "assert refused", "assert True"),  # M20
         # M180, no rounding passes
         "jana": changed(
-            "test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-5)", "torch.equal(got, right)"
+            "test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-3)", "torch.equal(got, right)"
         ),
         # M181, False in place of an assertion
         "kofi": rewritten("test_attention", "q = torch.zeros(1, 1, 2, 3)\nreturn candidate(q, q, q)[1].sum() == 2"),

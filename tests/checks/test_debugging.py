@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+import unseen_debugging
 from conftest import FIRST_SEED_SOON, assignment_of, lost
 from sample_class import answer, fill_in, rewrite
 
@@ -73,6 +74,27 @@ def test_program_that_is_mended_passes_however_it_is_written(name: str) -> None:
     assert len(set(right.values())) == len(right) >= 3
     for what, program in right.items():
         assert lost(each, program) == {}, what
+        judge(each.probe(program), each.names, each.visible_cases(), catalogue.MESSAGES)
+
+
+@pytest.mark.parametrize("seed", FIRST_SEED_SOON)
+@pytest.mark.parametrize(("name", "program"), unseen_debugging.RIGHT)
+def test_unseen_right_program_keeps_both_points(name: str, program: Callable, seed: int) -> None:
+    """Does well-known code that the checks have never seen pass, hidden and visible?"""
+    each = PROGRAMS[name]
+    assert lost(each, program, seed) == {}
+    judge(each.probe(program), each.names, each.visible_cases(), catalogue.MESSAGES)
+
+
+@pytest.mark.parametrize("seed", FIRST_SEED_SOON)
+@pytest.mark.parametrize(("name", "program", "mistakes"), unseen_debugging.WRONG)
+def test_unseen_wrong_program_loses_both_points(name: str, program: Callable, mistakes: set[str], seed: int) -> None:
+    """Does a slip of no catalogue lose its points under nobody's name, and does the visible test show it too?"""
+    each = PROGRAMS[name]
+    found = lost(each, program, seed)
+    assert found.keys() == each.stages.keys()
+    assert set(found.values()) - {None} == mistakes
+    with pytest.raises(AssertionError):
         judge(each.probe(program), each.names, each.visible_cases(), catalogue.MESSAGES)
 
 
@@ -209,6 +231,24 @@ def test_better_tests_get_more_points() -> None:
     points = [8 - len(lost(TEST_ATTENTION, test)) for test in (shapes, rows, without_masks, with_a_mask)]
     assert points == [0, 0, 1, 3]
     assert lost(TEST_ATTENTION, answers.test_attention) == {}
+
+
+def with_rounding(candidate):
+    """Compare as closely as the notebook says that results agree, and with scores of millions behind a mask."""
+    torch.manual_seed(0)
+    for size, atol in ((1, 1e-5), (3, 1e-5), (30, 1e-3), (1000, 1.0)):
+        for images, heads, tokens, width in ((2, 3, 5, 7), (4, 4, 16, 32)):
+            q, k, v = torch.randn(3, images, heads, tokens, width)
+            mask = torch.eye(tokens, dtype=torch.bool) | (torch.rand(images, 1, tokens, tokens) < 0.5)
+            output, weights = candidate(size * q, size * k, v, mask[:, 0])
+            right = F.scaled_dot_product_attention(size * q, size * k, v, attn_mask=mask)
+            assert torch.allclose(output, right, rtol=1e-3, atol=atol)
+            assert not weights[~mask.expand_as(weights)].any()
+
+
+def test_right_attentions_agree_as_closely_as_students_are_told() -> None:
+    """Is nothing refused by a test that is as strict as the notebook allows?"""
+    assert set(lost(TEST_ATTENTION, with_rounding).values()) == {"M182"}
 
 
 def refuse(candidate):

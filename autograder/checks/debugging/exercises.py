@@ -78,8 +78,10 @@ def clipped(rng, longest, *sizes):
 
 
 def evaluated(rng, *sizes):
-    count = sum(sizes)
-    return draw(rng, count, 2, 3), rng.integers(4, size=count), list(sizes), seed_of(rng)
+    """Draw images and labels; of three labels, two are those that the model gives."""
+    images, seed = draw(rng, sum(sizes), 2, 3), seed_of(rng)
+    given = measures.small_model(6, 4, seed)(measures.tensor(images)).argmax(dim=-1).numpy()
+    return images, np.where(np.arange(len(given)) % 3, given, rng.integers(4, size=len(given))), list(sizes), seed
 
 
 def rows(rng, batch, count, pixels, width, classes):
@@ -116,6 +118,31 @@ def skipping(rng, tokens, width, skipped):
     return {"skipped": skipped}, tokens, width
 
 
+def draw_existing(rng, texts, tokens):
+    """Draw which tokens exist: at least one of each text, and not all; the first text is padded in front."""
+    counts = 1 + (1 + np.arange(texts)) % (tokens - 1)  # neighbours have other lengths
+    exists = np.stack([rng.permutation(tokens) < count for count in counts])
+    exists[0].sort()
+    return exists
+
+
+def pooling(rng, texts, tokens, width, lowest=0):
+    """Draw tokens, a query and a mask; if asked for, with scores that are all very low, the largest that of one that exists."""
+    x, query, exists = on_tensors("BND", "BND", "D", "?BN")(rng, texts, tokens, width)
+    if lowest:
+        ranks = np.argsort(np.argsort(~exists + rng.random(exists.shape)))
+        x[..., 0], query[0] = 1 + ranks / 100, lowest * width**0.5
+    return x, query, exists
+
+
+def labelled(rng, texts, tokens, classes):
+    """Draw logits, labels and a mask; 0 is the label of what is padding, and of a token that exists."""
+    logits, exists = on_tensors("BNC", "BNC", "?BN")(rng, texts, tokens, classes)
+    labels = rng.integers(classes, size=exists.shape) * exists
+    labels[0, -1] = 0
+    return logits, labels, exists
+
+
 def on_tensors(*shapes):
     """Make the arguments of a function: tensors of these shapes, in which a letter stands for a size, and numbers."""
 
@@ -123,16 +150,12 @@ def on_tensors(*shapes):
         known = dict(zip(shapes[0], sizes, strict=True))
         found = []
         for shape in shapes[1:]:
-            kind, letters = (shape[0], shape[1:]) if shape[0] in "?#=" else ("", shape)
+            kind, letters = (shape[0], shape[1:]) if shape[0] in "?=" else ("", shape)
             dimensions = [known[letter] for letter in letters]
             if kind == "=":
                 found.append(known[letters])
-            elif kind == "#":
-                found.append(rng.integers(known["C"], size=dimensions))
             elif kind == "?":
-                exists = rng.random(dimensions) < 0.5
-                exists[:, 0], exists[:, -1] = True, False  # a text has a token, and another one is padding
-                found.append(exists)
+                found.append(draw_existing(rng, *dimensions))
             else:
                 found.append(draw(rng, *dimensions))
         return tuple(found)
@@ -140,8 +163,21 @@ def on_tensors(*shapes):
     return arguments
 
 
-TRAINED, EVALUATED = ("loss", "parameters"), ("result", "called_too_often", "graph_is_built")
-LEARNED = ("numbers_that_are_learned", "output", "gradient_of_the_input", "training_is_the_same")
+TRAINED = ("losses", "parameters")
+EVALUATED = ("result", "called_too_often", "graph_is_built", "gradients_are_left_off")
+INITIALISED = (
+    *("spread_of_the_matrices", "mean_of_the_matrices", "biases"),
+    *("all_numbers_differ", "other_layers_stay_as_they_are", "same_model"),
+)
+DROPPED = (
+    "same_twice",
+    "evaluation",
+    "gradient",
+    "mean_in_training",
+    "spread_in_training",
+    "training_is_as_evaluation",
+)
+LEARNED = ("numbers_in_all", "numbers_that_are_learned", "output", "gradient_of_the_input", "training_is_the_same")
 POOL = {
     "stays near chance": (
         program(
@@ -153,14 +189,14 @@ POOL = {
             ([(0.1, 4, 3), (9.0, 5, 2)], [(0.05, 6), (0.2, 3, 4, 1)]), [(0.1, 3, 2), (9.0, 3, 2)],
         ),
         program(
-            "initialise", "M40", ("spread_of_the_matrices", "biases", "same_model"), measures.measure_initialised,
-            lambda rng, *sizes: sizes, ([(80, 120, 60)], [(50, 200, 70), (150, 90, 110)]), [(70, 100, 90)],
+            "initialise", "M40", INITIALISED, measures.measure_initialised,
+            lambda rng, *sizes: sizes, ([(80, 120, 60)], [(50, 200, 70), (160, 90, 110)]), [(40, 160, 90)],
         ),
     ),
     "learns, and not far enough": (
         program(
             "RowClassifier", "M46", LEARNED, measures.measure_model, rows,
-            ([(3, 5, 4, 6, 7)], [(1, 2, 3, 8, 4), (4, 7, 5, 2, 3)]), [(2, 4, 3, 6, 5)],
+            ([(3, 8, 4, 6, 7)], [(1, 2, 3, 8, 4), (4, 7, 5, 4, 3)]), [(2, 5, 3, 6, 5)],
         ),
         program(
             "ResidualStack", "M94", LEARNED, measures.measure_model, stack,
@@ -173,16 +209,16 @@ POOL = {
     ),
     "right in training, wrong in evaluation": (
         program(
-            "DroppingHead", "M29", ("same_twice", "evaluation", "gradient", "mean_in_training", "training_varies"),
-            measures.measure_head, head, ([(3, 5, 6, 4, 0.5)], [(1, 2, 7, 3, 0.2), (4, 1, 5, 2, 0.6)]), [(2, 3, 5, 4, 0.5)],
+            "DroppingHead", "M29", DROPPED,
+            measures.measure_head, head, ([(3, 5, 6, 4, 0.3)], [(1, 2, 7, 3, 0.2), (4, 1, 5, 2, 0.6)]), [(2, 3, 5, 4, 0.3)],
         ),
         program(
-            "Standardise", "M188", ("training", "evaluation"), measures.measure_standardise, standardised,
-            ([(3, 7, 4, 0.1)], [(1, 5, 6, 0.5), (8, 4, 2, 0.01)]), [(4, 5, 3, 0.2)],
+            "Standardise", "M188", ("training", "gradient", "evaluation"), measures.measure_standardise, standardised,
+            ([(3, 9, 4, 0.1)], [(1, 11, 6, 0.5), (7, 10, 2, 0.01)]), [(4, 8, 3, 0.2)],
         ),
         program(
             "SkippedBranch", "M30", ("largest", "mean_in_training", "mean_gradient", "images_are_whole", "evaluation"),
-            measures.measure_skipping, skipping, ([(3, 2, 0.5)], [(1, 4, 0.6), (5, 1, 0.4)]), [(2, 3, 0.5)],
+            measures.measure_skipping, skipping, ([(3, 2, 0.25)], [(1, 4, 0.6), (5, 1, 0.35)]), [(2, 3, 0.25)],
         ),
     ),
     "right for one image": (
@@ -206,11 +242,11 @@ POOL = {
         ),
         program(
             "mean_loss", "M52", EVALUATED, measures.measure_evaluation, evaluated,
-            ([(4, 4, 3)], [(7,), (2, 5, 1, 3)]), [(4, 4, 2)],
+            ([(4, 4, 3)], [(7,), (2, 5, 1, 3)]), [(4, 5, 2)],
         ),
         program(
             "loss_and_accuracy", "M192", EVALUATED, measures.measure_evaluation, evaluated,
-            ([(4, 4, 3)], [(7,), (2, 5, 1, 3)]), [(4, 4, 2)],
+            ([(4, 4, 3)], [(7,), (2, 5, 1, 3)]), [(4, 5, 2)],
         ),
     ),
     "wrong only with a mask": (
@@ -219,12 +255,12 @@ POOL = {
             ([(3, 5, 4)], [(1, 7, 2), (4, 3, 6)]), [(2, 4, 3)],
         ),
         program(
-            "pooled", "M18", ("mixed",), measures.measure_function, on_tensors("BND", "BND", "D", "?BN"),
-            ([(3, 5, 4)], [(1, 7, 2), (4, 3, 6)]), [(2, 4, 3)],
+            "pooled", "M18", ("mixed",), measures.measure_function, pooling,
+            ([(3, 5, 4), (2, 6, 4, -20_000)], [(1, 7, 2), (4, 3, 6), (3, 4, 5, -30_000)]), [(2, 4, 3), (2, 4, 5, -20_000)],
         ),
         program(
-            "loss_of_existing", "M185", ("loss",), measures.measure_function, on_tensors("BNC", "BNC", "#BN", "?BN"),
-            ([(3, 5, 4)], [(1, 7, 3), (4, 2, 6)]), [(2, 4, 3)],
+            "loss_of_existing", "M185", ("loss",), measures.measure_function, labelled,
+            ([(3, 5, 4)], [(1, 7, 3), (4, 3, 6)]), [(2, 4, 3)],
         ),
     ),
 }  # fmt: skip

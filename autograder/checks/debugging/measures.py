@@ -31,8 +31,9 @@ def quarters(number):
 
 
 def fill(module, seed, before=""):
-    """Give every parameter numbers that depend on its name and the seed alone, those of modules in a list too."""
-    named = {f"{before}{name}": parameter for name, parameter in module.named_parameters()}
+    """Give every parameter and buffer numbers that depend on its name and the seed alone, those of modules in a list too."""
+    parts = *module.named_parameters(), *module.named_buffers()
+    named = {f"{before}{name}": parameter for name, parameter in parts}
     with torch.no_grad():
         for name, parameter in named.items():
             numbers = np.random.RandomState([seed, *name.encode()]).normal(size=tuple(parameter.shape))
@@ -57,13 +58,13 @@ class Spy(nn.Module):
 
     def forward(self, x):
         """Return x, in training twice x."""
-        self.calls, self.graph = self.calls + 1, self.graph or torch.is_grad_enabled()
+        self.calls, self.graph = self.calls + 1, self.graph or x.requires_grad
         return 2 * x if self.training else x
 
 
 def small_model(pixels, classes, seed):
-    """Make a linear classifier behind a spy."""
-    return fill(nn.Sequential(nn.Flatten(), Spy(), nn.Linear(pixels, classes)), seed)
+    """Make a linear classifier with a spy behind it."""
+    return fill(nn.Sequential(nn.Flatten(), nn.Linear(pixels, classes), Spy()), seed)
 
 
 def cut(images, labels, sizes):
@@ -78,44 +79,61 @@ def numbers_of(model):
 
 
 def measure_shuffled(train, images, labels, order, size, seed):
-    """Train for two epochs; return the loss of the second, and where the parameters stand."""
+    """Train for two epochs; return their losses, and where the parameters stand."""
     images, labels, order = tensor(images), tensor(labels), tensor(order)
     model = small_model(images[0].numel(), 4, seed).eval()  # as an evaluation may leave it
     optimizer = Descent(model.parameters(), 0.1)
-    loss = [train(model, images, labels, optimizer, order, size) for _ in range(2)][-1]
-    return np.float64(torch.as_tensor(loss).detach()), numbers_of(model)
+    losses = [float(train(model, images, labels, optimizer, order, size)) for _ in range(2)]
+    return np.array(losses), numbers_of(model)
 
 
 def measure_clipped(train, images, labels, sizes, longest, seed):
-    """Train for two epochs; return the loss of the second, and where the parameters stand."""
+    """Train for two epochs; return their losses, and where the parameters stand."""
     batches = cut(images, labels, sizes)
     model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # as an evaluation may leave it
     optimizer = Descent(model.parameters(), 0.1)
-    loss = [train(model, batches, optimizer, longest) for _ in range(2)][-1]
-    return np.float64(torch.as_tensor(loss).detach()), numbers_of(model)
+    losses = [float(train(model, batches, optimizer, longest)) for _ in range(2)]
+    return np.array(losses), numbers_of(model)
 
 
 def measure_initialised(initialise, inputs, hidden, outputs):
-    """Initialise a model; return the spread of its matrices in units of 1 / √n, at most 2, its biases, whether it is the same."""
-    model = nn.Sequential(nn.Linear(inputs, hidden), nn.GELU(), nn.Sequential(nn.Linear(hidden, outputs)))
+    """Initialise a model; return the spread and mean of its matrices, its biases, and whether all else is as it should be.
+
+    Spreads are given in units of 1 / √n, means in units of the spread.
+    """
+    model = nn.Sequential(nn.Linear(inputs, hidden), nn.LayerNorm(hidden), nn.Sequential(nn.Linear(hidden, outputs)))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(3.0)
     same = initialise(model) is model
     layers = [model[0], model[2][0]]
-    spreads = [min(quarters(layer.weight.detach().std() * layer.in_features**0.5), 2.0) for layer in layers]
+    drawn = [layer.weight.detach() * layer.in_features**0.5 for layer in layers]
+    spreads = [float(matrix.std().clamp(min=1e-3)) for matrix in drawn]
+    means = [quarters(matrix.mean() / spread) for matrix, spread in zip(drawn, spreads)]
+    spreads = [quarters(spread) if spread < 2 else 2 ** quarters(np.log2(spread)) for spread in spreads]
     biases = torch.cat([layer.bias.detach().abs() for layer in layers])
-    return np.array(spreads), np.float64(biases.sum()), np.bool_(same)
+    numbers = torch.cat([matrix.flatten() for matrix in drawn]).round(decimals=5)
+    differ = len(numbers.unique()) > 0.9 * len(numbers)
+    others = all((parameter == 3).all() for parameter in model[1].parameters())
+    return (
+        np.array(spreads),
+        np.array(means),
+        np.float64(biases.sum()),
+        np.bool_(differ),
+        np.bool_(others),
+        np.bool_(same),
+    )
 
 
 def measure_model(make, sizes, x, seed):
-    """Return how many numbers a model learns, its output, the gradient of its input, and whether training is the same."""
+    """Return how many numbers a model has and learns, its output, the gradient of its input, whether training is the same."""
     model, source = fill(make(**sizes), seed).eval(), tensor(x).requires_grad_()
     output = model(source)
     weighted(output).backward()
-    learned = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    learned = [0 if parameter.grad is None else parameter.numel() for parameter in model.parameters()]
     same = torch.allclose(model.train()(source), output, rtol=1e-3, atol=1e-4)
-    return np.float64(learned), output.detach(), source.grad, np.bool_(same)
+    counts = np.float64(len(numbers_of(model))), np.float64(sum(learned))
+    return *counts, output.detach(), source.grad, np.bool_(same)
 
 
 def measure_schedule(learning_rate, steps, steps_per_epoch, epochs, highest):
@@ -124,25 +142,32 @@ def measure_schedule(learning_rate, steps, steps_per_epoch, epochs, highest):
 
 
 def measure_head(make, sizes, tokens, seed):
-    """Return whether evaluation gives the same twice, what it gives, its gradient, and the mean of many images in training."""
+    """Return whether evaluation gives the same twice, what it gives, its gradient; and what training makes of many images.
+
+    Of these, the mean, the spread in units of that which it should have, and whether all is as in evaluation.
+    """
     head, tokens = fill(make(**sizes), seed).eval(), tensor(tokens).requires_grad_()
     weighted(head(tokens)).backward()
+    width, dropped = sizes["width"], sizes["dropout"]
     with torch.no_grad():
         once, again = head(tokens), head(tokens.repeat(200, 1, 1))
         for parameter in head.parameters():
-            parameter.fill_(1 / sizes["width"] if parameter.ndim == 2 else 0.0)
-        many = head.train()(torch.ones(4000, 1, sizes["width"]))
-    same = torch.allclose(once.repeat(200, 1), again)
-    varies = many.std() > 1e-3
+            parameter.fill_(1 / width if parameter.ndim == 2 else 0.0)
+        many = head.train()(torch.ones(4000, 2, width))
+    same = torch.allclose(once.repeat(200, 1), again, rtol=1e-3, atol=1e-4)  # a larger batch rounds otherwise
     blank = 1 if same else torch.nan  # what is random cannot be compared
-    return np.bool_(same), blank * once, blank * tokens.grad, quarters(many.mean()), np.bool_(varies)
+    spread = many.std(dim=0).mean() / (dropped / (1 - dropped) / width) ** 0.5
+    nothing = np.bool_(torch.allclose(many, torch.ones(())))
+    return np.bool_(same), blank * once, blank * tokens.grad, quarters(many.mean()), quarters(spread), nothing
 
 
 def measure_standardise(make, sizes, batches, x):
-    """Return what the last of several batches gives in training, and what comes in evaluation then."""
-    layer = make(**sizes).train()
-    trained = [layer(batch) for batch in tensor(batches)][-1]
-    return trained.detach(), layer.eval()(tensor(x)).detach()
+    """Return what the last of several batches gives in training, its gradient, and what a second evaluation gives then."""
+    layer, batches = make(**sizes).train(), tensor(batches).requires_grad_()
+    trained = [layer(batch) for batch in batches][-1]
+    weighted(trained).backward()
+    evaluated = [layer.eval()(tensor(x)) for _ in range(2)][-1]
+    return trained.detach(), batches.grad[-1], evaluated.detach()
 
 
 def measure_skipping(make, sizes, tokens, width):
@@ -158,9 +183,12 @@ def measure_skipping(make, sizes, tokens, width):
 
 def measure_function(function, *arguments):
     """Return what a function gives for arrays as tensors, and numbers."""
-    result = function(*(tensor(item) if np.ndim(item) else item for item in arguments))
+    given = [tensor(item) if np.ndim(item) else item for item in arguments]
+    result = function(*given)
     if not isinstance(result, Tensor):
         raise TypeError(f"returned {type(result).__name__}; expected a tensor")
+    if not all(torch.equal(mine, tensor(item)) for mine, item in zip(given, arguments) if np.ndim(item)):
+        raise ValueError("an argument was changed in place")
     return result.detach()
 
 
@@ -189,10 +217,14 @@ def measure_work(function, tokens):
 
 
 def measure_evaluation(evaluate, images, labels, sizes, seed):
-    """Return what an evaluation gives, whether it calls the model more often than it must, and whether it builds a graph."""
+    """Return what an evaluation gives, and three faults: too many calls of the model, a graph, gradients left off."""
     batches = cut(images, labels, sizes)
     model = small_model(batches[0][0][0].numel(), 4, seed)
-    result = evaluate(model, batches)
+    try:
+        result = evaluate(model, batches)
+        off = not torch.is_grad_enabled() or not all(parameter.requires_grad for parameter in model.parameters())
+    finally:
+        torch.set_grad_enabled(True)
     result = result if isinstance(result, (tuple, list)) else [result]
     numbers = np.array([float(number) for number in result])
-    return numbers, np.bool_(model[1].calls > len(batches)), np.bool_(model[1].graph)
+    return numbers, np.bool_(model[2].calls > len(batches)), np.bool_(model[2].graph), np.bool_(off)

@@ -2,6 +2,8 @@
 
 from autograder.judging.mistake import Mistake, way
 
+TRAINING, EVALUATION = ("train_shuffled", "train_clipped"), ("mean_loss", "loss_and_accuracy")
+
 MISTAKES = (
     # ------------------------------------------------------------------------------------------------------ programs
     Mistake(
@@ -13,8 +15,9 @@ MISTAKES = (
     ),
     Mistake(
         "M184",
-        "the gradients are gone before the step",
+        "the gradients are gone before the step, or there is no step",
         "The parameters do not move. In which order come the gradients' zero, the backward pass, the clipping and the step?",
+        way(TRAINING, "        optimizer.step()\n", ""),
         way(
             "train_clipped",
             "        optimizer.zero_grad()\n        loss.backward()\n",
@@ -26,11 +29,32 @@ MISTAKES = (
             "        loss.backward()\n        optimizer.zero_grad()\n",
         ),
     ),
+    Mistake("M53", way(TRAINING, "        optimizer.zero_grad()\n", "")),
+    Mistake("M51", way("train_shuffled", "model(images[chosen])", "model(images[chosen]).softmax(-1)")),
+    Mistake("M55", way("train_shuffled", "return total / len(order)", "return loss.item()")),
     Mistake(
-        "M53",
-        way("train_clipped", "        optimizer.zero_grad()\n", ""),
-        way("train_shuffled", "        optimizer.zero_grad()\n", ""),
+        "M136", way(TRAINING, "        optimizer.step()\n", "        optimizer.step()\n        optimizer.step()\n")
     ),
+    Mistake(
+        "M138",
+        way(
+            "train_shuffled",
+            "labels[chosen])",
+            "labels[chosen], reduction='sum')",
+            "loss.item() * len(chosen)",
+            "loss.item()",
+        ),
+    ),
+    Mistake(
+        "M140",
+        way(
+            "train_shuffled",
+            "loss.item()",
+            "F.cross_entropy(model(images[chosen]), labels[chosen]).item()",
+        ),
+        way("train_clipped", "loss.item()", "F.cross_entropy(model(images), labels).item()"),
+    ),
+    Mistake("M143", way("train_shuffled", "range(0, len(order), size)", "range(size, len(order) + size, size)")),
     Mistake(
         "M56",
         way(
@@ -41,9 +65,49 @@ MISTAKES = (
             "total / math.ceil(len(order) / size)",
         ),
         way("train_clipped", "loss.item() * len(labels)", "loss.item()", "count += len(labels)", "count += 1"),
+        way("mean_loss", ', reduction="none"', "", "torch.cat(", "torch.stack("),
+        way(
+            "loss_and_accuracy",
+            ', reduction="sum"',
+            "",
+            "+= (logits",
+            "+= 1 / len(labels) * (logits",
+            "len(labels)\n",
+            "1\n",
+        ),
     ),
     Mistake("M40", way("initialise", "std=layer.in_features**-0.5", "std=1.0")),
-    Mistake("M46", way("RowClassifier", "self.embedding(images) + self.position_embedding", "self.embedding(images)")),
+    Mistake(
+        "M46",
+        way("RowClassifier", "self.embedding(images) + self.position_embedding", "self.embedding(images)"),
+        way("RowClassifier", "torch.randn(rows, width)", "torch.randn(1, width)"),
+        way("RowClassifier", " + self.position_embedding", " + self.position_embedding[0]"),
+    ),
+    Mistake(
+        "M50",
+        way("RowClassifier", " + self.position_embedding", " + self.position_embedding.detach()"),
+        way("RowClassifier", "torch.randn(rows, width)", "torch.randn(rows, width), requires_grad=False"),
+        way(
+            "RowClassifier",
+            "self.position_embedding = nn.Parameter(torch.randn(rows, width))",
+            'self.register_buffer("position_embedding", torch.randn(rows, width))',
+        ),
+    ),
+    Mistake(
+        "M120",
+        way("ResidualStack", "for _ in range(depth)])", "for _ in range(depth)]).requires_grad_(False)"),
+        way("RowClassifier", "nn.Linear(pixels, width)", "nn.Linear(pixels, width).requires_grad_(False)"),
+    ),
+    Mistake("M169", way("RowClassifier", " + self.position_embedding", " * self.position_embedding")),
+    Mistake("M37", way("ResidualStack", "x + F.gelu(layer(x))", "F.gelu(layer(x))")),
+    Mistake("M41", way("ResidualStack", "F.gelu(", "F.relu(")),
+    Mistake("M96", way("ResidualStack", "F.gelu(layer(x))", "layer(x)")),
+    Mistake("M102", way("ResidualStack", "range(depth)", "range(depth - 1)")),
+    Mistake(
+        "M112",
+        way("ResidualStack", "x + F.gelu(layer(x))", "F.gelu(x + layer(x))"),
+        way("ResidualStack", "x + F.gelu(layer(x))", "x + layer(F.gelu(x))"),
+    ),
     Mistake(
         "M94",
         way(
@@ -76,11 +140,28 @@ MISTAKES = (
         "there is no dropout",
         "Training and evaluation give the same. Where is the dropout?",
         way("DroppingHead", "F.dropout(mean, self.dropout, training=self.training)", "mean"),
+        way("SkippedBranch", "if self.training", "if False"),
+    ),
+    Mistake(
+        "M166",
+        way(
+            "DroppingHead",
+            "tokens.mean(dim=1)",
+            "F.dropout(tokens, self.dropout, training=self.training).mean(dim=1)",
+            "F.dropout(mean, self.dropout, training=self.training)",
+            "mean",
+        ),
+    ),
+    Mistake(
+        "M99",
+        way("DroppingHead", "F.dropout(mean, self.dropout,", "F.dropout(mean, 1 - self.dropout,"),
+        way("SkippedBranch", ">= self.skipped", "< self.skipped"),
     ),
     Mistake(
         "M188",
-        "what training has seen is not kept",
-        "In evaluation the means and variances are not those of training. Print the buffers after a few batches: do they move?",
+        "what training has seen is not kept, or not used",
+        "In evaluation the means and variances are not those of training. Print the buffers after a few batches: do they move, "
+        "and are they used?",
         way(
             "Standardise",
             "self.mean.lerp_(mean.detach(), self.momentum)",
@@ -91,7 +172,47 @@ MISTAKES = (
         way("Standardise", "self.variance.lerp_(", "self.variance.lerp("),
         way("Standardise", "self.mean.lerp_(", "self.mean.lerp("),
     ),
-    Mistake("M30", way("SkippedBranch", "branch * kept / (1 - self.skipped)", "branch * kept")),
+    Mistake(
+        "M30",
+        way("SkippedBranch", "branch * kept / (1 - self.skipped)", "branch * kept"),
+        way(
+            "DroppingHead",
+            "F.dropout(mean, self.dropout, training=self.training)",
+            "mean * (torch.rand_like(mean) >= self.dropout * self.training)",
+        ),
+    ),
+    Mistake(
+        "M92",
+        way("Standardise", "(x - self.mean) / self.variance.sqrt()", "(x - self.mean) / self.variance"),
+        way("standardise_images", ".sqrt()", ""),
+    ),
+    Mistake("M44", way("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut")),
+    Mistake("M45", way("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(0, 1, 3, 4, 2)")),
+    Mistake("M124", way("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(0, 3, 1, 2, 4)")),
+    Mistake(
+        "M21",
+        way("pack_heads", "heads.permute(0, 2, 1, 3)", "heads"),
+        way("pack_heads", "x.shape\n", "x.shape\n    return x.reshape(batch * num_heads, tokens, -1)\n"),
+    ),
+    Mistake(
+        "M81",
+        way(
+            "pack_heads",
+            "num_heads, width // num_heads)",
+            "width // num_heads, num_heads)",
+            "heads.permute(0, 2, 1, 3)",
+            "heads.permute(0, 3, 1, 2)",
+        ),
+    ),
+    Mistake("M91", way("standardise_images", "return centred /", "return images /")),
+    Mistake(
+        "M35",
+        way(
+            "standardise_images",
+            "centred.square().mean(dim=(1, 2), keepdim=True).sqrt()",
+            "images.std(dim=(1, 2), keepdim=True)",
+        ),
+    ),
     Mistake(
         "M189",
         "images are mixed where axes are joined",
@@ -125,6 +246,11 @@ MISTAKES = (
             "        rows.append(torch.stack([(query * key).sum(dim=-1) for key in unit.unbind(dim=1)], dim=1))\n"
             "    return torch.stack(rows, dim=1)  # (B, N, N)",
         ),
+        way(
+            "similarities",
+            "unit @ unit.mT",
+            "torch.stack([(unit * unit[:, i, None]).sum(dim=-1) for i in range(tokens.shape[1])], dim=1)",
+        ),
     ),
     Mistake(
         "M52",
@@ -133,14 +259,26 @@ MISTAKES = (
             "    with torch.no_grad():\n        for images, labels in batches:\n            losses",
             "    for images, labels in batches:\n        losses",
         ),
-        way("mean_loss", "    model.eval()\n", ""),
-        way("loss_and_accuracy", "    model.eval()\n", ""),
+        way(TRAINING, "    model.train()\n", ""),
+        way(EVALUATION, "    model.eval()\n", ""),
+        way("loss_and_accuracy", "with torch.no_grad()", "if True"),
+    ),
+    Mistake(
+        "M146",
+        way(EVALUATION, "    with torch.no_grad():\n", "    torch.set_grad_enabled(False)\n    if True:\n"),
+        way(EVALUATION, "    with torch.no_grad():\n", "    model.requires_grad_(False)\n    if True:\n"),
     ),
     Mistake(
         "M192",
-        "the model runs twice for one batch",
-        "The numbers are right, and come in twice the time. How often does the model see a batch?",
+        "the model runs more than once for one batch",
+        "The numbers are right, and come later than they could. How often does the model see a batch?",
         way("loss_and_accuracy", "(logits.argmax(dim=-1) == labels)", "(model(images).argmax(dim=-1) == labels)"),
+        way("mean_loss", "losses.append(", "model(images)\n            losses.append("),
+    ),
+    Mistake(
+        "M141",
+        way("loss_and_accuracy", "right / count", "100 * right / count"),
+        way("loss_and_accuracy", "right / count", "right"),
     ),
     Mistake(
         "M185",
@@ -148,25 +286,39 @@ MISTAKES = (
         "Without padding the mean is right. By what is the sum divided, and which terms are in it?",
         way("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "(tokens * exists).mean(dim=1)"),
         way("mean_of_existing", "(tokens * exists).sum(dim=1)", "tokens.sum(dim=1)"),
+        way("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "tokens.mean(dim=1)"),
         way("loss_of_existing", "losses[exists].mean()", "(losses * exists).mean()"),
         way("loss_of_existing", "losses[exists].mean()", "losses.mean()"),
     ),
     Mistake(
         "M18",
         way("pooled", "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)", "(scores * exists).softmax(dim=-1)"),
+        *(way("pooled", "-torch.inf", number) for number in ("-1.0", "-10.0", "-100.0", "-10_000.0")),
     ),
     Mistake(
         "M17",
         way("pooled", "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)", "scores.softmax(dim=-1) * exists"),
     ),
-    Mistake("M16", way("pooled", "~exists", "exists")),
+    Mistake(
+        "M16",
+        way("pooled", "~exists", "exists"),
+        way("mean_of_existing", "exists[..., None]", "~exists[..., None]"),
+        way("loss_of_existing", "losses[exists]", "losses[~exists]"),
+    ),
+    Mistake("M71", way("pooled", "scores.masked_fill(~exists, -torch.inf)", "scores")),
+    Mistake("M8", way("pooled", " / query.shape[-1] ** 0.5", "")),
+    Mistake("M10", way("pooled", "query.shape[-1] ** 0.5", "query.shape[-1]")),
+    Mistake(
+        "M3", way("pooled", ".softmax(dim=-1)", ".exp()\n    weights = weights / weights.sum(dim=-1, keepdim=True)")
+    ),
+    Mistake("M80", way("pooled", "softmax(dim=-1)", "softmax(dim=-1).softmax(dim=-1)")),
     # ---------------------------------------------------------------------------------------------------------- tests
     Mistake(
         "M180",
         "the test refuses what is right",
         "A right attention fails your test, so that none of its verdicts counts. Is it stricter than rounding allows, or does it "
         "ask for what the specification does not say?",
-        way("test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-5)", "torch.equal(got, right)"),
+        way("test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-3)", "torch.equal(got, right)"),
         way("test_attention", "except ValueError", "except TypeError"),
         way("test_attention", "expected.softmax(-1)", "expected.softmax(-2)"),
     ),
@@ -186,7 +338,7 @@ MISTAKES = (
         "the test lets several mistakes through",
         "Your test is right, and sees too little. Which of the lines of the specification does it not ask about?",
         # the shapes alone; no large scores; no mask; the weights alone; one image and one head
-        way("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-5), ", "assert True, "),
+        way("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), ", "assert True, "),
         way("test_attention", "(1.0, 30.0)", "(1.0,)"),
         way("test_attention", "((images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens))", "()"),
         way("test_attention", "((weights, expected), (output, expected @ v))", "((weights, expected),)"),

@@ -8,6 +8,6 @@ EQUIVALENT = {
     r"(loss_and_accuracy|pooled), line \d+: (-1 -> 1|1 -> 0)$": "scores have two axes, and a query has one",
     r"Standardise, .*\.detach\(\) -> ": "the numbers are the same; what it costs is memory",
     r"learning_rate, line \d+: min\(1\.0, done\)": "the smaller one of two, in either order",
-    r"SkippedBranch, .*kept = .*\.detach": "what is drawn has no gradient",
+    r"SkippedBranch, .*kept = .*\.(detach|half)": "what is drawn is 0 or 1, and has no gradient",
     r"cut_patches, .* -> images\.reshape\(height": "the first two axes are joined again",
 }

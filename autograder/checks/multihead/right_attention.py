@@ -98,7 +98,7 @@ def attend_by_bmm(q, k, v, mask=None):
     if mask is not None:
         refuse(mask)
         mask = with_axes(mask).expand(images, heads, tokens, tokens).reshape(images * heads, tokens, tokens)
-        scores = scores.masked_fill(~mask, -1e6)
+        scores = scores.masked_fill(~mask, -1e9)
     weights = nn.functional.softmax(scores, dim=-1)
     return torch.bmm(weights, v).view(images, heads, tokens, width), weights.view(images, heads, tokens, tokens)
 
