@@ -185,6 +185,28 @@ def test_cells_of_ones_own_stay_where_they_define_what_is_needed(found: Any, sta
         assert student.ran == both[:1]
 
 
+def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a fresh kernel, does an answer that what stands in front of it brings down stay, and one that falls alone not?"""
+
+    class Fragile:
+        """A kernel that is lost at a cell that falls, and at any answer after one that leaves no threads."""
+
+        def __init__(self, *_: Any) -> None:
+            self.closed, self.done = False, []
+
+        def run_cell(self, source: str, seconds: float) -> list[NotebookNode]:
+            if source == "falls" or (source == "answer" and "threads" in self.done):
+                self.closed = True
+                raise KernelLost("crashed", "no threads are left")
+            self.done.append(source)
+            return []
+
+    monkeypatch.setattr("autograder.grading.execute.Kernel", Fragile)
+    student = _Student(Limits(), sandboxed=True)
+    student.ran = [_Cell("threads", own=True), _Cell("answer"), _Cell("falls"), _Cell("harmless", own=True)]
+    assert student.ready().done == ["answer", "harmless"]
+
+
 def test_long_text_of_an_error_is_looked_through_in_a_moment() -> None:
     """Does a text of millions of letters, which the student's side may forge, cost no time of the grader's?"""
     student, begun = _Student(Limits(), sandboxed=True), time.process_time()
