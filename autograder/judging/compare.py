@@ -182,12 +182,9 @@ def part_of(case, names):
 
 
 def holds(name, fits, tried, names):
-    """Does a mistake that fits in one case, in some ways, fit in most of the cases that it, or the answer, gets wrong?
-
-    Else it fits there by chance. Tried are all cases, each with what the answer gives and what is wrong with that.
-    """
+    """Does a mistake that fits in one case, in some ways, fit in most of the cases that it, or the answer, gets wrong?"""
     ways, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
-    for case, got, marks, text in tried:
+    for case, got, marks, text in tried:  # if it does not, it fits there by chance
         shown, part = [case["mistakes"].get(way, ()) for way in ways], part_of(case, names)
         if text and "arrays" in got:
             votes += 1 if any(alike(marks, each, part) for each in shown) else -any(shown)

@@ -262,12 +262,12 @@ def with_rate(batches, optimizer, step, steps, highest):
 
 def moved(batches, most):
     """Pass batches on, each image moved by at most so many pixels along each axis; what comes in is black."""
-    for images, labels in batches:
+    for images, classes in batches:
         down, right = torch.randint(2 * most + 1, (2, len(images), 1), device=images.device)  # (B, 1) each
         rows, columns = (start + torch.arange(28, device=images.device) for start in (down, right))  # (B, 28) each
         padded = F.pad(images, [most] * 4, value=-0.1307 / 0.3081)
         image = torch.arange(len(images), device=images.device)[:, None, None]
-        yield padded[image, 0, rows[:, :, None], columns[:, None]][:, None], labels
+        yield padded[image, 0, rows[:, :, None], columns[:, None]][:, None], classes
 
 
 def kept(path, choices):

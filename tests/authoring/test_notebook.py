@@ -245,6 +245,7 @@ def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> Non
         "fingerprint",
         "alike",
         "part_of",
+        "fitting",
         "holds",
         "difference",
         "judge",
