@@ -68,6 +68,8 @@ out = Console()
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 SeedsOption = Annotated[int, typer.Option(help="How many seeds, from 0 on.")]
+EpochsOption = Annotated[int, typer.Option(help="That the schedule is planned for.")]
+ImagesOption = Annotated[int, typer.Option(help="How many of the training images are learnt from.")]
 ThreadsOption = Annotated[int, typer.Option(help="Of the CPU, for all alike.")]
 RecordsOption = Annotated[Path, typer.Option("--records", help="Where the records go.")]
 DigitsOption = Annotated[bool, typer.Option("--digits", help="On the stand-in for MNIST.")]
@@ -309,8 +311,8 @@ def compare_command(
 @app.command()
 def ablate(
     seeds: SeedsOption = 3,
-    epochs: Annotated[int, typer.Option(help="That the schedule is planned for.")] = 1,
-    images: Annotated[int, typer.Option(help="How many of the training images are learnt from.")] = 27500,
+    epochs: EpochsOption = 1,
+    images: ImagesOption = 27500,
     threads: ThreadsOption = 2,
     records: RecordsOption = RECORDS,
     digits: DigitsOption = False,
@@ -332,8 +334,8 @@ def ablate(
 @app.command("wrong")
 def wrong_command(
     seeds: SeedsOption = 5,
-    epochs: Annotated[int, typer.Option(help="That the schedule is planned for.")] = Settings.epochs,
-    images: Annotated[int, typer.Option(help="How many of the training images are learnt from.")] = 10_000,
+    epochs: EpochsOption = Settings.epochs,
+    images: ImagesOption = 10_000,
     threads: ThreadsOption = 1,
     records: RecordsOption = RECORDS,
     digits: DigitsOption = False,
