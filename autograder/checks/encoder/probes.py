@@ -378,15 +378,13 @@ TORCH_PARTS = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.
 TORCH_PARTS += ["self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias"]
 
 
-def sound_copy(block, num_heads, norm_attention=True, norm_feed_forward=True, batch_first=True):
-    """Return PyTorch's encoder layer with a block's parameters, sound or with some of the faults left in it."""
+def sound_copy(block, num_heads):
+    """Return PyTorch's encoder layer with a block's parameters."""
     parameters = {name: found(block, name) for name in PARTS}
     if None in parameters.values():
         raise AttributeError(f"the block has lost {next(n for n, p in parameters.items() if p is None)}")
     width, hidden_width = parameters["feed_forward.0.weight"].shape[1], parameters["feed_forward.0.weight"].shape[0]
-    copy = nn.TransformerEncoderLayer(
-        width, num_heads, hidden_width, 0.0, "gelu", norm_first=True, batch_first=batch_first
-    )
+    copy = nn.TransformerEncoderLayer(width, num_heads, hidden_width, 0.0, "gelu", norm_first=True, batch_first=True)
     own = dict(copy.named_parameters())
     with torch.no_grad():
         for name, torch_name in zip(PARTS, TORCH_PARTS):
@@ -398,10 +396,6 @@ def sound_copy(block, num_heads, norm_attention=True, norm_feed_forward=True, ba
                 if value is not None and value.shape == to.shape:
                     to.copy_(value)
                     to.requires_grad_(value.requires_grad)
-    if not norm_attention:
-        copy.norm1 = nn.Identity()
-    if not norm_feed_forward:
-        copy.norm2 = nn.Identity()
     return copy
 
 
@@ -426,14 +420,18 @@ def shares_a_norm(block):
 
 
 def faults_left(block, num_heads, x):
-    """Find which of both norms and the batch axis are mended, by comparing with sound and faulty copies."""
+    """Find which of both norms and the batch axis are mended. Return that and PyTorch's layer with the rest left in it."""
+    copy = sound_copy(block, num_heads)
+    norms = copy.norm1, copy.norm2
     with torch.no_grad():
         output = call(block, x)
         for state in FAULTS:
-            expected = sound_copy(block, num_heads, *state)(x)
+            copy.norm1, copy.norm2 = (norm if works else nn.Identity() for norm, works in zip(norms, state))
+            copy.self_attn.batch_first = state[2]
+            expected = copy(x)
             if output.shape == expected.shape and torch.allclose(output, expected, 1e-3, 1e-3 * float(expected.std())):
-                return state
-    return None
+                return state, copy
+    return None, copy
 
 
 def repaired(repair, make_block, sizes):
@@ -455,8 +453,8 @@ def probe_repair(repair, make_block):
         sizes = [int(size) for size in sizes]
         x = torch.randn(*sizes, generator=torch.Generator().manual_seed(seed))
         blocks, sames = zip(*(repaired(repair, make_block, (sizes[-1], num_heads, hidden_width)) for _ in range(depth)))
-        states = {faults_left(block, num_heads, x) for block in blocks}
-        state = states.pop() if len(states) == 1 else None
+        states, copies = zip(*(faults_left(block, num_heads, x) for block in blocks))
+        state = states[0] if len(set(states)) == 1 else None
         if what == "block":
             norms = (NONE, NONE) if not all(sames) else state[:2] if state else (-1, -1)
             return {
@@ -467,12 +465,11 @@ def probe_repair(repair, make_block):
             }
         if what == "tokens":
             return {"looks_at_tokens": np.array(state[2] if state else -1)}
-        copies = [sound_copy(block, num_heads, *state) for block in blocks] if state else []
         if what == "loss":
-            return learning(copies[:2], seed) if copies else {"first_loss_is_near_chance": NONE, "learns": NONE}
+            return learning(copies[:2], seed) if state else {"first_loss_is_near_chance": NONE, "learns": NONE}
         measured = (
             stream(copies, x)
-            if copies
+            if state
             else {"activations_stay": NONE, "gradients_reach_all": NONE, "gradients_stay": NONE}
         )
         firsts = [found(block, PARTS[4]).detach() for block in blocks]
