@@ -45,76 +45,6 @@ COLAB = (
     + f"/blob/{CONFIG['repository']['branch']}/"
 )
 
-OPEN_ALL = """() => {
-    document.querySelectorAll("details").forEach(box => { box.open = true; });
-    document.querySelectorAll("button.toggle-button-hidden").forEach(button => { button.click(); });
-}"""
-SIMPLIFY = """() => {
-    const seen = new Set();
-    for (const token of document.querySelectorAll("pre span[class]")) {
-        const kind = token.className + token.closest("pre").parentElement.parentElement.className;
-        if (seen.has(kind)) token.replaceWith(...token.childNodes);
-        seen.add(kind);
-    }
-    for (const row of document.querySelectorAll("tbody > tr")) {
-        const kind = row.outerHTML.replace(/>[^<]+</g, "><");
-        if (seen.has(kind)) row.remove();
-        seen.add(kind);
-    }
-}"""
-CLIPPED = """() => [...document.querySelectorAll("article pre")].filter(code => code.scrollWidth > code.clientWidth + 1)
-    .map(code => code.textContent.slice(0, 120))"""
-CROWDED = """() => [...document.querySelectorAll("div.math:has(.eqno)")].filter(equation =>
-    equation.querySelector(".eqno").getBoundingClientRect().top
-    < equation.querySelector(".equation").getBoundingClientRect().bottom - 1
-).map(equation => equation.id)"""
-FETCH_IMAGES = """() => Promise.all([...document.images].map(image => {
-    image.loading = "eager";  // the pages' own are fetched when they come into view
-    return image.decode().catch(() => {});
-}))"""
-SURVEY = """() => ({
-    equations: document.querySelectorAll(".math").length,
-    unrendered: [...document.querySelectorAll(".math:not(:has(math))")].map(e => e.innerText),
-    broken: [...document.querySelectorAll("math")].filter(e => e.querySelector("merror") || /[\\\\&]/.test(e.textContent))
-        .map(e => e.textContent),
-    rootless: [...document.querySelectorAll("msqrt")].map(e => [e, ...e.children].map(each => each.getBoundingClientRect().width))
-        .filter(([whole, ...parts]) => whole && whole < parts.reduce((sum, part) => sum + part) + 3).length,
-    strange: [...document.fonts].filter(font => font.family.includes("Math") && font.status !== "loaded")
-        .map(font => font.status),
-    asleep: [...document.querySelectorAll(".widget:not(.live)")].map(e => e.id),
-    silent: [...document.querySelectorAll("figure")].filter(e => e.offsetHeight && !e.querySelector("figcaption")?.offsetHeight)
-        .map(e => e.id),
-    prose: [...document.querySelectorAll("article :is(p, li, td, th, h1, h2, h3, figcaption)")].map(e => {
-        const copy = e.cloneNode(true);
-        copy.querySelectorAll("code, pre, math").forEach(part => part.remove());
-        return copy.textContent;
-    }),
-    images: [...document.images].map(image => ({
-        source: image.getAttribute("src"), alt: image.getAttribute("alt"), width: image.naturalWidth,
-        ours: image.closest("article") !== null,
-    })),
-})"""
-SPILLS = """() => [...document.querySelectorAll("article *")].filter(element => {
-    if (element.closest(".headerlink, .copybtn")) return false;
-    const box = element.getBoundingClientRect();
-    if (box.width === 0 || box.right <= innerWidth + 1) return false;
-    for (let parent = element; parent.tagName !== "ARTICLE"; parent = parent.parentElement)
-        if (["auto", "scroll"].includes(getComputedStyle(parent).overflowX)) return false;
-    return true;
-}).map(element => element.outerHTML.slice(0, 120))"""
-STUCK = """() => [...document.querySelectorAll("article *")].filter(element =>
-    element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0 && element.tabIndex < 0
-    && ["auto", "scroll"].includes(getComputedStyle(element).overflowX) && !element.querySelector("a, [tabindex='0']")
-).map(element => element.outerHTML.slice(0, 120))"""
-FOCUSED = """() => {
-    const element = document.activeElement, style = getComputedStyle(element);
-    return {
-        html: element.outerHTML.slice(0, 200), tag: element.tagName,
-        classes: element.className, href: element.getAttribute("href"),
-        seen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2 && element.offsetWidth > 0,
-    };
-}"""
-
 
 @dataclass
 class Visit:
@@ -163,10 +93,17 @@ def site() -> Iterator[str]:
     server.server_close()
 
 
+def new_page(browser: Browser) -> Page:
+    """Open an empty page of a desktop's size, which can be asked what stands in ask.js."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    page.add_init_script(path=Path(__file__).parent / "ask.js")
+    return page
+
+
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """Open an empty page of a desktop's size."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    page = new_page(browser)
     yield page
     page.close()
 
@@ -195,7 +132,7 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
     @functools.cache
     def look(name: str) -> Visit:
         seen = Visit()
-        page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+        page = new_page(browser)
         loud = ("error", "warning")
         page.on("console", lambda message: seen.messages.append(message.text) if message.type in loud else None)
         page.on("response", lambda response: seen.messages.append(response.url) if response.status >= 400 else None)
@@ -204,20 +141,20 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
             "request", lambda request: seen.strangers.append(request.url) if not is_ours(request.url, site) else None
         )
         open_page(page, site, name)
-        page.evaluate(FETCH_IMAGES)
-        seen.survey = page.evaluate(SURVEY)
-        page.evaluate(OPEN_ALL)
-        seen.clipped = page.evaluate(CLIPPED)
+        page.evaluate("ask.fetchImages()")
+        seen.survey = page.evaluate("ask.survey()")
+        page.evaluate("ask.openAll()")
+        seen.clipped = page.evaluate("ask.clipped()")
         page.emulate_media(media="print")
         page.set_viewport_size({"width": 700, "height": 800})
-        seen.clipped += page.evaluate(CLIPPED)
+        seen.clipped += page.evaluate("ask.clipped()")
         page.emulate_media(media="screen")
         page.set_viewport_size({"width": 390, "height": 800})
-        seen.crowded = page.evaluate(CROWDED)
+        seen.crowded = page.evaluate("ask.crowded()")
         with contextlib.suppress(TimeoutError):  # the theme looks a while after the change what scrolls now
-            page.wait_for_function(f"() => ({STUCK})().length === 0", timeout=3000)
+            page.wait_for_function("() => ask.stuck().length === 0", timeout=3000)
         seen.phone_width = page.evaluate("() => document.scrollingElement.scrollWidth")
-        seen.spills, seen.stuck = page.evaluate(SPILLS), page.evaluate(STUCK)
+        seen.spills, seen.stuck = page.evaluate("ask.spills()"), page.evaluate("ask.stuck()")
         page.close()
         return seen
 
@@ -239,10 +176,12 @@ def audit(browser: Browser, site: str) -> Callable[[str], Audit]:
     @functools.cache
     def look(name: str) -> Audit:
         seen = Audit()
-        page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+        page = new_page(browser)
         open_page(page, site, name)
-        page.evaluate(OPEN_ALL)
-        page.evaluate(SIMPLIFY)  # axe is slow on thousands of tokens, glyphs and rows; one of each kind is left to it
+        page.evaluate("ask.openAll()")
+        page.evaluate(
+            "ask.simplify()"
+        )  # axe is slow on thousands of tokens, glyphs and rows; one of each kind is left to it
         for theme in ("light", "dark"):
             page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
             page.evaluate("() => Promise.all(document.getAnimations().map(animation => animation.finished))")
@@ -528,7 +467,7 @@ def test_keyboard_reaches_everything(page: Page, site: str) -> None:
     stops = []
     while not stops or stops[-1]["tag"] != "SUMMARY":
         page.keyboard.press("Tab")
-        stops.append(page.evaluate(FOCUSED))
+        stops.append(page.evaluate("ask.focused()"))
         assert len(stops) < 400, "no folded cell was reached"
     unseen = [stop["html"] for stop in stops if not stop["seen"]]
     assert unseen == []
