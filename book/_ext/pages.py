@@ -1,7 +1,7 @@
 """Make the built pages light, and their figures fit both themes.
 
-Of the theme's icons a page fetches those that it has; the search's index is fetched by the page of the search; a figure
-is fetched when it comes into view, in the theme's colours.
+Of the theme's style sheet and icons a page fetches what some page needs; the search's index is fetched by the page of the
+search; a figure is fetched when it comes into view, in the theme's colours.
 """
 
 import logging
@@ -12,11 +12,13 @@ from pathlib import Path
 from textwrap import shorten
 
 import numpy as np
+import tinycss2
 from docutils import nodes
 from fontTools import subset
 from matplotlib.colors import to_hex, to_rgb
 from sphinx import search
 from sphinx.application import Sphinx
+from tinycss2.ast import Node
 
 # Colours that `chapter_figures.py` gives to letters and axes, and to what hides lines behind letters, and theirs in the dark.
 IN_THE_DARK = {"#1f2328": "#dfe5eb", "#fefefe": "#11161c"}
@@ -27,9 +29,12 @@ SIZE = re.compile(
     r'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"|<svg [^>]*?height="([\d.]+)pt"[^>]*?width="([\d.]+)pt"'
 )
 PATH, NUMBER = re.compile(r' d="[^"]*"'), re.compile(r"\d+\.\d{3,}")
-ICON = re.compile(r"\bfa-[a-z0-9-]+")
-FONTS = {"fa-solid-900": "fas", "fa-brands-400": "fab", "fa-regular-400": "far"}  # with the older name of its icons
-ICON_RULE = re.compile(r"((?:\.fa-[a-z0-9-]+:+before,?)+)\{content:\"(?:\\([0-9a-f]+)|([^\"]*))\"\}")
+# Names of classes and ids: in a page, in a script, and in a selector.
+NAMED, NAME = re.compile(r'\b(?:class|id)="([^"]*)"'), re.compile(r"[A-Za-z_][\w-]*")
+SELECTED = re.compile(rf"[.#]({NAME.pattern})")
+COMMA, IN_BRACKETS = re.compile(r",(?![^(]*\))"), re.compile(r"\([^()]*\)|\[[^]]*\]")
+CONTENT = re.compile(r'content:"(\\[0-9a-f]+|[^"\\])"')
+TWO_FORMATS = re.compile(r"url\((\S+?)\.woff2\) format\(\"woff2\"\),url\(\S+?\.ttf\) format\(\"truetype\"\)")
 OF_SEARCH = re.compile(r"\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
 # What the theme makes a page wait for; a line of the page itself asks for the options.
 WAITED_FOR = re.compile(r"<script(?![^>]*(?:defer|async|documentation_options))((?: [\w-]+=\"[^\"]*\")* src=)")
@@ -111,47 +116,58 @@ def write_figures(app: Sphinx, problem: Exception | None) -> None:
 
 
 def take_out_what_is_not_used(app: Sphinx, problem: Exception | None) -> None:
-    """Leave of the theme's icons those that pages show, and the search's index to the page of the search."""
+    """Leave of the theme's style sheet and icons what pages show, and the search's index to the page of the search."""
     if problem is not None or app.builder.format != "html":
         return
     static, used = Path(app.outdir, "_static"), set()
     for path in sorted(Path(app.outdir).rglob("*.html")):
         text = path.read_text(encoding="utf-8")
-        used |= set(ICON.findall(text))
+        used |= {name for names in NAMED.findall(text) for name in names.split()}
         mended = OF_ICONS.sub("", text)
         if path.stem != "search":
             mended = WAITED_FOR.sub(r"<script defer\1", OF_SEARCH.sub("", mended))
         mended = mended.replace('<img alt="Colab logo"', '<img loading="lazy" alt="Colab logo"')  # in a closed menu
         path.write_text(SIDE.sub(r'\g<0> role="region" aria-label="The book"', mended), encoding="utf-8")
-    for path in static.glob("scripts/*theme.js"):
-        used |= set(ICON.findall(path.read_text(encoding="utf-8")))
     for path in static.glob("scripts/fontawesome.js*"):
         path.unlink()
-    _leave_icons(static, used)
-
-
-def _leave_icons(static: Path, used: set[str]) -> None:
-    """Cut the fonts of icons, and their style sheet, down to some icons."""
+    for path in static.rglob("*.js"):  # scripts give names too
+        used |= set(NAME.findall(path.read_text(encoding="utf-8")))
     sheet = static / "styles" / "pydata-sphinx-theme.css"
-    if not sheet.exists():  # a page that is built with another theme, in a test
-        return
-    text, letters = sheet.read_text(encoding="utf-8"), set()
+    if sheet.exists():  # not where a test builds a page with another theme
+        rules = tinycss2.parse_stylesheet(sheet.read_text(encoding="utf-8"), skip_comments=True, skip_whitespace=True)
+        text = TWO_FORMATS.sub(r"url(\1.woff)", rules_for(used, rules))
+        sheet.write_text(text, encoding="utf-8")
+        for path in static.glob("vendor/fontawesome/webfonts/*.ttf"):
+            cut_font(path, path.with_suffix(".woff"), (letter_of(content) for content in CONTENT.findall(text)))
+            path.unlink()
+            path.with_suffix(".woff2").unlink()
 
-    def leave(rule: re.Match) -> str:
-        names = set(ICON.findall(rule[1])) & used
-        letters.update(chr(int(rule[2], 16)) if rule[2] else rule[3] for _ in names)
-        return rule[0] if names else ""
 
-    text = re.sub(
-        r"url\((\S+?)\.woff2\) format\(\"woff2\"\),url\(\S+?\.ttf\) format\(\"truetype\"\)",
-        r"url(\1.woff)",
-        ICON_RULE.sub(leave, text),
-    )
-    sheet.write_text(text, encoding="utf-8")
-    for path in static.glob("vendor/fontawesome/webfonts/*.ttf"):
-        cut_font(path, path.with_suffix(".woff"), map(ord, letters))
-        path.unlink()
-        path.with_suffix(".woff2").unlink()
+def rules_for(used: set[str], rules: list[Node]) -> str:
+    """Return the rules of a style sheet that can concern a page.
+
+    Args:
+        used: The classes and ids that pages have.
+        rules: As parsed.
+    """
+    kept = []
+    for rule in rules:
+        if rule.type == "qualified-rule":
+            selectors = COMMA.split(tinycss2.serialize(rule.prelude))
+            # What stands in brackets, as in :not(.this), asks for no name.
+            there = [each for each in selectors if used.issuperset(SELECTED.findall(IN_BRACKETS.sub("", each)))]
+            kept += [f"{','.join(there)}{{{tinycss2.serialize(rule.content)}}}"] if there else []
+        elif rule.type == "at-rule" and rule.lower_at_keyword in ("media", "supports"):
+            inner = rules_for(used, tinycss2.parse_rule_list(rule.content, skip_comments=True, skip_whitespace=True))
+            kept += [f"@{rule.at_keyword}{tinycss2.serialize(rule.prelude)}{{{inner}}}"] if inner else []
+        else:
+            kept.append(rule.serialize())
+    return "".join(kept)
+
+
+def letter_of(content: str) -> int:
+    """Return the number of the letter that a style sheet puts before an element: itself, or written by its number."""
+    return int(content[1:], 16) if content.startswith("\\") else ord(content)
 
 
 def cut_font(path: Path, target: Path, letters: Iterable[int], **options: object) -> set[int]:

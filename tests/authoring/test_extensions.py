@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import tinycss2
 from bs4 import BeautifulSoup
 
 from autograder.imports import ROOT
@@ -65,3 +66,18 @@ def test_introduction_counts_as_the_list_does() -> None:
         r"(\d+ of the \d+) show in nothing", (ROOT / "book" / "mistakes.md").read_text(encoding="utf-8")
     )[1]
     assert number in (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+
+
+def test_a_page_fetches_the_rules_that_some_page_needs() -> None:
+    """Does a rule stay whose classes are used, for the selectors that ask for them, and for what asks for none?"""
+    rules_for = runpy.run_path(str(ROOT / "book" / "_ext" / "pages.py"))["rules_for"]
+    sheet = """
+        a:not(.far), .near > p { color: red } .far .near, .near { color: blue } #far { color: green }
+        @media print { .far { color: red } } @media screen { [title=".far"] { color: red } .far { color: red } }
+        @font-face { font-family: far }
+    """
+    kept = rules_for({"near"}, tinycss2.parse_stylesheet(sheet, skip_comments=True, skip_whitespace=True))
+    assert re.sub(r"\s", "", kept) == (
+        "a:not(.far),.near>p{color:red}.near{color:blue}"
+        '@mediascreen{[title=".far"]{color:red}}@font-face{font-family:far}'
+    )
