@@ -13,6 +13,11 @@ def is_solution(cell: NotebookNode) -> bool:
     return bool(cell.metadata.get("nbgrader", {}).get("solution"))
 
 
+def points_of(cell: NotebookNode) -> float:
+    """Return how many points a cell gives; to nbgrader a bonus has 0, so that it is not in the maximum."""
+    return float(cell.metadata.get("bonus", cell.metadata.nbgrader.points))
+
+
 def is_locked(cell: NotebookNode) -> bool:
     """Whether a cell is brought back to what was released before it is graded."""
     return not is_solution(cell) and (is_grade(cell) or bool(cell.metadata.get("nbgrader", {}).get("locked")))

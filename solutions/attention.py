@@ -97,3 +97,31 @@ def attention_backward(grad_output: Array, queries: Array, keys: Array, values: 
     grad_queries = grad_scores @ keys  # (..., N_q, d)
     grad_keys = np.swapaxes(grad_scores, -1, -2) @ queries  # (..., N_k, d)
     return grad_queries, grad_keys, grad_values
+
+
+def online_softmax(
+    largest: Array, total: Array, mixed: Array, scores: Array, values: Array
+) -> tuple[Array, Array, Array]:
+    """Take one more block of keys into a softmax that never keeps a row of scores.
+
+    Of each query three things are known of all keys so far. In the end its output is mixed / total.
+
+    Args:
+        largest: (..., N_q), the largest score so far; -inf where all were -inf, and before the first block.
+        total: (..., N_q), the sum of exp(score - largest) so far; at first 0.
+        mixed: (..., N_q, d_v), the sum of exp(score - largest) times the value so far; at first 0.
+        scores: (..., N_q, n), of the next n keys; -inf where a query may not look, and of any size.
+        values: (..., n, d_v), of these keys.
+
+    Returns:
+        largest, total and mixed with this block, in the same shapes; never NaN.
+
+    Source: Milakov and Gimelshein 2018, algorithm 3; with values, Dao et al. 2022, algorithm 1.
+    """
+    larger = np.maximum(largest, scores.max(axis=-1))  # (..., N_q)
+    origin = np.where(np.isneginf(larger), 0, larger)  # (..., N_q); -inf - -inf would be NaN
+    mend = np.exp(largest - origin)  # (..., N_q)
+    exponentials = np.exp(scores - origin[..., None])  # (..., N_q, n)
+    total = mend * total + exponentials.sum(axis=-1)  # (..., N_q)
+    mixed = mend[..., None] * mixed + exponentials @ values  # (..., N_q, d_v)
+    return larger, total, mixed

@@ -235,3 +235,33 @@ def repair(block: nn.Module) -> nn.Module:
         if parameter.ndim == 2:
             nn.init.xavier_uniform_(parameter)  # std √(2 / (inputs + outputs)): what goes in and what comes out agree
     return block
+
+
+def rope(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
+    """Turn queries, or keys, by where their tokens stand: a score then depends on the distance of two tokens alone.
+
+    Components 2i and 2i + 1, counted from 0, are the two coordinates of a point. At position n it is turned about the origin
+    by the angle n · base^(-2i / d), from the first coordinate towards the second.
+
+    Args:
+        x: (..., N, d), any number of axes in front of the last two. Left unchanged.
+        positions: Where the tokens stand; broadcasts to (..., N). In any order, and not always whole.
+        base: Of the angles.
+
+    Returns:
+        The turned queries or keys, same shape as x.
+
+    Raises:
+        ValueError: d is odd.
+
+    Source: Su et al. 2021, eq. 15 and 34.
+    """
+    width = x.size(-1)
+    if width % 2:
+        raise ValueError(f"x has width {width}; it must be even, since components are turned in pairs")
+    frequencies = base ** (-torch.arange(0, width, 2) / width)  # (d / 2,)
+    angles = positions[..., None] * frequencies  # (..., N, d / 2)
+    cos, sin = angles.cos(), angles.sin()  # (..., N, d / 2) each
+    first, second = x[..., 0::2], x[..., 1::2]  # (..., N, d / 2) each
+    turned = torch.stack([first * cos - second * sin, first * sin + second * cos], dim=-1)  # (..., N, d / 2, 2)
+    return turned.flatten(-2)  # (..., N, d)

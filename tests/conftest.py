@@ -37,7 +37,7 @@ from autograder.judging.kill_matrix import Matrix, kept_matrix
 
 NAME = "1_attention"
 ALL = {source.parent.name: source.stem for source in sources()}  # every assignment and its file
-EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")
+EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")  # whose points count to the 20
 FIRST_SEED_SOON = (0, pytest.param(1, marks=pytest.mark.deep))  # where a second one shows no more than the first
 SEED = 11  # of the hidden checks' inputs, wherever a class is graded
 

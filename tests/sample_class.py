@@ -7,6 +7,7 @@ python tests/sample_class.py --moodle FOLDER    writes for two assignments what 
 import csv
 import io
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -34,11 +35,11 @@ def answer(notebook: NotebookNode, name: str) -> NotebookNode:
     return next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == name)
 
 
-def fill_in(release: NotebookNode, instructor: NotebookNode) -> NotebookNode:
-    """Return the released notebook as the perfect student hands it in."""
+def fill_in(release: NotebookNode, instructor: NotebookNode, bonus: bool = False) -> NotebookNode:
+    """Return the released notebook as the perfect student hands it in, who may leave a bonus as it is."""
     notebook = nbformat.from_dict(release)
     for blank, full in zip(notebook.cells, instructor.cells, strict=True):
-        if blank.metadata.get("nbgrader", {}).get("solution"):
+        if blank.metadata.get("nbgrader", {}).get("solution") and (bonus or "bonus" not in blank.metadata):
             blank.source = full.source.split("=== BEGIN MARK SCHEME")[0].rstrip()  # that is ours
     return notebook
 
@@ -54,7 +55,7 @@ def hand_in(course: Path, student: str, notebook: NotebookNode | str, assignment
 def rewrite(notebook: NotebookNode, name: str, body: str) -> None:
     """Replace the body of an answer."""
     cell = answer(notebook, name)
-    head = cell.source.split("### BEGIN SOLUTION")[0].rstrip()
+    head = re.split("### BEGIN SOLUTION|# YOUR CODE HERE", cell.source)[0].rstrip()
     cell.source = head + "\n" + "\n".join("    " + line for line in body.strip("\n").split("\n"))
 
 
@@ -71,6 +72,16 @@ def changed(*words: str) -> Callable[[NotebookNode], None]:
 def rewritten(name: str, body: str) -> Callable[[NotebookNode], None]:
     """Return what replaces the body of an answer."""
     return lambda notebook: rewrite(notebook, name, body)
+
+
+def both(*spoils: Callable[[NotebookNode], None]) -> Callable[[NotebookNode], None]:
+    """Return what makes several changes."""
+
+    def spoil(notebook: NotebookNode) -> None:
+        for each in spoils:
+            each(notebook)
+
+    return spoil
 
 
 perfect = changed()
@@ -107,6 +118,7 @@ def torn_apart(notebook):
     del notebook.cells[softmax + 4]
 
 
+BONUS = {ASSIGNMENT: "online_softmax", "3_encoder": "rope"}  # of which most leave the cell as it is
 CLASS: dict[str, Callable[[NotebookNode], None]] = {
     "ada": perfect,
     # a bracket is forgotten: the cell does not run, the other functions are still right
@@ -115,8 +127,18 @@ CLASS: dict[str, Callable[[NotebookNode], None]] = {
     "dora": changed("attention", "    weights = s", "    while scores.std() != 0:\n        pass\n    weights = s"),
     # ends the kernel's process
     "emil": changed("self_attention", "    return attention", "    import os\n    os._exit(1)\n    return attention"),
-    # warns on stderr in right code, which must cost nothing
-    "fatima": changed("softmax", "    shifted", '    import warnings\n    warnings.warn("shifting")\n    shifted'),
+    # warns on stderr in right code, which must cost nothing; of the bonus M194, which costs nothing either
+    "fatima": both(
+        changed("softmax", "    shifted", '    import warnings\n    warnings.warn("shifting")\n    shifted'),
+        rewritten(
+            "online_softmax",
+            """
+larger = np.maximum(largest, scores.max(axis=-1))
+new = np.exp(scores - np.nan_to_num(larger, neginf=0)[..., None])
+return larger, total + new.sum(axis=-1), mixed + new @ values
+""",
+        ),
+    ),
     "goran": softmax_over_queries,
     "hana": not_scaled,
     # M17: the weights are multiplied by the mask
@@ -134,10 +156,11 @@ CLASS: dict[str, Callable[[NotebookNode], None]] = {
         *("softmax", "exponentials.sum(axis=axis, keepdims=True)", "exponentials.sum()"),
         *("self_attention", "tokens @ w_query, tokens @ w_key", "tokens @ w_key, tokens @ w_query"),
     ),
-    # right, in loops
-    "mira": rewritten(
-        "softmax",
-        """
+    # right, in loops, and the bonus too
+    "mira": both(
+        rewritten(
+            "softmax",
+            """
 moved = np.moveaxis(np.asarray(scores, dtype=float), axis, -1)
 weights = np.empty_like(moved)
 for index in np.ndindex(moved.shape[:-1]):
@@ -145,6 +168,21 @@ for index in np.ndindex(moved.shape[:-1]):
     weights[index] = [entry / sum(row) for entry in row]
 return np.moveaxis(weights, -1, axis)
 """,
+        ),
+        rewritten(
+            "online_softmax",
+            """
+largest, total, mixed = largest.copy(), total.copy(), mixed.copy()
+for index in np.ndindex(largest.shape):
+    for score, value in zip(scores[index], values[index[:-1]]):
+        larger = max(largest[index], score)
+        if larger > -np.inf:
+            mend, new = np.exp(largest[index] - larger), np.exp(score - larger)
+            largest[index], total[index] = larger, mend * total[index] + new
+            mixed[index] = mend * mixed[index] + new * value
+return largest, total, mixed
+""",
+        ),
     ),
     "noor": in_torch,
     # right, every product as an einsum, in float32
@@ -214,17 +252,42 @@ CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
             *("EncoderBlock", "x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))"),
             "self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))",
         ),
-        # M34, over the tokens
-        "hana": changed(
-            *("LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-2, keepdim=True)"),
-            *("LayerNorm", "square().mean(dim=-1, keepdim=True)", "square().mean(dim=-2, keepdim=True)"),
+        # M34, over the tokens; the bonus is right
+        "hana": both(
+            changed(
+                *("LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-2, keepdim=True)"),
+                *("LayerNorm", "square().mean(dim=-1, keepdim=True)", "square().mean(dim=-2, keepdim=True)"),
+            ),
+            rewritten(
+                "rope",
+                """
+if x.shape[-1] % 2:
+    raise ValueError("an odd width")
+angles = positions[..., None] / base ** (torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+return torch.view_as_real(pairs * torch.exp(1j * angles)).flatten(-2)
+""",
+            ),
         ),
         # M38, one block again and again
         "ivan": changed(
             *("Encoder", "nn.ModuleList(EncoderBlock(width, num_heads, hidden_width, dropout) for _ in range(depth))"),
             "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)",
         ),
-        "jana": changed("FeedForward", "F.gelu(", "F.relu("),  # M41
+        # M41; of the bonus M200, the halves as language models have them
+        "jana": both(
+            changed("FeedForward", "F.gelu(", "F.relu("),
+            rewritten(
+                "rope",
+                """
+if x.shape[-1] % 2:
+    raise ValueError("an odd width")
+angles = positions[..., None] / base ** (torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+first, second = x.chunk(2, dim=-1)
+return torch.cat([first * angles.cos() - second * angles.sin(), first * angles.sin() + second * angles.cos()], dim=-1)
+""",
+            ),
+        ),
         # another model, though a healthy one
         "kofi": rewritten("repair", "return EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 64)"),
         "lena": batch_axis_left,

@@ -39,13 +39,14 @@ def instructor_notebook(source: Path, root: Path = ROOT, setup: str | None = Non
     """
     answers = root / "solutions" / source.name
     drawn = [cell for cell in cells_of(source) if _is_drawn(cell, source.stem)]
-    cells = [_fill(cell, index, answers, root, setup) for index, cell in enumerate(drawn)]
+    bonus = [cell.metadata["exercise"] for cell in drawn if "bonus" in cell.metadata and "exercise" in cell.metadata]
+    cells = [_fill(cell, index, answers, root, setup, bonus) for index, cell in enumerate(drawn)]
     kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernelspec, "language_info": {"name": "python"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
 
 
-HIDDEN = """# 1 point, judged after you hand in: {what}
+HIDDEN = """# 1 {kind}, judged after you hand in: {what}
 ### BEGIN HIDDEN TESTS
 from autograder.checks.{stem}.exercises import check; check("{name}", "{stage}", {name})
 ### END HIDDEN TESTS"""
@@ -59,14 +60,17 @@ def cells_of(source: Path) -> list[nbformat.NotebookNode]:
 
     The last lines of a visible test, `# STAGE: what is looked at`, stand for hidden tests of one point each. A cell
     `program="NAME" measure="MEASURE"` shows the symptom of a program that students mend: it stands for the program, for
-    itself, and for a visible test with these lines.
+    itself, and for a visible test with these lines. The tests of an exercise that says `bonus=true` are a bonus too.
     """
-    cells = []
+    cells, bonus = [], set()
     for cell in jupytext.read(source).cells:
+        if "bonus" in cell.metadata:
+            bonus.add(cell.metadata["exercise"])
         if "program" in cell.metadata:
             cells += _cells_of_program(cell, source.stem)
-        elif "visible" in cell.metadata:
-            cells += _tests_of(cell.metadata["visible"], cell.source, source.stem, cell.metadata)
+        elif (name := cell.metadata.get("visible")) is not None:
+            shared = cell.metadata | ({"bonus": True} if name in bonus else {})
+            cells += _tests_of(name, cell.source, source.stem, shared)
         else:
             cells.append(cell)
     return cells
@@ -74,11 +78,12 @@ def cells_of(source: Path) -> list[nbformat.NotebookNode]:
 
 def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list[nbformat.NotebookNode]:
     """Return the cell of a visible test and, for the stages that its last lines name, those of hidden ones."""
-    of = {"of": metadata["of"]} if "of" in metadata else {}
-    cells = [nbformat.v4.new_code_cell(STAGE.sub("", text).rstrip(), metadata={"visible": name} | of)]
+    shared = {key: metadata[key] for key in ("of", "bonus") if key in metadata}
+    cells = [nbformat.v4.new_code_cell(STAGE.sub("", text).rstrip(), metadata={"visible": name} | shared)]
     for stage, what in STAGE.findall(text):
-        test = HIDDEN.format(what=what, stem=stem, name=name, stage=stage)
-        cells.append(nbformat.v4.new_code_cell(test, metadata={"grade": f"{name}_{stage}", "points": 1} | of))
+        kind = "bonus point" if "bonus" in shared else "point"
+        test = HIDDEN.format(kind=kind, what=what, stem=stem, name=name, stage=stage)
+        cells.append(nbformat.v4.new_code_cell(test, metadata={"grade": f"{name}_{stage}", "points": 1} | shared))
     return cells
 
 
@@ -104,7 +109,7 @@ def _exercises_of(stem: str) -> dict[str, Any]:
 
 
 def _fill(
-    cell: nbformat.NotebookNode, index: int, answers: Path, root: Path, setup: str | None
+    cell: nbformat.NotebookNode, index: int, answers: Path, root: Path, setup: str | None, bonus: list[str]
 ) -> nbformat.NotebookNode:
     given = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
     kind = next(
@@ -115,7 +120,7 @@ def _fill(
     )
     text, metadata = cell.source, {}
     if kind == "setup":
-        text = setup or _setup_cell(given["setup"])
+        text = setup or _setup_cell(given["setup"], bonus)
         metadata = {"cellView": "form", "jupyter": {"source_hidden": True}}
     elif kind == "given":
         text = re.sub(r"\n +### (BEGIN|END) SOLUTION", "", exercise_cell(answers, name))
@@ -136,17 +141,19 @@ def _fill(
             "task": False,
         }
         if "points" in given:
-            metadata["nbgrader"]["points"] = given["points"]
+            metadata["nbgrader"]["points"] = 0 if "bonus" in given else given["points"]
+        if "bonus" in given:
+            metadata["bonus"] = given.get("points", True)
         if "file" in given:  # handed in beside the notebook, and judged by this cell
             metadata |= {"file": given["file"], "checks": answers.stem}
     new = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
     return new(text, id=name.replace(" ", "-"), metadata=metadata)
 
 
-def _setup_cell(stem: str) -> str:
+def _setup_cell(stem: str, bonus: list[str]) -> str:
     from autograder.authoring.setup_cell import setup_cell  # with PyTorch, which takes seconds to import
 
-    return setup_cell(stem)
+    return setup_cell(stem, bonus)
 
 
 def exercise_cell(answers: Path, name: str) -> str:

@@ -151,19 +151,17 @@ class Mark:
 
     score: float
     waits: bool  # for a person
-    points: float  # at most
     of_tests: float | None = None  # what the grader gave; None for a written question
 
 
 def marks(db: "Reader", assignment: str) -> dict[str, dict[str, Mark]]:
     """Return every mark of an assignment by student and cell."""
-    query = f"""SELECT student_id, base_cell.name, {SCORE}, needs_manual_grade, max_score, auto_score {OF_SUBMISSIONS}
-    JOIN grade ON grade.notebook_id = submitted_notebook.id
-    JOIN grade_cells ON grade_cells.id = grade.cell_id JOIN base_cell ON base_cell.id = grade.cell_id
+    query = f"""SELECT student_id, base_cell.name, {SCORE}, needs_manual_grade, auto_score {OF_SUBMISSIONS}
+    JOIN grade ON grade.notebook_id = submitted_notebook.id JOIN base_cell ON base_cell.id = grade.cell_id
     WHERE assignment.name = :name"""
     found: dict[str, dict[str, Mark]] = {}
-    for student, cell, score, waits, most, of_tests in db.execute(text(query), {"name": assignment}):
-        found.setdefault(student, {})[cell] = Mark(score, bool(waits), most, of_tests)
+    for student, cell, score, waits, of_tests in db.execute(text(query), {"name": assignment}):
+        found.setdefault(student, {})[cell] = Mark(score, bool(waits), of_tests)
     return found
 
 

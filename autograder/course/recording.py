@@ -16,7 +16,7 @@ from typing import Any
 
 import nbgrader
 from alembic.script import ScriptDirectory
-from nbformat import NotebookNode
+from nbformat import NotebookNode, from_dict
 from nbgrader.api import (
     Assignment,
     Base,
@@ -39,7 +39,7 @@ from sqlalchemy import URL, Connection, and_, create_engine, insert, inspect, se
 from sqlalchemy.exc import DBAPIError
 from traitlets.config import Config
 
-from autograder.cells import is_grade, is_locked, is_solution
+from autograder.cells import is_grade, is_locked, is_solution, points_of
 from autograder.course.gradebook import COURSE_ID, LENGTH, address_of, explaining, in_utc
 
 LOCK = 7_226_471  # any number: who makes the tables in PostgreSQL holds this lock
@@ -291,6 +291,11 @@ class _SaveAutoGrades(SaveAutoGrades):
         self.notebook_id, self.assignment_id, self.student_id = facts["notebook"], facts["assignment"], facts["student"]
         self.gradebook = facts["rows"]
         return super(SaveAutoGrades, self).preprocess(nb, resources)
+
+    def _add_score(self, cell: NotebookNode, resources: dict[str, Any]) -> None:
+        worth = from_dict(cell)
+        worth.metadata.nbgrader.points = points_of(cell)  # of a bonus too
+        super()._add_score(worth, resources)
 
 
 class _AssignLatePenalties(AssignLatePenalties):

@@ -2,7 +2,8 @@
 
 What both systems take is read from their sources. Moodle's import (mod/assign/feedback/offline/importgradeslib.php,
 https://github.com/moodle/moodle) needs the columns Identifier, Grade and "Last modified (grade)", takes UTF-8 with or without
-a mark at its start, and passes over empty grades; feedback files (mod/assign/feedback/file/importziplib.php) lie in folders
+a mark at its start, and passes over empty grades, and without a word over those above the maximum (mod/assign/locallib.php);
+feedback files (mod/assign/feedback/file/importziplib.php) lie in folders
 NAME_NUMBER_assignsubmission_file_. Canvas's import (lib/gradebook_importer.rb, https://github.com/instructure/canvas-lms)
 knows an assignment by the number in its column's title, must not have a mark at the start of the file, and takes an empty
 cell for "no grade"; feedback files (app/models/abstract_assignment.rb) have the number of user and upload in their names.
@@ -161,7 +162,7 @@ class _Marks:
                 if not number:
                     self.warnings.append(f"{shown(student)} has no participant number; Moodle will pass over the row")
                 name = f"{person.first_name} {person.last_name}".strip() or student
-                cells = [f"Participant {number}" if number else "", name, person.email, row["mark"], ""]
+                cells = [f"Participant {number}" if number else "", name, person.email, self._for_moodle(row), ""]
                 rows.append([*cells, self._comment(student, row)])
             return _table(MOODLE_COLUMNS, rows)
         sheet, rows = self.worksheet, [list(row) for row in self.worksheet.rows]
@@ -174,11 +175,19 @@ class _Marks:
             if sheet.cell(cells, "Grade can be changed").casefold() == "no":
                 self.warnings.append(f"{shown(row['student'])}: Moodle says that the grade cannot be changed")
                 continue
-            cells[grade] = row["mark"]
+            cells[grade] = self._for_moodle(row, sheet.cell(cells, "Maximum Grade"))
             if comments is not None:
                 own = COMMENT.sub("", cells[comments])
                 cells[comments] = f"{own} {self._comment(row['student'], row)}".strip()
         return _table(sheet.header, rows, sheet.delimiter)
+
+    def _for_moodle(self, row: dict[str, Any], maximum: str = "") -> float | str:
+        """Return the mark, or the maximum where a bonus lies above it."""
+        most = _number(maximum, self.of)
+        if row["mark"] == "" or row["mark"] <= most:
+            return row["mark"]
+        self.warnings.append(f"{shown(row['student'])} has {row['mark']} points; Moodle takes {plain(most)} at most")
+        return plain(most)
 
     def canvas(self, column: str | None) -> str:
         """Return the gradebook with the students' columns and that of the assignment, so that no other mark is touched."""
@@ -233,11 +242,8 @@ class _Marks:
                 self.warnings.append(f"{shown(student)} is not in the worksheet")
 
     def _compare(self, most: str) -> None:
-        try:
-            if self.of != "" and float(most.replace(",", ".")) != self.of:
-                self.warnings.append(f"the worksheet's maximum is {most}, the assignment has {self.of} points")
-        except ValueError:
-            pass
+        if self.of != "" and _number(most, self.of) != self.of:
+            self.warnings.append(f"the worksheet's maximum is {most}, the assignment has {self.of} points")
 
     def _comment(self, student: str, row: dict[str, Any]) -> str:
         """Say state and points in one line, which Moodle shows to the student as HTML."""
@@ -289,6 +295,14 @@ class _Marks:
 def plain(number: float | str) -> float | str:
     """Return a number without a needless point."""
     return number if isinstance(number, str) else int(number) if number == int(number) else round(number, 2)
+
+
+def _number(text: str, otherwise: float | str) -> float | str:
+    """Return the number that a cell of a worksheet holds."""
+    try:
+        return float(text.replace(",", "."))
+    except ValueError:
+        return otherwise
 
 
 def _letters(text: str) -> str:

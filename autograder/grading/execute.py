@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 from autograder.boundary.kernel import BadReply, Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
-from autograder.cells import is_grade, is_locked, is_solution
+from autograder.cells import is_grade, is_locked, is_solution, points_of
 from autograder.judging.exercise import checks_of, seeded
 
 T = TypeVar("T")
@@ -387,7 +387,7 @@ def _check_result(cell: NotebookNode, error: BaseException | None) -> CheckResul
     info = cell.metadata.nbgrader
     return CheckResult(
         info.grade_id,
-        float(info.points),
+        points_of(cell),
         error is None,
         getattr(error, "mistake", None),
         "" if error is None else _writable(str(error)),

@@ -10,6 +10,7 @@ import traceback
 
 import numpy as np
 
+UNWRITTEN = "not written yet."
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
 
 
@@ -74,7 +75,7 @@ def difference(got, expected, show):
             return ""
         what = f"{got['error']}: {got['text']}" if "error" in got else "a result"
         unwritten = got.get("error") == "NotImplementedError"
-        return "not written yet." if unwritten else f"Expected {expected.get('error', 'a result')}, got {what}"
+        return UNWRITTEN if unwritten else f"Expected {expected.get('error', 'a result')}, got {what}"
     for name, right in expected["arrays"].items():
         words, says_yes = name.replace("_", " "), np.asarray(right).dtype == bool
         mine, right = got["arrays"][name].astype(float), np.asarray(right, float)
@@ -90,7 +91,7 @@ def difference(got, expected, show):
             return f"{words}: expected {said[0]}, got {said[1]}{where}"
         if right.ndim == 0 and (show or not (mine % 1 or right % 1)):  # a whole number is a count, and may be told
             return f"{words}: expected {right:.4g}, got {mine:.4g}"
-        strange, sums, off = np.sum(~np.isfinite(mine)), mine.sum(axis=-1), np.abs(mine - right).max()
+        strange, sums, off = np.sum(~np.isfinite(mine[wrong])), mine.sum(axis=-1), np.abs(mine - right)[wrong].max()
         text = f"{np.sum(wrong)} of {mine.size} numbers are wrong, " * (mine.size > 1)
         text += f"{strange} of them NaN or infinite" if strange else f"off by up to {off:.3g}"
         text += f"; the rows sum to {sums.min():.3g} … {sums.max():.3g}" if name == "weights" else ""

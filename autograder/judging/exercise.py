@@ -296,9 +296,12 @@ def _step(got: dict[str, Any], right: dict[str, Any]) -> np.ndarray:
     """Return by how much results differ from the right ones, in one row of the same length for all."""
     parts = []
     for name, array in right["arrays"].items():
-        mine, size = got["arrays"][name], max(float(np.abs(np.nan_to_num(array)).max(initial=0)), 1e-9)
-        moved = 0 if mine.shape == np.shape(array) else size  # of another shape
-        step = np.resize(mine, np.shape(array)) - np.asarray(array, float)
+        mine, array = got["arrays"][name], np.asarray(array, float)
+        size = max(float(np.abs(array[np.isfinite(array)]).max(initial=0)), 1e-9)
+        moved = 0 if mine.shape == array.shape else size  # of another shape
+        mine = np.resize(mine, array.shape)
+        with np.errstate(invalid="ignore"):
+            step = np.where(mine == array, 0, mine - array)  # also where both are -inf
         step = np.nan_to_num(step, nan=9, posinf=8, neginf=7) + moved
         parts.append(step.ravel() / size / max(np.size(array), 1) ** 0.5)
     return np.concatenate(parts)

@@ -13,7 +13,7 @@ from autograder.course.requests import read_requests
 from autograder.files import write_atomically
 from autograder.judging import catalogue
 from autograder.reporting.page import page_template, plain_number, whole
-from autograder.reporting.report import Row, csv_text, number_of, questions_of, rows_of
+from autograder.reporting.report import Row, csv_text, maximum_of, number_of, questions_of, rows_of
 
 Graded = list[tuple[Assignment, list[Result]]]  # in the course's order
 
@@ -28,9 +28,9 @@ class Column:
     of_tests: float
 
     def share(self, student: str) -> float | None:
-        """Return which share of the points that tests give a student has, in percent; None without marks."""
+        """Return which share of the points that tests give a student has, in percent, 100 at most; None without marks."""
         row = self.rows.get(student)
-        return 100 * row.automatic / self.of_tests if row and row.marks and self.of_tests else None
+        return min(100, 100 * row.automatic / self.of_tests) if row and row.marks and self.of_tests else None
 
     @property
     def marked(self) -> list[Row]:
@@ -43,7 +43,7 @@ def _columns(course: Course, graded: Graded) -> list[Column]:
     for assignment, results in graded:
         questions = questions_of(assignment)
         rows = {row.student: row for row in rows_of(course, assignment, questions, results)}
-        of, of_tests = sum(q.of for q in questions), sum(q.of for q in questions if not q.written)
+        of, of_tests = maximum_of(questions), maximum_of([q for q in questions if not q.written])
         columns.append(Column(assignment, rows, of, of_tests))
     return columns
 

@@ -17,15 +17,16 @@ from markupsafe import Markup
 from nbconvert.filters.ansi import strip_ansi
 from nbformat import NotebookNode
 
-from autograder.cells import is_grade, is_locked
+from autograder.cells import is_grade, is_locked, points_of
 from autograder.course.course import Assignment, Course, Result
 from autograder.course.gradebook import Mark, marks, penalties
 from autograder.course.gradebook import comments as all_comments
 from autograder.course.requests import Request, read_requests
 from autograder.files import Unreadable, read_plain_file, write_atomically
 from autograder.judging import catalogue
+from autograder.judging.compare import UNWRITTEN
 from autograder.reporting.page import page_template, plain_number, whole
-from autograder.reporting.report import questions_of
+from autograder.reporting.report import is_unwritten, maximum_of, questions_of
 from autograder.reporting.written import cleaned_code, cleaned_markdown, code_colours
 
 PAGES_OF_A_PROCESS = 25  # at least: it takes about two seconds to start
@@ -39,17 +40,23 @@ def facts_of(
 ) -> dict[str, Any]:
     """Return what stands above a student's notebook: points, state, parts, named mistakes, what was mended."""
     checks = {check["name"]: check for check in result.checks}
-    parts = []
-    for question in questions_of(assignment):
-        tests = [_test(checks[name], question.name) for name in question.cells if name in checks]
+    parts, questions = [], questions_of(assignment)
+    for question in questions:
+        asked = [checks[name] for name in question.cells if name in checks]
+        tests = [_test(check, question.name) for check in asked]
         found = [scores[name] for name in question.cells if name in scores]
         waits = bool([mark for mark in found if mark.waits]) or not found
         points = float(sum(mark.score for mark in found))
         parts.append(dict(name=question.name, of=question.of, points=points, waits=waits and not tests, tests=tests))
+        parts[-1] |= dict(
+            bonus=question.bonus, unwritten=question.bonus and not points and all(map(is_unwritten, asked))
+        )
     costs: dict[str, float] = {}
+    on_top = {name for question in questions if question.bonus for name in question.cells}
     for check in result.checks:
         if check["mistake"]:
-            costs[check["mistake"]] = costs.get(check["mistake"], 0.0) + check["points"]
+            cost = 0.0 if check["name"] in on_top else check["points"]
+            costs[check["mistake"]] = costs.get(check["mistake"], 0.0) + cost
     made = dict.fromkeys(name for names in costs for name in names.split("+"))
     return dict(
         assignment=assignment.name,
@@ -57,11 +64,12 @@ def facts_of(
         why=result.why,
         files=result.files,
         score=float(sum(mark.score for mark in scores.values()) - penalty),
-        of=sum(question.of for question in questions_of(assignment)),
+        of=maximum_of(questions),
+        bonus=sum(part["points"] for part in parts if part["bonus"]),
         waiting=sum(part["of"] for part in parts if part["waits"]),
         penalty=float(penalty),
         parts=parts,
-        costs=costs,
+        costs={names: cost for names, cost in costs.items() if cost},
         mistakes=[dict(name=n, title=catalogue.TITLES[n], question=catalogue.QUESTIONS[n]) for n in made],
         receipt=result.receipt,
         comments=sorted((name, said) for name, said in comments.items() if said),
@@ -119,8 +127,11 @@ def cells_of(
                 source = tests[name] if show_hidden else source.strip() or HIDDEN
             if name == "setup":
                 source = "# The set-up cell, as released."
+        outputs = cell.get("outputs", [])
         mark = scores.get(name) if is_grade(cell) else None
-        points = f"{mark.score:g} of {mark.points:g}" if mark else ""
+        if "bonus" in cell.metadata and any(o.get("evalue", "").endswith(UNWRITTEN) for o in outputs):
+            outputs, mark = [], mark if mark and mark.score else None  # it is left unwritten
+        points = f"{mark.score:g} of {points_of(cell):g}" if mark else ""
         shown.append(
             dict(
                 id=name,
@@ -128,7 +139,7 @@ def cells_of(
                 folded=folded,
                 mark="waits" if mark and mark.waits else points,
                 comment=comments.get(name),
-                outputs=[part for output in cell.get("outputs", []) for part in _shown(output)],
+                outputs=[part for output in outputs for part in _shown(output)],
             )
         )
     return shown

@@ -11,10 +11,11 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autograder.cells import is_grade, is_solution
+from autograder.cells import is_grade, is_solution, points_of
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
 from autograder.judging import catalogue
+from autograder.judging.compare import UNWRITTEN
 from autograder.reporting.page import page_template, plain_number, whole
 
 if TYPE_CHECKING:  # a table of marks is shown without pages and plots
@@ -31,6 +32,7 @@ class Question:
 
     name: str
     written: bool
+    bonus: bool = False  # its points come on top
     of: float = 0.0  # points
     cells: list[str] = field(default_factory=list)  # their grade ids
 
@@ -44,11 +46,12 @@ class Mark:
     waiting: int  # cells that wait for a person
     mistakes: list[str]  # named ones: "M6"
     unnamed: str  # the message of a failed test that named none
+    bonus: bool = False
 
     @property
     def given(self) -> bool:
         """Whether there is a number to show. Points that wait were given before, and are to be seen again."""
-        return not self.waiting or self.points > 0
+        return not (self.waiting or self.bonus) or self.points > 0
 
 
 @dataclass
@@ -77,10 +80,20 @@ def questions_of(assignment: Assignment) -> list[Question]:
         # attention_backward_keys belongs to attention_backward, not to attention
         fitting = [] if info.solution else [name for name in exercises if info.grade_id.startswith(f"{name}_")]
         name = max(fitting, key=len, default=cell.metadata.get("file", info.grade_id))
-        question = questions.setdefault(name, Question(name, info.solution))
-        question.of += float(info.points)
+        question = questions.setdefault(name, Question(name, info.solution, "bonus" in cell.metadata))
+        question.of += points_of(cell)
         question.cells.append(info.grade_id)
     return list(questions.values())
+
+
+def maximum_of(questions: list[Question]) -> float:
+    """Return the points that an assignment is of, to which a bonus does not count."""
+    return sum(question.of for question in questions if not question.bonus)
+
+
+def is_unwritten(check: dict[str, Any]) -> bool:
+    """Whether a check failed because nothing was written; what a bonus may be."""
+    return not check["passed"] and check["message"].endswith(UNWRITTEN)
 
 
 def marks_table(course: Course, assignment: Assignment, results: list[Result]) -> list[dict[str, Any]]:
@@ -91,9 +104,11 @@ def marks_table(course: Course, assignment: Assignment, results: list[Result]) -
         shown: dict[str, Any] = {"student": row.student, "state": row.result.state}
         for question in questions:
             mark = row.marks.get(question.name)
-            shown[question.name] = "" if mark is None else plain_number(mark.points) if mark.given else "waits"
+            shown[question.name] = (
+                plain_number(mark.points) if mark and mark.given else "waits" if mark and mark.waiting else ""
+            )
         numbers = {"automatic": row.automatic, "by hand": row.by_hand, "waiting": row.waiting, "total": row.total}
-        numbers["of"] = sum(question.of for question in questions)
+        numbers["of"] = maximum_of(questions)
         shown |= {name: plain_number(number) if row.marks else "" for name, number in numbers.items()}
         table.append(shown | {"mistakes": ", ".join(row.mistakes)})
     return table
@@ -126,7 +141,7 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
         assignment=assignment.name,
         questions=questions,
         asked=[question for question in questions if any(mistake["where"][question.name] for mistake in mistakes)],
-        of=sum(question.of for question in questions),
+        of=maximum_of(questions),
         rows=rows,
         marked=[row for row in rows if row.marks],
         states={state: counts[state] for state in STATES if counts[state]},
@@ -157,9 +172,12 @@ def _mark(question: Question, grades: dict[str, tuple[float, bool]], checks: lis
     found = [grades.get(cell, (0.0, True)) for cell in question.cells]
     points, waiting = sum(score for score, _ in found), sum(waits for _, waits in found)
     failed = [check for check in checks if check["name"] in question.cells and not check["passed"]]
+    failed = [check for check in failed if not (question.bonus and is_unwritten(check))]
     named = {name for check in failed if check["mistake"] for name in check["mistake"].split("+")}
     unnamed = [(check["message"] or "no message").splitlines()[0][:300] for check in failed if not check["mistake"]]
-    return Mark(points, question.written, waiting, sorted(named, key=number_of), unnamed[0] if unnamed else "")
+    return Mark(
+        points, question.written, waiting, sorted(named, key=number_of), unnamed[0] if unnamed else "", question.bonus
+    )
 
 
 def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
@@ -193,9 +211,9 @@ def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
     if not rows:
         return []
     waiting = {name for name in _who(questions, rows, "waiting") if rows[0].marks[name].written}
-    counted = [q for q in questions if q.of and q.name not in waiting]
+    counted = [q for q in questions if q.of and q.name not in waiting and not q.bonus]
     kind = "automatic points" if waiting else "points"
-    of = sum(q.of for q in questions if not (waiting and q.written))
+    of = maximum_of([q for q in questions if not (waiting and q.written)])
     totals = [row.automatic if waiting else row.total for row in rows]
     text = f"The middle total is {statistics.median(totals):g} of {of:g} {kind}; "
     text += f"the lowest is {min(totals):g}, the highest {max(totals):g}."

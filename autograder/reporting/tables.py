@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # it comes with PyTorch
 
 def marks_table_of(course: Course, assignment: Assignment, results: list[Result]) -> Table:
     """Return one line for each student, narrow enough for a terminal of 80 columns."""
-    points = {question.name: question.of for question in questions_of(assignment)}
+    points = {question.name: question.of for question in questions_of(assignment) if not question.bonus}
     table = Table(
         title=assignment.name, caption="waits: written answers that wait for a person. No marks is not 0.", min_width=66
     )

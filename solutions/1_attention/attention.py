@@ -21,6 +21,7 @@
 # | 3 `self_attention` | 3 | 10 | easy |
 # | 4 `attention_backward` | 5 | 45 | hard |
 # | 5 written questions | 5 | 15 | medium |
+# | 6 `online_softmax`, a bonus | 2 on top | 25 | medium |
 #
 # **How to work.** Run the cells from top to bottom. Write your code in place of `raise NotImplementedError()`. The test
 # cell after it compares your function with results that were computed in advance and names the likely mistake. The
@@ -252,6 +253,27 @@ run_tests("attention_backward", attention_backward)
 # === BEGIN MARK SCHEME ===
 # 1 point: nodes, edges, messages. 1 point: weights computed from the nodes and directed; a mask removes edges.
 # === END MARK SCHEME ===
+
+# %% [markdown]
+# ## 6 A bonus: a softmax that never keeps a row
+#
+# A bonus gives points on top of the 20, and costs nothing if you leave it. The section
+# [Without ever keeping a row](book/attention.md) goes through the keys of one query in blocks. Write what is done with one
+# block, for all queries at once, with leading axes and hidden keys: from what was known before it, what is known after it.
+#
+# <details><summary>Hint</summary>
+#
+# The exponentials so far are measured from the largest score so far. What factor measures them from a larger one? And
+# which number do you subtract from the scores of a row that has seen no key yet?
+#
+# </details>
+
+# %% exercise="online_softmax" bonus=true
+
+# %% visible="online_softmax"
+run_tests("online_softmax", online_softmax)
+# values: a block that brings a larger score, one that does not, and the first, with leading axes.
+# hidden: keys that a query may not look at, and rows that have seen none.
 
 # %% [markdown]
 # ## Hand in

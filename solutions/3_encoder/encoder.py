@@ -22,6 +22,7 @@
 # | 4 `Encoder` | 3 | 15 | easy |
 # | 5 `repair` | 5 | 35 | hard |
 # | 6 written questions | 3 | 15 | medium |
+# | 7 `rope`, a bonus | 2 on top | 25 | medium |
 #
 # **How to work.** Run the cells from top to bottom. Write your code in place of `raise NotImplementedError()`. The test
 # cell after it compares what you wrote with results that were computed in advance, with PyTorch's own layers, and names the
@@ -232,6 +233,27 @@ run_tests("repair", probe_repair(repair, BrokenBlock))
 # === BEGIN MARK SCHEME ===
 # Half a point: change one image, watch the others (or batch against alone). Half a point: attention keeps the shape over any axis; the task can be learned without it.
 # === END MARK SCHEME ===
+
+# %% [markdown]
+# ## 7 A bonus: rotary positions
+#
+# A bonus gives points on top of the 20, and costs nothing if you leave it. The section
+# [Rotary positions](book/positions.md) turns the rows of one matrix. Write it in PyTorch for queries with any leading axes,
+# whose positions may differ from image to image, so that gradients flow through it.
+#
+# <details><summary>Hint</summary>
+#
+# `x[..., 0::2]` is the first coordinate of every point. `torch.stack(…, dim=-1)` and `flatten(-2)` put two arrays side by
+# side, entry by entry. Which shape has `positions[..., None]` times an array of `d / 2` frequencies?
+#
+# </details>
+
+# %% exercise="rope" bonus=true
+
+# %% visible="rope"
+run_tests("rope", probe_rope(rope))
+# values: the turned queries of one sequence, at positions in any order, with another base.
+# axes: leading axes, positions for each image, fractions, and an odd width.
 
 # %% [markdown]
 # ## Hand in

@@ -12,7 +12,7 @@ from autograder.judging.exercise import exercises_of
 
 WHOLE = {  # of the functions and classes of a page, those that leave nothing out
     ("multihead", "after_2_multihead"): ("to_torch",),
-    ("encoder", "after_3_encoder"): ("LayerNorm", "FeedForward"),
+    ("encoder", "after_3_encoder"): ("LayerNorm", "FeedForward", "rope"),
     ("vit", "after_4_vit"): ("patchify", "evaluate", "attention_rollout"),
     ("debugging", "after_5_debugging"): ("test_attention",),
 }

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 
 from autograder.authoring import build
 from autograder.authoring.build import ROOT, exercise_cell, stale_files
+from autograder.cells import points_of
 from autograder.cli import app
 from autograder.course.course import Assignment
 from autograder.judging import compare, exercise
@@ -126,8 +127,9 @@ import contextlib, json, sys
 from autograder.authoring.setup_cell import setup_cell
 from other_processor import other_processor
 seed, *stems = sys.argv[1:]
+bonus = {"attention": ["online_softmax"], "encoder": ["rope"]}
 with other_processor(int(seed)) if seed else contextlib.nullcontext():
-    print(json.dumps({stem: setup_cell(stem) for stem in stems}))
+    print(json.dumps({stem: setup_cell(stem, bonus.get(stem, ())) for stem in stems}))
 """
 SETTINGS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Haswell"}
 SETTINGS |= {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}
@@ -260,27 +262,33 @@ def test_points_belong_to_checks(any_assignment: Assignment) -> None:
     by_test = [cell for cell in graded if not is_solution(cell) and "file" not in cell.metadata]
     stages = [f"{name}_{stage}" for name, e in exercises_of(any_assignment).items() for stage in e.stages]
     assert [cell.id for cell in by_test] == stages
-    assert {cell.metadata.nbgrader.points for cell in by_test} <= {0.5, 1}
+    assert {points_of(cell) for cell in by_test} <= {0.5, 1}
+    assert {cell.metadata.nbgrader.points for cell in by_test if "bonus" in cell.metadata} <= {0}
 
 
 def test_points_in_the_text_agree(any_assignment: Assignment) -> None:
     """Do the table at the top and the page of the book promise the points that the cells have, by part and in all?"""
     top = any_assignment.release.cells[0].source
-    parts = {part: float(points) for part, points in re.findall(r"^\| (\d.*?) \| ([\d.]+) \|", top, re.M)}
+    parts = {part: float(points) for part, points in re.findall(r"^\| (\d[^|]*) \| ([\d.]+) \|", top, re.M)}
     page = (ROOT / "book" / f"{any_assignment.name}_exercise.md").read_text(encoding="utf-8")
     exercises, named, rest = exercises_of(any_assignment), [], 0.0
-    points = {cell.id: cell.metadata.nbgrader.points for cell in any_assignment.graded_cells()}
+    points = {cell.id: points_of(cell) for cell in any_assignment.graded_cells()}
+    bonus = [cell.id for cell in any_assignment.release.cells if "bonus" in cell.metadata and cell.id in exercises]
+    for name in bonus:
+        promised = sum(points.pop(f"{name}_{stage}") for stage in exercises[name].stages)
+        assert f"`{name}`, a bonus | {promised:g} on top |" in top
+        assert re.search(rf"^\| A bonus: `{name}` .* \| \+{promised:g} \|$", page, re.M)
     for part, promised in parts.items():
         names = [name for name in re.findall(r"`(\w+)`", part) if name in exercises]
         stages = [f"{name}_{stage}" for name in names for stage in exercises[name].stages]
         assert not names or sum(points.pop(stage) for stage in stages) == promised, part
         named, rest = named + names, rest + promised * (not names)
-    assert named == list(exercises)
+    assert named == [name for name in exercises if name not in bonus]
     assert sum(points.values()) == rest
     assert f", {sum(parts.values()):g} points" in page
     for cell in any_assignment.release.cells:
         if is_grade(cell) and not is_solution(cell):
-            words = {2: "2 points", 1: "1 point", 0.5: "Half a point"}
+            words = {2: "2 points", 1: "1 point", 0.5: "Half a point", 0: "1 bonus point"}
             assert cell.source.startswith(f"# {words[cell.metadata.nbgrader.points]}, judged after you hand in: ")
 
 

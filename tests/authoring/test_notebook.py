@@ -13,7 +13,6 @@ import nbformat
 import numpy as np
 import pytest
 from conftest import ALL, NAME, assignment_of, matrix_of, setup_of
-from conftest import EXERCISES as NAMES
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from sample_class import fill_in
@@ -28,6 +27,7 @@ from autograder.judging.exercise import exercises_of
 # student can follow has. Measured; more mutants or other visible cases may raise these numbers and may not lower them. Of twins,
 # which give the same on all that is visible, none is named.
 CAUGHT = {"softmax": 33, "attention": 52, "self_attention": 61, "attention_backward": 58}
+CAUGHT["online_softmax"] = 16
 
 # Run by Python before anything else in the student's kernel: there, the repository is not installed.
 BLOCKER = """import sys
@@ -82,14 +82,16 @@ def errors(notebook: NotebookNode) -> dict[str, str]:
 
 def test_notebook_runs_alone_with_answers(any_assignment: Assignment, tmp_path: Path) -> None:
     """With the answers filled in, does every cell run, every visible test pass, and the figure appear?"""
-    done = run_alone(fill_in(any_assignment.release, any_assignment.instructor), tmp_path)
+    done = run_alone(fill_in(any_assignment.release, any_assignment.instructor, bonus=True), tmp_path)
+    bonus = {cell.id for cell in any_assignment.release.cells if "bonus" in cell.metadata}
     assert errors(done) == {}
     exercises = list(exercises_of(ALL[any_assignment.name]).values())
     for index, each in enumerate(exercises):
         said, so_far = printed(done, f"test_{each.name}").splitlines()
         untried = f" They do not try {each.untried}." if each.untried else ""
         assert said == f"{each.name} passes the visible tests.{untried}"
-        marks = [f"{other.name} {'✓' if place <= index else '–'}" for place, other in enumerate(exercises)]
+        shown = [other for place, other in enumerate(exercises) if place <= index or other.name not in bonus]
+        marks = [f"{other.name} {'✓' if place <= index else '–'}" for place, other in enumerate(shown)]
         assert so_far == "So far: " + "  ".join(marks)
     assert printed(done, "setup").startswith(("Ready: NumPy ", "Ready: PyTorch "))
     figures = [
@@ -104,14 +106,17 @@ def test_notebook_runs_alone_with_answers(any_assignment: Assignment, tmp_path: 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == NAME else pytest.mark.deep) for name in ALL])
 def test_notebook_runs_alone_unsolved(name: str, tmp_path: Path) -> None:
-    """As released, does each visible test say that nothing is there yet, and all else run?
+    """As released, does each visible test say that nothing is there yet, without an error if it is a bonus, and all else run?
 
     What visible tests say of every exercise is asked in tests/checks/test_visible_tests.py too; and no class is graded
     whose released notebook does not run.
     """
     released = assignment_of(name).release
-    found = errors(run_alone(released, tmp_path))
-    assert set(found) == {f"test_{name}" for name in exercises_of(ALL[name])}
+    done = run_alone(released, tmp_path)
+    found, bonus = errors(done), {cell.id for cell in released.cells if "bonus" in cell.metadata}
+    assert set(found) == {f"test_{name}" for name in exercises_of(ALL[name]) if name not in bonus}
+    for each in bonus & set(exercises_of(ALL[name])):
+        assert printed(done, f"test_{each}") == f"{each} is a bonus: left unwritten, it costs nothing.\n"
     broken = {f"test_{cell.id}" for cell in released.cells if cell.metadata.get("broken")}
     for name, text in found.items():
         assert text.startswith("WrongAnswer")
@@ -136,7 +141,7 @@ def visible_test(
     return None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CAUGHT)
 def test_visible_test_names_every_mutant_that_it_shows(
     assignment: Assignment, namespace: dict[str, Any], name: str
 ) -> None:
@@ -170,7 +175,10 @@ def test_visible_test_names_every_mutant_that_it_shows(
 
 @pytest.mark.parametrize(
     ("mistake", "name"),
-    [("M3", "softmax"), ("M8", "attention"), ("M6", "self_attention"), ("M66", "attention_backward")],
+    [
+        *(("M3", "softmax"), ("M8", "attention"), ("M6", "self_attention"), ("M66", "attention_backward")),
+        ("M194", "online_softmax"),
+    ],
 )
 def test_visible_test_says_expected_got_and_cause(
     assignment: Assignment, namespace: dict[str, Any], mistake: str, name: str
@@ -251,6 +259,8 @@ def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> Non
         "judge",
         "MESSAGES",
         "UNTRIED",
+        "BONUS",
+        "UNWRITTEN",
         "TABLE",
         "BOOK",
         "TESTS",

@@ -56,6 +56,12 @@ OF_ATTENTION = [
     ("attention_backward", "np.swapaxes(grad_scores, -1, -2) @ queries", "grad_scores @ queries", "M68"),
     ("attention_backward", "np.swapaxes(weights, -1, -2) @ grad_output", "weights @ grad_output", "M69"),
     ("attention_backward", BACK, "(grad_weights - row_means) / queries.shape[-1]", "M70"),
+    ("online_softmax", "mend * total +", "total +", "M194"),
+    ("online_softmax", "np.exp(largest - origin)", "np.exp(-(largest - origin))", "M195"),
+    ("online_softmax", "np.maximum(largest, scores.max(axis=-1))", "scores.max(axis=-1)", "M196"),
+    ("online_softmax", "np.where(np.isneginf(larger), 0, larger)", "larger", "M197"),
+    ("online_softmax", "scores.max(axis=-1)", "scores.max(axis=-1, initial=0.0)", "M198"),
+    ("online_softmax", "total, mixed\n", "total, mixed / total[..., None]\n", "M199"),
 ]
 
 OF_MULTIHEAD = [
@@ -162,6 +168,13 @@ OF_ENCODER = [
     ("repair", "block.attention.batch_first = True", "pass", "M28"),
     ("repair", "parameter.requires_grad_(True)", "pass", "M120"),
     ("repair", "parameter.ndim == 2", "parameter.ndim == 2 and parameter.shape[0] > parameter.shape[1]", "M40"),
+    ("rope", "x[..., 0::2], x[..., 1::2]", "x[..., : width // 2], x[..., width // 2 :]", "M200"),
+    ("rope", "[first * cos - second * sin, first * sin +", "[first * cos + second * sin, -first * sin +", "M201"),
+    ("rope", "positions[..., None]", "torch.arange(x.shape[-2]).unsqueeze(-1)", "M202"),
+    ("rope", "torch.arange(0, width, 2) / width", "torch.arange(0, width // 2) / width", "M203"),
+    ("rope", "base ** (-torch", "base ** (torch", "M204"),
+    ("rope", "cos, sin =", "sin, cos =", "M205"),
+    ("rope", "    turned =", "    first = first * cos - second * sin\n    turned =", None),
 ]
 
 EYE, ENCODER = " + torch.eye(weights.shape[-1]).to(weights)", "Encoder(depth, width, num_heads, hidden_width, dropout)"

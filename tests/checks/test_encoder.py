@@ -82,7 +82,7 @@ def test_repair_that_stores_weights_gets_no_point_for_them() -> None:
 def test_a_wrong_norm_costs_its_own_points_alone() -> None:
     """Do block and encoder, in the sandbox, stand on PyTorch's norm where the student's is wrong?"""
     assignment = assignment_of("3_encoder")
-    notebook = fill_in(assignment.release, assignment.instructor)
+    notebook = fill_in(assignment.release, assignment.instructor, bonus=True)
     change(notebook, "LayerNorm", "centred.square().mean(dim=-1, keepdim=True)", "x.var(dim=-1, keepdim=True)")
     change(notebook, "repair", "    return block", "    block.norm_attention = nn.Identity()\n    return block")
     submitted = nbformat.writes(notebook).encode()

@@ -37,6 +37,8 @@ APPLY = {
     "EncoderBlock": {"M15", "M16", "M28", "M29", "M30", "M32", "M33", "M34", "M36", "M37", "M38", "M40", "M71"},
     "Encoder": {"M15", "M16", "M38", "M40", "M71"},
     "repair": {"M28", "M32", "M40"},
+    "online_softmax": {"M6", "M14", "M15"},
+    "rope": {"M15"},
     "patchify": {"M42", "M43", "M44", "M45"},
     "PatchEmbedding": {"M42", "M43", "M44", "M45"},
     "ViT": {"M42", "M46", "M47", "M48", "M49", "M50", "M51"},
@@ -125,7 +127,7 @@ def test_right_answers_are_many_and_different(each: Exercise) -> None:
 NUMBERS = {  # what is compared as numbers, or depends on the size of the case; all else but shapes is a property
     *("output", "output_at_first", "patches", "rollout", "loss", "accuracy", "share_that_is_dropped", "gradient_of_x"),
     *("gradient_of_the_images", "gradients_of_the_parameters", "parameters", "parameters_that_are_there", "blocks"),
-    *("numbers_that_are_learned", "numbers_in_all"),
+    *("numbers_that_are_learned", "numbers_in_all", "turned"),
 }
 UNWANTED = {"class_token_has_all", "graph_is_built", "missing_parameters", "other_parameters"}
 
@@ -135,7 +137,11 @@ def test_oracles_are_measured_as_sound(each: Exercise) -> None:
     """Does no oracle raise but where an error is due, and has PyTorch's own every property of a sound answer?"""
     for stage, case in cases_of(each, 3):
         right = outcome(each.probe(each.oracle), case.arguments, ())
-        assert ("error" in right) == (case.otherwise == "M123"), (stage, case.name, right)
+        assert ("error" in right) == (case.otherwise == "M123" or case.name == "an odd width"), (
+            stage,
+            case.name,
+            right,
+        )
         for what, array in right.get("arrays", {}).items():
             assert np.isfinite(array).all()
             is_property = what not in NUMBERS and not what.startswith("shape")

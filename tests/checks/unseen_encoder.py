@@ -237,7 +237,37 @@ def repair_by_scaling(block):
     return block
 
 
+def rope_of_roformer(x, positions, base=10_000.0):
+    """Add up x times the cosines and x with each pair exchanged times the sines, as its authors do."""
+    if x.shape[-1] % 2:
+        raise ValueError(f"{x.shape[-1]} components make no pairs")
+    exponents = torch.arange(0, x.shape[-1], 2, dtype=x.dtype) / x.shape[-1]
+    angles = torch.einsum("...n,i->...ni", positions.to(x.dtype), base**-exponents)
+    sin, cos = (wave.repeat_interleave(2, dim=-1) for wave in (angles.sin(), angles.cos()))
+    signs = torch.tensor([-1.0, 1.0]).to(x).repeat(x.shape[-1] // 2)
+    return x * cos + signs * x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) * sin
+
+
+def rope_of_llama(x, positions, base=10_000.0):
+    """Pair the halves, as the code of many language models does."""
+    if x.shape[-1] % 2:
+        raise ValueError("odd")
+    angles = positions[..., None] / base ** (torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    angles = torch.cat((angles, angles), dim=-1)
+    half = x.shape[-1] // 2
+    return x * angles.cos() + torch.cat((-x[..., half:], x[..., :half]), dim=-1) * angles.sin()
+
+
+def rope_by_added_sines(x, positions, base=10_000.0):
+    """Add codes, and turn nothing."""
+    if x.shape[-1] % 2:
+        raise ValueError("odd")
+    angles = positions[..., None] / base ** (torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    return x + torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+
+
 RIGHT = [
+    ("rope", rope_of_roformer),
     ("EncoderBlock", BlockWithCheckpoints),
     ("LayerNorm", NormOfConvNeXt),
     ("LayerNorm", NormOfViTPytorch),
@@ -276,6 +306,10 @@ def repair_with_one_seed(block):
 
 
 WRONG = [
+    ("rope", rope_of_llama, {"M200"}),
+    ("rope", rope_by_added_sines, set()),
+    ("rope", lambda x, positions, base=10_000.0: rope_of_roformer(x, positions), set()),
+    ("rope", lambda x, positions, base=10_000.0: rope_of_roformer(x.detach(), positions, base), set()),
     ("FeedForward", NetThatDropsTokens, set()),
     ("EncoderBlock", BlockThatDropsInputs, set()),
     ("EncoderBlock", BlockOnItsNorm, {"M37"}),

@@ -22,6 +22,7 @@ from sqlalchemy.exc import OperationalError, SAWarning
 from typer.testing import CliRunner
 
 from autograder import cli
+from autograder.cells import is_grade, points_of
 from autograder.course.course import Assignment, Course
 from autograder.course.gradebook import COURSE_ID, GradebookError, explained, read_url
 from autograder.course.recording import opened
@@ -114,13 +115,15 @@ def by_hand(course: Course, assignment: Assignment) -> None:
 
 
 def record_by_nbgrader(course: Course, result, assignment: Assignment) -> None:
-    """Record as nbgrader's autograde does, with its own preprocessors on a gradebook that they open."""
+    """Record as nbgrader's autograde does, with its own preprocessors on a gradebook that they open, and a bonus too."""
     with course.gradebook() as gradebook, warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)
         gradebook.update_or_create_student(result.student)
         times = {"timestamp": TIMES[result.student]} if result.student in TIMES else {}
         gradebook.update_or_create_submission(assignment.name, result.student, **times)
     notebook = nbformat.read(course.autograded_path(result.student, assignment), as_version=4)
+    for cell in filter(is_grade, notebook.cells):
+        cell.metadata.nbgrader.points = points_of(cell)
     resources = {"notebook": assignment.notebook, "assignment": assignment.name, "student": result.student}
     resources["db_url"] = course.db_url.render_as_string(hide_password=False)
     for step in (SaveAutoGrades, AssignLatePenalties):

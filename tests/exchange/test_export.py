@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from downloads import ROSTER, listing, moodle_worksheet, notebook, write_csv, write_roster, write_zip
 from nbgrader.api import Gradebook
-from test_report import WRITTEN, put_in_gradebook, result
+from test_report import BONUS, WRITTEN, put_in_gradebook, result
 from typer.testing import CliRunner
 
 from autograder.cli import app
@@ -46,11 +46,11 @@ CANVAS = {
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> Path:
-    """A course after grading: Ada has everything, Bea lost a point and was late, Cem's file was no notebook, Dan's failed."""
+    """After grading: Ada has the bonus too, Bea lost a point and was late, Cem's file was no notebook, Dan's failed."""
     course = Course(tmp_path_factory.mktemp("graded"))
     course.prepare(assignment)
     results = [
-        result(assignment, "ada", {}),
+        result(assignment, "ada", {}, bonus=True),
         result(assignment, "bea", {"softmax_axis": "M6"}, state="graded after mending"),
         Result("cem", NAME, "unreadable", "the file is an HTML page <b>"),
         Result("dan", NAME, "not graded", "The grader failed, not the submission: /srv/secret"),
@@ -138,16 +138,16 @@ def test_export_moodle(
     assert [row[0] for row in rows] == [row[0] for row in before.rows]
     grades = {row[1]: row[header.index("Grade")] for row in rows}
     comments = {row[1]: row[-1] for row in rows}
-    tests = len(assignment.graded_cells()) - len(WRITTEN)
+    tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
     assert grades == {
-        "Ada Lovelace": f"{tests + 4.5:g}",
+        "Ada Lovelace": f"{tests + 2 + 4.5:g}",
         'Bea Doe, "Jr"': f"{tests - 1 - 2:g}",
         "Çem Müller": "",
         "Dan O'Neill": "",
         "Eve =1+1": "",
         "Nobody Known": "",
     }
-    assert comments["Ada Lovelace"] == f"State: graded. {tests + 4.5:g} of {of:g} points."
+    assert comments["Ada Lovelace"] == f"State: graded. {tests + 2 + 4.5:g} of {of:g} points."
     assert comments['Bea Doe, "Jr"'].endswith("points. 2 points were taken off for handing in late.")
     assert comments["Çem Müller"] == "State: unreadable. the file is an HTML page &lt;b&gt;"
     assert comments["Dan O'Neill"] == "State: not graded."  # what failed on our side is not the student's to read
@@ -193,6 +193,8 @@ def test_export_moodle_without_worksheet(
     assert {"Identifier", "Grade", "Last modified (grade)", "Feedback comments"} <= set(header)
     assert [row[0] for row in rows] == ["Participant 100", "Participant 101", "Participant 102", "", ""]
     assert any("dan has no participant number" in warning for warning in done.warnings)
+    assert rows[0][header.index("Grade")] == "20"  # of 21.5, which Moodle would refuse
+    assert "ada has 21.5 points; Moodle takes 20 at most" in done.warnings
 
 
 def canvas_gradebook(path: Path, *titles: str) -> Path:
@@ -222,12 +224,12 @@ def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp
     book = read_worksheet(canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)"))
     done = export(course, assignment, record(course, graded), "canvas", worksheet=book)
     assert next(path for path in done.files if path.name == "canvas.csv").read_bytes()[:7] == b"Student"
-    tests = len(assignment.graded_cells()) - len(WRITTEN)
+    tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
     assert read(done, "canvas.csv") == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Attention (4711)"],
         ["", "", "", "", "", "Manual Posting"],
         ["    Points Possible", "", "", "", "", "20.00"],
-        ["Lovelace, Ada", "501", "ada", "ada1", "A", f"{tests + 4.5:g}"],
+        ["Lovelace, Ada", "501", "ada", "ada1", "A", f"{tests + 2 + 4.5:g}"],
         ['Doe, "Jr", Bea', "502", "", "bea@example.org", "A", f"{tests - 3:g}"],
         ["Müller, Çem", "503", "", "", "A", ""],
         ["O'Neill, Dan", "504", "", "", "A", "N/A"],
@@ -298,7 +300,7 @@ def test_export_csv(
     }
     assert (found["bea"]["last name"], found["eve"]["last name"]) == ('Doe, "Jr"', "'=1+1")
     assert (found["'=2+2"]["first name"], found["'=2+2"]["last name"]) == ("'@sum", "'-x")
-    tests = len(assignment.graded_cells()) - len(WRITTEN)
+    tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
     columns = ("automatic", "by hand", "waiting", "total", "of", "late penalty", "mark", "mistakes")
     assert [found["bea"][name] for name in columns] == [
         *(f"{number:g}" for number in (tests - 1, 0, 0, tests - 1, of, 2, tests - 3)),

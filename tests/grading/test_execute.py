@@ -11,7 +11,7 @@ import pytest
 import sample_class
 from conftest import EXERCISES, NAME, SEED
 from nbformat import NotebookNode
-from sample_class import fill_in, hand_in
+from sample_class import BONUS, fill_in, hand_in
 
 from autograder.boundary.kernel import KernelLost
 from autograder.boundary.sandbox import Limits
@@ -117,7 +117,7 @@ def test_attacks_gain_no_point_and_see_no_test(assignment: Assignment) -> None:
     """Does code that patches comparisons, transformers, modules and tests get nothing, and see no hidden test?"""
     notebook = nbformat.from_dict(assignment.instructor)
     for cell, blank in zip(notebook.cells, assignment.release.cells, strict=True):
-        if cell.id in EXERCISES:
+        if cell.id in (*EXERCISES, BONUS[NAME]):
             cell.source = blank.source
     place = next(i for i, cell in enumerate(notebook.cells) if cell.id == "setup")
     notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(ATTACKS, id="attack"))
@@ -222,7 +222,8 @@ def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: No
     sample_class.change(perfect, "attention", "    scores = ", "    scores = missing\n    scores = ")
     perfect.cells.insert(2, nbformat.v4.new_code_cell("import nowhere as missing"))
     notebook = mend(nbformat.writes(perfect).encode(), assignment.instructor, assignment.release).notebook
-    failed = {check.name: check.message for check in execute(notebook, SEED).checks if not check.passed}
+    checks = [check for check in execute(notebook, SEED).checks if not check.name.startswith(BONUS[NAME])]
+    failed = {check.name: check.message for check in checks if not check.passed}
     why = "because the cell that defines it ended with ModuleNotFoundError: No module named 'nowhere'"
     assert failed and all(why in message for message in failed.values()), failed
     assert {name.split("_")[0] for name in failed} >= {"softmax", "attention"}

@@ -26,6 +26,7 @@ from autograder.judging.exercise import exercises_of
 
 CHECKS = [f"{name}_{stage}" for name, exercise in exercises_of("attention").items() for stage in exercise.stages]
 WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
+BONUS = {"online_softmax_values", "online_softmax_hidden"}  # earned by one, and lost by nobody
 
 
 def of(*exercises: str) -> set[str]:
@@ -40,14 +41,14 @@ def of(*exercises: str) -> set[str]:
 
 # Student: state, the checks that are lost, the mistakes that are named. Worked out from what sample_class.py does to the
 # answers: a wrong exercise costs its own points and no other's, as later ones are judged with the correct earlier ones.
-ALL = set(CHECKS)
+ALL = set(CHECKS) - BONUS
 EXPECTED: dict[str, tuple[str, set[str], set[str]]] = {
     "ada": ("graded", set(), set()),
     "ben": ("graded", ALL, set()),
     "chen": ("graded", of("softmax"), set()),
     "dora": ("timed out", of("attention"), set()),
     "emil": ("crashed", of("self_attention"), set()),
-    "fatima": ("graded", set(), set()),
+    "fatima": ("graded", set(), {"M194"}),  # in the bonus
     "goran": ("graded", of("attention"), {"M6"}),
     "hana": ("graded", of("attention"), {"M8"}),
     "ivan": ("graded", {"attention_mask"}, {"M17"}),
@@ -66,8 +67,8 @@ MARKED = [student for student, (state, _, _) in EXPECTED.items() if state not in
 
 
 def lost(result: Result) -> set[str]:
-    """Return the checks that failed."""
-    return {check["name"] for check in result.checks if not check["passed"]}
+    """Return the checks that failed, and that cost points."""
+    return {check["name"] for check in result.checks if not check["passed"]} - BONUS
 
 
 def named(result: Result) -> set[str]:
@@ -102,7 +103,8 @@ def test_student_gets_state_marks_and_names(graded_class: GradedClass, student: 
     assert result.has_marks == (student in MARKED)
     if result.has_marks:
         assert [check["name"] for check in result.checks] == CHECKS
-        assert sum(check["points"] for check in result.checks) == 15
+        assert sum(check["points"] for check in result.checks) == 15 + 2
+        assert {c["name"] for c in result.checks if c["passed"]} & BONUS == (BONUS if student == "mira" else set())
         assert result.seed == SEED
 
 
@@ -126,7 +128,9 @@ def test_messages_name_the_mistake_in_words(graded_class: GradedClass) -> None:
 )
 def test_message_says_what_happened(graded_class: GradedClass, student: str, words: str) -> None:
     """Is what went wrong said, where it is no mistake of the catalogue?"""
-    failed = [check for check in graded_class.results[student].checks if not check["passed"]]
+    failed = [
+        check for check in graded_class.results[student].checks if check["name"] in lost(graded_class.results[student])
+    ]
     assert all(words in check["message"] for check in failed)
 
 
@@ -189,13 +193,13 @@ def test_results_are_kept_on_disk(graded_class: GradedClass) -> None:
 @pytest.mark.parametrize("student", MARKED)
 def test_gradebook_agrees(graded_class: GradedClass, student: str) -> None:
     """Has nbgrader's gradebook the marks of the result, and waits for a person at the written questions?"""
-    scores = auto_scores(graded_class.course, student)
+    scores, (_, lost_checks, _) = auto_scores(graded_class.course, student), EXPECTED[student]
     checks = {check["name"]: check["points"] * check["passed"] for check in graded_class.results[student].checks}
     assert {name: score for name, score in scores.items() if name not in WRITTEN} == checks
     with graded_class.course.gradebook() as gradebook:
         submission = gradebook.find_submission(NAME, student)
-        assert submission.score == sum(checks.values())
-        assert submission.max_score == 20
+        assert submission.score == sum(checks.values()) == (17 if student == "mira" else 15 - len(lost_checks))
+        assert submission.max_score == 20  # with a bonus too
         notebook = gradebook.find_submission_notebook("attention", NAME, student)
         waits = {grade.name for grade in notebook.grades if grade.needs_manual_grade}
     # nbgrader gives 0, and waits for nobody, where a written answer is still the text that was released
@@ -313,6 +317,7 @@ def test_submit_check_imports_nothing_slow(graded_class: GradedClass) -> None:
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "softmax: passes the visible tests" in done.stdout
+    assert "online_softmax" not in done.stdout  # a bonus that is not written
     assert done.stdout.splitlines()[-1] == "imported []"
 
 
@@ -325,7 +330,7 @@ PLAIN = ("ada", "ben", "goran", "hana", "ivan", "jana", "kofi", "mira")
 def test_plain_nbgrader_gives_the_same_marks(
     graded_class: GradedClass, tmp_path: Path, students: tuple[str, ...]
 ) -> None:
-    """Does `nbgrader autograde`, without a line of our grader but the checks, give the same automatic marks?"""
+    """Does `nbgrader autograde`, without a line of our grader but the checks, give the same automatic marks, but no bonus?"""
     course = Course(tmp_path)
     course.prepare(graded_class.assignment)
     for student in students:
@@ -340,4 +345,5 @@ def test_plain_nbgrader_gives_the_same_marks(
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-3000:]
     for student in students:
-        assert auto_scores(course, student) == auto_scores(graded_class.course, student), student
+        ours = auto_scores(graded_class.course, student)
+        assert auto_scores(course, student) == ours | dict.fromkeys(BONUS, 0), student

@@ -128,7 +128,7 @@ def test_change_after_submissions_came_in(
     mended = "added" in change  # the new cell is put into what was handed in before there was one
     assert {result.state for result in results.values()} == {"graded after mending" if mended else "graded"}
     for student, right in (("ada", points), ("hana", points - lost)):
-        checks = results[student].checks
+        checks = [check for check in results[student].checks if not check["name"].startswith("online_softmax")]
         assert sum(check["points"] * check["passed"] for check in checks) == right
         assert sum(check["points"] for check in checks) == most
         with course.gradebook() as gradebook:

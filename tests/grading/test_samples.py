@@ -39,7 +39,7 @@ EXPECTED: dict[str, dict[str, tuple[str, float, set[str]]]] = {
         "goran": ("graded", 3, {"M33"}),
         "hana": ("graded", 3, {"M34"}),
         "ivan": ("graded", 3, {"M38"}),
-        "jana": ("graded", 1, {"M41"}),
+        "jana": ("graded", 1, {"M41", "M200"}),  # the second in the bonus, which costs nothing
         "kofi": ("graded", 5, set()),
         "lena": ("graded", 1, {"M28"}),
     },
@@ -89,14 +89,16 @@ def results_of(
     return graded
 
 
-@pytest.mark.parametrize(("assignment", "student"), EVERYBODY)
-def test_sample_gets_its_marks(results_of: Callable[[str], dict[str, Result]], assignment: str, student: str) -> None:
-    """Does a mistake cost its own points and no others, and is it named?"""
-    result = results_of(assignment)[student]
-    points = sum(check["points"] for check in result.checks)
-    state, lost, named = EXPECTED[assignment].get(student, ("graded", points, set()))
+@pytest.mark.parametrize(("name", "student"), EVERYBODY)
+def test_sample_gets_its_marks(results_of: Callable[[str], dict[str, Result]], name: str, student: str) -> None:
+    """Does a mistake cost its own points and no others, and is it named? Does a bonus cost nothing?"""
+    result = results_of(name)[student]
+    bonus = [check for check in result.checks if check["name"].startswith(f"{sample_class.BONUS.get(name)}_")]
+    points = sum(check["points"] for check in result.checks if check not in bonus)
+    state, lost, named = EXPECTED[name].get(student, ("graded", points, set()))
     failed = [check for check in result.checks if not check["passed"]]
-    assert (result.state, sum(check["points"] for check in failed)) == (state, lost), failed
+    assert (result.state, sum(check["points"] for check in failed if check not in bonus)) == (state, lost), failed
+    assert sum(check["points"] for check in bonus if check["passed"]) == (2 if bonus and student == "hana" else 0)
     assert {name for check in failed for name in (check["mistake"] or "").split("+") if name} == named
     assert result.receipt == []
 

@@ -25,14 +25,22 @@ def assignment() -> Assignment:
     return load_assignment("1_attention")
 
 
-def result(assignment: Assignment, student: str, lost: dict[str, str | None], **fields) -> Result:
-    """Invent a result that passes every test but those in `lost`, given with the mistake that was named."""
+BONUS = {"online_softmax_values", "online_softmax_hidden"}
+
+
+def result(assignment: Assignment, student: str, lost: dict[str, str | None], bonus: bool = False, **fields) -> Result:
+    """Invent a result that passes every test but those in `lost`, given with the mistake that was named.
+
+    A bonus is left unwritten, or passes, or is in `lost`.
+    """
     checks = []
     for cell in assignment.graded_cells():
         name = cell.metadata.nbgrader.grade_id
         if name not in WRITTEN:
             message = f"{name}: off by {SCRIPT}" if name in lost else ""
-            verdict = {"passed": name not in lost, "mistake": lost.get(name), "message": message}
+            if "bonus" in cell.metadata and not bonus and name not in lost:
+                message = f"{name}: not written yet."
+            verdict = {"passed": not message, "mistake": lost.get(name), "message": message}
             checks.append({"name": name, "points": 1.0, **verdict})
     return Result(student, assignment.name, fields.pop("state", "graded"), checks=checks, seed=7, **fields)
 
@@ -111,7 +119,7 @@ def test_questions_of_groups_tests_by_exercise(assignment: Assignment) -> None:
     """Does each test belong to the exercise with the longest fitting name, and each written question to itself?"""
     points = {question.name: question.of for question in questions_of(assignment)}
     exercises = {"softmax": 3, "attention": 4, "self_attention": 3, "attention_backward": 5}
-    assert points == exercises | {"why_scale": 2, "row_of_the_map": 1, "graph_network": 2}
+    assert points == exercises | {"why_scale": 2, "row_of_the_map": 1, "graph_network": 2, "online_softmax": 2}
 
 
 def test_marks_table_adds_up(course: Course, assignment: Assignment, results: list[Result]) -> None:
@@ -123,6 +131,29 @@ def test_marks_table_adds_up(course: Course, assignment: Assignment, results: li
     hostile = row_of(table, SCRIPT)
     assert [hostile[name] for name in ("softmax", "attention", "total", "waiting")] == [2, 2, 12, 3]
     assert hostile["mistakes"] == "M3, M8"
+
+
+def test_bonus_is_on_top_and_never_lost(assignment: Assignment, tmp_path: Path) -> None:
+    """Has a bonus no number where it was not earned, no part in the maximum, and no message where it is unwritten?"""
+    course = Course(tmp_path)
+    course.prepare(assignment)
+    results = [
+        result(assignment, "unwritten", {}),
+        result(assignment, "wrong", {"online_softmax_values": "M194", "online_softmax_hidden": "M194"}),
+        result(assignment, "right", {}, bonus=True),
+    ]
+    with course.gradebook() as gradebook:
+        for outcome in results:
+            put_in_gradebook(gradebook, assignment, outcome, dict.fromkeys(WRITTEN, 0.0))
+    table = marks_table(course, assignment, results)
+    rows = [row_of(table, name) for name in ("unwritten", "wrong", "right")]
+    assert [row["online_softmax"] for row in rows] == ["", "", 2]
+    assert [(row["automatic"], row["total"], row["of"]) for row in rows] == [(15, 15, 20), (15, 15, 20), (17, 17, 20)]
+    assert [row["mistakes"] for row in rows] == ["", "M194", ""]
+    page = BeautifulSoup(write_report(course, assignment, results).read_text(encoding="utf-8"), "html.parser")
+    assert "online softmax (bonus 2)" in [button.get_text() for button in page.find_all("button")]
+    assert "not written yet" not in page.get_text() and "waits" not in page.find_all("table")[-1].get_text()
+    assert not [image["alt"] for image in page.find_all("img") if "online" in image["alt"]]  # nor hardest, nor easiest
 
 
 def test_marks_table_tells_zero_from_no_mark(course: Course, assignment: Assignment, results: list[Result]) -> None:
@@ -199,7 +230,7 @@ def test_page_shows_states_marks_and_mistakes(soup: BeautifulSoup) -> None:
     assert states["graded"] == "3" and states["missing"] == "1" and states["marks by hand to give"] == "10"
     assert [heading.text.split(":")[0] for heading in soup.select(".mistakes h3")] == ["M3", "M6", "M8", "M65"]
     rows = {row.th.text: [cell.text for cell in row.find_all("td")] for row in soup.select("table:not(.heat) tbody tr")}
-    assert rows["picture"] == ["unreadable"] + ["–"] * 8
+    assert rows["picture"] == ["unreadable"] + ["–"] * 9
     assert rows[FORMULA][:2] == ["graded after mending", "2M6"]
     assert rows[RIGHT_TO_LEFT][3] == "2not named"
 

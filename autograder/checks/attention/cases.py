@@ -286,3 +286,64 @@ def backward_visible_cases(rng):
         Case("two queries, three keys, values of width 2", (grad_output[:2, :2], queries[:2], keys, values[:, :2])),
         Case("a batch of two", batch((grad_output, queries, keys, values), (keys, values, queries, grad_output))),
     ]
+
+
+def with_a_block(rng, *shape: int, n_queries: int, n_keys: int, value_width: int, far: float = 1.0):
+    """Draw what is known of the keys so far, and a block: about half of the rows get a larger maximum by it."""
+    return (
+        exact(far * rng.normal(size=(*shape, n_queries)) + far),
+        1 + 3 * rng.random(size=(*shape, n_queries)),
+        rng.normal(size=(*shape, n_queries, value_width)),
+        exact(far * rng.normal(size=(*shape, n_queries, n_keys))),
+        rng.normal(size=(*shape, n_keys, value_width)),
+    )
+
+
+def first_block(largest: Array, total: Array, mixed: Array, *block: Array):
+    """Know nothing of any row so far."""
+    return np.full_like(largest, -np.inf), np.zeros_like(total), np.zeros_like(mixed), *block
+
+
+def hidden_rows(largest: Array, total: Array, mixed: Array, scores: Array, values: Array):
+    """Hide all keys of row 0 so far and in this block, of row 1 so far, of row 2 in this block, of row 3 all but the best."""
+    largest[..., :2], total[..., :2], mixed[..., :2, :] = -np.inf, 0, 0
+    scores[..., 0, :], scores[..., 2, :], scores[..., 3, :-1] = -np.inf, -np.inf, -np.inf
+    scores[..., 3, -1] = np.maximum(largest[..., 3], 0) + 1.5
+    return largest, total, mixed, scores, values
+
+
+def online_value_cases(rng):
+    return [
+        Case("as many queries as keys", with_a_block(rng, n_queries=4, n_keys=4, value_width=3)),
+        Case("5 queries, a block of 3", with_a_block(rng, n_queries=5, n_keys=3, value_width=2)),
+        Case("a block of 1", with_a_block(rng, n_queries=6, n_keys=1, value_width=4)),
+        Case("the first block", first_block(*with_a_block(rng, n_queries=5, n_keys=4, value_width=2))),
+        Case("a batch of heads", with_a_block(rng, 2, 3, n_queries=5, n_keys=4, value_width=7)),
+        Case("scores in the hundreds", with_a_block(rng, n_queries=6, n_keys=4, value_width=3, far=300.0)),
+    ]
+
+
+def online_hidden_cases(rng):
+    return [
+        Case("hidden keys", hidden_rows(*with_a_block(rng, n_queries=5, n_keys=3, value_width=2))),
+        Case("hidden keys, heads", hidden_rows(*with_a_block(rng, 2, n_queries=4, n_keys=5, value_width=3))),
+        Case(
+            "the first block, hidden keys",
+            hidden_rows(*first_block(*with_a_block(rng, n_queries=6, n_keys=4, value_width=3))),
+        ),
+    ]
+
+
+def online_visible_cases(rng):
+    largest, total = np.array([2.0, 1.0, -3.0]), np.array([1.5, 1.0, 2.0])
+    mixed = np.array([[1.0, 0.5], [2.0, -1.0], [0.0, 3.0]])
+    scores = np.array([[1.0, 0.0, -1.0], [0.5, 3.0, 1.0], [-4.0, -2.0, -5.0]])
+    values = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]])
+    hidden = hidden_rows(*(np.concatenate([array, array[:1]]) for array in (largest, total, mixed, scores)), values)
+    return [
+        Case("three queries, a block of 3", (largest, total, mixed, scores, values)),
+        Case("a block of 2", (largest, total, mixed, scores[:, :2], values[:2])),
+        Case("the first block", first_block(largest, total, mixed, scores, values)),
+        Case("a batch of two", batch((largest, total, mixed, scores, values), (total, total, mixed, scores.T, values))),
+        Case("hidden keys", hidden),
+    ]

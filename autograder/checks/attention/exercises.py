@@ -1,10 +1,11 @@
-"""The exercises of assignment 1_attention: softmax, attention, self_attention, attention_backward."""
+"""The exercises of assignment 1_attention: softmax, attention, self_attention, attention_backward, online_softmax."""
 
 from autograder.checks.attention import cases
 from autograder.checks.attention.mistakes import MISTAKES
 from autograder.checks.attention.oracles import (
     oracle_attention,
     oracle_attention_backward,
+    oracle_online_softmax,
     oracle_self_attention,
     oracle_softmax,
 )
@@ -72,6 +73,16 @@ ATTENTION_BACKWARD = Exercise(
     untried="scores far from each other, or several leading axes",
     uses={"softmax": oracle_softmax, "attention": oracle_attention},
 )
+ONLINE_SOFTMAX = Exercise(
+    name="online_softmax",
+    names=("largest", "total", "mixed"),
+    oracle=oracle_online_softmax,
+    answers=answers,
+    known=MISTAKES,
+    stages={"values": cases.online_value_cases, "hidden": cases.online_hidden_cases},
+    visible=cases.online_visible_cases,
+)
 
-EXERCISES = {exercise.name: exercise for exercise in (SOFTMAX, ATTENTION, SELF_ATTENTION, ATTENTION_BACKWARD)}
+ALL = (SOFTMAX, ATTENTION, SELF_ATTENTION, ATTENTION_BACKWARD, ONLINE_SOFTMAX)
+EXERCISES = {exercise.name: exercise for exercise in ALL}
 check = checker(EXERCISES)

@@ -121,6 +121,7 @@ MISTAKES = (
         way(ALL, "sum(axis=axis", "sum(axis=0"),
         way(ALL, "sum(axis=axis", "sum(axis=min(1, exponentials.ndim - 1)"),
         way("softmax", "sum(axis=axis", "sum(axis=-1"),
+        way("online_softmax", "scores.max(axis=-1)", "scores.max(axis=-2)", "sum(axis=-1)", "sum(axis=-2)"),
         way("softmax", "shifted =", "axis = -1\n    shifted ="),
         way("softmax", "shifted =", "axis = -2 if scores.ndim > 1 else 0\n    shifted ="),
         way("softmax", "shifted =", "axis = 0\n    shifted ="),
@@ -237,6 +238,7 @@ MISTAKES = (
         "A row far below the largest score of the array underflows to 0/0. Is what you subtract the largest score of the "
         "row itself, along the axis (keepdims=True)?",
         way(ALL, "max(axis=axis, keepdims=True)", "max()"),
+        way("online_softmax", "scores.max(axis=-1)", "scores.max()"),
         # By who saw the NaN and not its cause.
         way(
             ALL,
@@ -287,6 +289,16 @@ MISTAKES = (
             "queries /= np.sqrt(queries.shape[-1])\n    if mask is not None:",
             "-2) @ queries",
             "-2) @ queries * np.sqrt(queries.shape[-1])",
+        ),
+        way(
+            "online_softmax",
+            "total = mend * total + exponentials.sum(axis=-1)",
+            "total *= mend\n    total += exponentials.sum(axis=-1)",
+        ),
+        way(
+            "online_softmax",
+            "mixed = mend[..., None] * mixed + exponentials @ values",
+            "mixed *= mend[..., None]\n    mixed += exponentials @ values",
         ),
     ),
     Mistake(
@@ -438,5 +450,51 @@ MISTAKES = (
         way("attention_backward", "grad_queries, grad_keys, grad_values", "grad_values, grad_keys, grad_queries"),
         way("attention_backward", "grad_queries, grad_keys, grad_values", "grad_keys, grad_values, grad_queries"),
         way("attention_backward", "grad_queries, grad_keys, grad_values", "grad_values, grad_queries, grad_keys"),
+    ),
+    Mistake(
+        "M194",
+        "what was summed so far is not measured anew",
+        "The block brought a larger score. From which score are the exponentials measured that you had summed before?",
+        way("online_softmax", "mend * total", "total"),
+        way("online_softmax", "mend[..., None] * mixed", "mixed"),
+        way("online_softmax", "mend * total", "total", "mend[..., None] * mixed", "mixed"),
+    ),
+    Mistake(
+        "M195",
+        "what was summed so far is mended by the inverse factor",
+        "A larger score makes what was summed before smaller beside it. Does your factor shrink it?",
+        way("online_softmax", "np.exp(largest - origin)", "np.exp(origin - largest)"),
+    ),
+    Mistake(
+        "M196",
+        "the largest score is that of the block alone",
+        "A larger score may have come before this block. Over which scores do you take the largest?",
+        way("online_softmax", "np.maximum(largest, scores.max(axis=-1))", "scores.max(axis=-1)"),
+    ),
+    Mistake(
+        "M197",
+        "a row that has seen no key yet is NaN",
+        "A query may look at no key so far. What is -inf minus -inf?",
+        way("online_softmax", "np.where(np.isneginf(larger), 0, larger)", "larger"),
+        way("online_softmax", "np.exp(largest - origin)", "np.exp(largest - larger)"),
+        way("online_softmax", "scores - origin[", "scores - larger["),
+    ),
+    Mistake(
+        "M198",
+        "the largest score is never below 0",
+        "All scores of a row may be below 0, and a row that has seen no key has none. What is your largest score then?",
+        way("online_softmax", "np.maximum(largest, scores", "np.maximum(np.maximum(largest, 0), scores"),
+        way("online_softmax", "return larger", "return origin"),
+    ),
+    Mistake(
+        "M199",
+        "the mix is divided by the sum in every block",
+        "The sum is not whole before the last block. When is the mix divided by it?",
+        way("online_softmax", "return larger, total, mixed", "return larger, total, mixed / total[..., None]"),
+        way(
+            "online_softmax",
+            "return larger, total, mixed",
+            "return larger, total, np.nan_to_num(mixed / total[..., None])",
+        ),
     ),
 )

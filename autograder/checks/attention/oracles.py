@@ -35,3 +35,16 @@ def oracle_attention_backward(grad_output: Array, queries: Array, keys: Array, v
     output = F.scaled_dot_product_attention(*leaves)
     total = (output * torch.tensor(grad_output)).sum()
     return tuple(gradient.numpy() for gradient in torch.autograd.grad(total, leaves))
+
+
+def oracle_online_softmax(largest: Array, total: Array, mixed: Array, scores: Array, values: Array):
+    """PyTorch's softmax and logsumexp, with all the keys so far as one key: their log-sum-exp and their mean value."""
+    m, z, o, s, v = (torch.from_numpy(np.array(array)) for array in (largest, total, mixed, scores, values))
+    so_far = (m + z.log())[..., None]  # (..., N_q, 1)
+    together = torch.cat([so_far, s], dim=-1)  # (..., N_q, 1 + n)
+    weights = torch.softmax(together, dim=-1).nan_to_num()  # all 0 where nothing was seen
+    mean = (o / z[..., None]).nan_to_num()  # (..., N_q, d_v)
+    m = torch.maximum(m, s.amax(dim=-1))
+    z = (torch.logsumexp(together, dim=-1) - m).exp().nan_to_num()
+    o = z[..., None] * (weights[..., :1] * mean + weights[..., 1:] @ v)
+    return m.numpy(), z.numpy(), o.numpy()

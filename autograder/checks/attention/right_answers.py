@@ -305,6 +305,114 @@ def backward_through(attend):
     return attention_backward
 
 
+def online_in_loops(largest, total, mixed, scores, values):
+    largest, total, mixed = (np.array(array, dtype=float) for array in (largest, total, mixed))
+    for index in np.ndindex(largest.shape):
+        for score, value in zip(scores[index], values[index[:-1]], strict=True):
+            if score == -np.inf:
+                continue
+            if score > largest[index]:
+                shrunk = np.exp(largest[index] - score)
+                largest[index], total[index] = score, total[index] * shrunk
+                mixed[index] *= shrunk
+            total[index] += np.exp(score - largest[index])
+            mixed[index] += np.exp(score - largest[index]) * value
+    return largest, total, mixed
+
+
+def online_without_nan(largest, total, mixed, scores, values):
+    with np.errstate(invalid="ignore"):
+        larger = np.maximum(largest, np.max(scores, -1))
+        mend = np.nan_to_num(np.exp(largest - larger))
+        exponentials = np.nan_to_num(np.exp(scores - larger[..., None]))
+    return larger, total * mend + exponentials.sum(-1), mixed * mend[..., None] + exponentials @ values
+
+
+def online_from_a_finite_number(largest, total, mixed, scores, values):
+    """Measure from the smallest finite number where nothing was seen."""
+    larger = np.maximum(largest, scores.max(-1))
+    origin = np.maximum(larger, np.finfo(float).min)
+    mend, new = np.exp(largest - origin), np.exp(scores - origin[..., None])
+    return (
+        larger,
+        np.einsum("...,...->...", mend, total) + np.einsum("...k->...", new),
+        np.einsum("...,...v->...v", mend, mixed) + np.einsum("...qk,...kv->...qv", new, values),
+    )
+
+
+def online_in_torch(largest, total, mixed, scores, values):
+    m, z, o, s, v = (torch.tensor(array) for array in (largest, total, mixed, scores, values))
+    larger = torch.maximum(m, s.amax(-1))
+    origin = larger.masked_fill(larger.isneginf(), 0)
+    mend, new = (m - origin).exp(), (s - origin.unsqueeze(-1)).exp()
+    return larger, mend * z + new.sum(-1), mend.unsqueeze(-1) * o + new @ v
+
+
+def online_in_float32(*arrays):
+    return answers.online_softmax(*(array.astype(np.float32) for array in arrays))
+
+
+def online_key_by_key(largest, total, mixed, scores, values):
+    for key in range(scores.shape[-1]):
+        block = slice(key, key + 1)
+        largest, total, mixed = answers.online_softmax(largest, total, mixed, scores[..., block], values[..., block, :])
+    return largest, total, mixed
+
+
+def online_through_log_sums(largest, total, mixed, scores, values):
+    """Keep the logarithm of the sum, and go back at the end."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        before, block = largest + np.log(total), scipy.special.logsumexp(scores, axis=-1)
+        after, larger = np.logaddexp(before, block), np.maximum(largest, scores.max(axis=-1))
+        mean, here = (
+            np.nan_to_num(mixed / total[..., None]),
+            np.nan_to_num(scipy.special.softmax(scores, axis=-1)) @ values,
+        )
+        old, new = (np.nan_to_num(np.exp(part - after))[..., None] for part in (before, block))
+        total = np.nan_to_num(np.exp(after - larger))
+    return larger, total, total[..., None] * (old * mean + new * here)
+
+
+def online_of_two_states(largest, total, mixed, scores, values):
+    """Make a state of the block alone, and join the two."""
+    nothing = np.full_like(largest, -np.inf), np.zeros_like(total), np.zeros_like(mixed)
+    states = [(largest, total, mixed), answers.online_softmax(*nothing, scores, values)]
+    larger = np.maximum(states[0][0], states[1][0])
+    shares = [np.where(m > -np.inf, np.exp(m - np.where(larger > -np.inf, larger, 0)), 0) for m, _, _ in states]
+    total = sum(share * z for share, (_, z, _) in zip(shares, states, strict=True))
+    return larger, total, sum(share[..., None] * o for share, (_, _, o) in zip(shares, states, strict=True))
+
+
+def online_with_one_column_more(largest, total, mixed, scores, values):
+    """Put what was summed so far in front of the block, as one key more."""
+    every = np.concatenate([largest[..., None], scores], axis=-1)
+    larger = every.max(axis=-1)
+    exponentials = np.exp(every - np.where(np.isfinite(larger), larger, 0)[..., None])
+    exponentials[..., 0] *= total
+    old = np.divide(mixed, total[..., None], out=np.zeros_like(mixed), where=total[..., None] > 0)
+    return larger, exponentials.sum(-1), exponentials[..., :1] * old + exponentials[..., 1:] @ values
+
+
+def online_row_by_row(largest, total, mixed, scores, values):
+    """Let rows alone that see nothing in this block."""
+    largest, total, mixed = largest.copy(), total.copy(), mixed.copy()
+    for index in np.ndindex(largest.shape):
+        if (scores[index] > -np.inf).any():
+            larger = max(largest[index], scores[index].max())
+            mend, new = np.exp(largest[index] - larger), np.exp(scores[index] - larger)
+            largest[index], total[index] = larger, mend * total[index] + new.sum()
+            mixed[index] = mend * mixed[index] + values[index[:-1]].T @ new
+    return largest, total, mixed
+
+
+def online_by_masked_exponentials(largest, total, mixed, scores, values):
+    seen = scores > -np.inf
+    larger = np.maximum(largest, np.where(seen, scores, -np.inf).max(-1))
+    new = np.exp(scores - larger[..., None], out=np.zeros(scores.shape), where=seen)
+    mend = np.exp(largest - larger, out=np.zeros(larger.shape), where=largest > -np.inf)
+    return [larger, mend * total + new.sum(-1), mend[..., None] * mixed + np.matmul(new, values)]
+
+
 RIGHT_ANSWERS = {
     "softmax": {
         "answer": answers.softmax,
@@ -355,6 +463,21 @@ RIGHT_ANSWERS = {
         "attention in torch": backward_through(attention_in_torch),
         "attention with the scale split": backward_through(attention_with_the_scale_split),
         "oracle": oracles.oracle_attention_backward,
+    },
+    "online_softmax": {
+        "answer": answers.online_softmax,
+        "loops": online_in_loops,
+        "NaN replaced": online_without_nan,
+        "einsum, from a finite number": online_from_a_finite_number,
+        "torch": online_in_torch,
+        "float32": online_in_float32,
+        "key by key": online_key_by_key,
+        "log-sum-exp": online_through_log_sums,
+        "two states": online_of_two_states,
+        "one column more": online_with_one_column_more,
+        "row by row": online_row_by_row,
+        "exponentials of what is seen": online_by_masked_exponentials,
+        "oracle": oracles.oracle_online_softmax,
     },
 }
 RIGHT_ANSWERS["self_attention"] |= {

@@ -3,4 +3,6 @@
 # A slip is said as "softmax, line 3: a - b -> a + b"; lines are counted from the `def`.
 EQUIVALENT = {
     r"np\.where\(mask.*; ": "done twice is done once",
+    r"-> np\.maximum\(scores\.max": "the larger of two is the same in either order",
+    r"online_softmax, line \d+: 0 -> -?1": "any finite number will do",
 }

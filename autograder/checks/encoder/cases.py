@@ -211,3 +211,43 @@ def repair_visible(rng):
             ("a small set", "loss"),
         )
     ]
+
+
+# ---------------------------------------------------------------------------------------------------------------- rope
+
+
+def points(rng, *shape):
+    """Draw queries, exact in float32, so that a change in place is told from rounding."""
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def rope_values(rng):
+    return [
+        Case("6 tokens of width 8", (points(rng, 6, 8), np.arange(6.0))),
+        Case("5 tokens of width 2", (points(rng, 5, 2), np.arange(5.0))),
+        Case("positions in another order", (points(rng, 4, 6), rng.permutation(12)[:4].astype(float))),
+        Case("base 100", (points(rng, 7, 4), np.arange(3.0, 10), 100.0)),
+    ]
+
+
+def rope_axes(rng):
+    return [
+        Case("a batch of heads", (points(rng, 2, 3, 5, 4), np.arange(5.0))),
+        Case(
+            "other positions for each image",
+            (points(rng, 2, 3, 4, 6), rng.permutation(np.arange(8.0)).reshape(2, 1, 4)),
+        ),
+        Case("fractions, and below 0", (points(rng, 5, 8), 3 * rng.normal(size=5))),
+        Case("an odd width", (points(rng, 4, 5), np.arange(4.0))),
+    ]
+
+
+def rope_visible(rng):
+    x = np.array([[1.0, 0.0, 2.0, -1.0], [0.0, 1.0, 1.0, 1.0], [2.0, 1.0, 0.0, 3.0]])
+    return [
+        Case("3 tokens of width 4", (x, np.arange(3.0))),
+        Case("positions in another order", (x, np.array([2.0, 5.0, 1.0]))),
+        Case("base 10", (x, np.array([1.0, 0.5, 3.0]), 10.0)),
+        Case("2 images", (np.stack([x, x[::-1]]), np.arange(3.0))),
+        Case("an odd width", (x[:, :3], np.arange(3.0))),
+    ]

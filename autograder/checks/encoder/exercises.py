@@ -1,4 +1,4 @@
-"""The exercises of assignment 3_encoder: LayerNorm, FeedForward, EncoderBlock, Encoder, repair.
+"""The exercises of assignment 3_encoder: LayerNorm, FeedForward, EncoderBlock, Encoder, repair, rope.
 
 The oracles are PyTorch's own layers under the names of the exercise, put to the same questions as the student's class by
 the probes.
@@ -79,6 +79,17 @@ REPAIR = ExerciseInTorch(
     given={"BrokenBlock": answers.BrokenBlock},
 )
 
+ROPE = ExerciseInTorch(
+    name="rope",
+    names=(),
+    oracle=oracles.rope,
+    answers=answers,
+    known=MISTAKES,
+    stages={"values": cases.rope_values, "axes": cases.rope_axes},
+    visible=cases.rope_visible,
+    probe=probes.probe_rope,
+)
+
 HELPERS = (measures, probes)  # in the set-up cell too
-EXERCISES = {exercise.name: exercise for exercise in (LAYER_NORM, FEED_FORWARD, ENCODER_BLOCK, ENCODER, REPAIR)}
+EXERCISES = {exercise.name: exercise for exercise in (LAYER_NORM, FEED_FORWARD, ENCODER_BLOCK, ENCODER, REPAIR, ROPE)}
 check = checker(EXERCISES)

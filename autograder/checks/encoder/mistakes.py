@@ -23,6 +23,7 @@ STACK = "nn.ModuleList(EncoderBlock(width, num_heads, hidden_width, dropout) for
 LOOP = "for block in self.blocks:"
 NORMS = "nn.LayerNorm(width), nn.LayerNorm(width)"
 DRAW = "nn.init.xavier_uniform_(parameter)"
+PAIRS = "x[..., 0::2], x[..., 1::2]"
 
 MISTAKES = (
     Mistake(
@@ -35,6 +36,7 @@ MISTAKES = (
         way("FeedForward", "hidden = ", "x.clamp_(min=-0.5)\n        hidden = "),
         way("EncoderBlock", "x = x + ", "x += "),
         way("Encoder", LOOP, f"x.mul_(1.01)\n        {LOOP}"),
+        way("rope", "return turned.flatten(-2)", "return x.copy_(turned.flatten(-2))"),
     ),
     Mistake("M16", way(BLOCKS, ", mask)", ", None if mask is None else ~mask)")),
     Mistake(
@@ -742,5 +744,61 @@ MISTAKES = (
         "What is dropped are the components of the tokens, not the hidden activations. Where in forward does your dropout stand?",
         way("FeedForward", "self.dropout(hidden)", "hidden", "self.expand(x)", "self.expand(self.dropout(x))"),
         way("FeedForward", "self.expand(x)", "self.expand(self.dropout(x))"),
+    ),
+    Mistake(
+        "M200",
+        "other components are paired",
+        "The lengths of the tokens are right, and the points are others. Which two components make a point, and where does "
+        "each stand in the result?",
+        # The halves, as much code of language models has it.
+        way(
+            "rope",
+            PAIRS,
+            "x.chunk(2, dim=-1)",
+            "torch.stack([first",
+            "torch.cat([first",
+            "turned.flatten(-2)",
+            "turned",
+        ),
+        way("rope", PAIRS, "x.chunk(2, dim=-1)"),
+        way("rope", "torch.stack([first", "torch.cat([first", "turned.flatten(-2)", "turned"),
+    ),
+    Mistake(
+        "M201",
+        "turned the other way round",
+        "The angles are right but for their sign. Which coordinate does a point move towards?",
+        way("rope", "angles = positions", "angles = -positions"),
+    ),
+    Mistake(
+        "M202",
+        "the index of a token is taken for its position",
+        "Tokens may stand in another order, or begin elsewhere. Where do you use the positions that you are given?",
+        way("rope", "positions[..., None]", "torch.arange(x.shape[-2])[..., None]"),
+        way("rope", "positions[..., None]", "torch.arange(1, x.shape[-2] + 1)[..., None]"),
+    ),
+    Mistake(
+        "M203",
+        "the frequencies fall too fast or too slowly",
+        "The first pair is right, and those after it turn by other angles. What is the exponent of pair i?",
+        way("rope", "torch.arange(0, width, 2) / width", "torch.arange(width // 2) / width"),
+        way("rope", "torch.arange(0, width, 2) / width", "torch.arange(0, width, 2) / (width // 2)"),
+    ),
+    Mistake(
+        "M204",
+        "the frequencies grow from pair to pair",
+        "Does the first pair turn fastest, or the last?",
+        way("rope", "base ** (-torch", "base ** (torch"),
+    ),
+    Mistake(
+        "M205",
+        "sine and cosine are swapped",
+        "What does a token at position 0 become?",
+        way("rope", "angles.cos(), angles.sin()", "angles.sin(), angles.cos()"),
+    ),
+    Mistake(
+        "M206",
+        "the second coordinate is made of the first after its turn",
+        "The first coordinate of each point is right, and the second is not. Which first coordinate is it made of?",
+        way("rope", "first * sin", "(first * cos - second * sin) * sin"),
     ),
 )

@@ -488,3 +488,17 @@ def probe_repair(repair, make_block):
         }
 
     return probe
+
+
+def probe_rope(rope):
+    """Make a function of arrays of a function of tensors, whose result must let a gradient through."""
+
+    def turn(x, positions, *base):
+        given = tensor(x).requires_grad_().clone()
+        turned = rope(given, tensor(positions), *base)
+        x[...] = given.detach().numpy()  # so that a change in place is seen
+        if isinstance(turned, Tensor) and not turned.requires_grad:
+            raise RuntimeError("no gradient flows back through the result. Does it leave PyTorch, or is it detached?")
+        return {"turned": turned}
+
+    return turn
