@@ -119,7 +119,7 @@ def test_what_is_tried_gets_its_fair_mark(
 ) -> None:
     """Do exactly the checks fail that its honest part does not earn?"""
     assignment = assignments[name]
-    work = fill_in(assignment.release, assignment.instructor)
+    work = fill_in(assignment.release, assignment.instructor, bonus=True)
     tried(work)
     mended = mend(nbformat.writes(work).encode(), assignment.instructor, assignment.release)
     done = execute(mended.notebook, 7, Limits(call_seconds=3.0))
