@@ -2,8 +2,10 @@
 
 import ast
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
+from statistics import mean
 
 import jupytext
 import numpy as np
@@ -171,3 +173,22 @@ def test_recorded_digits_are_read_by_the_recorded_weights() -> None:
     with torch.no_grad():
         scores = model(normalise(torch.tensor(kept["images"])[:, None] / 255))  # (500, 10)
     assert (scores.argmax(dim=-1) == torch.tensor(kept["labels"])).float().mean() > 0.98  # 99.4 % of new digits
+
+
+def test_introduction_tells_what_was_recorded() -> None:
+    """Do the introduction and the README give the accuracies of right and wrong attention that were measured?"""
+    runs = json.loads((ROOT / "book" / "records" / "wrong_attention.json").read_text())
+    introduction, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("book/intro.md", "README.md"))
+    accuracies: dict[str, list[float]] = {}
+    for run in sorted(runs, key=lambda run: run["settings"]["seed"]):
+        found = accuracies.setdefault(run["name"], [])
+        assert len(found) == run["settings"]["seed"], "each attention is trained with every seed, once"
+        found.append(100 * run["test_accuracy"])
+    assert len({len(found) for found in accuracies.values()}) == 1
+    for name, found in accuracies.items():
+        row = [name, *(f"{each:.2f}" for each in [*found, mean(found)])]
+        assert f"\n| {' | '.join(row)} |\n" in introduction
+    for name in ("right", "M6 softmax over the queries"):
+        told = " / ".join(f"{each:.1f}" for each in accuracies[name])
+        assert f"{told} %" in introduction.partition("## The map")[0]
+        assert f"{told} %" in readme

@@ -64,7 +64,7 @@ def course(assignment: Assignment) -> Course:
     with tempfile.TemporaryDirectory() as folder:
         course = Course(Path(folder) / "course")
         for student in ("ada", "rosa"):
-            right = fill_in(assignment.release, assignment.instructor)
+            right = fill_in(assignment.release, assignment.instructor, bonus=True)
             hand_in(course.root, student, right if student == "ada" else "<html>")
         yield course
 
@@ -86,7 +86,7 @@ def test_grader_touches_no_network_and_writes_below_the_course_alone(course: Cou
     run = confined(course.root, *commands)
     assert counted(run) == {"packets": 0, "left": []}, run.stderr[-2000:]
     states = {result.student: (result.state, len(result.checks)) for result in course.load_results(NAME)}
-    assert states == {"ada": ("graded", 15), "rosa": ("unreadable", 0)}
+    assert states == {"ada": ("graded", 17), "rosa": ("unreadable", 0)}
     assert all(check["passed"] for check in course.load_result("ada", NAME).checks)
     assert (course.root / "feedback" / "ada" / NAME / "attention.html").exists()
 
