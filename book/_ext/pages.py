@@ -28,6 +28,7 @@ FIGURE = re.compile(
 SIZE = re.compile(
     r'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"|<svg [^>]*?height="([\d.]+)pt"[^>]*?width="([\d.]+)pt"'
 )
+WIDTH = re.compile(r'\bwidth="\d+" height="\d+"')
 PATH, NUMBER = re.compile(r' d="[^"]*"'), re.compile(r"\d+\.\d{3,}")
 # Names of classes and ids: in a page, in a script, and in a selector.
 NAMED, NAME = re.compile(r'\b(?:class|id)="([^"]*)"'), re.compile(r"[A-Za-z_][\w-]*")
@@ -80,8 +81,9 @@ def show_figures(app: Sphinx, page: str, template: str, context: dict, doctree: 
     def both(found: re.Match) -> str:
         drawing = Path(app.srcdir, sources[found["name"]]).read_text(encoding="utf-8")
         size = SIZE.search(drawing)
-        if size is None:  # not a chapter's figure
-            return found[0]
+        if size is None:  # not a chapter's figure: a browser that knows its size keeps its place free
+            width = WIDTH.search(drawing)
+            return found[0].replace(" src=", f" {width[0]} src=") if width and "width=" not in found[0] else found[0]
         width, height = (round(float(number) * 4 / 3) for number in (size[1] or size[4], size[2] or size[3]))
         attributes = re.sub(r'\b(class|style|width|height)="[^"]*"', "", found["before"] + found["after"])
         return "".join(
