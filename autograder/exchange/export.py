@@ -2,11 +2,11 @@
 
 What both systems take is read from their sources. Moodle's import (mod/assign/feedback/offline/importgradeslib.php,
 https://github.com/moodle/moodle) needs the columns Identifier, Grade and "Last modified (grade)", takes UTF-8 with or without
-a mark at its start, and passes over empty grades, and without a word over those above the maximum (mod/assign/locallib.php);
-feedback files (mod/assign/feedback/file/importziplib.php) lie in folders
-NAME_NUMBER_assignsubmission_file_. Canvas's import (lib/gradebook_importer.rb, https://github.com/instructure/canvas-lms)
-knows an assignment by the number in its column's title, must not have a mark at the start of the file, and takes an empty
-cell for "no grade"; feedback files (app/models/abstract_assignment.rb) have the number of user and upload in their names.
+a mark at its start, and passes over empty grades and, without a word, over those above the maximum (mod/assign/locallib.php);
+feedback files (mod/assign/feedback/file/importziplib.php) lie in folders NAME_NUMBER_assignsubmission_file_. Canvas's import
+(lib/gradebook_importer.rb, https://github.com/instructure/canvas-lms) knows an assignment by the number in its column's title,
+must not have a mark at the start of the file, and takes an empty cell for "no grade"; feedback files
+(app/models/abstract_assignment.rb) have the number of user and upload in their names.
 """
 
 import csv

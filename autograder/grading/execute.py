@@ -110,9 +110,8 @@ class _Student:
             for cell in list(self.ran):
                 try:
                     cell.run(self.kernel, self.left())
-                except (
-                    KernelLost
-                ):  # it went well before: start over without the student's own cells in front, or without it
+                except KernelLost:
+                    # It went well before: start over without the student's own cells in front, or without it.
                     own = [] if cell.own else [each for each in self.ran[: self.ran.index(cell)] if each.own]
                     self.ran = [each for each in self.ran if each not in (own or [cell])]
                     break

@@ -47,10 +47,9 @@ def facts_of(
         found = [scores[name] for name in question.cells if name in scores]
         waits = bool([mark for mark in found if mark.waits]) or not found
         points = float(sum(mark.score for mark in found))
-        parts.append(dict(name=question.name, of=question.of, points=points, waits=waits and not tests, tests=tests))
-        parts[-1] |= dict(
-            bonus=question.bonus, unwritten=question.bonus and not points and all(map(is_unwritten, asked))
-        )
+        unwritten = question.bonus and not points and all(map(is_unwritten, asked))
+        part = dict(name=question.name, of=question.of, points=points, waits=waits and not tests, tests=tests)
+        parts.append(part | dict(bonus=question.bonus, unwritten=unwritten))
     costs: dict[str, float] = {}
     on_top = {name for question in questions if question.bonus for name in question.cells}
     for check in result.checks:

@@ -467,11 +467,8 @@ def probe_repair(repair, make_block):
             return {"looks_at_tokens": np.array(state[2] if state else -1)}
         if what == "loss":
             return learning(copies[:2], seed) if state else {"first_loss_is_near_chance": NONE, "learns": NONE}
-        measured = (
-            stream(copies, x)
-            if state
-            else {"activations_stay": NONE, "gradients_reach_all": NONE, "gradients_stay": NONE}
-        )
+        unknown = "activations_stay", "gradients_reach_all", "gradients_stay"
+        measured = stream(copies, x) if state else dict.fromkeys(unknown, NONE)
         firsts = [found(block, PARTS[4]).detach() for block in blocks]
         if what == "activations":
             apart = all(float(first.std()) > 0 for first in firsts)
@@ -483,9 +480,7 @@ def probe_repair(repair, make_block):
                 "parameters_of_its_own": np.bool_(apart),
             }
         all_learn = np.bool_(all(p.requires_grad for block in blocks for p in block.parameters()))
-        return {"all_learn": all_learn} | {
-            name: value for name, value in measured.items() if name != "activations_stay"
-        }
+        return {"all_learn": all_learn} | {name: measured[name] for name in unknown[1:]}
 
     return probe
 
