@@ -14,6 +14,7 @@ import ast
 import re
 from pathlib import Path
 from typing import ClassVar
+from zlib import crc32
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -59,12 +60,19 @@ class Widget(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         [name] = self.arguments
-        script = Path(self.env.srcdir, "book", "_static", f"widget_{name}.js")
-        if not script.exists():
-            raise self.error(f"{script} does not exist: write the widget, or correct its name")
-        scripts = [*self.options.get("with", "").split(), f"widget_{name}"]
-        place = nodes.container(ids=[f"widget-{name}"], classes=["widget"], scripts=scripts)
+        place = nodes.container(ids=[f"widget-{name}"], classes=["widget"])
         self.state.nested_parse(self.content, self.content_offset, place)
+        # A browser builds the widget before it reads on: what follows never jumps.
+        loaded = self.env.temp_data.setdefault("scripts", set())
+        for script in ("widgets", *self.options.get("with", "").split(), f"widget_{name}"):
+            path = Path(self.env.srcdir, "book", "_static", f"{script}.js")
+            if not path.exists():
+                raise self.error(f"{path} does not exist: write the widget, or correct its name")
+            if script not in loaded:
+                loaded.add(script)
+                self.env.note_dependency(str(path))
+                source = f"{'../' * self.env.docname.count('/')}_static/{script}.js?v={crc32(path.read_bytes()):08x}"
+                place += nodes.raw("", f'<script class="in-place" src="{source}"></script>', format="html")
         return [place]
 
 
@@ -122,18 +130,7 @@ def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nod
         context["body"] = FORMULA_AND_STOP.sub(r'<span class="unbroken">\1\2</span>', body)
 
 
-def load_widgets(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """Let a page load the scripts of its widgets, and no other page."""
-    places = [place for place in doctree.findall(nodes.container) if "scripts" in place] if doctree else []
-    if places:
-        app.add_css_file("widgets.css")
-    for script in dict.fromkeys(
-        ["widgets", *(name for place in places for name in place["scripts"])] if places else []
-    ):
-        app.add_js_file(f"{script}.js", loading_method="defer")
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> dict[str, int]:
     """Register what this extension adds, and the others beside it."""
     for other in ("drawings", "equations", "mistake_list", "pages", "progress"):
         app.setup_extension(other)
@@ -144,5 +141,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("config-inited", leave_out_thebe, priority=1000)
     app.connect("builder-inited", prepare)
     app.connect("html-page-context", mend_page)
-    app.connect("html-page-context", load_widgets)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    app.add_css_file("widgets.css")
+    ours = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    # After a change of these extensions every page is read again.
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": crc32(ours)}

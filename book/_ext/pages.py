@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from textwrap import shorten
+from zlib import crc32
 
 import numpy as np
 import tinycss2
@@ -36,9 +37,35 @@ SELECTED = re.compile(rf"[.#]({NAME.pattern})")
 COMMA, IN_BRACKETS = re.compile(r",(?![^(]*\))"), re.compile(r"\([^()]*\)|\[[^]]*\]")
 CONTENT = re.compile(r'content:"(\\[0-9a-f]+|[^"\\])"')
 TWO_FORMATS = re.compile(r"url\((\S+?)\.woff2\) format\(\"woff2\"\),url\(\S+?\.ttf\) format\(\"truetype\"\)")
+SHEET = re.compile(r'\s*<link (?=[^>]*\brel="stylesheet")[^>]*href="[./]*_static/([^"?]+)[^>]*>')
+SHEET_OF_ALL = "styles/all.css"
+CHARSET, IMPORT = re.compile(r'@charset "[^"]*";', re.I), re.compile(r'@import "([^"]+)";')
+OF_FOLDER = re.compile(r"""url\(["']?(?!["']|data:|https?:|/|\.\./)""")
 OF_SEARCH = re.compile(r"\s*<script [^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
-# What the theme makes a page wait for; a line of the page itself asks for the options.
-WAITED_FOR = re.compile(r"<script(?![^>]*(?:defer|async|documentation_options))((?: [\w-]+=\"[^\"]*\")* src=)")
+# What the theme makes a page wait for. A line of the page itself asks for the options; a widget is built where it stands.
+WAITED_FOR = re.compile(r"<script(?![^>]*(?:defer|async|documentation_options|in-place))((?: [\w-]+=\"[^\"]*\")* src=)")
+# The theme asks of all that may scroll sideways whether it does, one by one: a browser lays the page out for each.
+TAB_STOPS = re.compile(
+    r'(document\.querySelectorAll\(\["pre",[^]]*\]\.join\(", "\)\))\.forEach\(e=>\{e\.tabIndex=([^?]*)\?0:-1\}\)'
+)
+ALL_AT_ONCE = (
+    r'[...\1].filter(e=>!e.closest("details:not([open])")).map(e=>[e,\2])'
+    r".forEach(([e,scrolls])=>{e.tabIndex=scrolls?0:-1})"
+)
+# The theme's scripts choose its colours and scroll the list of chapters after the first paint; a line in the page does so before.
+THEME = 'localStorage.getItem("theme") || "auto"'
+THEME_OF_SYSTEM = (
+    'localStorage.getItem("mode")?.match(/^(light|dark)$/)?.[0]'
+    ' || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
+)
+MAIN = '<main id="main-content"'
+SCROLL_LIST = """<script>{
+  const list = document.querySelector("div.bd-sidebar"), here = [...list.querySelectorAll(".bd-docs-nav .active")].pop();
+  const kept = parseInt(sessionStorage.getItem("sidebar-scroll-top"), 10), y = here ? here.getBoundingClientRect().y : 0;
+  if (!isNaN(kept)) list.scrollTop = kept;
+  else if (y > innerHeight / 2) list.scrollTop = y - list.getBoundingClientRect().y - list.clientHeight / 4;
+}</script>
+"""
 SIDE = re.compile(r'<div id="pst-primary-sidebar"(?! role)')  # a screen reader is told of it as a place of its own
 OF_ICONS = re.compile(r"\s*<script [^>]*scripts/fontawesome\.js[^>]*></script>")
 
@@ -118,31 +145,48 @@ def write_figures(app: Sphinx, problem: Exception | None) -> None:
 
 
 def take_out_what_is_not_used(app: Sphinx, problem: Exception | None) -> None:
-    """Leave of the theme's style sheet and icons what pages show, and the search's index to the page of the search."""
+    """Leave of the theme's style sheets and icons what pages show, and the search's index to the page of the search."""
     if problem is not None or app.builder.format != "html":
         return
-    static, used = Path(app.outdir, "_static"), set()
-    for path in sorted(Path(app.outdir).rglob("*.html")):
-        text = path.read_text(encoding="utf-8")
-        used |= {name for names in NAMED.findall(text) for name in names.split()}
-        mended = OF_ICONS.sub("", text)
-        if path.stem != "search":
-            mended = WAITED_FOR.sub(r"<script defer\1", OF_SEARCH.sub("", mended))
-        mended = mended.replace('<img alt="Colab logo"', '<img loading="lazy" alt="Colab logo"')  # in a closed menu
-        path.write_text(SIDE.sub(r'\g<0> role="region" aria-label="The book"', mended), encoding="utf-8")
+    static = Path(app.outdir, "_static")
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted(Path(app.outdir).rglob("*.html"))}
+    used = {name for text in pages.values() for names in NAMED.findall(text) for name in names.split()}
     for path in static.glob("scripts/fontawesome.js*"):
         path.unlink()
     for path in static.rglob("*.js"):  # scripts give names too
         used |= set(NAME.findall(path.read_text(encoding="utf-8")))
-    sheet = static / "styles" / "pydata-sphinx-theme.css"
-    if sheet.exists():  # not where a test builds a page with another theme
-        rules = tinycss2.parse_stylesheet(sheet.read_text(encoding="utf-8"), skip_comments=True, skip_whitespace=True)
-        text = TWO_FORMATS.sub(r"url(\1.woff)", rules_for(used, rules))
-        sheet.write_text(text, encoding="utf-8")
-        for path in static.glob("vendor/fontawesome/webfonts/*.ttf"):
-            cut_font(path, path.with_suffix(".woff"), (letter_of(content) for content in CONTENT.findall(text)))
-            path.unlink()
-            path.with_suffix(".woff2").unlink()
+    new = {path: text for path, text in pages.items() if SHEET_OF_ALL not in text}
+    sheets = dict.fromkeys(name for text in new.values() for name in SHEET.findall(text))
+    rules = "".join(read_sheet(static / name) for name in sheets)  # as one: a browser asks once, and paints sooner
+    rules = rules_for(used, tinycss2.parse_stylesheet(rules, skip_comments=True, skip_whitespace=True))
+    for path in static.rglob("*.css*"):
+        path.unlink()
+    (static / "styles").mkdir(exist_ok=True)
+    (static / SHEET_OF_ALL).write_text(TWO_FORMATS.sub(r"url(\1.woff)", rules), encoding="utf-8")
+    for path, text in new.items():
+        mended = OF_ICONS.sub("", text)
+        if path.stem != "search":
+            mended = WAITED_FOR.sub(r"<script defer\1", OF_SEARCH.sub("", mended))
+        mended = mended.replace('<img alt="Colab logo"', '<img loading="lazy" alt="Colab logo"')  # in a closed menu
+        mended = mended.replace(THEME, THEME_OF_SYSTEM).replace(MAIN, SCROLL_LIST + MAIN)
+        mended = SIDE.sub(r'\g<0> role="region" aria-label="The book"', mended)
+        source = f"{'../' * (len(path.relative_to(app.outdir).parts) - 1)}_static/{SHEET_OF_ALL}?v={crc32(rules.encode()):08x}"
+        link = f'</title>\n    <link rel="stylesheet" href="{source}" />'
+        path.write_text(SHEET.sub("", mended).replace("</title>", link, 1), encoding="utf-8")
+    for script in static.glob("scripts/pydata-sphinx-theme.js"):
+        script.write_text(TAB_STOPS.sub(ALL_AT_ONCE, script.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in static.glob("vendor/fontawesome/webfonts/*.ttf"):
+        cut_font(path, path.with_suffix(".woff"), (letter_of(content) for content in CONTENT.findall(rules)))
+        path.unlink()
+        path.with_suffix(".woff2").unlink()
+
+
+def read_sheet(path: Path) -> str:
+    """Return a style sheet as it stands in the folder `styles`, with what it imports, without its word on the encoding."""
+    text = CHARSET.sub("", path.read_text(encoding="utf-8"))
+    if path.parent.name != "styles":
+        text = OF_FOLDER.sub(r"\g<0>../", text)
+    return IMPORT.sub(lambda found: read_sheet(path.parent / found[1]), text)
 
 
 def rules_for(used: set[str], rules: list[Node]) -> str:

@@ -6,7 +6,8 @@
   const SMALLEST = 0.8;
 
   function fitEquations() {
-    const equations = [...document.querySelectorAll("span.math, div.math .equation")];
+    const all = [...document.querySelectorAll("span.math, div.math .equation")];
+    const equations = all.filter(equation => !equation.closest("details:not([open]) > :not(summary)"));  // folded: not seen
     for (const equation of equations) equation.style.fontSize = "";
     const shares = equations.map(equation => {
       const block = equation.matches("span") ? equation.closest("p, li, dd, td, th, figcaption, h1, h2, h3, h4") : equation;
@@ -23,6 +24,7 @@
 
   document.fonts.ready.then(fitEquations);
   window.addEventListener("resize", fitEquations);
-  document.addEventListener("toggle", fitEquations, true);
+  // What was folded is measured when it opens, here and by the theme.
+  document.addEventListener("toggle", () => window.dispatchEvent(new Event("resize")), true);
   document.addEventListener("click", () => setTimeout(fitEquations, 0));  // folded admonitions open by a click
 })();

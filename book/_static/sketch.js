@@ -1,7 +1,7 @@
 /** Paper to draw on, ten digits to begin with, and MNIST's way from ink to 28 × 28 pixels. Widgets with drawings need it. */
 Widgets.sketch = (() => {
   "use strict";
-  const { make, button, product } = Widgets;
+  const { make, button } = Widgets;
   const SIDE = 28;
 
   /**
@@ -20,12 +20,16 @@ Widgets.sketch = (() => {
     const step = Math.max(height, width) / 20;
     const [down, across] = [height, width].map((size) => Math.max(1, Math.round(size / step)));
 
-    // each pixel is the mean of the ink that it covers
-    const share = (size, count) => Array.from({ length: count }, (_, n) => Array.from({ length: size }, (_, i) =>
-      Math.max(0, Math.min(i + 1, ((n + 1) * size) / count) - Math.max(i, (n * size) / count)) / (size / count)));
-    const cut = Array.from({ length: height }, (_, i) => Array.from({ length: width }, (_, j) => ink[(top + i) * side + left + j]));
-    const across_ = share(width, across);
-    const small = product(share(height, down), cut.map((row) => across_.map((part) => part.reduce((total, each, j) => total + each * row[j], 0))));
+    // each pixel is the mean of the ink that it covers: places and shares
+    const covered = (size, count) => Array.from({ length: count }, (_, n) => {
+      const [from, to] = [(n * size) / count, ((n + 1) * size) / count];
+      const [first, last] = [Math.floor(from), Math.min(Math.ceil(to), size)];
+      return Array.from({ length: last - first }, (_, k) => [first + k, (Math.min(first + k + 1, to) - Math.max(first + k, from)) / (to - from)]);
+    });
+    const mean = (parts, value) => parts.reduce((sum, [i, part]) => sum + part * value(i), 0);
+    const pixels = covered(width, across);
+    const narrow = Array.from({ length: height }, (_, i) => pixels.map((parts) => mean(parts, (j) => ink[(top + i) * side + left + j])));
+    const small = covered(height, down).map((parts) => pixels.map((_, j) => mean(parts, (i) => narrow[i][j])));
 
     const total = small.flat().reduce((all, each) => all + each, 0);
     const middle = (weigh) => small.reduce((all, row, i) => all + row.reduce((some, each, j) => some + each * weigh(i, j), 0), 0) / total;

@@ -8,16 +8,13 @@
 const Widgets = (() => {
   "use strict";
 
-  /** Build the widget NAME in its place on the page, when all scripts are read. */
+  /** Build the widget NAME in its place on the page. */
   function define(name, build) {
-    document.addEventListener("DOMContentLoaded", () => {
-      const place = document.getElementById(`widget-${name}`);
-      if (!place) return;
-      const box = make("div", { class: "widget-box" });
-      build(box);
-      place.classList.add("live");
-      place.append(box);
-    });
+    const place = document.getElementById(`widget-${name}`);
+    const box = make("div", { class: "widget-box" });
+    build(box);
+    place.classList.add("live");
+    place.append(box);
   }
 
   /** Make an element: make("p", {class: "note"}, "text", child). Properties that begin with "on" are listeners. */
