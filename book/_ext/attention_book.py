@@ -141,7 +141,6 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.connect("config-inited", leave_out_thebe, priority=1000)
     app.connect("builder-inited", prepare)
     app.connect("html-page-context", mend_page)
-    app.add_css_file("widgets.css")
     ours = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     # After a change of these extensions every page is read again.
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": crc32(ours)}
