@@ -1,5 +1,6 @@
 // What the tests ask an opened page of the book; test_book.py loads it into each.
 globalThis.ask = {
+    moved: 0,  // as Cumulative Layout Shift counts it
     openAll: () => {
         document.querySelectorAll("details").forEach(box => { box.open = true; });
         document.querySelectorAll("button.toggle-button-hidden").forEach(button => { button.click(); });
@@ -28,6 +29,7 @@ globalThis.ask = {
         return image.decode().catch(() => {});
     })),
     survey: () => ({
+        moved: ask.moved,
         equations: document.querySelectorAll(".math").length,
         unrendered: [...document.querySelectorAll(".math:not(:has(math))")].map(e => e.innerText),
         broken: [...document.querySelectorAll("math")].filter(e => e.querySelector("merror") || /[\\&]/.test(e.textContent))
@@ -70,3 +72,5 @@ globalThis.ask = {
         };
     },
 };
+new PerformanceObserver(list => { for (const shift of list.getEntries()) ask.moved += shift.value; })
+    .observe({type: "layout-shift", buffered: true});

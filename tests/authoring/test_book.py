@@ -137,9 +137,7 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
         page.on("console", lambda message: seen.messages.append(message.text) if message.type in loud else None)
         page.on("response", lambda response: seen.messages.append(response.url) if response.status >= 400 else None)
         page.on("pageerror", lambda error: seen.messages.append(str(error)))
-        page.on(
-            "request", lambda request: seen.strangers.append(request.url) if not is_ours(request.url, site) else None
-        )
+        page.on("request", lambda sent: seen.strangers.append(sent.url) if not is_ours(sent.url, site) else None)
         open_page(page, site, name)
         page.evaluate("ask.fetchImages()")
         seen.survey = page.evaluate("ask.survey()")
@@ -179,9 +177,7 @@ def audit(browser: Browser, site: str) -> Callable[[str], Audit]:
         page = new_page(browser)
         open_page(page, site, name)
         page.evaluate("ask.openAll()")
-        page.evaluate(
-            "ask.simplify()"
-        )  # axe is slow on thousands of tokens, glyphs and rows; one of each kind is left to it
+        page.evaluate("ask.simplify()")  # axe is slow on thousands of tokens, glyphs and rows: one of each kind
         for theme in ("light", "dark"):
             page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
             page.evaluate("() => Promise.all(document.getAnimations().map(animation => animation.finished))")
@@ -259,6 +255,18 @@ def test_page_wakes_its_widgets(name: str, visit: Callable[[str], Visit]) -> Non
 
 
 @pytest.mark.parametrize("name", OPENED)
+def test_page_stands_still(name: str, visit: Callable[[str], Visit]) -> None:
+    """Does nothing jump while a page is loaded, but for a line or two when the equations' letters come the first time?"""
+    assert visit(name).survey["moved"] < 0.25
+
+
+def test_page_waits_for_one_style_sheet(site: str) -> None:
+    """Does a page ask for one style sheet, and has the theme no loop that lays a page out for each block of code?"""
+    assert len(parse(HTML / "book" / "softmax.html").select("link[rel=stylesheet]")) == 1
+    assert "scrolls?0:-1" in (HTML / "_static" / "scripts" / "pydata-sphinx-theme.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", OPENED)
 def test_page_is_accessible(name: str, audit: Callable[[str], Audit]) -> None:
     """Does axe find nothing on a page, the theme's own parts included, with all folded parts open?"""
     assert audit(name).violations["light"] == []
@@ -305,9 +313,7 @@ def test_page_is_light(name: str, page: Page, site: str) -> None:
 
     page.on("response", weigh)
     open_page(page, site, name)
-    page.evaluate(
-        "() => document.querySelectorAll('article img:not(.in-dark)').forEach(image => { image.loading = 'eager'; })"
-    )
+    page.evaluate("() => document.querySelectorAll('img:not(.in-dark)').forEach(image => { image.loading = 'eager'; })")
     page.wait_for_load_state("networkidle", timeout=20_000)
     assert not [url for url in fetched if "searchindex" in url]
     assert sum(fetched.values()) < 500_000, sorted(fetched.items(), key=lambda each: -each[1])[:8]
@@ -323,10 +329,7 @@ def test_figures_fit_both_themes_and_a_phone(site: str) -> None:
     assert len(light) > 40
     for source in light:
         path = HTML / "book" / source
-        text, dark = (
-            path.read_text(encoding="utf-8"),
-            path.with_name(f"{path.stem}_dark.svg").read_text(encoding="utf-8"),
-        )
+        text, dark = (path.with_stem(path.stem + end).read_text(encoding="utf-8") for end in ("", "_dark"))
         assert f"{source.removesuffix('.svg')}_dark.svg" in drawn
         assert "#1f2328" not in dark
         shown = 382 / float(re.search(r'width="([\d.]+)pt"', text)[1])  # pixels of a phone for each of the drawing's
