@@ -84,13 +84,10 @@ def site() -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(HTML)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(HTML))) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
 
 
 def new_page(browser: Browser) -> Page:
@@ -103,9 +100,8 @@ def new_page(browser: Browser) -> Page:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """Open an empty page of a desktop's size."""
-    page = new_page(browser)
-    yield page
-    page.close()
+    with contextlib.closing(new_page(browser)) as page:
+        yield page
 
 
 def open_page(page: Page, site: str, name: str) -> None:
@@ -133,11 +129,11 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
     def look(name: str) -> Visit:
         seen = Visit()
         page = new_page(browser)
-        loud = ("error", "warning")
-        page.on("console", lambda message: seen.messages.append(message.text) if message.type in loud else None)
+        page.on("console", lambda said: seen.messages.append(said.text) if said.type in ("error", "warning") else None)
         page.on("response", lambda response: seen.messages.append(response.url) if response.status >= 400 else None)
         page.on("pageerror", lambda error: seen.messages.append(str(error)))
-        page.on("request", lambda sent: seen.strangers.append(sent.url) if not is_ours(sent.url, site) else None)
+        ours = (site, "data:", "blob:")
+        page.on("request", lambda sent: None if sent.url.startswith(ours) else seen.strangers.append(sent.url))
         open_page(page, site, name)
         page.evaluate("ask.fetchImages()")
         seen.survey = page.evaluate("ask.survey()")
@@ -188,11 +184,6 @@ def audit(browser: Browser, site: str) -> Callable[[str], Audit]:
         return seen
 
     return look
-
-
-def is_ours(url: str, site: str) -> bool:
-    """Return whether a request stays on this machine."""
-    return url.startswith((site, "data:", "blob:"))
 
 
 @functools.cache
@@ -352,7 +343,7 @@ def test_page_has_no_broken_link(name: str, site: str) -> None:
     broken = []
     for element in parse(HTML / f"{name}.html").find_all(["a", "img", "link", "script"]):
         link = element.get("href") or element.get("src")
-        if not link or not is_ours(urljoin(here, link), site):
+        if not link or not urljoin(here, link).startswith(site):
             continue
         address, anchor = urldefrag(urljoin(here, link))
         path = HTML / unquote(urlsplit(address).path).lstrip("/")
@@ -495,7 +486,7 @@ def test_keyboard_opens_colab(page: Page, site: str) -> None:
 
 
 def test_theme_switch_changes_the_theme(page: Page, site: str) -> None:
-    """Does the switch lead from light to dark, and does the page remember?"""
+    """Does the switch lead from light to dark, and does the page remember, before the theme's script is there?"""
     open_page(page, site, TOC["root"])
     seen = set()
     for _ in range(3):
@@ -503,3 +494,7 @@ def test_theme_switch_changes_the_theme(page: Page, site: str) -> None:
         page.keyboard.press("Enter")
         seen.add(page.evaluate("() => document.documentElement.dataset.mode"))
     assert seen == {"light", "dark", "auto"}
+    page.evaluate("localStorage.setItem('mode', 'dark')")
+    page.route("**/pydata-sphinx-theme.js*", lambda route: route.abort())
+    page.reload()
+    assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
