@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import sample_class
 
+from autograder.cells import points_of
 from autograder.course.course import Assignment, Course, Result
 from autograder.exchange.export import export
 from autograder.files import write_atomically
@@ -50,7 +51,7 @@ def stubs(assignment: Assignment) -> list[tuple[str, Result]]:
             message = "" if passed else "AssertionError: The rows of the weights sum to 3.2, not 1."
             error = dict(ename="AssertionError", evalue=message, traceback=[message])
             cell.outputs = [] if passed else [nbformat.v4.new_output("error", **error)]
-            points, mistake = float(info["points"]), None if passed else "M6"
+            points, mistake = points_of(cell), None if passed else "M6"
             checks.append(dict(name=info["grade_id"], points=points, passed=passed, mistake=mistake, message=message))
         text = nbformat.writes(notebook) + "\n"
         kinds.append((text, Result("", assignment.name, "graded", checks=checks, seed=0, key="stub")))

@@ -11,12 +11,13 @@ import pytest
 import sample_class
 from conftest import EXERCISES, NAME, SEED
 from nbformat import NotebookNode
+from nbgrader.utils import determine_grade
 from sample_class import BONUS, fill_in, hand_in
 
 from autograder.boundary.kernel import KernelLost
 from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course
-from autograder.grading.execute import GraderError, _Cell, _Student, execute
+from autograder.grading.execute import CUT, GraderError, _Cell, _Student, execute
 from autograder.grading.grade import InstallationError, grade
 from autograder.grading.mend import mend
 
@@ -127,6 +128,23 @@ def test_attacks_gain_no_point_and_see_no_test(assignment: Assignment) -> None:
     assert "HISTORY" in printed
     assert "HIDDEN TESTS" not in printed
     assert 'check(\\"softmax' not in printed
+
+
+def test_loud_cells_of_ones_own_earn_nothing(assignment: Assignment) -> None:
+    """Does nbgrader read from a notebook whose outputs were cut the marks that the tests gave: none for wrong answers?"""
+    notebook = nbformat.from_dict(assignment.instructor)
+    for cell, blank in zip(notebook.cells, assignment.release.cells, strict=True):
+        if cell.id in (*EXERCISES[1:], BONUS[NAME]):
+            cell.source = blank.source
+    notebook.cells.insert(1, nbformat.v4.new_code_cell("print('x' * 10_000)", metadata={"own": True}))
+    done = execute(notebook, SEED, Limits(total_output_bytes=9_000))
+    cells = {cell.metadata.nbgrader.grade_id: cell for cell in done.notebook.cells if "nbgrader" in cell.metadata}
+    given = {check.name: determine_grade(cells[check.name]) for check in done.checks}
+    assert {name: score for name, (score, _) in given.items()} == {
+        check.name: given[check.name][1] * check.passed for check in done.checks
+    }
+    assert {check.passed for check in done.checks} == {False, True}
+    assert CUT in str(done.notebook.cells[1].outputs)
 
 
 @pytest.mark.parametrize(
