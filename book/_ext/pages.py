@@ -157,28 +157,33 @@ def take_out_what_is_not_used(app: Sphinx, problem: Exception | None) -> None:
         used |= set(NAME.findall(path.read_text(encoding="utf-8")))
     new = {path: text for path, text in pages.items() if SHEET_OF_ALL not in text}
     sheets = dict.fromkeys(name for text in new.values() for name in SHEET.findall(text))
-    rules = "".join(read_sheet(static / name) for name in sheets)  # as one: a browser asks once, and paints sooner
-    rules = rules_for(used, tinycss2.parse_stylesheet(rules, skip_comments=True, skip_whitespace=True))
+    text = "".join(read_sheet(static / name) for name in sheets)  # as one: a browser asks once, and paints sooner
+    rules = rules_for(used, tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True))
     for path in static.rglob("*.css*"):
         path.unlink()
     (static / "styles").mkdir(exist_ok=True)
     (static / SHEET_OF_ALL).write_text(TWO_FORMATS.sub(r"url(\1.woff)", rules), encoding="utf-8")
     for path, text in new.items():
-        mended = OF_ICONS.sub("", text)
-        if path.stem != "search":
-            mended = WAITED_FOR.sub(r"<script defer\1", OF_SEARCH.sub("", mended))
-        mended = mended.replace('<img alt="Colab logo"', '<img loading="lazy" alt="Colab logo"')  # in a closed menu
-        mended = mended.replace(THEME, THEME_OF_SYSTEM).replace(MAIN, SCROLL_LIST + MAIN)
-        mended = SIDE.sub(r'\g<0> role="region" aria-label="The book"', mended)
         source = f"{'../' * (len(path.relative_to(app.outdir).parts) - 1)}_static/{SHEET_OF_ALL}?v={crc32(rules.encode()):08x}"
         link = f'</title>\n    <link rel="stylesheet" href="{source}" />'
-        path.write_text(SHEET.sub("", mended).replace("</title>", link, 1), encoding="utf-8")
+        mended = SHEET.sub("", lighter(text, searches=path.stem == "search")).replace("</title>", link, 1)
+        path.write_text(mended, encoding="utf-8")
     for script in static.glob("scripts/pydata-sphinx-theme.js"):
         script.write_text(TAB_STOPS.sub(ALL_AT_ONCE, script.read_text(encoding="utf-8")), encoding="utf-8")
     for path in static.glob("vendor/fontawesome/webfonts/*.ttf"):
         cut_font(path, path.with_suffix(".woff"), (letter_of(content) for content in CONTENT.findall(rules)))
         path.unlink()
         path.with_suffix(".woff2").unlink()
+
+
+def lighter(page: str, searches: bool) -> str:
+    """Return a page that waits for no script of the theme, and looks from the first paint on as it will."""
+    page = OF_ICONS.sub("", page)
+    if not searches:
+        page = WAITED_FOR.sub(r"<script defer\1", OF_SEARCH.sub("", page))
+    page = page.replace('<img alt="Colab logo"', '<img loading="lazy" alt="Colab logo"')  # in a closed menu
+    page = page.replace(THEME, THEME_OF_SYSTEM).replace(MAIN, SCROLL_LIST + MAIN)
+    return SIDE.sub(r'\g<0> role="region" aria-label="The book"', page)
 
 
 def read_sheet(path: Path) -> str:

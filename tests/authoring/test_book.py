@@ -40,6 +40,7 @@ SOON = (TOC["root"], "book/softmax", "book/multihead", "book/1_attention_exercis
 OPENED = [pytest.param(name, marks=() if name in SOON else pytest.mark.deep) for name in PAGES]
 TEXTS = {name: (ROOT / f"{name}.md").read_text(encoding="utf-8") for name in CHAPTERS}
 EXECUTABLE = [name for name in CHAPTERS if "\nkernelspec:" in TEXTS[name][:400]]
+LOCAL = ("data:", "blob:")  # beside the site itself
 COLAB = (
     CONFIG["repository"]["url"].replace("https://github.com", f"{CONFIG['launch_buttons']['colab_url']}/github")
     + f"/blob/{CONFIG['repository']['branch']}/"
@@ -132,8 +133,9 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
         page.on("console", lambda said: seen.messages.append(said.text) if said.type in ("error", "warning") else None)
         page.on("response", lambda response: seen.messages.append(response.url) if response.status >= 400 else None)
         page.on("pageerror", lambda error: seen.messages.append(str(error)))
-        ours = (site, "data:", "blob:")
-        page.on("request", lambda sent: None if sent.url.startswith(ours) else seen.strangers.append(sent.url))
+        page.on(
+            "request", lambda sent: None if sent.url.startswith((site, *LOCAL)) else seen.strangers.append(sent.url)
+        )
         open_page(page, site, name)
         page.evaluate("ask.fetchImages()")
         seen.survey = page.evaluate("ask.survey()")
@@ -343,7 +345,7 @@ def test_page_has_no_broken_link(name: str, site: str) -> None:
     broken = []
     for element in parse(HTML / f"{name}.html").find_all(["a", "img", "link", "script"]):
         link = element.get("href") or element.get("src")
-        if not link or not urljoin(here, link).startswith(site):
+        if not link or not urljoin(here, link).startswith((site, *LOCAL)):
             continue
         address, anchor = urldefrag(urljoin(here, link))
         path = HTML / unquote(urlsplit(address).path).lstrip("/")
