@@ -133,9 +133,7 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
         page.on("console", lambda said: seen.messages.append(said.text) if said.type in ("error", "warning") else None)
         page.on("response", lambda response: seen.messages.append(response.url) if response.status >= 400 else None)
         page.on("pageerror", lambda error: seen.messages.append(str(error)))
-        page.on(
-            "request", lambda sent: None if sent.url.startswith((site, *LOCAL)) else seen.strangers.append(sent.url)
-        )
+        page.on("request", lambda sent: sent.url.startswith((site, *LOCAL)) or seen.strangers.append(sent.url))
         open_page(page, site, name)
         page.evaluate("ask.fetchImages()")
         seen.survey = page.evaluate("ask.survey()")
