@@ -18,7 +18,7 @@ from solutions.data import Data, Split, draw, some_classes
 from solutions.experiments import Book, Run, Size, compare_attentions, execute, plan
 from solutions.training import Settings, train
 
-SIZE = Size(24, 2, (1,), 30, 1, (10, 20), 40, 25, 1, 9, 11, 1)
+SIZE = Size(24, 2, (1,), 30, 1, (10, 20), 40, 25, 1, 9, 11)
 TINY = Settings(patch_size=4, width=8, depth=1, num_heads=2, hidden_width=8, optimizer="adamw", batch_size=16)
 
 
@@ -188,7 +188,7 @@ def test_search_spends_as_much_and_repeats() -> None:
 
 def test_stops_by_validation_and_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Are the parameters those of the lowest validation loss, is the run ended by patience, and is one test made of it?"""
-    data, losses, looked = DATA["photographs"], iter([0.5, 0.3, 0.4, 0.6, 0.1]), []
+    data, losses, looked = DATA["photographs"], iter([0.5, 0.3, 0.4, 0.6, 0.35, 0.1]), []
     original, states = experiments.train, []
 
     def train_with_losses(*arguments: object, **options: object):
@@ -204,16 +204,21 @@ def test_stops_by_validation_and_keeps_the_best(tmp_path: Path, monkeypatch: pyt
         experiments, "accuracy", lambda model, split: looked.append((model.state_dict(), len(split))) or (1.0, 0.5)
     )
     run = Run("width", "width 8", "photographs", 30, replace(TINY, epochs=9))
-    result = execute(run, data, replace(SIZE, patience=2), torch.device("cpu"), tmp_path)
-    assert len(result["curve"]) == 4 and result["kept"] == 2
+    result = execute(run, data, SIZE, torch.device("cpu"), tmp_path)
+    assert len(result["curve"]) == 5 and result["kept"] == 2
     ((state, images),) = looked
     assert images == 11 and all(torch.equal(value, state[name]) for name, value in states[1].items())
+
+
+def test_patience_is_a_fifth_of_the_planned_epochs_and_at_least_three() -> None:
+    """Does a long run wait longer, so that many short epochs do not end it early?"""
+    assert [experiments.patience_of(replace(TINY, epochs=epochs)) for epochs in (1, 15, 20, 90)] == [3, 3, 4, 18]
 
 
 def test_run_goes_on_with_the_best_so_far(tmp_path: Path) -> None:
     """Does a run that is stopped after any epoch give what it gives without a stop, the best parameters included?"""
     data, run = DATA["photographs"], Run("x", "x", "photographs", 30, replace(TINY, epochs=4, adamw_rate=0.3, seed=1))
-    whole = execute(run, data, replace(SIZE, patience=9), torch.device("cpu"), tmp_path / "..")
+    whole = execute(run, data, SIZE, torch.device("cpu"), tmp_path / "..")
     original = experiments.train
     for stop in (1, 2, 3):
         with pytest.MonkeyPatch.context() as patch:
@@ -226,8 +231,8 @@ def test_run_goes_on_with_the_best_so_far(tmp_path: Path) -> None:
 
             patch.setattr(experiments, "train", interrupted)
             with pytest.raises(Stopped):
-                execute(run, data, replace(SIZE, patience=9), torch.device("cpu"), tmp_path)
-    again = execute(run, data, replace(SIZE, patience=9), torch.device("cpu"), tmp_path)
+                execute(run, data, SIZE, torch.device("cpu"), tmp_path)
+    again = execute(run, data, SIZE, torch.device("cpu"), tmp_path)
     for each in itertools.chain(whole["curve"], again["curve"]):
         del each["seconds"], each["cpu_seconds"]
     assert again == whole
