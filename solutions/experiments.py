@@ -104,7 +104,7 @@ def plan(size: Size, seeds: int, data: dict[str, Data], lookup: Lookup) -> Itera
             yield Run("course work", name, "photographs", size.course_images, replace(settings, seed=seed))
     yield from plan_architectures(size, seeds, data, lookup)
     settings = recipe_for(data["five"], epochs=size.five_epochs, optimizer="adamw")
-    for seed, attention in itertools.product(range(seeds), ("einsum", "loop", "wrong")):
+    for seed, attention in itertools.product(range(seeds), ("einsum", "loop", "M6")):
         chosen = replace(settings, architecture=attention, seed=seed)
         yield Run("attention", attention, "five", min(len(data["five"].training), size.five_images), chosen)
     yield from plan_search(size, seeds, photographs, lookup)

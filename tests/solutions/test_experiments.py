@@ -60,13 +60,13 @@ def fake(run: Run, *_: object, **__: object) -> dict:
 def test_attentions_share_parameters(kind: torch.dtype) -> None:
     """Do loop and einsum give the same logits with the parameters of one seed, and the wrong one others?"""
     images, logits = torch.randn(5, 3, 8, 8).to(kind), {}
-    for architecture in ("einsum", "loop", "wrong"):
+    for architecture in ("einsum", "loop", "M6"):
         torch.manual_seed(3)
         model = make_model(replace(TINY, architecture=architecture), DATA["photographs"].training).to(kind)
         logits[architecture] = model(images)
     tolerance = 1e-5 if kind == torch.float32 else 1e-13  # some hundred roundings of numbers near 1
     torch.testing.assert_close(logits["loop"], logits["einsum"], rtol=0, atol=tolerance)
-    assert (logits["wrong"] - logits["einsum"]).abs().max() > 1e-3
+    assert (logits["M6"] - logits["einsum"]).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("mistake", WRONG)
@@ -289,7 +289,7 @@ def test_command_goes_on_at_the_records_boundary(command, tmp_path: Path, monkey
     attention = written["runs"][written["groups"]["attention"]["loop"][0]]
     assert np.sum(attention["confusion"]) == 8 and attention["settings"]["architecture"] == "loop"
     steps = {(each["other"], each["precision"]): each["largest"] for each in written["attentions"]}
-    assert steps["loop", "float64"][0] < 1e-12 < 1e-4 < steps["wrong", "float64"][0]
+    assert steps["loop", "float64"][0] < 1e-12 < 1e-4 < steps["M6", "float64"][0]
     before = len(made)
     assert command().exit_code == 0 and len(made) == before  # nothing is left to do
 
