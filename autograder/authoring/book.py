@@ -1,5 +1,6 @@
 """Build the book, unless nothing changed since it was last built; make the records of chapters."""
 
+import asyncio
 import hashlib
 import json
 import os
@@ -10,7 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -78,25 +78,40 @@ def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> Non
             cache.match_cache_notebook(notebook)
         except KeyError:
             waiting[path] = notebook
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        running = {threads.submit(_run, notebook, root, timeout=600): path for path, notebook in waiting.items()}
-        if running:
-            progress("chapters", 0, len(running))
-        for done, future in enumerate(as_completed(running), 1):
-            path = running[future]
+
+    def keep(path: Path, seconds: float) -> None:
+        bundle = CacheBundleIn(waiting[path], str(path), data={"execution_seconds": seconds})
+        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+
+    asyncio.run(_run_side_by_side(waiting, root, keep, progress))
+
+
+async def _run_side_by_side(
+    notebooks: dict[Path, NotebookNode], root: Path, keep: Callable[[Path, float], None], progress: Progress
+) -> None:
+    """Run chapters on all cores; each is kept when it has ended, with the seconds that it took."""
+    cores = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def run(path: Path) -> tuple[Path, float]:
+        async with cores:
             try:
-                seconds = future.result()
+                return path, await _run(notebooks[path], root, timeout=600)
             except Exception as error:
-                threads.shutdown(cancel_futures=True)
                 raise BookError(f"{path.relative_to(root)} failed: {error}") from error
-            bundle = CacheBundleIn(waiting[path], str(path), data={"execution_seconds": seconds})
-            cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
-            progress("chapters", done, len(running))
+
+    tasks = [asyncio.create_task(run(path)) for path in notebooks]
+    if tasks:
+        progress("chapters", 0, len(tasks))
+    for done, task in enumerate(asyncio.as_completed(tasks), 1):
+        keep(*await task)
+        progress("chapters", done, len(tasks))
 
 
-def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
+async def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
     """Run a notebook, as on Colab in a folder that holds nothing of the repository; return the seconds that it took."""
     from nbclient import NotebookClient
+
+    from autograder.authoring.warm_kernel import warm
 
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +123,8 @@ def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
         }
         # what stands in a cell is part of its key in the cache: no times
         client = NotebookClient(notebook, record_timing=False, **options)
-        client.execute(env=chapter_environment(root))
+        warm(client.create_kernel_manager())
+        await client.async_execute(env=chapter_environment(root))
     return time.monotonic() - begun
 
 
@@ -174,13 +190,8 @@ def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_:
     notebook.cells = [*cells[: long[0] + 1], new_code_cell("import json\nprint(json.dumps(record))")]
     done, before = iter(range(1, len(notebook.cells) + 1)), resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
-        _run(
-            notebook,
-            root,
-            timeout=None,
-            skip_cells_with_tag="",
-            on_cell_executed=lambda **_: progress("cells", next(done), len(notebook.cells)),
-        )
+        options = {"on_cell_executed": lambda **_: progress("cells", next(done), len(notebook.cells))}
+        asyncio.run(_run(notebook, root, timeout=None, skip_cells_with_tag="", **options))
     except CellExecutionError as error:
         raise BookError(f"book/{name}.md failed:\n{error}") from None
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -24,7 +24,7 @@ from conftest import ALL
 from playwright.sync_api import Browser, Page, Response, TimeoutError
 from test_equations import equations_in
 
-from autograder.authoring.book import chapter_environment, forget_outputs_of_another_kind
+from autograder.authoring.book import chapter_environment, run_chapters
 from autograder.authoring.colab import build_chapters, read_book
 from autograder.judging import catalogue
 from autograder.judging.exercise import exercises_of
@@ -69,7 +69,7 @@ def site() -> Iterator[str]:
     longer made would still be there. Code that has not changed does not run again.
     """
     shutil.rmtree(HTML, ignore_errors=True)
-    forget_outputs_of_another_kind(ROOT)
+    run_chapters(ROOT)
     command = "from jupyter_book.cli.main import main; main()"
     arguments = ["build", str(ROOT), "--all", "-W", "-n", "--keep-going"]
     environment = chapter_environment(ROOT)

@@ -166,8 +166,12 @@ def on_tensors(*shapes):
 TRAINED = ("losses", "parameters")
 EVALUATED = ("result", "called_too_often", "graph_is_built", "gradients_are_left_off")
 INITIALISED = (
-    *("spread_of_the_matrices", "mean_of_the_matrices", "biases"),
-    *("all_numbers_differ", "other_layers_stay_as_they_are", "same_model"),
+    "spread_of_the_matrices",
+    "mean_of_the_matrices",
+    "biases",
+    "all_numbers_differ",
+    "other_layers_stay_as_they_are",
+    "same_model",
 )
 DROPPED = (
     "same_twice",
