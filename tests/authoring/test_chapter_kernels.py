@@ -1,5 +1,6 @@
 """Do chapters run side by side in kernels that know nothing of each other, and is what fails said?"""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,13 +11,14 @@ from jupyter_cache import get_cache
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.authoring.book import FIGURES, ROOT, BookError, run_chapters
+from autograder.authoring.book import FIGURES, ROOT, BookError, record_chapter, run_chapters
 
 
-def write_chapter(root: Path, name: str, *cells: str) -> None:
+def write_chapter(root: Path, name: str, *cells: str | NotebookNode) -> None:
     """Write a chapter of such cells."""
     specification = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    notebook = new_notebook(cells=list(map(new_code_cell, cells)), metadata={"kernelspec": specification})
+    cells = [new_code_cell(cell) if isinstance(cell, str) else cell for cell in cells]
+    notebook = new_notebook(cells=cells, metadata={"kernelspec": specification})
     jupytext.write(notebook, root / "book" / f"{name}.md", fmt="md:myst")
 
 
@@ -61,3 +63,19 @@ def test_failing_chapter_is_named_and_its_kernel_is_gone(root: Path) -> None:
         with pytest.raises(BookError, match=rf"(?s)book/broken\.md failed: .*{said}"):
             run_chapters(root)
         assert not psutil.pid_exists(int((root / "kernel").read_text()))
+
+
+def test_record_is_what_the_long_cell_makes(root: Path) -> None:
+    """Is `record` kept with its evidence, and a failing long cell an error that leaves the old record?"""
+    (root / "book" / "records").mkdir()
+    work = "import time\nwhile time.process_time() < 1:\n    pass\nrecord = {'steps': 3}"
+    long = new_code_cell(work, metadata={"tags": ["skip-execution"]})
+    write_chapter(root, "chapter", "x = 1", long, "1 / 0")
+    path = record_chapter("chapter", root)
+    found = json.loads(path.read_text())
+    assert found["results"] == {"steps": 3} and found["machine"]["torch"] and found["cpu_seconds"] > 0
+    long.source = "record = 1 / 0"
+    write_chapter(root, "chapter", long)
+    with pytest.raises(BookError, match=r"(?s)book/chapter\.md failed:.*ZeroDivisionError"):
+        record_chapter("chapter", root)
+    assert json.loads(path.read_text()) == found
