@@ -1,6 +1,6 @@
 """Does every attack get its fair mark, and do neither secrets get out nor others come to harm?
 
-Those that are asked for, the quick ones on one assignment each or all on all, are graded once, in a batch for each
+Those that are asked for, the quick ones on one assignment each, or all on all, are graded once, in a batch for each
 assignment with honest submissions in between.
 """
 
@@ -20,6 +20,7 @@ from attacks import (
     FORKED,
     GOOD,
     GROUPS,
+    LONG,
     ONCE,
     PAGE,
     QUICK,
@@ -45,7 +46,7 @@ Runs = Callable[[str], Run]
 
 def is_quick(attack: Attack, name: str) -> bool:
     """Whether an attack is tried on an assignment by the quick tests."""
-    return attack.name in QUICK and ONCE[attack.name] == name and name in SOON
+    return attack.name in QUICK and attack.name not in LONG and attack.on[0] == name and name in SOON
 
 
 BY_NAME = pytest.mark.parametrize(
