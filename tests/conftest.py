@@ -7,10 +7,11 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import nbformat
 import pytest
@@ -35,6 +36,7 @@ from autograder.grading.workers import Workers
 from autograder.judging.exercise import Case, Exercise
 from autograder.judging.kill_matrix import Matrix, kept_matrix
 
+T = TypeVar("T")
 NAME = "1_attention"
 ALL = {source.parent.name: source.stem for source in sources()}  # every assignment and its file
 EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")  # whose points count to the 20
@@ -143,6 +145,12 @@ def attacker(perfect: NotebookNode) -> NotebookNode:
     perfect.cells.insert(2, nbformat.v4.new_code_cell(ATTACK))
     next(cell for cell in perfect.cells if cell.id == "why_scale").source = ATTACK_IN_WORDS
     return perfect
+
+
+def in_a_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """Call what has an event loop of its own: the browser's runs in this thread."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(function, *arguments).result()
 
 
 @pytest.fixture(scope="session")

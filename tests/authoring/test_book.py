@@ -20,7 +20,7 @@ import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from conftest import ALL
+from conftest import ALL, in_a_thread
 from playwright.sync_api import Browser, Page, Response, TimeoutError
 from test_equations import equations_in
 
@@ -69,7 +69,7 @@ def site() -> Iterator[str]:
     longer made would still be there. Code that has not changed does not run again.
     """
     shutil.rmtree(HTML, ignore_errors=True)
-    run_chapters(ROOT)
+    in_a_thread(run_chapters)
     command = "from jupyter_book.cli.main import main; main()"
     arguments = ["build", str(ROOT), "--all", "-W", "-n", "--keep-going"]
     environment = chapter_environment(ROOT)
