@@ -287,6 +287,7 @@ def execute(
     finally:
         student.close()
     _shorten(notebook, limits)
+    _assert_outputs_say(notebook, checks)
     state = "graded"
     if student.lost:
         state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
@@ -360,6 +361,15 @@ def _shorten(notebook: NotebookNode, limits: Limits) -> None:
                 cell.outputs = errors or [nbformat.v4.new_output("stream", name="stdout", text=CUT)]
         shown.append(cell)
     notebook.cells = shown
+
+
+def _assert_outputs_say(notebook: NotebookNode, checks: list[CheckResult]) -> None:
+    """Raise a GraderError unless the notebook has an error where a test failed, and nowhere else: nbgrader marks by that."""
+    cells = {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells if is_locked(cell)}
+    for check in checks:
+        said = any(output.output_type == "error" for output in cells[check.name].outputs)
+        if said == check.passed:
+            raise GraderError(f"{check.name}: the outputs would give another mark than the test")
 
 
 def _defined_in(source: str) -> set[str]:

@@ -130,12 +130,18 @@ def test_attacks_gain_no_point_and_see_no_test(assignment: Assignment) -> None:
     assert 'check(\\"softmax' not in printed
 
 
-def test_loud_cells_of_ones_own_earn_nothing(assignment: Assignment) -> None:
-    """Does nbgrader read from a notebook whose outputs were cut the marks that the tests gave: none for wrong answers?"""
+def with_softmax_alone(assignment: Assignment) -> NotebookNode:
+    """Return the notebook with all tests, in which the first exercise alone is answered."""
     notebook = nbformat.from_dict(assignment.instructor)
     for cell, blank in zip(notebook.cells, assignment.release.cells, strict=True):
         if cell.id in (*EXERCISES[1:], BONUS[NAME]):
             cell.source = blank.source
+    return notebook
+
+
+def test_loud_cells_of_ones_own_earn_nothing(assignment: Assignment) -> None:
+    """Does nbgrader read from a notebook whose outputs were cut the marks that the tests gave: none for wrong answers?"""
+    notebook = with_softmax_alone(assignment)
     notebook.cells.insert(1, nbformat.v4.new_code_cell("print('x' * 10_000)", metadata={"own": True}))
     done = execute(notebook, SEED, Limits(total_output_bytes=9_000))
     cells = {cell.metadata.nbgrader.grade_id: cell for cell in done.notebook.cells if "nbgrader" in cell.metadata}
@@ -145,6 +151,20 @@ def test_loud_cells_of_ones_own_earn_nothing(assignment: Assignment) -> None:
     }
     assert {check.passed for check in done.checks} == {False, True}
     assert CUT in str(done.notebook.cells[1].outputs)
+
+
+def test_outputs_that_would_give_another_mark_give_none(
+    assignment: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is a submission not graded, rather than given full points, where the error of a failed test is lost?"""
+
+    def lose_errors(notebook: NotebookNode, limits: Limits) -> None:
+        for cell in notebook.cells:
+            cell.outputs = []
+
+    monkeypatch.setattr("autograder.grading.execute._shorten", lose_errors)
+    with pytest.raises(GraderError, match="attention_weights: the outputs would give another mark than the test"):
+        execute(with_softmax_alone(assignment), SEED)
 
 
 @pytest.mark.parametrize(

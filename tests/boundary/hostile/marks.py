@@ -37,8 +37,19 @@ def claimed_outputs(notebook: NotebookNode) -> None:
             cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "1.0"}, execution_count=9)]
 
 
+def print_too_much(notebook: NotebookNode) -> None:
+    """Print more than a whole notebook may hold, so that outputs must be cut: a test without its error has its points."""
+    notebook.cells[2:2] = [nbformat.v4.new_code_cell("print('x' * 190_000)") for _ in range(20)]
+
+
 MARKS = (
     Attack("unsolved", "Hands in the notebook as it was released.", spoiled(lambda n: None, solved=False), EVERYTHING),
+    Attack(
+        "loud-and-unsolved",
+        "Solves nothing, and prints so much that the outputs of tests must be cut.",
+        spoiled(print_too_much, solved=False),
+        EVERYTHING,
+    ),
     Attack(
         "input-transformer",
         "Lets IPython replace what the grader sends by nothing.",
