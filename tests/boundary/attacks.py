@@ -161,7 +161,7 @@ LONG = ("channel-flood", "large-value", "many-cells")
 GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; nothing may happen to them
 SEED = 20
 FORKED = os.environ.get("KERNELS") != "fresh"  # the two kinds of kernels
-LIMITS = Limits(cell_seconds=5.0, call_seconds=1.0, memory_bytes=3 * 2**29, total_seconds=150.0, forked=FORKED)
+LIMITS = Limits(cell_seconds=5.0, call_seconds=3.0, memory_bytes=3 * 2**29, total_seconds=150.0, forked=FORKED)
 
 
 @dataclass
