@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 
 from autograder.imports import ROOT
 
-INPUTS = ("_config.yml", "_toc.yml", "requirements.txt", "book/**/*", "solutions/*.py")
+INPUTS = ("_config.yml", "_toc.yml", "requirements.txt", "book/**/*", "solutions/*.py", "autograder/checks/**/*.py")
 FIGURES = "book/_ext/chapter_figures.py"  # a kernel runs it before a chapter
 REPORT = "import json, time\nprint(json.dumps({'cpu_seconds': round(time.process_time()), 'results': record}))"
 Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
@@ -41,7 +41,7 @@ def chapter_environment(root: Path = ROOT) -> dict[str, str]:
 
 
 def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
-    """Empty the cache of outputs if how figures come out has changed since: it is told by a chapter's code alone."""
+    """Empty the cache of outputs if how figures come out has changed since: what it keeps, it finds by a chapter's code."""
     folder, digest = root / "_build" / ".jupyter_cache", hashlib.sha256((root / FIGURES).read_bytes()).hexdigest()
     made_by = folder / "figures.sha256"
     if not made_by.exists() or made_by.read_text(encoding="utf-8") != digest:

@@ -57,7 +57,9 @@ def _serve(arguments: list[str], environment: dict[str, str], folder: str) -> No
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    matplotlib.rcParams["backend"] = "module://matplotlib_inline.backend_inline"  # ipykernel says so before an import
+    matplotlib.rcParams["backend"] = (
+        "module://matplotlib_inline.backend_inline"  # Matplotlib is imported, and asks no more
+    )
     app = IPKernelApp.instance()
     app.initialize([*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"])
     app.start()

@@ -1,1 +1,1 @@
-"""The hidden checks, a module for each file of answers in `solutions/`."""
+"""The hidden checks, a folder for each file of answers in `solutions/`."""

@@ -1,5 +1,6 @@
 """Execute one submission: the student's cells in the sandbox, the tests here. A function of its arguments alone."""
 
+import builtins
 import contextlib
 import io
 import math
@@ -8,7 +9,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import CodeType
@@ -58,10 +59,6 @@ class Execution:
     why: str = ""
     checks: list[CheckResult] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)  # what came of each file beside the notebook
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the execution as plain values."""
-        return asdict(self) | {"notebook": nbformat.writes(self.notebook)}
 
 
 @dataclass(frozen=True)
@@ -300,9 +297,8 @@ def _run_test(
 ) -> tuple[list[NotebookNode], BaseException | None]:
     """Run a locked cell in this process, where names that it does not know are functions of the student's."""
     code = _compiled(cell.source, cell.metadata.nbgrader.grade_id)
-    builtin = vars(__builtins__) if not isinstance(__builtins__, dict) else __builtins__
     for name in code.co_names:
-        if name not in namespace and name not in builtin:
+        if name not in namespace and name not in vars(builtins):
             namespace[name] = Function(name, student.call)
     printed, error = io.StringIO(), None
     student.begin_test()

@@ -119,7 +119,7 @@ def grade(
         if waiting:
             texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
             options = (*texts, seed, limits, sandboxed, held_out)
-            jobs = {student: (data, *options, files) for student, (data, files, *_) in waiting.items()}
+            jobs = {student: (notebook, *options, files) for student, (notebook, files, *_) in waiting.items()}
             proof = _Proof(course, assignment, options, of_grader)
             progress("submissions", 0, len(jobs))
             if not isinstance(workers, Workers):

@@ -19,11 +19,6 @@ def mistakes_of(stem: str) -> tuple[Mistake, ...]:
 
 
 STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mistakes.py"))
-DESCRIBED = {mistake.name: mistake for stem in STEMS for mistake in mistakes_of(stem) if mistake.title}
-TITLES = {name: mistake.title for name, mistake in DESCRIBED.items()}
-QUESTIONS = {name: mistake.question for name, mistake in DESCRIBED.items()}
-MESSAGES = {name: f"{name} ({mistake.title}): {mistake.question}" for name, mistake in DESCRIBED.items()}
-
 # The chapters teach these too. No check can see them: they show in what is concluded, or make a model of another kind.
 TAUGHT = (
     Mistake(
@@ -75,3 +70,27 @@ TAUGHT = (
 def address_of_book(root: Path = ROOT) -> str:
     """Return where the book, whose page `book/mistakes.html` describes them all, is published; a slash at its end."""
     return yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/") + "/"
+
+
+def described() -> dict[str, Mistake]:
+    """Return by its number every mistake that the checks can name.
+
+    Raises:
+        ValueError: a number is given twice, or to no title and question.
+    """
+    mistakes = [mistake for stem in STEMS for mistake in mistakes_of(stem)]
+    found: dict[str, Mistake] = {}
+    for mistake in (*TAUGHT, *(mistake for mistake in mistakes if mistake.title)):
+        if other := found.get(mistake.name):
+            free = 1 + max(int(each.name[1:]) for each in (*TAUGHT, *mistakes))
+            raise ValueError(f"{mistake.name} is {other.title!r} and {mistake.title!r}; M{free} is free")
+        found[mistake.name] = mistake
+    if lacking := {mistake.name for mistake in mistakes} - found.keys():
+        raise ValueError(f"{', '.join(sorted(lacking))}: expected a title and a question where a number is first given")
+    return {name: mistake for name, mistake in found.items() if mistake not in TAUGHT}
+
+
+DESCRIBED = described()
+TITLES = {name: mistake.title for name, mistake in DESCRIBED.items()}
+QUESTIONS = {name: mistake.question for name, mistake in DESCRIBED.items()}
+MESSAGES = {name: f"{name} ({mistake.title}): {mistake.question}" for name, mistake in DESCRIBED.items()}

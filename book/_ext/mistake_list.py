@@ -11,6 +11,7 @@ Where there is a folder `solutions/`, an entry ends with the line that makes the
 none, it does not: that line holds a part of the answer. `book/_static/mistakes.js` filters the list.
 """
 
+import importlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -86,7 +87,9 @@ class MistakeEntry(SphinxDirective):
         for stem in STEMS:
             if way := ways_of(exercise, (m for m in mistakes_of(stem) if m.name == name)).get(name):
                 path = Path(exercises_of(stem)[exercise].answers.__file__)
-                self.env.note_dependency(str(path))
+                mistakes = importlib.import_module(f"autograder.checks.{stem}.mistakes")
+                for source in (str(path), mistakes.__file__):
+                    self.env.note_dependency(source)
                 lines = changed_lines(path, exercise, way)
                 return "\n".join(re.sub(r"  # .*", "", line) for line in lines) or "# a line of the answer is missing"
         raise self.error(f"no way of making {name} in {exercise} is known")

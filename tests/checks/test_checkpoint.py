@@ -77,10 +77,6 @@ class Code:
         return os.system, (f"echo 'I ran'; touch {self.canary}",)
 
 
-class Shell:
-    """Pickled as a global that is not allowed, and is no model."""
-
-
 def changed(**entries: torch.Tensor | None) -> bytes:
     """Return good weights but for some entries, of which the name is written with __ for a dot; None leaves one out."""
     state = weights() | {name.replace("__", "."): value for name, value in entries.items()}

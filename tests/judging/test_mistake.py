@@ -8,7 +8,7 @@ import pytest
 
 from autograder.imports import ROOT
 from autograder.judging import catalogue
-from autograder.judging.exercise import checks_of, exercises_of
+from autograder.judging.exercise import checks_of, exercises_of, right_answers_of
 from autograder.judging.kill_matrix import NUMBERS, symptom_of
 from autograder.judging.mistake import Mistake, changed_answer, changed_lines, way, ways_of
 
@@ -133,10 +133,30 @@ def test_every_way_can_be_made(stem: str) -> None:
     assert named == set(known), "a way for an exercise that is not there, or an exercise without any"
 
 
-def test_every_number_is_described_once() -> None:
-    """Has each number one title and one question in all assignments, in the first that has it?"""
-    described = [m.name for stem in STEMS for m in catalogue.mistakes_of(stem) if m.title]
-    used = {m.name for stem in STEMS for m in catalogue.mistakes_of(stem)}
-    assert len(described) == len(set(described))
-    assert set(described) == used == set(catalogue.MESSAGES)
+def test_every_number_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has each number one title and one question, and is another use of it an error that says which number is free?"""
+    assert {m.name for stem in STEMS for m in catalogue.mistakes_of(stem)} == set(catalogue.MESSAGES)
     assert all("?" in question for question in catalogue.QUESTIONS.values())
+    real = catalogue.mistakes_of
+    for number, words, said in (
+        ("M6", ("again", "Why?"), r"M6 is '.*' and 'again'; M\d+ is free"),
+        ("M54", ("again", "Why?"), r"M54 is '.*' and 'again'; M\d+ is free"),
+        ("M999", (), "M999: expected a title and a question"),
+    ):
+        added = Mistake(number, *words)
+        monkeypatch.setattr(
+            catalogue, "mistakes_of", lambda stem, added=added: (*real(stem), *[added] * (stem == "vit"))
+        )
+        with pytest.raises(ValueError, match=said):
+            catalogue.described()
+
+
+def test_readme_counts_what_there_is() -> None:
+    """Are there as many wrong functions, mistakes and right answers as the README says?"""
+    exercises = {stem: exercises_of(stem).values() for stem in STEMS}
+    wrong = [name for each in exercises.values() for exercise in each for name in exercise.mistakes()]
+    right = [name for stem in STEMS for answers in right_answers_of(stem).values() for name in answers]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    made = len({name.split("/")[0] for name in wrong})
+    assert f"{len(wrong)} wrong functions, made from {made} known mistakes," in readme
+    assert f"; {len(right)} right ones, written differently, all pass" in readme
