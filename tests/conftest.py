@@ -147,6 +147,11 @@ def attacker(perfect: NotebookNode) -> NotebookNode:
     return perfect
 
 
+def deep_is_asked(request: pytest.FixtureRequest) -> bool:
+    """Whether one of the deep tests of the file that asks is to run."""
+    return any(item.path == request.path and item.get_closest_marker("deep") for item in request.session.items)
+
+
 def in_a_thread(function: Callable[..., T], *arguments: Any) -> T:
     """Call what has an event loop of its own: the browser's runs in this thread."""
     with ThreadPoolExecutor(1) as thread:

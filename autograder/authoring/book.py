@@ -17,7 +17,14 @@ from nbformat import NotebookNode
 
 from autograder.imports import ROOT
 
-INPUTS = ("_config.yml", "_toc.yml", "requirements.txt", "book/**/*", "solutions/*.py", "autograder/checks/**/*.py")
+INPUTS = (
+    "_config.yml",
+    "_toc.yml",
+    "requirements.txt",
+    "book/**/*",
+    "solutions/*.py",
+    "autograder/checks/*/mistakes.py",
+)
 FIGURES = "book/_ext/chapter_figures.py"  # a kernel runs it before a chapter
 REPORT = "import json, time\nprint(json.dumps({'cpu_seconds': round(time.process_time()), 'results': record}))"
 Progress = Callable[[str, int, int], None]  # what is done, how many, of how many

@@ -14,11 +14,10 @@ from jupyter_client.provisioning import LocalProvisioner
 IMPORTED = ["ipykernel.kernelapp", "matplotlib.pyplot", "torchvision", __name__]
 
 
-def warm(manager: KernelManager) -> KernelManager:
-    """Let a manager start its kernel as a fork; return the manager."""
+def warm(manager: KernelManager) -> None:
+    """Let a manager start its kernel as a fork."""
     multiprocessing.set_forkserver_preload(IMPORTED)
     manager.provisioner = Fork(kernel_id=manager.kernel_id, kernel_spec=manager.kernel_spec, parent=manager)
-    return manager
 
 
 class Fork(LocalProvisioner):

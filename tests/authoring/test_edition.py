@@ -86,6 +86,7 @@ def lines_of_answers() -> dict[str, str]:
         lines = [line for path in files for line in body_lines(path.read_text(encoding="utf-8")) if line not in given]
         assert lines, f"the answers of {name} were not found"
         found |= dict.fromkeys(lines, name)
+    assert len(found) > 20 * len(ALL)
     return found
 
 

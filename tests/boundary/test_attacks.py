@@ -35,7 +35,7 @@ from attacks import (
     run_all,
 )
 from bs4 import BeautifulSoup
-from conftest import ALL
+from conftest import ALL, deep_is_asked
 
 from autograder.course.course import Course, Result
 from autograder.grading.grade import load_assignment
@@ -86,7 +86,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def runs(outside: Path, request: pytest.FixtureRequest) -> Runs:
     """Give the run on an assignment: of the quick attacks, and of all where one of the deep tests is to run."""
-    everything = any(i.path == request.path and i.get_closest_marker("deep") for i in request.session.items)
+    everything = deep_is_asked(request)
 
     @cache
     def run(name: str) -> Run:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import sample_class
 from conftest import SEED as SEED_OF_CLASS
+from conftest import deep_is_asked
 
 from autograder.course.course import Course, Result
 from autograder.grading.grade import grade, load_assignment
@@ -80,14 +81,14 @@ def results_of(
 
     ben hands in the notebook as it was released.
     """
-    deep = any(i.path == request.path and i.get_closest_marker("deep") for i in request.session.items)
+    most = None if deep_is_asked(request) else SOON
 
     @cache
     def graded(name: str) -> dict[str, Result]:
         if name == sample_class.ASSIGNMENT:
             return request.getfixturevalue("graded_class").results
         course, assignment = Course(tmp_path_factory.mktemp(name)), load_assignment(name)
-        sample_class.write_class(course.root, name, None if deep else SOON)
+        sample_class.write_class(course.root, name, most)
         results = grade(course, assignment, seed=SEED, workers=2)
         pages = write_feedback(course, assignment, results)
         assert len(pages) == len(results)
