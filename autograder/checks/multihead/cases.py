@@ -324,11 +324,8 @@ def layer_mask(rng):
 
 def far_layer_case(rng):
     """One key for each image, and tokens so large that many of its scores are below -10,000, which then hides nothing."""
-    case = layer_case(
-        rng, "large tokens, one key", "output", 2, 3, 5, 4, np.eye(5, dtype=bool)[rng.integers(5, size=2)]
-    )
-    case.arguments[3][...] *= 200
-    return case
+    mask = np.eye(5, dtype=bool)[rng.integers(5, size=2)]
+    return layer_case(rng, "large tokens, one key", "output of large tokens", 2, 3, 5, 4, mask)
 
 
 def layer_gradient(rng):

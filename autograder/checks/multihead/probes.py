@@ -87,7 +87,8 @@ def on_layer(layer_class):
         mask = None if mask is None else tensor(mask)
         if what == "weights":
             return dict(zip(("output", "weights"), layer(given, mask=mask, return_weights=True)))
-        output = layer(given, mask=mask)
+        large = 200 if what == "output of large tokens" else 1
+        output = layer(large * given, mask=mask) / large  # so that rounding is that of numbers near 1
         x[...] = given.detach().numpy()
         if what == "gradient":
             return gradients_of(output, {"x": source} | {name: there.get(name) for name in PARAMETERS})
