@@ -47,6 +47,7 @@ class Size:
     other_epochs: tuple[int, ...] = (2, 15)  # there, where the number of epochs is compared
     course_images: int = 45_000  # that the model of the course work learns from
     course_epochs: int = 1
+    recipe_epochs: int = 1  # of the same model by our recipe
     counts: tuple[int, ...] = (500, 1500, 9000)  # training images of ViT, CNN and MLP
     met: int = 9000  # images that such a run meets, however many there are: all take equally many steps
     five_images: int = 7500  # of the five classes, for training
@@ -55,7 +56,7 @@ class Size:
     test: int = 2000
 
 
-NIGHT = Size(5000, 10, (3, 30), 45_000, 50, (500, 1500, 9000, 45_000), 45_000, 7500, 12, 2000, 10_000)
+NIGHT = Size(5000, 10, (3, 30), 45_000, 50, 10, (500, 1500, 9000, 45_000), 45_000, 7500, 12, 2000, 10_000)
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def plan(size: Size, seeds: int, data: dict[str, Data], lookup: Lookup) -> Itera
     for seed in range(seeds):
         both = dict(
             plain=course_work(photographs, size.course_epochs),
-            recipe=recipe_for(photographs, epochs=size.course_epochs),
+            recipe=recipe_for(photographs, epochs=size.recipe_epochs),
         )
         for name, settings in both.items():
             yield Run("course work", name, "photographs", size.course_images, replace(settings, seed=seed))
@@ -456,7 +457,8 @@ def shrink(size: Size, images: int | None, epochs: int | None) -> Size:
         }
         size = replace(size, **fewer, counts=tuple(sorted({min(count, images) for count in size.counts})))
     if epochs is not None:
-        few = {name: min(getattr(size, name), epochs) for name in ("epochs", "course_epochs", "five_epochs")}
+        names = "epochs", "course_epochs", "recipe_epochs", "five_epochs"
+        few = {name: min(getattr(size, name), epochs) for name in names}
         size = replace(size, **few, other_epochs=tuple(sorted({min(each, epochs) for each in size.other_epochs})))
     return size
 

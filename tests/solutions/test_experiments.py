@@ -308,7 +308,8 @@ def test_shrink_takes_less() -> None:
     """Is no number of images or epochs larger than asked for?"""
     small = experiments.shrink(experiments.NIGHT, 70, 2)
     assert (small.images, small.course_images, small.counts, small.five_images) == (70, 70, (70,), 70)
-    assert (small.epochs, small.course_epochs, small.five_epochs, small.other_epochs) == (2, 2, 2, (2,))
+    assert (small.epochs, small.course_epochs, small.recipe_epochs, small.five_epochs) == (2, 2, 2, 2)
+    assert small.other_epochs == (2,)
 
 
 def test_record_is_whole_after_each_run(tmp_path: Path) -> None:
