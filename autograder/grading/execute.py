@@ -89,7 +89,7 @@ class _Student:
         self.own_seconds = limits.total_seconds / 3  # that cells of the student's own may still take
         self.test_seconds, self.calls = 0.0, 0  # that calls of the present test may still take; how many there were
         self.lost: list[KernelLost] = []
-        self.losses: Counter[str] = Counter()  # by the function that was called; from the third on it gets less time
+        self.losses: Counter[str] = Counter()  # by the function that was called; one name for all cells of the notebook
         self.failed: dict[str, str] = {}  # by each name that is defined in a cell that failed: the cell's error
 
     def ready(self) -> Kernel:
@@ -127,16 +127,24 @@ class _Student:
         try:
             if own and (self.own_seconds <= 0 or self.own_kernels > self.limits.kernels / 5):
                 raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
-            seconds = max(1.0, self.own_seconds) if own else math.inf
+            seconds = max(1.0, self.own_seconds) if own else self.patience(math.inf)
             outputs = self.attempt(lambda: cell.run(self.ready(), min(self.left(), seconds)), again=not own)
         except KernelLost as lost:
             self.lost.append(lost)
             self.own_kernels += own
+            self.losses["cells"] += not own
             return [nbformat.v4.new_output("error", ename="KernelLost", evalue=str(lost), traceback=[str(lost)])]
         finally:
             self.own_seconds -= own * (time.monotonic() - begun)
         self.ran.append(cell)
         return outputs
+
+    def patience(self, seconds: float) -> float:
+        """Return how long a call or a cell may take: less from the third loss on, for one that waits for ever is many.
+
+        It is enough for a call that ends its process on a busy machine.
+        """
+        return seconds if self.losses.total() < 2 else min(seconds, max(3.0, self.limits.call_seconds / 4))
 
     def begin_test(self, calls: int = 0) -> None:
         """Give the calls of a test their time together; so many of them were made before."""
@@ -149,9 +157,7 @@ class _Student:
         """
         name = str(request.get("target", request.get("function")))
         self.calls += 1
-        seconds = self.limits.call_seconds
-        if self.losses[name] >= 2:  # less, but enough for a call that ends its process on a busy machine
-            seconds = min(seconds, max(3.0, seconds / 4))
+        seconds = self.patience(self.limits.call_seconds)
 
         def call() -> dict[str, Any]:
             if self.test_seconds <= 0:

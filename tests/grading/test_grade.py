@@ -148,6 +148,13 @@ def test_result_says_why(graded_class: GradedClass, student: str, words: str) ->
     assert words in graded_class.results[student].why
 
 
+def test_cells_after_a_loop_without_end_get_less_time(graded_class: GradedClass) -> None:
+    """Is a cell that calls what hung before given 3 seconds, and not the 10 of other cells?"""
+    why = graded_class.results["dora"].why
+    assert "Not done after 3 s" in why
+    assert "Not done after 10 s" not in why
+
+
 def test_receipts_say_what_was_mended(graded_class: GradedClass) -> None:
     """Are a wrong file name, torn cells and tags on the receipts of those three, and is nobody else's notebook changed?"""
     assert graded_class.results["omar"].receipt == [

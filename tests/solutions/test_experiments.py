@@ -18,7 +18,7 @@ from solutions.data import Data, Split, draw, some_classes
 from solutions.experiments import Book, Run, Size, compare_attentions, execute, plan
 from solutions.training import Settings, train
 
-SIZE = Size(24, 2, (1,), 30, 1, (10, 20), 40, 25, 1, 9, 11)
+SIZE = Size(24, 2, (1,), 30, 1, 1, (10, 20), 40, 25, 1, 9, 11)
 TINY = Settings(patch_size=4, width=8, depth=1, num_heads=2, hidden_width=8, optimizer="adamw", batch_size=16)
 
 

@@ -11,7 +11,8 @@ from torch import nn
 
 def slopes(shape):
     """Return the gradient with which every probe goes backward."""
-    return torch.cos(0.7 * torch.arange(int(np.prod(shape)))).reshape(tuple(shape))
+    angles = 0.7 * torch.arange(int(np.prod(shape)), dtype=torch.float64)  # float32 would have 84 wrong by 4e-6
+    return torch.cos(angles).to(torch.get_default_dtype()).reshape(tuple(shape))
 
 
 def steps_of_adam(parameters, rate):
@@ -56,9 +57,9 @@ def stream(copies, x):
         sizes = [float(a.grad.norm()) for a in activations]
         reached = all(p.grad is not None and float(p.grad.norm()) > 0 for p in copies.parameters())
         step()
-    grown = max(steps[0]) / steps[0][0]
+    grown = max(steps[0]) / steps[0][0]  # right: at most 5; matrices from N(0, 1): 57 and more; the last alone: 8 to 13
     return {
-        "activations_stay": np.bool_(grown < 12),
+        "activations_stay": np.bool_(grown < 25),
         "gradients_reach_all": np.bool_(reached),
         "gradients_stay": np.bool_(max(sizes) < 50 * min(sizes)),
     }

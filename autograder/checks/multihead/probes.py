@@ -51,7 +51,8 @@ def on_tensors(function):
 
 def gradients_of(output, sources):
     """Carry a gradient back from the output; return what reaches each source."""
-    (output * torch.cos(torch.arange(output.numel())).to(output).reshape(output.shape)).sum().backward()
+    slopes = torch.cos(torch.arange(output.numel())) / output.numel() ** 0.5  # so that their sums are numbers near 1
+    (output * slopes.to(output).reshape(output.shape)).sum().backward()
     for name, source in sources.items():
         if getattr(source, "grad", None) is None:
             raise RuntimeError(f"no gradient reaches {name}. Is something detached, or made anew from numbers?")

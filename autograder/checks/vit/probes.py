@@ -118,7 +118,8 @@ def marks_of(gradient):
 
 def backward(output):
     """Go backward with the gradient 1, cos 0.7, cos 1.4 …; without a graph all gradients stay 0."""
-    slopes = torch.cos(0.7 * torch.arange(output.numel())).reshape(output.shape)
+    angles = 0.7 * torch.arange(output.numel(), dtype=torch.float64)  # float32 would have large ones wrong
+    slopes = torch.cos(angles).reshape(output.shape)
     if output.requires_grad:
         (output * slopes.to(output)).sum().backward()
 
