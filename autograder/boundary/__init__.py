@@ -3,14 +3,14 @@
 A student's cells run in a Jupyter kernel inside a bubblewrap sandbox. Tests run in the grader's own process and reach
 the student's functions through proxies. Only plain values cross, as text over a socket; cells are Jupyter's messages.
 
-    wire.py     plain values to text and back; used on both sides
-    inside.py   what runs in the sandbox: limits, the kernel, and the agent that answers calls
-    sandbox.py  the bubblewrap command and what it promises
-    group.py    the control group that counts what a sandbox uses
-    warm.py     the parent of which kernels are forked, in a sandbox of its own
-    kernel.py   the grader's end of the wire: run a cell, call a function, give up in time
-    proxy.py    a student's function as it looks to a test
-    likeness.py what of it the rest of the grader may ask for
+    wire.py           plain values to text and back; used on both sides
+    inside.py         what runs in the sandbox: limits, the kernel, and the agent that answers calls
+    sandbox.py        the bubblewrap command and what it promises
+    control_group.py  the control group that counts what a sandbox uses
+    warm.py           the parent of which kernels are forked, in a sandbox of its own
+    kernel.py         the grader's end of the wire: run a cell, call a function, give up in time
+    proxy.py          a student's function as it looks to a test
+    likeness.py       what of it the rest of the grader may ask for
 
 The grader trusts the Linux kernel, bubblewrap, Python with its packages as installed, and the files of this repository.
 It trusts nothing that comes out of the sandbox: every message may be forged, malformed, late, endless or missing, and at

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 
 import psutil
 
-from autograder.boundary.group import Group, make_group, remove_groups
+from autograder.boundary.control_group import Group, make_group, remove_groups
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]

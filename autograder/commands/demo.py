@@ -32,7 +32,7 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     graded = []
     for name in sample["CLASSES"]:
         sample["write_class"](course, name, most=3)
-        limits = Limits(call_seconds=3.0)  # one of the students waits for ever
+        limits = Limits(call_seconds=2.0)  # one of the students waits for ever
         # no MNIST, which may lie on this machine: the samples' weights were trained on its stand-in
         graded.append(grade_class(name, course, limits, data=Path(os.devnull)))
         show_marks(course, *graded[-1])

@@ -24,7 +24,7 @@ from autograder.course.gradebook import penalties, students
 from autograder.course.roster import Person, Roster, Worksheet
 from autograder.exchange.collect import Ledger
 from autograder.files import Unreadable, read_plain_file, shown, write_atomically
-from autograder.grading.keys import content_of
+from autograder.grading.mark_keys import content_of
 from autograder.reporting.report import STATES, csv_text, defuse, marks_table
 
 COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # what an earlier export wrote into a comment

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from autograder.authoring.generated import sources
 from autograder.boundary.sandbox import Limits, SandboxError, check_sandbox, remove_leftovers
 from autograder.grading.job import grade_one
-from autograder.grading.keys import PACKAGES
+from autograder.grading.mark_keys import PACKAGES
 from autograder.grading.workers import InstallationError
 from autograder.imports import ROOT, files_behind
 

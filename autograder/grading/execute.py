@@ -77,7 +77,7 @@ class _Cell:
         return kernel.run_cell(self.source, seconds)
 
 
-class _Student:
+class _Session:
     """The student's side: a kernel, what to run in a fresh one when it was lost, and the time that is left."""
 
     def __init__(self, limits: Limits, sandboxed: bool) -> None:
@@ -265,7 +265,7 @@ def execute(
     notebook = nbformat.from_dict(notebook)
     asked = {cell.metadata["file"]: cell.metadata["checks"] for cell in notebook.cells if "file" in cell.metadata}
     verdicts: dict[str, Any] = {}
-    student = _Student(limits, sandboxed)
+    student = _Session(limits, sandboxed)
     namespace: dict[str, Any] = {"__name__": "tests"}
     checks: list[CheckResult] = []
     try:
@@ -299,7 +299,7 @@ def execute(
 
 
 def _run_test(
-    cell: NotebookNode, namespace: dict[str, Any], student: _Student
+    cell: NotebookNode, namespace: dict[str, Any], student: _Session
 ) -> tuple[list[NotebookNode], BaseException | None]:
     """Run a locked cell in this process, where names that it does not know are functions of the student's."""
     code = _compiled(cell.source, cell.metadata.nbgrader.grade_id)

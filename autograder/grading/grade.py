@@ -20,7 +20,7 @@ from autograder.authoring.build import load_notebooks
 from autograder.boundary.sandbox import Limits, check_sandbox, remove_leftovers
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import Unreadable, read_json, write_atomically
-from autograder.grading.keys import content_of, grader_key, key_of
+from autograder.grading.mark_keys import content_of, grader_key, key_of
 from autograder.grading.workers import InstallationError, Jobs, Workers, call
 from autograder.imports import ROOT
 

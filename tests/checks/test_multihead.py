@@ -10,11 +10,12 @@ import torch
 from conftest import lost
 from torch import nn
 
+from autograder.checks.masks import draw_mask
 from autograder.checks.multihead.exercises import EXERCISES
 from autograder.imports import ROOT
 from autograder.judging import exercise
 from autograder.judging.compare import outcome
-from autograder.judging.exercise import draw_mask, right_answers_of, seeded
+from autograder.judging.exercise import right_answers_of, seeded
 from autograder.judging.mistake import changed_answer
 from solutions import multihead as answers
 

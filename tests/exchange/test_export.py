@@ -18,7 +18,7 @@ from autograder.course.roster import read_worksheet
 from autograder.exchange.collect import collect
 from autograder.exchange.export import Exported, export
 from autograder.files import write_atomically
-from autograder.grading.keys import content_of
+from autograder.grading.mark_keys import content_of
 
 # nbgrader's own add_submission() makes SQLAlchemy warn
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")

@@ -17,7 +17,7 @@ from sample_class import BONUS, fill_in, hand_in
 from autograder.boundary.kernel import KernelLost
 from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course
-from autograder.grading.execute import CUT, GraderError, _Cell, _Student, execute
+from autograder.grading.execute import CUT, GraderError, _Cell, _Session, execute
 from autograder.grading.grade import InstallationError, grade
 from autograder.grading.mend import mend
 
@@ -204,7 +204,7 @@ def test_cells_of_ones_own_that_slow_every_call_cost_nothing(assignment: Assignm
 )
 def test_cells_of_ones_own_stay_where_they_define_what_is_needed(found: Any, stay: bool) -> None:
     """Are they left out where the kernel is lost with them alone, and not where without them a name is missing?"""
-    student, lost = _Student(Limits(), sandboxed=True), KernelLost("timed out", "an endless loop")
+    student, lost = _Session(Limits(), sandboxed=True), KernelLost("timed out", "an endless loop")
     student.ran = both = [_Cell("import numpy as np"), _Cell("def helper(): ...", own=True)]
     outcomes = iter([lost, found])
 
@@ -240,14 +240,14 @@ def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(mo
             return []
 
     monkeypatch.setattr("autograder.grading.execute.Kernel", Fragile)
-    student = _Student(Limits(), sandboxed=True)
+    student = _Session(Limits(), sandboxed=True)
     student.ran = [_Cell("threads", own=True), _Cell("answer"), _Cell("falls"), _Cell("harmless", own=True)]
     assert student.ready().done == ["answer", "harmless"]
 
 
 def test_long_text_of_an_error_is_looked_through_in_a_moment() -> None:
     """Does a text of millions of letters, which the student's side may forge, cost no time of the grader's?"""
-    student, begun = _Student(Limits(), sandboxed=True), time.process_time()
+    student, begun = _Session(Limits(), sandboxed=True), time.process_time()
     reply = {"error": ["NameError"], "text": "a" * 10**6}
     assert student._explained(reply) == reply
     assert time.process_time() - begun < 5

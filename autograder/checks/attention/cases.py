@@ -5,7 +5,8 @@ Sizes in a case all differ, unless a mistake only shows when two agree.
 
 import numpy as np
 
-from autograder.judging.exercise import Case, draw_mask, draw_one
+from autograder.checks.masks import draw_mask, draw_one
+from autograder.judging.exercise import Case
 
 Array = np.ndarray
 

@@ -9,7 +9,8 @@ cannot be written in half precision.
 
 import numpy as np
 
-from autograder.judging.exercise import Case, draw_mask, draw_one
+from autograder.checks.masks import draw_mask, draw_one
+from autograder.judging.exercise import Case
 
 Array = np.ndarray
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autograder.boundary import group, sandbox
+from autograder.boundary import control_group, sandbox
 
 BOUNDED = {"memory.max": "1000", "memory.oom.group": "1", "pids.max": "7"}
 
@@ -19,14 +19,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     scope = tmp_path / "mounted/user/scope"
     scope.mkdir(parents=True)
     (scope / "cgroup.procs").write_text(f"{os.getpid()}\n")
-    monkeypatch.setattr(group, "ABOUT_ME", tmp_path)
+    monkeypatch.setattr(control_group, "ABOUT_ME", tmp_path)
     monkeypatch.setattr(os, "getxattr", lambda path, name: {(scope, "user.delegate"): b"1"}.get((path, name), b"0"))
     return scope
 
 
 def test_group_of_version_2(machine: Path) -> None:
     """Do the bounds stand in the group's files, and the grader's own process in a group beside it?"""
-    made = group.make_group("sandbox-", 1000, 7)
+    made = control_group.make_group("sandbox-", 1000, 7)
     assert made is not None
     (folder,) = made.folders
     assert folder.parent == machine
@@ -43,21 +43,21 @@ def test_group_of_version_2(machine: Path) -> None:
 def test_no_group_where_none_was_handed_over(machine: Path, tmp_path: Path) -> None:
     """Is nothing touched in a group that systemd keeps for itself?"""
     (tmp_path / "cgroup").write_text("0::/user\n")
-    assert group.make_group("sandbox-", 1000, 7) is None
+    assert control_group.make_group("sandbox-", 1000, 7) is None
     assert [path.name for path in machine.parent.iterdir()] == ["scope"]
 
 
 def test_group_that_cannot_be_bounded_is_none(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a group dropped whose bounds the system does not take?"""
     monkeypatch.setattr(Path, "write_text", lambda path, text: (_ for _ in ()).throw(PermissionError(path)))
-    assert group.make_group("sandbox-", 1000, 7) is None
+    assert control_group.make_group("sandbox-", 1000, 7) is None
     assert not list(machine.glob("sandbox-*"))
 
 
 def test_groups_of_a_killed_grader_are_removed() -> None:
     """Does the next grader remove the groups of one that is gone, and keep those of one that lives?"""
     gone = max(psutil.pids()) + 100_000
-    left = [group.make_group(f"{sandbox.PREFIX}{number}-", 2**28, 20) for number in (gone, os.getpid())]
+    left = [control_group.make_group(f"{sandbox.PREFIX}{number}-", 2**28, 20) for number in (gone, os.getpid())]
     if None in left:
         pytest.skip("this machine gives no control group")
     try:

@@ -16,7 +16,7 @@ from test_cli import run
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading import grade as grade_module
 from autograder.grading.grade import grade
-from autograder.grading.keys import grader_key
+from autograder.grading.mark_keys import grader_key
 from autograder.grading.workers import InstallationError, Workers
 from autograder.imports import ROOT
 from autograder.reporting.feedback import write_feedback
