@@ -63,21 +63,6 @@ def candidates_to_try() -> tuple[dict, dict]:
     return right, wrong
 
 
-def try_out() -> dict[str, str]:
-    """Run `test_attention` on the candidates to try; return by candidate "passes", or the error that it raised."""
-    found = {}
-    for kind, candidates in zip(("right", "wrong"), candidates_to_try()):
-        for name, candidate in candidates.items():
-            try:
-                test_attention(candidate)
-                found[f"{kind}: {name}"] = "passes"
-            except NotImplementedError:
-                raise
-            except Exception as error:
-                found[f"{kind}: {name}"] = f"{type(error).__name__}: {error}".strip()
-    return found
-
-
 def test_attention(candidate) -> None:
     """Test somebody else's attention.
 

@@ -340,7 +340,8 @@ class Book:
             group: {name: [index[key] for key in keys] for name, keys in named.items()}
             for group, named in self.groups.items()
         }
-        head = dict(command="python -m solutions.experiments all", rule=RULE, size=asdict(self.size), data=self.names)
+        command = "python -m solutions.experiments all" + " --night" * (self.size == NIGHT)
+        head = dict(command=command, rule=RULE, size=asdict(self.size), data=self.names)
         head |= dict(machines=self.machines, groups=groups, attentions=self.attentions)
         lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()]
         runs = ",\n".join(json.dumps(dict(key=key, **result)) for key, result in self.runs.items())

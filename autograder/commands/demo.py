@@ -12,7 +12,7 @@ from autograder.progress import Bars
 
 STEPS = """1  grades {classes} sample classes, the first of 18 students
 2  writes their feedback and reports
-3  builds the book, for which every chapter runs: longer than all the rest
+3  builds the book, for which every chapter runs: about half of the time
 Minutes the first time, seconds when nothing changed."""
 
 

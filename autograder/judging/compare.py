@@ -106,8 +106,9 @@ def extract(mine, right, wrong):
     row, column = (max(0, min(place, size - 4)) for place, size in zip(first, table[2].shape[1:]))
     right, mine, wrong = (array[image, row : row + 4, column : column + 4] for array in table)
     text = "" if wrong.size == table[2].size else f"\nRows from {row} and columns from {column} on of matrix {image}:"
+    form = "11.6g" if any(f"{a:.3g}" == f"{b:.3g}" for a, b in zip(right[wrong], mine[wrong])) else "8.3g"
     for title, array, stars in (("Expected", right, wrong & False), ("got", mine, wrong)):
-        lines = [" ".join(f"{n:8.3g}{' *'[int(s)]}" for n, s in zip(*pair)).rstrip() for pair in zip(array, stars)]
+        lines = [" ".join(f"{n:{form}}{' *'[int(s)]}" for n, s in zip(*pair)).rstrip() for pair in zip(array, stars)]
         text += f"\n{title}\n" + "\n".join(lines)
     return text
 
@@ -132,8 +133,7 @@ def draw(text, got, expected):
     for axes, title, numbers in zip(figure.subplots(1, 2), ("expected", "yours: × is wrong"), (right, mine)):
         axes.imshow(numbers, vmin=finite.min(), vmax=finite.max(), cmap="gray_r")
         axes.set(title=title, xticks=range(numbers.shape[1]), yticks=range(numbers.shape[0]))
-    rows, columns = np.nonzero(wrong_in(right, mine))
-    axes.plot(columns, rows, "x", color="tab:red", linestyle="none")
+    axes.plot(*np.nonzero(wrong_in(right, mine))[::-1], "x", color="tab:red", linestyle="none")
     figure.savefig(picture, format="png", dpi=80)
     data = {"image/png": base64.b64encode(picture.getvalue()).decode(), "text/plain": text}
     sys.modules["IPython"].display.publish_display_data(data, {"image/png": {"alt": text}})

@@ -85,7 +85,7 @@ def body_lines(text: str) -> list[str]:
 
 
 # Lines of answers that any class or copy under PyTorch has, and the set-up cell too.
-COMMON = ("super().__init__()", "with torch.no_grad():", "self.num_heads = num_heads", "return layer")
+COMMON = ("try:", "super().__init__()", "with torch.no_grad():", "self.num_heads = num_heads", "return layer")
 
 
 def sources_of(text: str) -> str:

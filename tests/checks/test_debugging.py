@@ -18,7 +18,7 @@ from sample_class import answer, fill_in, rewrite
 
 from autograder.authoring.build import ROOT, cells_of, program_cell
 from autograder.boundary.sandbox import Limits
-from autograder.checks.debugging import measures, student_tests
+from autograder.checks.debugging import measures, probes, student_tests
 from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, PROGRAMS, TEST_ATTENTION, drawn
 from autograder.checks.debugging.right_answers import OF_POOL
 from autograder.checks.multihead.right_attention import ATTEND
@@ -177,14 +177,12 @@ def test_notebook_tells_the_truth_about_the_candidates() -> None:
     page = (ROOT / "book" / f"{NAME}_exercise.md").read_text(encoding="utf-8")
     assert f"There are {len(ATTEND)} right ones, written in as many ways, and {len(WRONG)} wrong ones" in notebook
     assert f"{len(ATTEND)} right attentions, written in as many ways, and on {len(WRONG)} wrong ones" in page
-    assert (
-        f"called {student_tests.MAX_CALLS} times, with tensors of at most {student_tests.MAX_NUMBERS:,} numbers"
-        in notebook
-    )
-    assert f"and {student_tests.MAX_HEADS} heads" in notebook
+    assert f"called {probes.MAX_CALLS} times, with tensors of at most {probes.MAX_NUMBERS:,} numbers" in notebook
+    assert f"and {probes.MAX_HEADS} heads" in notebook
+    assert TEST_ATTENTION.untried == f"the {len(WRONG)} wrong attentions that count"
     steps = ", ".join(list(TEST_ATTENTION.stages)[:-1]) + " and 100 %"
     assert steps in notebook and steps in page
-    assert f"{3 * Limits().call_seconds:.0f} for all of them" in notebook
+    assert f"{3 * Limits().call_seconds:.0f} for all {len(ATTEND) + len(WRONG)} of them" in notebook
 
 
 def test_every_wrong_candidate_has_a_question() -> None:
@@ -327,24 +325,24 @@ def test_candidate_refuses_what_it_was_not_made_for(arguments: tuple, said: str)
     """Is the one error that a candidate raises a ValueError that says what came, whoever made the mistake?"""
     for candidate in (*list(ATTEND.values())[:3], WRONG["M6"]):
         with pytest.raises(ValueError, match=said):
-            student_tests.lent(candidate)(*arguments)
+            probes.lent(candidate)(*arguments)
 
 
 def test_candidate_counts_its_calls_and_works_on_copies() -> None:
     """Is a candidate called so often and not more, and are the tensors of a test left alone?"""
-    candidate, q = student_tests.lent(ATTEND["answer"]), torch.ones(1, 1, 2, 2)
-    for _ in range(student_tests.MAX_CALLS):
+    candidate, q = probes.lent(ATTEND["answer"]), torch.ones(1, 1, 2, 2)
+    for _ in range(probes.MAX_CALLS):
         candidate(q, q, q)
     with pytest.raises(ValueError, match="200 times"):
         candidate(q, q, q)
     spoiling = student_tests.OF_MULTIHEAD["attend"].mistakes()["M15"]
-    student_tests.lent(spoiling)(q, q, q)
+    probes.lent(spoiling)(q, q, q)
     assert torch.equal(q, torch.ones(1, 1, 2, 2))
 
 
 def test_given_candidates_are_what_they_are_called() -> None:
     """Does our test tell the candidates in the notebook, and does each of the wrong ones run?"""
-    said = answers.try_out()
+    said = probes.try_out(answers.test_attention, answers.candidates_to_try())
     assert all((text == "passes") == name.startswith("right") for name, text in said.items())
     assert sum(name.startswith("wrong") for name in said) == 8
 

@@ -1,5 +1,6 @@
 """The exercises of assignment 5_debugging: six programs of a pool, one for each kind of symptom, and `test_attention`."""
 
+import inspect
 import random
 from dataclasses import dataclass
 
@@ -38,10 +39,10 @@ def program(name, fault, names, measure, arguments, sizes, visible):
     """
 
     def cases(all_sizes):
-        return lambda rng: [Case(f"sizes {', '.join(map(str, s))}", arguments(rng, *s)) for s in all_sizes]
+        return lambda rng: [Case(said(arguments, some), arguments(rng, *some)) for some in all_sizes]
 
     def seen(rng):  # a visible test shows the symptom, and names no mistake: that would be the solution
-        return [Case(f"sizes {', '.join(map(str, s))}", arguments(rng, *s), tells=("none",)) for s in visible]
+        return [Case(said(arguments, some), arguments(rng, *some), tells=("none",)) for some in visible]
 
     return Program(
         name=name,
@@ -54,6 +55,13 @@ def program(name, fault, names, measure, arguments, sizes, visible):
         visible=seen,
         probe=probes.measured_by(where_it_runs(measure)),
     )
+
+
+def said(arguments, sizes):
+    """Name the sizes of a case as what makes its arguments names them: "width 6, classes 4"."""
+    named = inspect.signature(arguments).bind(None, *sizes).arguments
+    texts = {name: ", ".join(map(str, value)) if isinstance(value, tuple) else value for name, value in named.items()}
+    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in texts.items() if name != "rng")
 
 
 def seed_of(rng):
@@ -160,6 +168,10 @@ def on_tensors(*shapes):
                 found.append(draw(rng, *dimensions))
         return tuple(found)
 
+    names = ("rng", *shapes[0])
+    arguments.__signature__ = inspect.Signature(
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names]
+    )
     return arguments
 
 
@@ -174,11 +186,11 @@ INITIALISED = (
     "same_model",
 )
 DROPPED = (
-    "same_twice",
+    "evaluation_is_the_same_twice",
     "evaluation",
     "gradient",
     "mean_in_training",
-    "spread_in_training",
+    "spread_in_training_beside_the_right_one",
     "training_is_as_evaluation",
 )
 LEARNED = ("numbers_in_all", "numbers_that_are_learned", "output", "gradient_of_the_input", "training_is_the_same")
@@ -285,6 +297,7 @@ TEST_ATTENTION = ExerciseInTests(
     known=MISTAKES,
     stages={str(share): lambda rng: [] for share in (40, 60, 70, 80, 85, 90, 95, 100)},
     visible=lambda rng: [],  # its visible test tries it on candidates that stand in the notebook
+    untried="the 70 wrong attentions that count",
 )
 
 HELPERS = (descent, measures, probes)  # in the set-up cell too

@@ -3,7 +3,14 @@
 `autograder build` copies all below this docstring into the set-up cell of the notebook, behind that of `measures.py`.
 """
 
+import torch
+from torch import Tensor
+
 from autograder.judging.compare import WrongAnswer
+
+MAX_CALLS = 200  # of one candidate by a test: ours takes 42
+MAX_NUMBERS = 2**16  # of one tensor
+MAX_HEADS = 2**8  # of all images together: some candidates loop over them
 
 
 def measured_by(measure):
@@ -11,10 +18,66 @@ def measured_by(measure):
     return lambda program: lambda *arguments: measure(program, *arguments)
 
 
-def judge_trial(try_out):
+def lent(attend):
+    """Return an attention as a test gets it: for tensors of moderate size, so often, with no error but ValueError."""
+    calls = 0
+
+    def candidate(q, k, v, mask=None):
+        nonlocal calls
+        calls += 1
+        if calls > MAX_CALLS:
+            raise ValueError(f"a test may call its candidate {MAX_CALLS} times")
+        for name, tensor in (("q", q), ("k", k), ("v", v)):
+            if not (isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.ndim == 4):
+                raise ValueError(f"{name} is a {_said(tensor)}; expected a tensor of real numbers, (B, H, N, d)")
+            if tensor.numel() > MAX_NUMBERS or tensor.shape[0] * tensor.shape[1] > MAX_HEADS:
+                raise ValueError(f"{name} has shape {tuple(tensor.shape)}; smaller ones show the same")
+        if not (mask is None or (isinstance(mask, Tensor) and mask.dtype == torch.bool and 2 <= mask.ndim <= 4)):
+            raise ValueError(f"the mask is a {_said(mask)}; expected None or a boolean tensor of 2, 3 or 4 axes")
+        if mask is not None and mask.numel() > MAX_NUMBERS:
+            raise ValueError(f"the mask has shape {tuple(mask.shape)}; smaller ones show the same")
+        try:
+            return attend(*(tensor.clone() for tensor in (q, k, v)), None if mask is None else mask.clone())
+        except Exception as error:
+            raise ValueError(str(error)[:300]) from None
+
+    return candidate
+
+
+def _said(value):
+    return (
+        f"tensor of shape {tuple(value.shape)} and {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+    )
+
+
+def try_out(test, candidates):
+    """Run a student's test on candidates, right and wrong ones; return by candidate "passes", or the error that it raised."""
+    found = {}
+    for kind, some in zip(("right", "wrong"), candidates):
+        for name, candidate in some.items():
+            try:
+                test(lent(candidate))
+                found[f"{kind}: {name}"] = "passes"
+            except NotImplementedError:
+                raise
+            except Exception as error:
+                found[f"{kind}: {name}"] = f"{type(error).__name__}: {error}".strip()
+    return found
+
+
+def show_trial(test, candidates):
+    """Print what a student's test says of each candidate."""
+    try:
+        for name, said in try_out(test, candidates).items():
+            print(f"{name:48} {said[:70]}")
+    except NotImplementedError:
+        print("test_attention is not written yet.")
+
+
+def judge_trial(test, candidates):
     """Raise a WrongAnswer that says which candidates a student's test takes for what they are not."""
     try:
-        said = try_out()
+        said = try_out(test, candidates)
     except NotImplementedError:
         raise WrongAnswer("test_attention: not written yet.") from None
     refused = [f"{name}: {text}" for name, text in said.items() if name.startswith("right: ") and text != "passes"]

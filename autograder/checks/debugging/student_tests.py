@@ -9,19 +9,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from autograder.boundary.kernel import KernelLost
+from autograder.checks.debugging.probes import lent
 from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.judging import catalogue
 from autograder.judging.compare import WrongAnswer
 from autograder.judging.exercise import Exercise, Function
 
-MAX_CALLS = 200  # of one candidate by a test: ours takes 42
-MAX_NUMBERS = 2**16  # of one tensor
-MAX_HEADS = 2**8  # of all images together: some candidates loop over them
 # What no test can see: M15, because a candidate works on copies; and -10,000 in the place of minus infinity, because
 # that is right for all scores that are not as far apart.
 UNSEEN = ("M15", "M15/2", "M18/7")
@@ -59,38 +55,6 @@ QUESTIONS = {
 def wrong_candidates() -> dict[str, Function]:
     """Return wrong attentions by mistake: those that exercise 2 knows, but for those that no test can see."""
     return {name: wrong for name, wrong in OF_MULTIHEAD["attend"].mistakes().items() if name not in UNSEEN}
-
-
-def lent(attend: Function) -> Function:
-    """Return an attention as a test gets it: for tensors of moderate size, so often, with no error but ValueError."""
-    calls = 0
-
-    def candidate(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        nonlocal calls
-        calls += 1
-        if calls > MAX_CALLS:
-            raise ValueError(f"a test may call its candidate {MAX_CALLS} times")
-        for name, tensor in (("q", q), ("k", k), ("v", v)):
-            if not (isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.ndim == 4):
-                raise ValueError(f"{name} is a {_said(tensor)}; expected a tensor of real numbers, (B, H, N, d)")
-            if tensor.numel() > MAX_NUMBERS or tensor.shape[0] * tensor.shape[1] > MAX_HEADS:
-                raise ValueError(f"{name} has shape {tuple(tensor.shape)}; smaller ones show the same")
-        if not (mask is None or (isinstance(mask, Tensor) and mask.dtype == torch.bool and 2 <= mask.ndim <= 4)):
-            raise ValueError(f"the mask is a {_said(mask)}; expected None or a boolean tensor of 2, 3 or 4 axes")
-        if mask is not None and mask.numel() > MAX_NUMBERS:
-            raise ValueError(f"the mask has shape {tuple(mask.shape)}; smaller ones show the same")
-        try:
-            return attend(*(tensor.clone() for tensor in (q, k, v)), None if mask is None else mask.clone())
-        except Exception as error:
-            raise ValueError(str(error)[:300]) from None
-
-    return candidate
-
-
-def _said(value: object) -> str:
-    return (
-        f"tensor of shape {tuple(value.shape)} and {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
-    )
 
 
 @dataclass(frozen=True)
