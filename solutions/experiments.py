@@ -395,7 +395,7 @@ def all_command(
     five: Annotated[str | None, typer.Option(help="A folder of five classes, such as solutions.coco5 makes.")] = None,
     image_size: Annotated[int, typer.Option(help="Of a folder's images: pixels of a side, a multiple of 8.")] = 32,
     night: Annotated[
-        bool, typer.Option("--night", help="More images and epochs: an estimated four hours of one core.")
+        bool, typer.Option("--night", help="More images and epochs: some three hours of one core.")
     ] = False,
     images: Annotated[int | None, typer.Option(help="At most so many training images, to repeat it in small.")] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many epochs, to repeat it in small.")] = None,
