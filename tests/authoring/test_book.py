@@ -421,6 +421,7 @@ def test_search_finds_a_mistake_by_its_words(page: Page, site: str) -> None:
     first = page.locator("#search-results li a").first
     first.wait_for()
     assert first.get_attribute("href").endswith("book/mistakes.html#m6")
+    page.get_by_text("Search finished").wait_for()  # it comes above what is found, which moves away from a click
     first.click()
     page.wait_for_selector("details#m6[open]")
 
