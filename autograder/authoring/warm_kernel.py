@@ -56,9 +56,8 @@ def _serve(arguments: list[str], environment: dict[str, str], folder: str) -> No
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    matplotlib.rcParams["backend"] = (
-        "module://matplotlib_inline.backend_inline"  # Matplotlib is imported, and asks no more
-    )
+    # Matplotlib is imported, and does not read the environment again.
+    matplotlib.rcParams["backend"] = "module://matplotlib_inline.backend_inline"
     app = IPKernelApp.instance()
     app.initialize([*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"])
     app.start()

@@ -364,7 +364,7 @@ def checker(exercises: dict[str, Exercise]) -> Callable[..., None]:
 
 
 def checks_of(stem: str, part: str = "exercises") -> ModuleType:
-    """Return a module of the checks of a file of answers: exercises, right_answers or checkpoint."""
+    """Return a module of the checks of a file of answers: exercises, mistakes, right_answers or checkpoint."""
     return importlib.import_module(f"autograder.checks.{stem}.{part}")
 
 

@@ -11,7 +11,6 @@ Where there is a folder `solutions/`, an entry ends with the line that makes the
 none, it does not: that line holds a part of the answer. `book/_static/mistakes.js` filters the list.
 """
 
-import importlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -81,14 +80,13 @@ class MistakeEntry(SphinxDirective):
         if not Path(self.env.srcdir, "solutions").is_dir():
             return ""
         from autograder.judging.catalogue import STEMS, mistakes_of
-        from autograder.judging.exercise import exercises_of
+        from autograder.judging.exercise import checks_of, exercises_of
         from autograder.judging.mistake import changed_lines, ways_of
 
         for stem in STEMS:
             if way := ways_of(exercise, (m for m in mistakes_of(stem) if m.name == name)).get(name):
                 path = Path(exercises_of(stem)[exercise].answers.__file__)
-                mistakes = importlib.import_module(f"autograder.checks.{stem}.mistakes")
-                for source in (str(path), mistakes.__file__):
+                for source in (str(path), checks_of(stem, "mistakes").__file__):
                     self.env.note_dependency(source)
                 lines = changed_lines(path, exercise, way)
                 return "\n".join(re.sub(r"  # .*", "", line) for line in lines) or "# a line of the answer is missing"
