@@ -6,6 +6,7 @@ All is deterministic to the byte, on every processor, so that `autograder build 
 import ast
 import contextlib
 import io
+import logging
 import re
 import tempfile
 from collections.abc import Callable
@@ -267,6 +268,9 @@ def page_of_mistakes(root: Path = ROOT, progress: Progress = lambda *_: None) ->
             progress("slips", done, len(matrices))
             scores += scores_of(matrix.stem, PAGE_SEED)
         progress("slips", len(matrices), len(matrices))
+        for score in scores:
+            for slip in score.missed:
+                logging.getLogger(__name__).warning("%s: no check notices %s", score.exercise, slip)
         return mistakes_page(matrices, scores)
 
 

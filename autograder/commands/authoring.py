@@ -105,7 +105,7 @@ def mutants(
     if not names:
         raise stopped(f"there is no assignment {assignment!r}; there is: {', '.join(stems)}")
     seed = secrets.randbits(31) if seed is None else seed
-    with Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
+    with stopping_at(ValueError), Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
         matrices = [kill_matrix(name, stems[name], seed, bars) for name in names]
     if as_json:
         print_json([matrix.to_dict() for matrix in matrices])

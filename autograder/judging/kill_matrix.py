@@ -14,7 +14,7 @@ from autograder.files import write_atomically
 from autograder.imports import ROOT, digest_of, files_behind
 from autograder.judging import catalogue
 from autograder.judging.compare import TOLERANCE, WrongAnswer, judge
-from autograder.judging.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
+from autograder.judging.exercise import Exercise, Function, checks_of, exercises_of, right_answers_of, seeded
 
 MATRICES = ROOT / "_build" / "matrices"  # that were made, by the content of what they are made of
 
@@ -100,7 +100,18 @@ def kill_matrix(
         stem: The name of its module of checks, "attention".
         seed: From which the hidden checks draw their inputs.
         progress: Called as the work goes on.
+
+    Raises:
+        ValueError: a mistake is made in an exercise that is not there.
     """
+    checks = checks_of(stem)
+    there = checks.EXERCISES | getattr(checks, "PROGRAMS", {})  # of a pool those too that were not drawn
+    for mistake in catalogue.mistakes_of(stem):
+        for name in (name for way in mistake.ways for name in way.exercises):
+            if name not in there:
+                raise ValueError(
+                    f"{mistake.name}: no exercise is called {name!r}; there is: {', '.join(sorted(there))}"
+                )
     matrix = Matrix(assignment, stem, seed, [], [])
     exercises = exercises_of(stem).values()
     functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]

@@ -27,6 +27,8 @@ from autograder.cli import app
 from autograder.course.course import Assignment
 from autograder.judging import compare, exercise
 from autograder.judging.exercise import Exercise
+from autograder.judging.kill_matrix import Matrix
+from autograder.judging.slips import Score
 
 NOTEBOOK = Path(NAME) / "attention.ipynb"
 NOTEBOOKS = [Path(name) / f"{stem}.ipynb" for name, stem in ALL.items()]
@@ -434,3 +436,17 @@ def test_exercise_cell_marks_the_body_alone() -> None:
     text = exercise_cell(ROOT / "solutions" / "attention.py", "softmax")
     assert text.index('"""') < text.index("### BEGIN SOLUTION") < text.index("np.exp") < text.index("### END SOLUTION")
     ast.parse(text)
+
+
+def test_a_slip_that_no_check_notices_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Does who makes the page of mistakes hear of a slip that the new checks miss?"""
+    missed = Score("matmul", 1, (), (), {}, ("line 3: a @ b -> a * b",))
+    monkeypatch.setattr(
+        "autograder.judging.kill_matrix.kept_matrix", lambda name, stem, *_: Matrix(name, stem, 0, [], [])
+    )
+    monkeypatch.setattr("autograder.judging.slips.scores_of", lambda stem, seed: [missed] * (stem == "multihead"))
+    monkeypatch.setattr("autograder.authoring.mistakes_page.mistakes_page", lambda matrices, scores: "the page")
+    assert build.page_of_mistakes() == "the page"
+    assert caplog.messages == ["matmul: no check notices line 3: a @ b -> a * b"]

@@ -74,6 +74,14 @@ def test_proof_fails_when_a_mutant_changes_nothing(proof: Callable[..., Matrix])
     assert not proof(known=(*MISTAKES, nothing)).whole
 
 
+def test_a_mistake_in_an_exercise_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does a misspelt exercise stop the proof, and not pass for a mistake that nobody need catch?"""
+    misspelt = Mistake("M8", way(("softmax", "atention"), "shifted", "scores"))
+    monkeypatch.setattr(catalogue, "mistakes_of", lambda stem: (*MISTAKES, misspelt))
+    with pytest.raises(ValueError, match="M8: no exercise is called 'atention'; there is: attention, "):
+        kill_matrix(NAME, "attention", 0)
+
+
 def test_proof_fails_when_a_mutant_is_named_wrongly(proof: Callable[..., Matrix]) -> None:
     """Does the proof notice two mistakes that give the same, so that neither can be named?"""
     whole_array = next(mistake for mistake in MISTAKES if mistake.name == "M5")
