@@ -99,7 +99,9 @@ def main(
     seed: Annotated[int, typer.Option(help="By which they are drawn.")] = 0,
 ) -> None:
     """Make a folder of five classes, 1,500 and 500 images each, from COCO or from a folder of more classes."""
-    wanted = [name.strip() for name in classes.split(",") if name.strip()]
+    wanted = list(dict.fromkeys(name.strip() for name in classes.split(",") if name.strip()))
+    if len(wanted) < 2:
+        raise typer.BadParameter(f"--classes must name two or more classes, with commas between them; got {classes!r}")
     draws = random.Random(seed)
 
     def drawn(paths: list[Path]) -> list[Path]:
@@ -112,7 +114,7 @@ def main(
                 there = classes_of(folder / part)
                 if missing := [name for name in wanted if name not in there]:
                     raise ValueError(f"{folder / part} has no class {', '.join(missing)}; it has {', '.join(there)}")
-                parts.append({name: drawn(images_of(folder / part / name))[:count] for name in wanted})
+                parts.append({name: drawn(images_of(folder / part / name)[0])[:count] for name in wanted})
             training, test = parts
         elif annotations and images:
             found = {name: drawn(paths) for name, paths in images_of_coco(annotations, images, wanted).items()}

@@ -12,11 +12,13 @@ import psutil
 import torch
 import torch.nn.functional as F
 from PIL import Image, ImageOps
+from rich.progress import track
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 MEAN, STD = 0.1307, 0.3081  # of the pixels of MNIST's training images
 SHARE = 0.5  # of the memory that is free: what images may take that are kept as tensors
+OF_SYSTEMS = ".", "@", "__MACOSX"  # how names begin that computers and not people put into folders
 
 
 class Images(Protocol):
@@ -110,8 +112,7 @@ class Files:
 
     def read(self) -> Split:
         """Read them all."""
-        with ThreadPoolExecutor() as pool:
-            images = torch.stack(list(pool.map(self.__getitem__, range(len(self)))))
+        images = torch.stack(list(read_images(self.paths, self.size)))
         return Split((images / 255 - self.mean) / self.std, self.labels, self.num_classes)
 
 
@@ -126,6 +127,29 @@ class Data:
     classes: list[str] = field(default_factory=lambda: [str(digit) for digit in range(10)])
     # Of a run, where the defaults, made for digits, do not suit
     settings: dict[str, object] = field(default_factory=dict)
+    mean: tuple[float, ...] = (MEAN,)  # of each channel's pixels, from 0 to 1, by which they were normalised
+    std: tuple[float, ...] = (STD,)
+    left_out: tuple[Path, ...] = ()  # files in the folder that are no images
+
+    def facts(self) -> dict:
+        """Return what a record says of them, by which images are brought to the form that a model was trained on."""
+        counts = dict(training=len(self.training), validation=len(self.validation), test=len(self.test))
+        form = dict(shape=list(self.training.shape), mean=list(self.mean), std=list(self.std))
+        return dict(classes=self.classes, **form, **counts)
+
+    def in_words(self) -> str:
+        """Say what there is to learn from, and what was left out."""
+        _, height, width = self.training.shape
+        counts = (
+            f"{len(self.training):,} images for training, {len(self.validation):,} for validation, {len(self.test):,}"
+        )
+        text = f"{self.name}: {len(self.classes)} classes; {counts} for the test, of {height} × {width} pixels."
+        validated = {*self.validation.labels.tolist()}
+        if missing := [name for label, name in enumerate(self.classes) if label not in validated]:
+            text += f" None of the images for validation is of {', '.join(missing)}."
+        if self.left_out:
+            text += f" Left out, as no images: {len(self.left_out)}, such as {self.left_out[0]}."
+        return text
 
 
 def normalise(images: Tensor) -> Tensor:
@@ -179,14 +203,15 @@ def load_cifar10(root: str | None = None) -> Data:
     both, test = (Split((x - mean) / std, torch.tensor(part.targets)) for x, part in zip(pixels, parts))
     training = Split(both.images[:45000], both.labels[:45000])
     validation = Split(both.images[45000:], both.labels[45000:])
-    return Data("CIFAR-10", training, validation, test, list(parts[0].classes), _settings_of_photographs(32))
+    classes, settings = list(parts[0].classes), _settings_of_photographs(32)
+    return Data("CIFAR-10", training, validation, test, classes, settings, _numbers(mean), _numbers(std))
 
 
 def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") -> Data:
     """Load images from `root/train/CLASS/` and `root/test/CLASS/`, of any sizes; a tenth of those for training validates.
 
     They become tensors where these fit into half of the memory that is free on the device; else files are read as a run
-    asks for them.
+    asks for them, and all of them once before it.
 
     Args:
         root: The folder.
@@ -194,21 +219,25 @@ def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") 
         device: On which a run will be.
 
     Raises:
-        ValueError: The folder is not made like this, a class has no image, or a file cannot be read as an image.
+        ValueError: The folder is not made like this, a class has too few images, or files cannot be read as images.
     """
-    classes = classes_of(root / "train")
-    if classes != (of_test := classes_of(root / "test")):
-        only = sorted({*classes} ^ {*of_test})
-        raise ValueError(
-            f"{root}/train and {root}/test must have the same classes; only one of them has {', '.join(only)}"
-        )
+    if size < 1:
+        raise ValueError(f"images must have at least 1 pixel a side, got {size}")
+    classes, of_test = classes_of(root / "train"), classes_of(root / "test")
+    lacks = [("train", {*of_test} - {*classes}), ("test", {*classes} - {*of_test})]
+    if lacks := [f"{part} lacks {', '.join(sorted(names))}" for part, names in lacks if names]:
+        raise ValueError(f"{root}/train and {root}/test must have the same classes; {', and '.join(lacks)}")
     found = {part: [images_of(root / part / name) for name in classes] for part in ("train", "test")}
+    left_out = [path for part in found for _, others in found[part] for path in others]
+    left_out += [path for part in found for path in (root / part).iterdir() if path.is_file() and not _of_system(path)]
     paths, labels = _flat(found["train"])
     order = torch.randperm(len(paths), generator=torch.Generator().manual_seed(0))
     held_out = max(1, len(paths) // 10)
-    with ThreadPoolExecutor() as pool:  # some hundreds tell the mean of all
-        sample = torch.stack(list(pool.map(lambda i: read_image(paths[i], size), order[held_out:][:1000].tolist())))
-    mean, std = _statistics(sample / 255)
+    if unseen := {*range(len(classes))} - {*labels[order[held_out:]].tolist()}:
+        few = ", ".join(classes[label] for label in sorted(unseen))
+        raise ValueError(f"{root}/train has too few images of {few}: none is left, as a tenth of all validates")
+    sample = torch.stack(list(read_images([paths[i] for i in order[held_out:][:1000].tolist()], size)))
+    mean, std = _statistics(sample / 255)  # some hundreds tell the mean of all
 
     def files(paths: list[Path], labels: Tensor) -> Images:
         return Files(paths, labels, len(classes), size, mean, std)
@@ -218,7 +247,11 @@ def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") 
     parts.append(files(*_flat(found["test"])))
     if sum(map(len, parts)) * 3 * size * size * 4 < SHARE * _free_memory(torch.device(device)):
         parts = [part.read() for part in parts]
-    return Data(root.resolve().name, *parts, classes, _settings_of_photographs(size))
+    else:
+        for _ in read_images([path for part in parts for path in part.paths], size):
+            pass  # what is broken is said now, and not in the middle of a run
+    name, settings = root.resolve().name, _settings_of_photographs(size)
+    return Data(name, *parts, classes, settings, _numbers(mean), _numbers(std), tuple(left_out))
 
 
 def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -> Data:
@@ -228,11 +261,20 @@ def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -
         ValueError: It is none of these, or as `load_folder`.
     """
     known: dict[str, Callable[[], Data]] = {"mnist": load_mnist, "cifar10": load_cifar10, "digits": load_digits}
-    if name in known:
-        return known[name]()
-    if not Path(name).is_dir():
-        raise ValueError(f"{name} is neither a folder nor one of {', '.join(known)}")
-    return load_folder(Path(name), size, device)
+    root = Path(name).expanduser()
+    try:
+        if name in known:
+            return known[name]()
+        if not root.is_dir():
+            raise ValueError(f"{name} is neither a folder nor one of {', '.join(known)}")
+        return load_folder(root, size, device)
+    except PermissionError as error:
+        raise ValueError(f"{error.filename} may not be read: its permissions refuse it") from None
+    except (OSError, RuntimeError) as error:  # torchvision has both where there is no network
+        raise ValueError(
+            f"{name} could not be loaded ({error}). Is there a network? MNIST_ROOT and CIFAR_ROOT name folders that hold"
+            " them already; digits are on every machine"
+        ) from None
 
 
 def draw(images: Images, count: int) -> Images:
@@ -257,7 +299,9 @@ def some_classes(data: Data, names: list[str], each: int, each_of_test: int) -> 
         return replace(kept, labels=new, num_classes=len(names))
 
     parts = keep(data.training, each), keep(data.validation, each), keep(data.test, each_of_test)
-    return Data(f"{len(names)} classes of {data.name}", *parts, names, data.settings)
+    training, validation, test = parts
+    name = f"{len(names)} classes of {data.name}"
+    return replace(data, name=name, training=training, validation=validation, test=test, classes=names)
 
 
 def read_image(path: Path, size: int) -> Tensor:
@@ -268,15 +312,46 @@ def read_image(path: Path, size: int) -> Tensor:
     """
     try:
         with Image.open(path) as image:
+            if image.mode in ("I", "F"):
+                raise ValueError(
+                    f"{path} has 32 bits a pixel, and none says which number is white: save it with 8 or 16"
+                )
             image = ImageOps.exif_transpose(image)
             if image.mode.startswith("I;16"):  # which Pillow would cut off at 255
                 image = Image.fromarray((np.array(image) >> 8).astype(np.uint8))
             if image.has_transparency_data:
                 image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
             image = ImageOps.fit(image.convert("RGB"), (size, size), Image.Resampling.BICUBIC)
+    except PermissionError:
+        raise
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow has all of these for a broken file
         raise ValueError(f"{path} cannot be read as an image ({error}): replace or delete it") from None
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
+
+
+def read_images(paths: list[Path], size: int) -> Iterator[Tensor]:
+    """Read images as `read_image`, by several threads.
+
+    Raises:
+        ValueError: Files cannot be read; said after the last, of all of them together.
+    """
+
+    def tried(path: Path) -> Tensor | ValueError:
+        try:
+            return read_image(path, size)
+        except ValueError as error:
+            return error
+
+    broken = []
+    with ThreadPoolExecutor() as pool:
+        for image in track(pool.map(tried, paths), "reading images", len(paths), transient=True):
+            if isinstance(image, ValueError):
+                broken.append(str(image))
+            else:
+                yield image
+    if broken:
+        more = f"\nand {len(broken) - 10} more" if len(broken) > 10 else ""
+        raise ValueError("\n".join(broken[:10]) + more)
 
 
 def classes_of(folder: Path) -> list[str]:
@@ -287,31 +362,51 @@ def classes_of(folder: Path) -> list[str]:
     """
     if not folder.is_dir():
         raise ValueError(f"{folder} is missing: images are looked for in train/CLASS/ and test/CLASS/")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not _of_system(entry))
     if len(names) < 2:
         raise ValueError(f"{folder} must have a folder for each of two or more classes, got {len(names)}")
     return names
 
 
-def images_of(folder: Path) -> list[Path]:
-    """Return the files of images below a folder.
+def images_of(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files of images below a folder, by their suffixes, and the other files; without those of systems.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no image.
+        OSError: A folder cannot be read.
     """
-    kinds = Image.registered_extensions()
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in kinds and path.is_file())
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    kinds, files, seen = Image.registered_extensions(), [], set()
+    for place, folders, names in os.walk(folder, followlinks=True, onerror=refuse):
+        if (real := os.path.realpath(place)) in seen:  # by a link
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not _of_system(Path(name)))
+        files += [path for path in (Path(place, name) for name in names) if not _of_system(path) and path.is_file()]
+    found = sorted(path for path in files if path.suffix.lower() in kinds)
     if not found:
         raise ValueError(
             f"{folder} holds no image, such as 1.jpg or 2.png: give this class some, or remove its folders"
         )
-    return found
+    return found, sorted({*files} - {*found})
 
 
-def _flat(images: list[list[Path]]) -> tuple[list[Path], Tensor]:
+def _of_system(path: Path) -> bool:
+    return path.name.startswith(OF_SYSTEMS)
+
+
+def _flat(found: list[tuple[list[Path], list[Path]]]) -> tuple[list[Path], Tensor]:
     """Return the images of all classes in a row, and the class of each."""
-    labels = torch.tensor([label for label, paths in enumerate(images) for _ in paths])
-    return [path for paths in images for path in paths], labels
+    labels = torch.tensor([label for label, (paths, _) in enumerate(found) for _ in paths])
+    return [path for paths, _ in found for path in paths], labels
+
+
+def _numbers(values: Tensor) -> tuple[float, ...]:
+    return tuple(values.flatten().tolist())
 
 
 def _statistics(images: Tensor) -> tuple[Tensor, Tensor]:

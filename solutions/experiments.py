@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from solutions.architectures import compare_attentions, count_parameters, fit_width, make_model
 from solutions.benchmark import interval
+from solutions.checkpoints import check_can_be_written
 from solutions.data import Data, Images, draw, load_images, some_classes
 from solutions.training import Settings, accuracy, choose_device, choose_precision, describe_machine, train
 
@@ -234,8 +235,7 @@ def execute(run: Run, data: Data, size: Size, device: torch.device, folder: Path
         show: Whether each epoch has a progress bar.
     """
     training, validation = draw(data.training, run.images), draw(data.validation, size.validation)
-    stem = hashlib.sha256(run.key.encode()).hexdigest()[:16]
-    checkpoint, parameters = folder / f"{stem}.ckpt", folder / f"{stem}.best"
+    checkpoint, parameters = kept_in(folder, run, data)
     for model, curve in train(run.settings, training, validation, device=device, checkpoint=checkpoint, show=show):
         kept = best_epoch(curve)
         if kept == len(curve):
@@ -263,10 +263,10 @@ def execute(run: Run, data: Data, size: Size, device: torch.device, folder: Path
     return result
 
 
-def forget(folder: Path) -> None:
-    """Delete what was kept of a run: it is in the record now."""
-    for path in [*folder.glob("*.ckpt"), *folder.glob("*.best")]:
-        path.unlink()
+def kept_in(folder: Path, run: Run, data: Data) -> tuple[Path, Path]:
+    """Return the files in which a run is kept until it is finished: its state, and the parameters of its best epoch."""
+    stem = hashlib.sha256(json.dumps([run.key, data.name, data.facts()]).encode()).hexdigest()[:16]
+    return folder / f"{stem}.ckpt", folder / f"{stem}.best"
 
 
 def confusion(model: nn.Module, split: Images) -> Tensor:
@@ -295,6 +295,7 @@ class Book:
     path: Path
     size: Size
     names: list[str]  # of the data
+    counts: list[int]  # of their images, of all splits together
     machines: list[dict] = field(default_factory=list)
     runs: dict[str, dict] = field(default_factory=dict)  # by their keys
     groups: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # group, name: the keys of its seeds
@@ -308,11 +309,16 @@ class Book:
         """
         if not self.path.exists():
             return self
-        kept = json.loads(self.path.read_text())
-        for what, mine in (("size", json.loads(json.dumps(asdict(self.size)))), ("data", self.names)):
-            if kept[what] != mine:
+        try:
+            kept = json.loads(self.path.read_text())
+            was = dict(size=kept["size"], data=kept["data"], images=kept.get("images", self.counts))
+        except (ValueError, TypeError, KeyError):
+            raise ValueError(f"{self.path} is no record of these experiments: name another with --record") from None
+        now = dict(size=json.loads(json.dumps(asdict(self.size))), data=self.names, images=self.counts)
+        for what, mine in now.items():
+            if was[what] != mine:
                 raise ValueError(
-                    f"{self.path} was made with {what} {kept[what]}, not {mine}: name another with --record"
+                    f"{self.path} was made with {what} {was[what]}, not {mine}: name another with --record"
                 )
         self.machines, self.attentions = kept["machines"], kept["attentions"]
         keys = [result.pop("key") for result in kept["runs"]]
@@ -341,7 +347,7 @@ class Book:
             for group, named in self.groups.items()
         }
         command = "python -m solutions.experiments all" + " --night" * (self.size == NIGHT)
-        head = dict(command=command, rule=RULE, size=asdict(self.size), data=self.names)
+        head = dict(command=command, rule=RULE, size=asdict(self.size), data=self.names, images=self.counts)
         head |= dict(machines=self.machines, groups=groups, attentions=self.attentions)
         lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()]
         runs = ",\n".join(json.dumps(dict(key=key, **result)) for key, result in self.runs.items())
@@ -393,30 +399,35 @@ def all_command(
     ] = "cifar10",
     digits: Annotated[str, typer.Option(help="mnist, or digits: the stand-in.")] = "mnist",
     five: Annotated[str | None, typer.Option(help="A folder of five classes, such as solutions.coco5 makes.")] = None,
-    image_size: Annotated[int, typer.Option(help="Of a folder's images: pixels of a side, a multiple of 8.")] = 32,
+    image_size: Annotated[
+        int, typer.Option(min=8, help="Of a folder's images: pixels of a side, a multiple of 8.")
+    ] = 32,
     night: Annotated[
         bool, typer.Option("--night", help="More images and epochs: some three hours of one core.")
     ] = False,
-    images: Annotated[int | None, typer.Option(help="At most so many training images, to repeat it in small.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many epochs, to repeat it in small.")] = None,
+    images: Annotated[
+        int | None, typer.Option(min=1, help="At most so many training images, to repeat it in small.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="At most so many epochs, to repeat it in small.")] = None,
     budget: Annotated[
         float | None, typer.Option(help="CPU minutes, after which it stops; call again to go on.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.")] = 3,
-    threads: Annotated[int, typer.Option(help="Of the CPU.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 3,
+    threads: Annotated[int, typer.Option(min=1, help="Of the CPU.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     record: Annotated[Path, typer.Option(help="Where the record goes, or is taken up.")] = Path("experiments.json"),
     checkpoints: Annotated[Path, typer.Option(help="Where the run in progress is kept.")] = Path("build/experiments"),
 ) -> None:
     """Make every run of the chapter on experiments, one after the other, and its record. Goes on where it was stopped."""
     torch.set_num_threads(threads)
-    where = choose_device(device)
-    checkpoints.mkdir(parents=True, exist_ok=True)
     size = shrink(NIGHT if night else Size(), images, epochs)
     stand_in = dict(curve=[dict(cpu_seconds=1.0, validation_accuracy=0.0)], kept=1)
     try:
+        where = choose_device(device)
+        check_can_be_written(record, checkpoints / "run.ckpt")
         loaded = load_all(data, digits, five, image_size)
-        book = Book(record, size, [each.name for each in loaded.values()]).read()
+        counts = [len(each.training) + len(each.validation) + len(each.test) for each in loaded.values()]
+        book = Book(record, size, [each.name for each in loaded.values()], counts).read()
         total = len({run.key for run in plan(size, seeds, loaded, lambda _: stand_in)})
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
@@ -434,7 +445,8 @@ def all_command(
         del machine["load"]  # another at every run
         book.add(run, result, machine)
         book.write()
-        forget(checkpoints)
+        for path in kept_in(checkpoints, run, loaded[run.data]):
+            path.unlink(missing_ok=True)  # it is in the record now
         out.print(
             f"{len(book.runs):3} of about {total}  {run.group}: {run.name}  seed {run.settings.seed}"
             f"  {len(result['curve'])} epochs  CPU {cpu_seconds(result):.1f} s"

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solutions.architectures import make_model
+from solutions.checkpoints import check_can_be_written, glimpse, keep, resume
 from solutions.data import Images, load_images
 from solutions.optimizers import make_optimizers
 from solutions.vit import Encoder
@@ -69,6 +70,7 @@ class Settings:
             "width",
             "depth",
             "num_heads",
+            "hidden_width",
         )
         shares = ("warmup", "label_smoothing", "dropped_share", "dropped_until", "dropout")
         for name in positive:
@@ -244,7 +246,7 @@ def train(
         show: Whether a progress bar is shown.
 
     Raises:
-        ValueError: The checkpoint is of a run with other settings.
+        ValueError: The checkpoint is of a run with other settings or images, or is none.
     """
     device = torch.device(device)
     training, validation = training.to(device), validation.to(device)
@@ -257,9 +259,10 @@ def train(
     scaler = torch.amp.GradScaler(device.type, enabled=precision == torch.float16)
     work = torch.compile(scores_of, dynamic=True) if compile else scores_of
     parts = dict(model=model, scaler=scaler, **{f"optimizer {i}": each for i, each in enumerate(optimizers)})
+    run = dict(settings=asdict(settings), images=glimpse(training)) if checkpoint else {}
     curve = []
     if checkpoint and checkpoint.exists():
-        curve = _resume(checkpoint, settings, parts, generator)
+        curve = [Epoch(**epoch) for epoch in resume(checkpoint, run, parts, generator)]
         yield model, curve
 
     per_epoch = math.ceil(len(training) / settings.batch_size)
@@ -303,29 +306,8 @@ def train(
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
         curve = [*curve, Epoch(number, seconds, cpu_seconds, loss, share, *accuracy(model, validation))]
         if checkpoint:
-            _keep(checkpoint, settings, parts, generator, curve)
+            keep(checkpoint, run, parts, generator, [asdict(epoch) for epoch in curve])
         yield model, curve
-
-
-def _keep(path: Path, settings: Settings, parts: dict, generator: torch.Generator, curve: list[Epoch]) -> None:
-    """Write the state of a run, whole or not at all."""
-    state = {name: part.state_dict() for name, part in parts.items()}
-    state |= dict(settings=asdict(settings), generator=generator.get_state(), curve=[asdict(epoch) for epoch in curve])
-    torch.save(state, path.with_suffix(".part"))
-    path.with_suffix(".part").replace(path)
-
-
-def _resume(path: Path, settings: Settings, parts: dict, generator: torch.Generator) -> list[Epoch]:
-    """Set a run to the state that was kept. Return the epochs that it has done."""
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    if state["settings"] != asdict(settings):
-        raise ValueError(
-            f"{path} is of a run with {Settings(**state['settings'])}, not with {settings}: use another file"
-        )
-    for name, part in parts.items():
-        part.load_state_dict(state[name])
-    generator.set_state(state["generator"])
-    return [Epoch(**epoch) for epoch in state["curve"]]
 
 
 def _bar(show: bool, what: str, steps: int):
@@ -372,6 +354,9 @@ class Record:
     curve: list[dict]  # of Epoch
     test_loss: float | None = None  # None: the test set was not touched
     test_accuracy: float | None = None
+    images: dict | None = (
+        None  # classes, shape, mean and standard deviation, and how many: what a use of the model needs
+    )
 
 
 def describe_machine(device: torch.device) -> dict:
@@ -404,8 +389,15 @@ def write_record(path: Path, *records: Record) -> None:
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """Return the device of that name; "auto" is a GPU where there is one, else the CPU."""
-    return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+    """Return the device of that name; "auto" is a GPU where there is one, else the CPU.
+
+    Raises:
+        ValueError: There is no such device.
+    """
+    gpu = torch.cuda.is_available()
+    if name not in ("auto", "cpu", "cuda") or (name == "cuda" and not gpu):
+        raise ValueError(f"the device must be auto, cpu or, where there is a GPU, cuda; got {name}")
+    return torch.device("cuda" if gpu and name != "cpu" else "cpu")
 
 
 def change_settings(settings: Settings, changes: list[str]) -> Settings:
@@ -433,46 +425,47 @@ def main() -> None:
 
     def command(
         epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = Settings.epochs,
-        seed: Annotated[int, typer.Option(help="Of parameters, order and augmentation.")] = Settings.seed,
-        change: Annotated[list[str] | None, typer.Option("--set", help="A setting, as muon_rate=0.01.")] = None,
+        seed: Annotated[int, typer.Option(max=2**63 - 1, help="Of parameters, order, augmentation.")] = Settings.seed,
+        change: Annotated[
+            list[str] | None,
+            typer.Option("--set", help=f"A setting, as muon_rate=0.01. There are {', '.join(asdict(Settings()))}."),
+        ] = None,
         weights: Annotated[Path, typer.Option(help="Where the trained parameters go.")] = Path("vit.pt"),
         record: Annotated[Path | None, typer.Option(help="Where the run's record goes, as JSON.")] = None,
         checkpoint: Annotated[Path | None, typer.Option(help="Kept after each epoch; where it exists, go on.")] = None,
         device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-        threads: Annotated[int, typer.Option(help="Of the CPU; 0: as PyTorch chooses.")] = 0,
+        threads: Annotated[int, typer.Option(min=0, help="Of the CPU; 0: as PyTorch chooses.")] = 0,
         compile: Annotated[bool, typer.Option("--compile", help="Compile the model's work.")] = False,
         data: Annotated[
             str, typer.Option(help="mnist, cifar10, digits, or a folder with train/CLASS and test/CLASS.")
         ] = "mnist",
-        image_size: Annotated[int, typer.Option(help="Of a folder's images: pixels of a side.")] = 32,
+        image_size: Annotated[int, typer.Option(min=1, help="Of a folder's images: pixels of a side.")] = 32,
         test: Annotated[bool, typer.Option("--test", help="Measure on the test set, once, at the end.")] = False,
     ) -> None:
         """Train the Vision Transformer of this book on MNIST, CIFAR-10 or a folder of images."""
         if threads:
             torch.set_num_threads(threads)
-        where = choose_device(device)
         try:
+            where = choose_device(device)
+            check_can_be_written(weights, record, checkpoint)
             images = load_images(data, image_size, where)
             settings = replace(Settings(), epochs=epochs, seed=seed, **images.settings)
             settings = change_settings(settings, change or [])
             make_model(settings, images.training)
+            side = images.training.shape[1] // settings.patch_size
+            patches = f" Patches: {side} × {side}." if settings.architecture == "vit" else ""
+            typer.echo(images.in_words() + patches)
+            if patches and side < 4:
+                typer.echo("So few patches leave attention little to do: give --image-size a multiple of 8.")
+            options = dict(device=where, checkpoint=checkpoint, compile=compile, show=True)
+            for model, curve in train(settings, images.training, images.validation, **options):  # noqa: B007, after the last
+                epoch = curve[-1]
+                typer.echo(
+                    f"epoch {epoch.number:2}  {epoch.seconds:6.1f} s  training {epoch.loss:.4f} {epoch.accuracy:.2%}  "
+                    f"validation {epoch.validation_loss:.4f} {epoch.validation_accuracy:.2%}"
+                )
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-        runs = train(
-            settings,
-            images.training,
-            images.validation,
-            device=where,
-            checkpoint=checkpoint,
-            compile=compile,
-            show=True,
-        )
-        for model, curve in runs:  # noqa: B007, both are used after the last epoch
-            epoch = curve[-1]
-            typer.echo(
-                f"epoch {epoch.number:2}  {epoch.seconds:6.1f} s  training {epoch.loss:.4f} {epoch.accuracy:.2%}  "
-                f"validation {epoch.validation_loss:.4f} {epoch.validation_accuracy:.2%}"
-            )
         torch.save({name: value.cpu() for name, value in model.state_dict().items()}, weights)
         result = accuracy(model, images.test.to(where)) if test else (None, None)
         if test:
@@ -480,9 +473,11 @@ def main() -> None:
         if record:
             precision = str(choose_precision(where)).removeprefix("torch.")
             machine, epochs_done = describe_machine(where), [asdict(epoch) for epoch in curve]
-            write_record(
-                record, Record("recipe", asdict(settings), images.name, machine, precision, epochs_done, *result)
+            run = Record(
+                "recipe", asdict(settings), images.name, machine, precision, epochs_done, *result, images.facts()
             )
+            write_record(record, run)
+        typer.echo(f"The trained parameters are in {weights}" + f", the record of the run in {record}." * bool(record))
 
     typer.run(command)
 

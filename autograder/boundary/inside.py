@@ -171,6 +171,7 @@ def _call(request: dict, namespace: dict) -> dict:
     for index, leaf in zip(request["differentiable"], leaves):
         sent[index] = leaf.clone()  # which the function may change in place
     value = function(*_resolved(sent), **_resolved(keywords))
+    value = None if request.get("dropped") else value
     reply = {"value": value, "arguments": sent}  # as the call left them
     if module is not None:
         reply["buffers"] = dict(MODULES[target.number].named_buffers())

@@ -20,9 +20,18 @@ class Likeness:
         """Run a function of ours beside this one, with it and plain values; return what it finds."""
         raise NotImplementedError
 
+    def try_on(self, candidate: Function) -> None:
+        """Call this function, a test, with a function of ours. It draws the same numbers each time; its value is dropped."""
+        raise NotImplementedError
+
     def replaced(self, correct: dict[str, Function]) -> Any:
         """Return a context in which this function uses functions of ours in place of the student's own."""
         raise NotImplementedError
+
+
+def try_on(test: Function, candidate: Function) -> None:
+    """Call a test with a function of ours, wherever the test stands."""
+    test.try_on(candidate) if isinstance(test, Likeness) else test(candidate)
 
 
 def beside(function: Function, name: str, ours: Function) -> Function:

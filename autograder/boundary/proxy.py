@@ -63,11 +63,19 @@ class _Remote:
         arguments: tuple[Any, ...],
         keywords: dict[str, Any],
         module: "Module | None" = None,
+        **more: Any,
     ) -> tuple[Any, dict[str, Any]]:
         """Call the target; gradients flow back across the boundary where something here asks for them.
 
         The modules in the sandbox that take part, the target itself and those among the arguments, first get the
         values of their likenesses here.
+
+        Args:
+            target: A name, or the handle of a module.
+            arguments: Of the call.
+            keywords: Of the call.
+            module: The likeness of the target, if it is a module.
+            more: Of the request: "draw", from which what is drawn at random follows, and "dropped", whether the value is.
         """
         inputs = [
             index for index, item in enumerate(arguments) if isinstance(item, torch.Tensor) and item.requires_grad
@@ -86,6 +94,7 @@ class _Remote:
             "modules": [[number, top.values(), top.modes()] for number, top in modules.items()],
             "differentiable": inputs,
             "gradient": torch.is_grad_enabled(),
+            **more,
         }
         reply = self.ask("call", {f"argument {place}": function for place, function in lent.items()}, **request)
         changed = reply.get("arguments")
@@ -147,6 +156,10 @@ class Function(Likeness):
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the student's function with plain values, and functions of ours: it gets stand-ins, which ask for theirs."""
         return self._remote.run(self.__name__, arguments, keywords)[0]
+
+    def try_on(self, candidate: Callable[..., Any]) -> None:
+        """Call the student's test with a function of ours; errors as `_Remote.ask`."""
+        self._remote.run(self.__name__, (candidate,), {}, draw=1, dropped=True)
 
     def sibling(self, name: str) -> "Function":
         """Return another function or class of the same notebook; what is replaced for this one is replaced for it too."""

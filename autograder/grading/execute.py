@@ -153,23 +153,26 @@ class _Session:
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
         """Have a function called, within the time of a call and of the test.
 
-        What it draws at random, as dropout does, depends on nothing but which call of the test it is.
+        What it draws at random, as dropout does, depends on nothing but which call of the test it is, or what the
+        request says.
         """
         name = str(request.get("target", request.get("function")))
         self.calls += 1
         seconds = self.patience(self.limits.call_seconds)
 
         def call() -> dict[str, Any]:
+            late = KernelLost("timed out", f"A test was not done after {3 * self.limits.call_seconds:.0f} s.")
             if self.test_seconds <= 0:
                 self.close()
-                raise KernelLost("timed out", f"A test was not done after {3 * self.limits.call_seconds:.0f} s.")
+                raise late
             kernel = self.ready()  # its start is not the test's time
-            before = kernel.spent
+            before, most, of_test = kernel.spent, min(seconds, self.left()), max(1.0, self.test_seconds)
             try:
-                patience = min(seconds, self.left(), max(1.0, self.test_seconds))
-                reply = kernel.call(request | {"draw": self.calls}, correct, patience)
+                reply = kernel.call({"draw": self.calls} | request, correct, min(most, of_test))
                 if not (self.ran_own_cells and _was_short_of_memory(reply)):
                     return reply
+            except KernelLost as lost:
+                raise (late if lost.state == "timed out" and of_test < most else lost) from None
             except BadReply:
                 if not self.ran_own_cells:
                     raise

@@ -24,6 +24,10 @@ class WrongAnswer(AssertionError):
         self.got, self.case, self.wrong = got, case, wrong  # the last: each case that shows it, with its outcome
 
 
+class Measured(dict):
+    """What a probe measured, by names of its own. A student's dictionary is none: it does not choose what is compared."""
+
+
 @np.errstate(all="ignore")
 def outcome(function, arguments, names):
     """Call the function on copies. Return its arrays by name and whether it changed an argument, or its error."""
@@ -32,7 +36,8 @@ def outcome(function, arguments, names):
         results = function(*given)
         if results is None:
             raise TypeError("nothing came back, None. Does the function end with return?")
-        names, results = (names, results) if names else zip(*results.items())  # a probe names them
+        own_names = not names or type(results) is Measured
+        names, results = zip(*results.items()) if own_names else (names, results)
         results = results if isinstance(results, (tuple, list) if len(names) > 1 else tuple) else (results,)
         results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
         if [isinstance(result, (np.ndarray, np.number, np.bool_)) for result in results] != [True] * len(names):
@@ -188,7 +193,8 @@ def holds(name, fits, tried, names):
     for case, got, marks, text in tried:  # if it does not, it fits there by chance
         shown, part = [case["mistakes"].get(way, ()) for way in ways], part_of(case, names)
         if text and "arrays" in got:
-            votes += 1 if any(alike(marks, each, part) for each in shown) else -any(shown)
+            against = 1 if any(shown) else 0.5  # where it does not show, something else is wrong, at least there
+            votes += 1 if any(alike(marks, each, part) for each in shown) else -against
         elif not text:
             votes -= all(shown) / 2  # it may have been made for some sizes alone
     return votes > 0

@@ -176,12 +176,16 @@ class Exercise:
     def _pair(self, error: WrongAnswer) -> list[str] | None:
         """Return the two mistakes that together give what was got, if any do; in the first wrong case each shows alone too.
 
-        Zeros are not asked: too much gives them. Nor is a pair told that does not fit in most of the wrong cases.
+        Zeros are not asked: too much gives them. Nor is a pair told that does not fit in most of the wrong cases. Of
+        several the first is told that also gives what the case does not ask for.
         """
-        case, got = error.case, error.got
-        if case["tells"] or "error" in got or any(np.isnan(array).any() for array in got["arrays"].values()):
+        case, got, likely = error.case, error.got, None
+        if case["tells"] or "error" in got or "error" in case["expected"]:
             return None  # nothing to tell two mistakes by
-        got, right = _only(got, case["expected"]), case["expected"]
+        if any(np.isnan(array).any() for array in got["arrays"].values()):
+            return None
+        right, whole = case["expected"], got["arrays"].keys() == case["expected"]["arrays"].keys()
+        got = _only(got, right)
         numbers = [array for array in got["arrays"].values() if array.dtype != bool]
         if numbers and all(np.abs(array).max(initial=0) < 1e-6 for array in numbers):
             return None
@@ -195,13 +199,17 @@ class Exercise:
             for function in (first, *functions):
                 fits = [self._gives(function, *wrong) for wrong in error.wrong]
                 if 2 * sum(fits) > len(fits):
-                    return sorted((ways[0].split("/")[0] for ways in (ones, others)), key=lambda name: int(name[1:]))
-        return None
+                    pair = sorted((ways[0].split("/")[0] for ways in (ones, others)), key=lambda name: int(name[1:]))
+                    if whole or self._gives(function, case, error.got, whole=True):
+                        return pair
+                    likely = likely or pair
+        return likely
 
-    def _gives(self, function: Function, case: dict[str, Any], got: dict[str, Any]) -> bool:
-        """Whether a function of ours gives in a case what was got."""
-        mine = _only(outcome(self.probe(function), case["arguments"], self.names), case["expected"])
-        got = _only(got, case["expected"])
+    def _gives(self, function: Function, case: dict[str, Any], got: dict[str, Any], whole: bool = False) -> bool:
+        """Whether a function of ours gives in a case what was got; of that what is asked for, or the whole."""
+        mine = outcome(self.probe(function), case["arguments"], self.names)
+        if not whole:
+            mine, got = _only(mine, case["expected"]), _only(got, case["expected"])
         if "error" in mine or "error" in got:
             return mine.get("error") == got.get("error")
         return mine["changed"] == got["changed"] and not difference(mine | {"changed": False}, got, show=False)

@@ -27,7 +27,7 @@ from autograder.grading.execute import Execution, execute
 from autograder.grading.mend import mend
 from autograder.grading.submit_check import submit_check
 from autograder.judging import catalogue
-from autograder.judging.compare import judge
+from autograder.judging.compare import WrongAnswer, judge
 from autograder.judging.mistake import ways_of
 from solutions import debugging as answers
 
@@ -285,8 +285,11 @@ def test_feedback_names_what_was_missed_and_gives_no_input() -> None:
     assert "14 of 14 right ones. One of them: AssertionError: no" in strict
 
 
-def test_order_of_candidates_is_drawn_from_the_seed() -> None:
-    """Does a test that goes by the order of the candidates, learned in one run, get nothing in the next?"""
+def test_order_of_candidates_follows_from_nothing() -> None:
+    """Does a test that goes by the order of the candidates, learned in one run, get nothing in another of the same seed?
+
+    Students' programs see what is drawn from the seed, and may find it by trying all.
+    """
     verdicts, turn = [], iter(())
 
     def learn(candidate):
@@ -302,7 +305,7 @@ def test_order_of_candidates_is_drawn_from_the_seed() -> None:
 
     assert lost(TEST_ATTENTION, learn, 1) == {}
     turn = iter(list(verdicts))
-    assert set(lost(TEST_ATTENTION, repeat, 2)) == set(TEST_ATTENTION.stages)
+    assert set(lost(TEST_ATTENTION, repeat, 1)) == set(TEST_ATTENTION.stages)
 
 
 @pytest.mark.parametrize(
@@ -338,6 +341,24 @@ def test_candidate_counts_its_calls_and_works_on_copies() -> None:
     spoiling = student_tests.OF_MULTIHEAD["attend"].mistakes()["M15"]
     probes.lent(spoiling)(q, q, q)
     assert torch.equal(q, torch.ones(1, 1, 2, 2))
+
+
+def test_candidates_give_back_what_they_computed() -> None:
+    """Is nothing in a result that was never written, which may be anything that this process had in its memory?"""
+    for name, right in ATTEND.items():
+        assert not re.search(r"\b(new_)?empty(_like)?\(", inspect.getsource(right)), name
+    output, _ = ATTEND["head by head"](torch.zeros(1, 1, 1, 3), torch.zeros(1, 1, 2, 3), torch.ones(64, 1, 2, 3))
+    assert not output[1:].any()
+
+
+def test_trial_takes_any_error_for_a_refusal() -> None:
+    """Does the trial in the notebook bear what pytest raises, which is no Exception?"""
+
+    def refuses(candidate):
+        pytest.fail("not equal")
+
+    with pytest.raises(WrongAnswer, match=r"refuses 1 right candidates.*\nright: ours: Failed: not equal"):
+        probes.judge_trial(refuses, ({"ours": ATTEND["answer"]}, {}))
 
 
 def test_given_candidates_are_what_they_are_called() -> None:
@@ -397,20 +418,22 @@ def test_test_that_tries_something_else_gets_nothing(debugging: Assignment, deed
 
 
 def test_good_test_keeps_its_points_whatever_it_asks_besides(debugging: Assignment) -> None:
-    """Do odd arguments, threads and a kept stand-in harm nobody, not the student either?"""
+    """Do odd arguments, threads, a kept stand-in and any value harm nobody, and are the numbers drawn always the same?"""
 
     def ask_oddly(notebook):
         cell = answer(notebook, "test_attention")
         cell.source = cell.source.replace(
             "    ### BEGIN SOLUTION\n",
             "    import threading\n"
+            "    globals().setdefault('drawn', set()).add(float(torch.rand(())))\n"
+            "    assert len(drawn) == 1\n"
             "    globals().setdefault('kept', []).append(candidate)\n"
             "    one = torch.ones(1, 1, 1, 1)\n"
             "    for odd in ((), (None,) * 4, (one, one, 'v'), (one.expand(999, 99, 9, 9),) * 3, (lambda: 1,) * 3, ({},) * 3):\n"
             "        try:\n            candidate(*odd)\n        except Exception:\n            pass\n"
             "    ask = threading.Thread(target=lambda: candidate(one, one, one))\n"
             "    ask.start()\n    ask.join()\n    kept[0](one, one, one)\n",
-        )
+        ).replace("    ### END SOLUTION", "    return {(2, 3): 'fine'}, {5}, threading\n    ### END SOLUTION")
 
     found = done(debugging, ask_oddly)
     assert {check.name: check.message for check in found.checks if not check.passed} == {}

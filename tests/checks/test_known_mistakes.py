@@ -11,8 +11,8 @@ from conftest import ALL, FIRST_SEED_SOON, NAME, assert_whole, cases_of, lost, m
 from autograder.checks.debugging.exercises import PROGRAMS
 from autograder.judging import catalogue
 from autograder.judging.compare import judge, outcome
-from autograder.judging.exercise import Exercise, exercises_of, right_answers_of
-from autograder.judging.mistake import changed_answer
+from autograder.judging.exercise import Exercise, _prepared, exercises_of, right_answers_of
+from autograder.judging.mistake import changed_answer, ways_of
 
 EXERCISES = {stem: exercises_of(stem) for stem in ALL.values()}
 UNSEEN = {stem: importlib.import_module(f"unseen_{stem}") for stem in BY_HAND}
@@ -195,6 +195,35 @@ def test_mistake_made_by_hand_is_named(each: Exercise, old: str, new: str, mista
     found = lost(each, changed_answer(each.answers, each.name, [(old, new)]))
     assert found
     assert mistake is None or set(found.values()) - {None} == {mistake}
+
+
+def test_pair_is_told_that_also_gives_what_is_not_asked_for() -> None:
+    """Where two pairs give the same weights, is the one told that gives the output too?"""
+    each = EXERCISES["multihead"]["attend"]
+    ways = ways_of("attend", each.known)
+    assert lost(each, each.changed(ways["M8"], ways["M25"]))["weights"] == "M8+M25"
+
+
+@pytest.mark.parametrize("each", each_exercise())
+def test_errors_that_are_due_are_value_errors(each: Exercise) -> None:
+    """Is every other error in what is expected one of ours, which any wrong answer would share?"""
+    due = {case["expected"].get("error", "ValueError") for case in [*each.hidden_cases(0), *each.visible_cases()]}
+    assert due <= {"ValueError"}
+
+
+@pytest.mark.parametrize("name", ["attention", "self_attention", "attend", "rope", "patchify"])
+def test_result_where_an_error_is_due_loses_the_point(name: str) -> None:
+    """Is an answer judged that is right but refuses nothing, and the grader not at a loss?"""
+    (each,) = (exercises[name] for exercises in EXERCISES.values() if name in exercises)
+
+    def refuses_nothing(*arguments):
+        try:
+            return each.oracle(*arguments)
+        except ValueError:
+            return (1 * arguments[0],) * len(each.names) if each.names else 1 * arguments[0]
+
+    due = {stage for stage in each.stages for case in _prepared(each, stage, 0) if "error" in case["expected"]}
+    assert {*lost(each, refuses_nothing)} == due != set()
 
 
 def test_mistakes_by_hand_are_all_of_exercise_1() -> None:

@@ -49,6 +49,8 @@ def attention_with_log_mask(queries, keys, values, mask=None):
     """Add the logarithm of the mask, which is 0 or -inf, and raise an error of one's own kind."""
     if mask is not None and (np.sum(mask, axis=-1) < 1).any():
         raise MaskError("a query looks at nothing")
+    if queries.shape[-1] != keys.shape[-1]:
+        raise MaskError("of different widths")
     scores = np.einsum("...id,...jd->...ij", queries, keys) / queries.shape[-1] ** 0.5
     scores = scores if mask is None else scores + np.log(mask)
     weights = softmax_along_rows_of_a_table(scores)
@@ -203,6 +205,20 @@ def online_mended_by_the_block(largest, total, mixed, scores, values):
     return larger, total * mend + new.sum(axis=-1), mixed * mend[..., None] + new @ values
 
 
+def attention_of_the_common_width(queries, keys, values, mask=None):
+    """Cut queries and keys to the width that both have, where an error is due."""
+    width = min(queries.shape[-1], keys.shape[-1])
+    return attention_row_by_row(queries[..., :width], keys[..., :width], values, mask)
+
+
+def attention_that_broadcasts_widths(queries, keys, values, mask=None):
+    """Multiply and sum: a width of 1 fits any other."""
+    if {queries.shape[-1], keys.shape[-1]} - {1, max(queries.shape[-1], keys.shape[-1])}:
+        raise ValueError("of different widths")
+    queries = np.broadcast_to(queries, (*queries.shape[:-1], max(queries.shape[-1], keys.shape[-1])))
+    return attention_row_by_row(queries, keys, values, mask)
+
+
 WRONG = [  # the others are mistakes of no catalogue: they cost points, and get no other's name
     ("attention_backward", backward_with_unscaled_queries, {"M65"}),
     ("online_softmax", online_with_a_running_mean, set()),
@@ -219,6 +235,8 @@ WRONG = [  # the others are mistakes of no catalogue: they cost points, and get 
     ("softmax", lambda s, axis=-1: np.square(s) / np.square(s).sum(axis, keepdims=True), set()),
     ("softmax", lambda s, axis=-1: scipy.special.softmax(np.round(s), axis=axis), set()),
     ("attention", attention_always_causal, set()),
+    ("attention", attention_of_the_common_width, set()),
+    ("attention", attention_that_broadcasts_widths, set()),
     ("attention", attention_without_a_mean, set()),
     ("attention", attention_with_weights_of_zero, set()),
     ("attention", lambda q, k, v, mask=None: attention_row_by_row(q + 1, k, v, mask), set()),

@@ -8,12 +8,13 @@ from torch import nn
 
 from autograder.checks.multihead.oracles import with_axes
 from autograder.judging.exercise import right_answers_of
+from solutions import multihead
 
 
 def attend_by_outer_products(q, k, v, mask=None):
     """Take differences of scores, as 1 / Σ exp(s_j - s_i), key by key.
 
-    Right in float32; in half precision its exponentials of differences overflow to 1/inf, which is 0.
+    Its results are right: exponentials of differences overflow to 1/inf, which is 0. Its gradients behind a mask are NaN.
     """
     if mask is not None:
         mask = with_axes(mask)
@@ -53,7 +54,21 @@ class LayerAsTorchtune(nn.Module):
         return (out, weights) if return_weights else out
 
 
-RIGHT = [("attend", attend_by_outer_products), ("MultiHeadAttention", LayerAsTorchtune)]
+def attend_that_holds_its_sums(q, k, v, mask=None):
+    """Divide by sums through which no gradient flows, as if they were constants."""
+    weights = multihead.attend(q, k, v, mask)[1]
+    scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(weights == 0, -torch.inf)
+    weights = (scores - scores.logsumexp(dim=-1, keepdim=True).detach()).exp()
+    return weights @ v, weights
+
+
+def attend_with_detached_weights(q, k, v, mask=None):
+    """Mix values by weights that learn nothing."""
+    weights = multihead.attend(q, k, v, mask)[1]
+    return weights.detach() @ v, weights
+
+
+RIGHT = [("MultiHeadAttention", LayerAsTorchtune)]
 
 attend = right_answers_of("multihead")["attend"]["where"]
 WRONG = [  # mistakes of no catalogue: they cost points, and get no other's name
@@ -61,4 +76,7 @@ WRONG = [  # mistakes of no catalogue: they cost points, and get no other's name
     ("attend", lambda q, k, v, mask=None: attend(q, k.abs(), v, mask), set()),
     ("attend", lambda q, k, v, mask=None: attend(q, k.flip(2), v, mask), set()),
     ("attend", lambda q, k, v, mask=None: attend(q, k, v - v.mean(2, keepdim=True), mask), set()),
+    ("attend", attend_by_outer_products, set()),
+    ("attend", attend_that_holds_its_sums, set()),
+    ("attend", attend_with_detached_weights, set()),
 ]

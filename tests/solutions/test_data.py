@@ -1,5 +1,6 @@
 """Do images of every kind become what a run needs, and is every folder that will not do refused by name?"""
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,11 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
 from PIL import Image
+from typer.testing import CliRunner
 
-from solutions import data, training
+from solutions import classify, data, training
 from solutions.data import load_digits, load_folder, load_images, read_image
 from solutions.training import Settings, train
+
+classify_command = typer.Typer()
+classify_command.command()(classify.main)
 
 COLOURS = {"blue": (20, 30, 220), "green": (10, 200, 40), "red": (230, 20, 10)}
 
@@ -73,6 +79,82 @@ def test_folder_that_does_not_fit_gives_the_same_run(folder: Path, monkeypatch: 
     assert curve[-1].loss < curve[0].loss
 
 
+def test_what_systems_put_into_folders_is_no_image(folder: Path) -> None:
+    """Are hidden files and folders passed over, links followed, and what has another suffix named?"""
+    before = load_folder(folder, 16)
+    red = folder / "train" / "red"
+    for name in (".ipynb_checkpoints", "@eaDir", "__MACOSX"):
+        (red / name).mkdir()
+        Image.new("RGB", (9, 9)).save(red / name / "1.png")
+    Image.new("RGB", (9, 9)).save(red / "._1.png")
+    (folder / "train" / ".DS_Store").write_bytes(b"")
+    after = load_folder(folder, 16)
+    assert after.left_out == () and torch.equal(after.training.images, before.training.images)
+    (red / "photo.heic").write_bytes(b"of a telephone")
+    (folder / "test" / "list.txt").write_text("names")
+    (red / "more").symlink_to(folder / "test" / "red")
+    after = load_folder(folder, 16)
+    assert [path.name for path in after.left_out] == ["photo.heic", "list.txt"]
+    assert len(after.training) + len(after.validation) == 64
+    assert "3 classes; 58 images for training, 6 for validation, 12 for the test, of 16 × 16 pixels" in after.in_words()
+    assert "Left out, as no images: 2, such as " in after.in_words()
+    (red / "again").symlink_to(red)
+    (red / "more" / "and more").symlink_to(red)
+    assert len(load_folder(folder, 16).training) == len(after.training)  # each folder once
+
+
+def test_classes_that_do_not_validate_are_said(folder: Path) -> None:
+    """Does a split that leaves classes out say so, and is one that leaves nothing to learn from refused?"""
+    few = load_folder(folder, 16)
+    for labels, said in (([0, 1, 2] * 2, ""), ([0, 2] * 3, "None of the images for validation is of green.")):
+        words = replace(few, validation=replace(few.validation, labels=torch.tensor(labels))).in_words()
+        assert said in words and ("None of" in words) == bool(said)
+    for name in COLOURS:
+        for number in range(1, 20):
+            (folder / "train" / name / f"{number}.png").unlink()
+    with pytest.raises(ValueError, match=r"train has too few images of \w+: none is left"):
+        load_folder(folder, 16)
+
+
+def test_all_broken_files_are_named_before_a_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are files that cannot be read named together, those of the test too, whether or not images fit into memory?"""
+    for part, name, number in (("train", "red", 3), ("train", "blue", 7), ("test", "green", 1)):
+        (folder / part / name / f"{number}.png").write_bytes(b"broken")
+    for share in (1e-12, 0.5):
+        monkeypatch.setattr(data, "SHARE", share)
+        with pytest.raises(ValueError) as raised:
+            load_folder(folder, 16)
+        assert {*re.findall(r"\w+/\d\.png", str(raised.value))} >= {"red/3.png", "blue/7.png"}
+    for name, number in (("red", 3), ("blue", 7)):
+        (folder / "train" / name / f"{number}.png").unlink()
+    for share in (1e-12, 0.5):
+        monkeypatch.setattr(data, "SHARE", share)
+        with pytest.raises(ValueError, match=r"green/1\.png cannot be read as an image"):
+            load_folder(folder, 16)
+
+
+def test_images_that_cannot_be_loaded_are_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is a file that may not be read not called broken, 32 bits a pixel refused, and a download that fails explained?"""
+    Image.new("F", (9, 9), 0.5).save(folder / "train" / "red" / "grey.tif")
+    with pytest.raises(ValueError, match=r"grey\.tif has 32 bits a pixel"):
+        load_images(str(folder), 16)
+
+    def refuse(path: Path, *_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Image, "open", refuse)
+        with pytest.raises(ValueError, match=r"\.\w+ may not be read: its permissions"):
+            load_images(str(folder), 16)
+
+    def download(*_: object, **__: object) -> None:
+        raise RuntimeError("Error downloading t10k-images")
+
+    monkeypatch.setattr("torchvision.datasets.MNIST", download)
+    with pytest.raises(ValueError, match=r"mnist could not be loaded .*MNIST_ROOT .* digits are on every machine"):
+        load_images("mnist")
+
+
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "I;16", "1", "CMYK"])
 def test_image_of_any_kind_is_read_in_colour(tmp_path: Path, mode: str) -> None:
     """Are grey images, images with palettes, and those of other depths read as what they show?"""
@@ -114,7 +196,10 @@ def break_an_image(folder: Path) -> None:
             lambda folder: (folder / "test").rename(folder / "tests"),
             r"test is missing: .* in train/CLASS/ and test/CLASS/",
         ),
-        (lambda folder: (folder / "test" / "red").rename(folder / "test" / "rot"), r"same classes; .* has red, rot"),
+        (
+            lambda folder: (folder / "test" / "red").rename(folder / "test" / "rot"),
+            r"same classes; train lacks rot, and test lacks red",
+        ),
         (empty_class, r"train/violet holds no image"),
         (break_an_image, r"red/3\.png cannot be read as an image .*: replace or delete it"),
     ],
@@ -140,6 +225,7 @@ def test_command_trains_on_a_folder(folder: Path, tmp_path: Path, monkeypatch: p
     """Does one command train a model that tells the colours apart?"""
     arguments = ["--data", folder, "--image-size", 16, "--epochs", 5, "--set", "batch_size=8", "--set", "width=16"]
     arguments += ["--set", "depth=1", "--set", "num_heads=2", "--weights", tmp_path / "vit.pt", "--device", "cpu"]
+    arguments += ["--record", tmp_path / "run.json"]
     monkeypatch.setattr(sys, "argv", ["training", *map(str, arguments)])
     with pytest.raises(SystemExit) as left:
         training.main()
@@ -149,3 +235,17 @@ def test_command_trains_on_a_folder(folder: Path, tmp_path: Path, monkeypatch: p
     model = training.make_model(settings, images.test)
     model.load_state_dict(torch.load(tmp_path / "vit.pt", weights_only=True))
     assert training.accuracy(model, images.test)[1] > 0.9
+    record = str(tmp_path / "run.json")
+    files = sorted(map(str, (folder / "test").glob("*/*.png")))
+    said = CliRunner().invoke(classify_command, [*files, "--record", record, "--weights", str(tmp_path / "vit.pt")])
+    named = [
+        re.match(rf"{path}: (\w+) \d", line)[1] for path, line in zip(files, said.stdout.splitlines(), strict=True)
+    ]
+    right = [name == Path(path).parent.name for name, path in zip(named, files, strict=True)]
+    assert sum(right) / len(right) == training.accuracy(model, images.test)[1]  # the same pixels, by the record alone
+    for options, message in (
+        (["--record", files[0]], "is no record of a run"),
+        (["--record", record, "--weights", files[0]], "does not hold the weights of that run"),
+    ):
+        refused = CliRunner().invoke(classify_command, [files[0], *options])
+        assert refused.exit_code == 2 and message in re.sub(r"[\s│]+", " ", refused.output)

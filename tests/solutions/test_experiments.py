@@ -236,8 +236,9 @@ def test_run_goes_on_with_the_best_so_far(tmp_path: Path) -> None:
     for each in itertools.chain(whole["curve"], again["curve"]):
         del each["seconds"], each["cpu_seconds"]
     assert again == whole
-    experiments.forget(tmp_path)
-    assert not list(tmp_path.iterdir())
+    assert {*tmp_path.iterdir()} == {*experiments.kept_in(tmp_path, run, data)}
+    others = replace(data, training=replace(data.training, images=data.training.images + 1), name="others")
+    assert not {*tmp_path.iterdir()} & {*experiments.kept_in(tmp_path, run, others)}
 
 
 # ---- the command
@@ -314,12 +315,17 @@ def test_shrink_takes_less() -> None:
 
 def test_record_is_whole_after_each_run(tmp_path: Path) -> None:
     """Does a record that is read again say what was written?"""
-    book = Book(tmp_path / "r.json", SIZE, ["a"])
+    book = Book(tmp_path / "r.json", SIZE, ["a"], [9])
     run = Run("width", "width 8", "photographs", 30, TINY)
     book.add(run, fake(run), dict(processor="x"))
     book.add(replace(run, group="chosen"), None)
     book.write()
-    again = Book(tmp_path / "r.json", SIZE, ["a"]).read()
+    again = Book(tmp_path / "r.json", SIZE, ["a"], [9]).read()
     assert again == book and len(again.runs) == 1
-    with pytest.raises(ValueError, match="was made with data"):
-        Book(tmp_path / "r.json", SIZE, ["b"]).read()
+    for names, counts, said in ((["b"], [9], "data"), (["a"], [8], "images")):
+        with pytest.raises(ValueError, match=f"was made with {said}"):
+            Book(tmp_path / "r.json", SIZE, names, counts).read()
+    for content in ("[]", "no JSON", "[{}]"):
+        (tmp_path / "r.json").write_text(content)
+        with pytest.raises(ValueError, match=r"r\.json is no record of these experiments"):
+            Book(tmp_path / "r.json", SIZE, ["a"], [9]).read()

@@ -3,6 +3,7 @@
 import inspect
 import json
 import math
+import re
 import sys
 from dataclasses import asdict, replace
 from functools import partial
@@ -253,10 +254,22 @@ def test_resumed_run_equals_uninterrupted(tmp_path: Path) -> None:
 
 
 def test_resume_refuses_another_run(tmp_path: Path) -> None:
-    """Is a checkpoint of other settings refused, with both named?"""
-    next(run(SHORT, checkpoint=tmp_path / "run.ckpt"))
-    with pytest.raises(ValueError, match=r"run\.ckpt is of a run with .*clip=1\.0.* not with .*clip=2\.0"):
-        next(run(replace(SHORT, clip=2.0), checkpoint=tmp_path / "run.ckpt"))
+    """Is a checkpoint of other settings or images refused, with what differs named, and a file that is none?"""
+    path = tmp_path / "run.ckpt"
+    next(run(SHORT, checkpoint=path))
+    with pytest.raises(ValueError, match=r"run\.ckpt is of a run with clip=1\.0 and not 2\.0: delete it"):
+        next(run(replace(SHORT, clip=2.0), checkpoint=path))
+    other_images = replace(TRAINING, images=TRAINING.images + 0.1), replace(TRAINING, labels=TRAINING.labels.flip(0))
+    for others in (*other_images, TRAINING.part(torch.arange(40))):
+        with pytest.raises(ValueError, match=r"run\.ckpt is of a run on other images: delete it"):
+            next(train(SHORT, others, VALIDATION, checkpoint=path))
+    for content in (b"", b"no checkpoint", path.read_bytes()[:1000]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"run\.ckpt holds no run .*: delete it, or name another file"):
+            next(run(SHORT, checkpoint=path))
+    torch.save(ViT().state_dict(), path)
+    with pytest.raises(ValueError, match="holds no run"):
+        next(run(SHORT, checkpoint=path))
 
 
 def test_seed_decides_the_run() -> None:
@@ -367,7 +380,10 @@ def test_change_settings() -> None:
 
 
 class Untouchable:
-    """A test set that must not be looked at."""
+    """A test set that must not be looked at; how many images it has may be told."""
+
+    def __len__(self) -> int:
+        return 347
 
     def __getattr__(self, name: str):
         raise AssertionError(f"the test set was touched: {name}")
@@ -400,6 +416,41 @@ def test_command_writes_weights_and_record(tmp_path: Path, monkeypatch: pytest.M
         and written["precision"] == "float32"
         and written["machine"]["torch"] == torch.__version__
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--weights", "there"), "there cannot be written .*: name another place"),
+        (("--record", "file/run.json"), "file/run.json cannot be written"),
+        (("--checkpoint", "file/run.ckpt"), "file/run.ckpt cannot be written"),
+        (("--checkpoint", "file"), "file holds no run"),
+        (("--device", "gpu"), "the device must be auto, cpu or"),
+        (("--set", "hidden_width=0"), "hidden_width must be greater than 0"),
+        (("--image-size", "0"), "greater than or equal to 1"),
+        (("--threads", "-1"), "greater than or equal to 0"),
+        (("--seed", str(2**63)), "less than or equal to 9223372036854775807"),
+    ],
+)
+def test_command_refuses_before_it_trains(
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    """Is what would end a run, or lose it, one line before the first step?"""
+    monkeypatch.chdir(tmp_path)
+    Path("there").mkdir()
+    Path("file").write_text("a text")
+    monkeypatch.setattr(training, "load_images", lambda *_: Data("digits", TRAINING, VALIDATION, VALIDATION))
+    monkeypatch.setattr(sys, "argv", ["training", "--epochs", "1", *arguments])
+    monkeypatch.setattr(training, "scores_of", None)  # a step would fail
+    with pytest.raises(SystemExit) as left:
+        training.main()
+    assert left.value.code == 2
+    assert re.search(message, re.sub(r"[\s│]+", " ", capsys.readouterr().err))
+    assert {path.name for path in tmp_path.iterdir()} == {"there", "file"}
 
 
 def test_command_keeps_off_the_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,7 @@ def attention_mask_cases(rng):
             "M20",
         ),
         Case("queries and keys of different widths", (queries[..., :2], keys, values)),
+        Case("queries of width 1, and wider keys", (queries[..., :1], keys, values)),
         Case(
             "one key for each query, whose score may be far below 0",
             (*far_apart(*qkv(rng, n_queries=5, n_keys=6, width=4, value_width=3), by=2e4), draw_one(rng, 5, 6)),

@@ -107,6 +107,8 @@ def attention_in_loops(queries, keys, values, mask=None):
 
 
 def attention_by_einsum(queries, keys, values, mask=None):
+    if queries.shape[-1] != keys.shape[-1]:  # which einsum does not notice where one of them is 1
+        raise ValueError("queries and keys differ in width")
     scores = np.einsum("...qd,...kd->...qk", queries, keys) * queries.shape[-1] ** -0.5
     if mask is not None:
         if not np.all(np.any(mask, axis=-1)):

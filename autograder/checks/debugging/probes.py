@@ -58,9 +58,9 @@ def try_out(test, candidates):
             try:
                 test(lent(candidate))
                 found[f"{kind}: {name}"] = "passes"
-            except NotImplementedError:
+            except (NotImplementedError, KeyboardInterrupt):
                 raise
-            except Exception as error:
+            except BaseException as error:  # of which pytest's own are
                 found[f"{kind}: {name}"] = f"{type(error).__name__}: {error}".strip()
     return found
 

@@ -1,7 +1,7 @@
 """How a test is judged that a student wrote: by what it says of right and of wrong attentions.
 
 The candidates run in this process, and the student's test gets a stand-in that asks for their values: no source of theirs
-is in the student's kernel. They come in an order drawn from the seed, so that a test can go by nothing but values.
+is in the student's kernel. They come in an order that nobody can know, so that a test can go by nothing but values.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from autograder.boundary.kernel import KernelLost
+from autograder.boundary.likeness import try_on
 from autograder.checks.debugging.probes import lent
 from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
 from autograder.checks.multihead.right_attention import ATTEND
@@ -68,18 +69,21 @@ class Found:
 
 
 @lru_cache(maxsize=1)  # its stages are judged one after the other
-def tried(test: Callable[[Function], object], seed: int) -> Found:
-    """Run a test on every candidate, in an order drawn from the seed. Any error is a refusal, as to pytest."""
+def tried(test: Callable[[Function], object]) -> Found:
+    """Run a test on every candidate. Any error is a refusal, as to pytest.
+
+    No seed decides the order: a student's program sees numbers that are drawn from it, and could find it by trying all.
+    """
     wrong = wrong_candidates()
     candidates = [
         *((name, False, wrong[name]) for name in wrong),
         *((name, True, right) for name, right in ATTEND.items()),
     ]
     said = dict.fromkeys(((name, is_right) for name, is_right, _ in candidates), "")
-    for index in np.random.default_rng(seed).permutation(len(candidates)):
+    for index in np.random.default_rng().permutation(len(candidates)):
         name, is_right, attend = candidates[index]
         try:
-            test(lent(attend))
+            try_on(test, lent(attend))
         except Exception as error:
             said[name, is_right] = f"{type(error).__name__}: {error}"[:300]
         except KernelLost as lost:  # once is enough
@@ -100,7 +104,7 @@ class ExerciseInTests(Exercise):
                 wrong with it.
             KernelLost: it has no end, or ends its process.
         """
-        found = tried(function, seed)
+        found = tried(function)
         if found.lost:
             raise found.lost
         if not found.refused and found.share >= int(stage) / 100:

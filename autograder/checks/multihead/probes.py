@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F  # for the answers
 from torch import Tensor, nn
 
+from autograder.judging.compare import Measured
+
 PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")
 IN_TORCH = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
 BLOCKS = (*[f"{name} for {part}" for name in IN_TORCH[:2] for part in "qkv"], *IN_TORCH[2:])
@@ -56,7 +58,7 @@ def gradients_of(output, sources):
     for name, source in sources.items():
         if getattr(source, "grad", None) is None:
             raise RuntimeError(f"no gradient reaches {name}. Is something detached, or made anew from numbers?")
-    return {f"gradient of {name}": source.grad for name, source in sources.items()}
+    return Measured({f"gradient of {name}": source.grad for name, source in sources.items()})
 
 
 def fill(module, seed):
@@ -89,13 +91,20 @@ def on_layer(layer_class):
         if what == "weights":
             return dict(zip(("output", "weights"), layer(given, mask=mask, return_weights=True)))
         large = 200 if what == "output of large tokens" else 1
-        output = layer(large * given, mask=mask) / large  # so that rounding is that of numbers near 1
+        output = alone(layer(large * given, mask=mask)) / large  # so that rounding is that of numbers near 1
         x[...] = given.detach().numpy()
         if what == "gradient":
             return gradients_of(output, {"x": source} | {name: there.get(name) for name in PARAMETERS})
         return {"output": output}
 
     return run
+
+
+def alone(output):
+    """Return what a layer gives that is not asked for its weights; refuse a pair."""
+    if not isinstance(output, Tensor):
+        raise TypeError(f"a {type(output).__name__} came back without return_weights; expected the output alone")
+    return output
 
 
 def quarters(number):
@@ -129,7 +138,7 @@ def spread_by_dropout(layer, shape, num_heads, share):
         layer.out.weight.copy_(torch.eye(width))
         measured = {}
         for mode in ("training", "evaluation"):
-            output = layer.train(mode == "training")(x)
+            output = alone(layer.train(mode == "training")(x))
             unit = (share / (1 - share) / shape[1]) ** 0.5
             variances = output.var(1).mean(), output.unflatten(-1, (num_heads, -1)).var(-1).mean()
             found = np.minimum([float(output.mean()), *(float(variance.sqrt() / unit) for variance in variances)], 4)

@@ -75,7 +75,7 @@ def attend_by_sdpa(q, k, v, mask=None):
 
 
 def attend_head_by_head(q, k, v, mask=None):
-    output, weights = torch.empty_like(v), torch.zeros(*q.shape[:3], k.shape[2], dtype=q.dtype)
+    output, weights = torch.zeros_like(v), torch.zeros(*q.shape[:3], k.shape[2], dtype=q.dtype)
     for image in range(q.shape[0]):
         for head in range(q.shape[1]):
             scores = q[image, head] @ k[image, head].T / q.shape[-1] ** 0.5

@@ -162,7 +162,7 @@ def read(
         return {}, f"{name} cannot be read. {save}"
     if problem:
         return {}, f"{problem} {save}"
-    return {_plain_name(key): about["numbers"] for key, about in reply["entries"]}, ""
+    return {key: about["numbers"] for key, about in _entries(reply).items()}, ""
 
 
 def _ask_sandbox(content: bytes, limits: Limits, sandboxed: bool) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def _problem_of(reply: dict[str, Any], name: str) -> str:
         return f"{name} holds a {str(reply['type'])[:50]}; expected a state_dict: tensors by name."
     if "count" in reply:
         return f"{name} holds {int(reply['count']):,} entries; the weights of a ViT() have {len(expected())}."
-    entries = {_plain_name(key): about for key, about in reply["entries"]}
+    entries = _entries(reply)
     inner = [key for key, about in entries.items() if about["type"] in ("dict", "OrderedDict")]
     missing = [key for key in expected() if key not in entries]
     foreign = [key for key in entries if key not in expected()]
@@ -210,6 +210,11 @@ def _problem_of(reply: dict[str, Any], name: str) -> str:
         has = f" It has {_first(foreign)}, which a ViT() has not." if foreign else ""
         return f"{name} holds the weights of another model than ViT().{lacks}{has} Was it made by your ViT class?"
     return next(filter(None, (_wrong_with(key, entries[key], name) for key in expected())), "")
+
+
+def _entries(reply: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what stands in the file by its plain name; of several with one name the last."""
+    return {_plain_name(key): about for key, about in reply["entries"]}
 
 
 def _cannot_be_loaded(error: str, text: str, name: str) -> str:

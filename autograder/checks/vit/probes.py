@@ -294,11 +294,12 @@ def probe_vit(cls):
         module = cls() if what == "defaults" else cls(**sizes)
         if what in ("parts", "defaults"):
             return parts_of(module, shapes, sizes["depth"])
-        if (
-            what == "reading"
-        ):  # attention and feed-forward nets add nothing: what is read goes through the last norm alone
+        if what == "reading":
+            # Attention and feed-forward nets add nothing: what is read goes through the last norm alone, which takes away
+            # what all positions share, added or multiplied.
             there = load(module, shapes, seed)
-            fill(module, [*branches(sizes["depth"]), "position_embedding"])
+            fill(module, branches(sizes["depth"]))
+            fill(module, ["position_embedding"], 0.5)
             output = number_or_nan(there) * run(module, float_tensor(images))
             return {"parameters_that_are_there": there, "output": output, "shape": np.array(output.shape)}
         measure = {"output": output_of, "positions": positions_of, "learning": learned_by}[what]

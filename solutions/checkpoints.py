@@ -1,0 +1,62 @@
+"""Keep the state of a run after each epoch, and take it up again."""
+
+from pathlib import Path
+
+import torch
+
+from solutions.data import Images
+
+
+def glimpse(images: Images) -> dict:
+    """Return what tells images from others: how many there are, and of the first hundred the classes and the means."""
+    some, labels = next(images.batches([torch.arange(min(100, len(images)))]))
+    return dict(count=len(images), shape=list(images.shape), labels=labels.tolist(), means=some.mean((1, 2, 3)).cpu())
+
+
+def keep(path: Path, run: dict, parts: dict, generator: torch.Generator, curve: list[dict]) -> None:
+    """Write the state of a run, whole or not at all."""
+    state = {name: part.state_dict() for name, part in parts.items()}
+    state |= dict(run, generator=generator.get_state(), curve=curve)
+    torch.save(state, path.with_suffix(".part"))
+    path.with_suffix(".part").replace(path)
+
+
+def resume(path: Path, run: dict, parts: dict, generator: torch.Generator) -> list[dict]:
+    """Set a run to the state that was kept. Return the epochs that it has done.
+
+    Raises:
+        ValueError: The file is of another run, or holds none.
+    """
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        kept, images = state["settings"], state["images"]
+    except Exception as error:  # PyTorch has many for a file that is none of its own
+        raise ValueError(f"{path} holds no run ({type(error).__name__}): delete it, or name another file") from None
+    now, others = run["settings"], "delete it to begin anew, or name another file"
+    if differ := [f"{name}={kept.get(name)} and not {now[name]}" for name in now if kept.get(name) != now[name]]:
+        raise ValueError(f"{path} is of a run with {', '.join(differ)}: {others}")
+    means, mine = images.pop("means"), dict(run["images"])
+    if images != {name: mine[name] for name in images} or not torch.allclose(means, mine["means"], atol=1e-3):
+        raise ValueError(f"{path} is of a run on other images: {others}")
+    for name, part in parts.items():
+        part.load_state_dict(state[name])
+    generator.set_state(state["generator"])
+    return state["curve"]
+
+
+def check_can_be_written(*paths: Path | None) -> None:
+    """Make the folders of files that are to be written, so that no run ends and cannot be kept.
+
+    Raises:
+        ValueError: One of them cannot be written.
+    """
+    for path in filter(None, paths):
+        trial = path.with_suffix(".part")
+        try:
+            if path.is_dir():
+                raise IsADirectoryError("it is a folder")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            trial.touch()
+            trial.unlink()
+        except OSError as error:
+            raise ValueError(f"{path} cannot be written ({error}): name another place") from None
