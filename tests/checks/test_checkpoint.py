@@ -191,6 +191,7 @@ def test_code_would_run_elsewhere(tmp_path: Path) -> None:
 
 
 GOOD_FILES = {
+    "a name twice": lambda state: {f"module.{next(iter(state))}": 5} | state,
     "as written": lambda state: state,
     "half precision": lambda state: {name: value.half() for name, value in state.items()},
     "bfloat16": lambda state: {name: value.bfloat16() for name, value in state.items()},

@@ -245,6 +245,22 @@ def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(mo
     assert student.ready().done == ["answer", "harmless"]
 
 
+def test_end_of_a_tests_time_is_not_called_that_of_one_call() -> None:
+    """Is it said that all calls of a test together took too long, where the last of them had little left?"""
+
+    class Slow:
+        closed, spent = False, 0.0
+
+        def call(self, request: dict, correct: dict, seconds: float) -> dict:
+            raise KernelLost("timed out", f"Not done after {seconds:.0f} s.")
+
+    for left, said in ((0.5, "A test was not done after 30 s"), (20.0, "Not done after 10 s")):
+        student = _Session(Limits(call_seconds=10.0), sandboxed=True)
+        student.kernel, student.test_seconds = Slow(), left
+        with pytest.raises(KernelLost, match=said):
+            student.call({"function": "test_attention"}, {})
+
+
 def test_long_text_of_an_error_is_looked_through_in_a_moment() -> None:
     """Does a text of millions of letters, which the student's side may forge, cost no time of the grader's?"""
     student, begun = _Session(Limits(), sandboxed=True), time.process_time()

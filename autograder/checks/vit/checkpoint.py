@@ -156,13 +156,12 @@ def read(
     try:
         reply = _ask_sandbox(content, limits, sandboxed)
         problem = _problem_of(reply, name)
+        numbers = {} if problem else {key: about["numbers"] for key, about in _entries(reply).items()}
     except KernelLost as lost:
         return {}, f"{name} cannot be read; what reads it was ended. {lost} {save}"
     except (BadReply, KeyError, TypeError, ValueError, AttributeError):  # no reply, or one that the reader never gives
         return {}, f"{name} cannot be read. {save}"
-    if problem:
-        return {}, f"{problem} {save}"
-    return {key: about["numbers"] for key, about in _entries(reply).items()}, ""
+    return numbers, f"{problem} {save}" if problem else ""
 
 
 def _ask_sandbox(content: bytes, limits: Limits, sandboxed: bool) -> dict[str, Any]:
