@@ -110,11 +110,6 @@ class Files:
             images = (images / 255 - self.mean) / self.std
             yield images.to(self.device, non_blocking=True), self.labels[chosen].to(self.device)
 
-    def read(self) -> Split:
-        """Read them all."""
-        images = torch.stack(list(read_images(self.paths, self.size)))
-        return Split((images / 255 - self.mean) / self.std, self.labels, self.num_classes)
-
 
 @dataclass(frozen=True)
 class Data:
@@ -223,6 +218,27 @@ def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") 
     """
     if size < 1:
         raise ValueError(f"images must have at least 1 pixel a side, got {size}")
+    classes, parts, left_out = _found_in(root)
+    count = sum(len(part) for part, _ in parts)
+    fits = count * 3 * size * size * 4 < SHARE * _free_memory(torch.device(device))
+    some = min(1000, len(parts[0][0]))  # training images, which tell the mean of all
+    every = read_images([path for part, _ in parts for path in part], size)
+    kept = [image for index, image in enumerate(every) if fits or index < some]  # all are read, so that all are whole
+    mean, std = _statistics(torch.stack(kept[:some]) / 255)
+    splits: list[Images] = []
+    for part, of_part in parts:
+        if fits:
+            images = torch.stack(kept[: len(part)])
+            del kept[: len(part)]
+            splits.append(Split((images / 255 - mean) / std, of_part, len(classes)))
+        else:
+            splits.append(Files(part, of_part, len(classes), size, mean, std))
+    name, settings = root.resolve().name, _settings_of_photographs(size)
+    return Data(name, *splits, classes, settings, _numbers(mean), _numbers(std), tuple(left_out))
+
+
+def _found_in(root: Path) -> tuple[list[str], list[tuple[list[Path], Tensor]], list[Path]]:
+    """Return the classes of a folder, the files and labels of training, validation and test, and what is left out."""
     classes, of_test = classes_of(root / "train"), classes_of(root / "test")
     lacks = [("train", {*of_test} - {*classes}), ("test", {*classes} - {*of_test})]
     if lacks := [f"{part} lacks {', '.join(sorted(names))}" for part, names in lacks if names]:
@@ -236,22 +252,8 @@ def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") 
     if unseen := {*range(len(classes))} - {*labels[order[held_out:]].tolist()}:
         few = ", ".join(classes[label] for label in sorted(unseen))
         raise ValueError(f"{root}/train has too few images of {few}: none is left, as a tenth of all validates")
-    sample = torch.stack(list(read_images([paths[i] for i in order[held_out:][:1000].tolist()], size)))
-    mean, std = _statistics(sample / 255)  # some hundreds tell the mean of all
-
-    def files(paths: list[Path], labels: Tensor) -> Images:
-        return Files(paths, labels, len(classes), size, mean, std)
-
-    chosen = [order[held_out:], order[:held_out]]
-    parts = [files([paths[i] for i in part.tolist()], labels[part]) for part in chosen]
-    parts.append(files(*_flat(found["test"])))
-    if sum(map(len, parts)) * 3 * size * size * 4 < SHARE * _free_memory(torch.device(device)):
-        parts = [part.read() for part in parts]
-    else:
-        for _ in read_images([path for part in parts for path in part.paths], size):
-            pass  # what is broken is said now, and not in the middle of a run
-    name, settings = root.resolve().name, _settings_of_photographs(size)
-    return Data(name, *parts, classes, settings, _numbers(mean), _numbers(std), tuple(left_out))
+    parts = [([paths[i] for i in part.tolist()], labels[part]) for part in (order[held_out:], order[:held_out])]
+    return classes, [*parts, _flat(found["test"])], left_out
 
 
 def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -> Data:

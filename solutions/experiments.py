@@ -440,7 +440,10 @@ def all_command(
             book.write()
             out.print(f"{budget:g} CPU minutes are spent. Call the same command again to go on.")
             return
-        result = execute(run, loaded[run.data], size, where, checkpoints, show=out.is_terminal)
+        try:
+            result = execute(run, loaded[run.data], size, where, checkpoints, show=out.is_terminal)
+        except ValueError as error:  # it was begun on other images
+            raise typer.BadParameter(str(error)) from None
         machine = describe_machine(where)
         del machine["load"]  # another at every run
         book.add(run, result, machine)

@@ -124,13 +124,8 @@ def test_all_broken_files_are_named_before_a_run(folder: Path, monkeypatch: pyte
         monkeypatch.setattr(data, "SHARE", share)
         with pytest.raises(ValueError) as raised:
             load_folder(folder, 16)
-        assert {*re.findall(r"\w+/\d\.png", str(raised.value))} >= {"red/3.png", "blue/7.png"}
-    for name, number in (("red", 3), ("blue", 7)):
-        (folder / "train" / name / f"{number}.png").unlink()
-    for share in (1e-12, 0.5):
-        monkeypatch.setattr(data, "SHARE", share)
-        with pytest.raises(ValueError, match=r"green/1\.png cannot be read as an image"):
-            load_folder(folder, 16)
+        named = {*re.findall(r"\w+/\d\.png", str(raised.value))}
+        assert named == {"red/3.png", "blue/7.png", "green/1.png"}
 
 
 def test_images_that_cannot_be_loaded_are_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
