@@ -11,6 +11,7 @@ import traceback
 import numpy as np
 
 UNWRITTEN = "not written yet."
+Measured = type("Measured", (dict,), {})  # what a probe measured, by names; a student's dictionary chooses no names
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
 
 
@@ -24,10 +25,6 @@ class WrongAnswer(AssertionError):
         self.got, self.case, self.wrong = got, case, wrong  # the last: each case that shows it, with its outcome
 
 
-class Measured(dict):
-    """What a probe measured, by names of its own. A student's dictionary is none: it does not choose what is compared."""
-
-
 @np.errstate(all="ignore")
 def outcome(function, arguments, names):
     """Call the function on copies. Return its arrays by name and whether it changed an argument, or its error."""
@@ -36,8 +33,7 @@ def outcome(function, arguments, names):
         results = function(*given)
         if results is None:
             raise TypeError("nothing came back, None. Does the function end with return?")
-        own_names = not names or type(results) is Measured
-        names, results = zip(*results.items()) if own_names else (names, results)
+        names, results = zip(*results.items()) if not names or type(results) is Measured else (names, results)
         results = results if isinstance(results, (tuple, list) if len(names) > 1 else tuple) else (results,)
         results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
         if [isinstance(result, (np.ndarray, np.number, np.bool_)) for result in results] != [True] * len(names):
@@ -53,11 +49,9 @@ def outcome(function, arguments, names):
 
 def place_of(error):
     """Say in which line of a notebook's cell an error arose, the set-up cell left out; nothing outside a notebook."""
-    found = ""
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename != outcome.__code__.co_filename and "ipy" in frame.filename.partition("site-packages")[0]:
-            found = f" (in {frame.name}, line {frame.lineno}: {frame.line})"
-    return found
+    cells = [f for f in traceback.extract_tb(error.__traceback__) if "ipy" in f.filename.partition("site-packages")[0]]
+    own = [frame for frame in cells if frame.filename != outcome.__code__.co_filename]
+    return f" (in {own[-1].name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
 
 
 def fingerprint(got):
@@ -193,8 +187,7 @@ def holds(name, fits, tried, names):
     for case, got, marks, text in tried:  # if it does not, it fits there by chance
         shown, part = [case["mistakes"].get(way, ()) for way in ways], part_of(case, names)
         if text and "arrays" in got:
-            against = 1 if any(shown) else 0.5  # where it does not show, something else is wrong, at least there
-            votes += 1 if any(alike(marks, each, part) for each in shown) else -against
+            votes += 1 if any(alike(marks, each, part) for each in shown) else -max(any(shown), 0.5)
         elif not text:
             votes -= all(shown) / 2  # it may have been made for some sizes alone
     return votes > 0

@@ -261,6 +261,7 @@ def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> Non
         "UNTRIED",
         "BONUS",
         "UNWRITTEN",
+        "Measured",
         "TABLE",
         "BOOK",
         "TESTS",
