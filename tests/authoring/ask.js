@@ -1,9 +1,11 @@
 // What the tests ask an opened page of the book; test_book.py loads it into each.
 globalThis.ask = {
     moved: 0,  // as Cumulative Layout Shift counts it
-    openAll: () => {
+    openAll: async () => {
         document.querySelectorAll("details").forEach(box => { box.open = true; });
         document.querySelectorAll("button.toggle-button-hidden").forEach(button => { button.click(); });
+        // The theme looks a while after they open what scrolls in them.
+        for (let tries = 0; tries < 30 && ask.stuck().length; tries++) await new Promise(done => setTimeout(done, 100));
     },
     simplify: () => {
         const seen = new Set();
