@@ -135,10 +135,10 @@ class Data:
     def in_words(self) -> str:
         """Say what there is to learn from, and what was left out."""
         _, height, width = self.training.shape
-        counts = (
-            f"{len(self.training):,} images for training, {len(self.validation):,} for validation, {len(self.test):,}"
+        text = f"{self.name}: {len(self.classes)} classes; {len(self.training):,} images for training, "
+        text += (
+            f"{len(self.validation):,} for validation, {len(self.test):,} for the test, of {height} × {width} pixels."
         )
-        text = f"{self.name}: {len(self.classes)} classes; {counts} for the test, of {height} × {width} pixels."
         validated = {*self.validation.labels.tolist()}
         if missing := [name for label, name in enumerate(self.classes) if label not in validated]:
             text += f" None of the images for validation is of {', '.join(missing)}."
@@ -245,7 +245,12 @@ def _found_in(root: Path) -> tuple[list[str], list[tuple[list[Path], Tensor]], l
         raise ValueError(f"{root}/train and {root}/test must have the same classes; {', and '.join(lacks)}")
     found = {part: [images_of(root / part / name) for name in classes] for part in ("train", "test")}
     left_out = [path for part in found for _, others in found[part] for path in others]
-    left_out += [path for part in found for path in (root / part).iterdir() if path.is_file() and not _of_system(path)]
+    left_out += [
+        path
+        for part in found
+        for path in (root / part).glob("*")
+        if path.is_file() and not path.name.startswith(OF_SYSTEMS)
+    ]
     paths, labels = _flat(found["train"])
     order = torch.randperm(len(paths), generator=torch.Generator().manual_seed(0))
     held_out = max(1, len(paths) // 10)
@@ -364,7 +369,7 @@ def classes_of(folder: Path) -> list[str]:
     """
     if not folder.is_dir():
         raise ValueError(f"{folder} is missing: images are looked for in train/CLASS/ and test/CLASS/")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not _of_system(entry))
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(OF_SYSTEMS))
     if len(names) < 2:
         raise ValueError(f"{folder} must have a folder for each of two or more classes, got {len(names)}")
     return names
@@ -387,18 +392,15 @@ def images_of(folder: Path) -> tuple[list[Path], list[Path]]:
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = sorted(name for name in folders if not _of_system(Path(name)))
-        files += [path for path in (Path(place, name) for name in names) if not _of_system(path) and path.is_file()]
+        folders[:] = [name for name in folders if not name.startswith(OF_SYSTEMS)]
+        files += [Path(place, name) for name in names if not name.startswith(OF_SYSTEMS)]
+    files = [path for path in files if path.is_file()]  # and no broken link
     found = sorted(path for path in files if path.suffix.lower() in kinds)
     if not found:
         raise ValueError(
             f"{folder} holds no image, such as 1.jpg or 2.png: give this class some, or remove its folders"
         )
     return found, sorted({*files} - {*found})
-
-
-def _of_system(path: Path) -> bool:
-    return path.name.startswith(OF_SYSTEMS)
 
 
 def _flat(found: list[tuple[list[Path], list[Path]]]) -> tuple[list[Path], Tensor]:

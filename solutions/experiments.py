@@ -265,7 +265,7 @@ def execute(run: Run, data: Data, size: Size, device: torch.device, folder: Path
 
 def kept_in(folder: Path, run: Run, data: Data) -> tuple[Path, Path]:
     """Return the files in which a run is kept until it is finished: its state, and the parameters of its best epoch."""
-    stem = hashlib.sha256(json.dumps([run.key, data.name, data.facts()]).encode()).hexdigest()[:16]
+    stem = hashlib.sha256(json.dumps([data.name, run.key]).encode()).hexdigest()[:16]
     return folder / f"{stem}.ckpt", folder / f"{stem}.best"
 
 

@@ -354,9 +354,7 @@ class Record:
     curve: list[dict]  # of Epoch
     test_loss: float | None = None  # None: the test set was not touched
     test_accuracy: float | None = None
-    images: dict | None = (
-        None  # classes, shape, mean and standard deviation, and how many: what a use of the model needs
-    )
+    images: dict | None = None  # `Data.facts`, which a use of the model needs; None in records that hold none
 
 
 def describe_machine(device: torch.device) -> dict:

@@ -11,7 +11,6 @@ import traceback
 import numpy as np
 
 UNWRITTEN = "not written yet."
-Measured = type("Measured", (dict,), {})  # what a probe measured, by names; a student's dictionary chooses no names
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
 
 
@@ -23,6 +22,10 @@ class WrongAnswer(AssertionError):
         self.mistake = mistake  # "M6", of two at once "M3+M4", or None
         self.fits = fits  # all known mistakes that give this outcome
         self.got, self.case, self.wrong = got, case, wrong  # the last: each case that shows it, with its outcome
+
+
+class Measured(dict):
+    """What a probe measured, by names of its own; a student's dictionary chooses no names."""
 
 
 @np.errstate(all="ignore")

@@ -107,11 +107,8 @@ def kill_matrix(
     checks = checks_of(stem)
     there = checks.EXERCISES | getattr(checks, "PROGRAMS", {})  # of a pool those too that were not drawn
     for mistake in catalogue.mistakes_of(stem):
-        for name in (name for way in mistake.ways for name in way.exercises):
-            if name not in there:
-                raise ValueError(
-                    f"{mistake.name}: no exercise is called {name!r}; there is: {', '.join(sorted(there))}"
-                )
+        for name in {name for way in mistake.ways for name in way.exercises} - there.keys():
+            raise ValueError(f"{mistake.name}: no exercise is called {name!r}; there is: {', '.join(sorted(there))}")
     matrix = Matrix(assignment, stem, seed, [], [])
     exercises = exercises_of(stem).values()
     functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]
