@@ -8,13 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from autograder.authoring.book import build_book
 from autograder.imports import ROOT
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S))
 # A block that says where it goes: it is a file, or stands at the end of one.
 BLOCK = re.compile(r"^(`{3,})(?:python|md) (\S+)\n(.*?)^\1$", re.M | re.S)
+LINE = re.compile(r"`(- file: \S+)`")  # of the contents
 QUOTED = re.compile(r"^```text\n\$ \.venv/bin/autograder (.*?)\n(.*?)^```$", re.M | re.S)
 
 
@@ -30,6 +33,12 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         with (root / file).open("a", encoding="utf-8") as there:
             there.write(text)
+    contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    chapter, exercise = map(yaml.safe_load, LINE.findall(TEXT))
+    place = max(place for place, part in enumerate(contents["parts"]) if "numbered" in part)
+    contents["parts"][place]["chapters"] += chapter
+    contents["parts"][place + 1]["chapters"] += exercise
+    (root / "_toc.yml").write_text(yaml.safe_dump(contents), encoding="utf-8")
     return root
 
 
@@ -42,14 +51,16 @@ def run(copy: Path, command: str) -> str:
     return done.stdout
 
 
-def test_blocks_are_those_of_three_sections() -> None:
-    """Does each section that adds something say in which files?"""
+def test_blocks_are_those_of_four_sections() -> None:
+    """Does each section that adds something say in which files, and each page its line in the contents?"""
     files = {title: [file for _, file, _ in BLOCK.findall(text)] for title, text in SECTIONS.items()}
     assert {title for title, found in files.items() if found} == {
+        "Add a chapter",
         "Add a mistake",
         "Add a right answer",
         "Add an exercise",
     }
+    assert [title for title, text in SECTIONS.items() if LINE.search(text)] == ["Add a chapter", "Add an exercise"]
     assert len(files["Add an exercise"]) == 7
 
 
@@ -80,7 +91,25 @@ def test_exercise_that_was_added_is_all_that_changes(copy: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(copy)}
     done = subprocess.run([sys.executable, "-c", found], cwd=copy, env=environment, capture_output=True, text=True)
     assert set(done.stdout.split()) == {
+        "book/entropy.ipynb",
         "book/mistakes.md",
         "exercises/1_attention/attention.ipynb",  # to which a mistake was added
         "exercises/6_entropy/entropy.ipynb",
     }, done.stderr
+
+
+@pytest.mark.deep  # `make exercises` makes the page of mistakes anew: minutes
+def test_pages_that_were_added_are_built(copy: Path, tmp_path: Path) -> None:
+    """Are both pages built without a warning, with what the chapter prints, in a book that holds nothing else?"""
+    run(copy, "build")
+    pages = [f"book/{Path(line.split()[-1]).name}" for line in LINE.findall(TEXT)]
+    for name in ("_config.yml", "requirements.txt", "book/references.bib", *(f"{page}.md" for page in pages)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(copy / name, tmp_path / name)
+    for name in ("book/_ext", "book/_static", "book/records", "exercises", "solutions"):
+        shutil.copytree(copy / name, tmp_path / name)
+    contents = {"format": "jb-book", "root": pages[0], "chapters": [{"file": page} for page in pages[1:]]}
+    (tmp_path / "_toc.yml").write_text(yaml.safe_dump(contents), encoding="utf-8")
+    build_book(tmp_path)
+    chapter, exercise = ((tmp_path / "_build" / "html" / f"{page}.html").read_text("utf-8") for page in pages)
+    assert "array([1.39, 0.94])" in chapter and "Solution: entropy" in exercise

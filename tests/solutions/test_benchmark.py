@@ -133,6 +133,17 @@ def test_ablate_goes_on(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all(epoch["test_accuracy"] is None for run in runs for epoch in run["curve"])
 
 
+def test_sprint_is_one_epoch_tested_once(small: None, tmp_path: Path) -> None:
+    """Is each seed trained for one epoch on all training images, once, and is the test set met after it alone?"""
+    for seeds in (1, 2):
+        said = call("sprint", "--seeds", seeds, "--records", tmp_path)
+    runs = [Record(**run) for run in json.loads((tmp_path / "sprint.json").read_text())]
+    assert [(run.settings["seed"], len(run.curve)) for run in runs] == [(0, 1), (1, 1)]
+    assert {run.data for run in runs} == {"digits, the first 40 training images"}
+    assert all(run.curve[0]["test_accuracy"] is None for run in runs)
+    assert f"{100 * (runs[0].test_accuracy + runs[1].test_accuracy) / 2:.2f} ±" in said and "over 2 seeds" in said
+
+
 def test_wrong_attention_is_trained_like_the_right_one(small: None, tmp_path: Path) -> None:
     """Is each attention trained for each seed, from the same parameters, and tested once?"""
     table = call("wrong", "--seeds", 2, "--epochs", 1, "--images", 30, "--records", tmp_path)
