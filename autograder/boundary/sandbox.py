@@ -367,7 +367,8 @@ def check_sandbox() -> None:
             f"bubblewrap is installed but cannot make a sandbox here: {trial.stderr.strip()}\n"
             "On Ubuntu 24.04 and later allow user namespaces: "
             '"sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0". In a container: run it with '
-            '"--security-opt seccomp=unconfined --cap-add SYS_ADMIN". To grade without it, at your own risk: --no-sandbox.'
+            '"--security-opt seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN". '
+            "To grade without it, at your own risk: --no-sandbox."
         )
 
 

@@ -35,6 +35,7 @@ from autograder.files import (
     write_atomically,
 )
 
+OF_THE_COURSE = re.compile(r"((?P<copy>.+)/)?(book|exercises/[^/]+)/[^/]+", re.S)  # in a copy of its repository
 COPY = re.compile(r"^copy of |( ?\(\d+\)|-\d+)+$", re.I)
 ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".7z", ".rar", ".bz2", ".xz")
 
@@ -142,11 +143,18 @@ class _Collector:
     def collect(self, source: str, found: list[Member], progress: Callable[[str, int, int], None]) -> None:
         """Collect the members of one archive or folder: of each student the last attempt."""
         files: dict[str, list[tuple[Sender, Member]]] = {}
-        for member in found:
-            sender = read_name(member.path, self.assignment.name)
+        senders = [read_name(member.path, self.assignment.name) for member in found]
+        copies = {sender.copy for sender in senders if sender and sender.copy}
+        for sender, member in zip(senders, found, strict=True):
             wanted = is_notebook(member.path) or bool(self._beside(member))
             if sender is None or not (sender.system or wanted):
                 continue
+            if sender.copy:
+                member.when = None  # when it was copied
+            elif (other := OF_THE_COURSE.fullmatch(member.path)) and (other["copy"] or ".") in copies:
+                continue  # a chapter, or another exercise
+            elif "." in copies:  # one student's, given without the folder that says whose it is
+                sender.folder = "/"
             person, why = _whose(sender, self.roster)
             if person:
                 files.setdefault(person.id, []).append((sender, member))
@@ -303,7 +311,7 @@ def _whose(sender: Sender, roster: Roster) -> tuple[Person | None, str]:
         if person is None and sender.system:
             return roster.find(sender.system, sender.number, sender.name)
         if person is None and sender.folder == "/":
-            why = "it lies in a folder that is neither STUDENT nor STUDENT/ASSIGNMENT"
+            why = "it lies in a folder that is neither STUDENT nor STUDENT/ASSIGNMENT nor STUDENT/exercises/ASSIGNMENT"
         elif person is None and not roster.people:
             why = check_id(sender.folder)
             person = None if why else Person(sender.folder)

@@ -28,6 +28,7 @@ class Sender:
     late: bool = False
     attachment: int = 0  # Canvas's number of the upload
     back: str = ""  # the name by which the system takes a page of feedback
+    copy: str = ""  # of the course's repository, the student's, that the file lies in
 
     @property
     def attempt(self) -> int:
@@ -61,7 +62,11 @@ def read_name(path: str, assignment: str) -> Sender | None:
         late, attachment = bool(found["late"]), int(found["attachment"])
         sender = Sender(found["file"], "canvas", found["number"], found["name"] or "", "", late, attachment, page)
     if assignment in parts[1:-1]:
-        sender.folder = parts[parts.index(assignment, 1) - 1]
+        above = parts[: parts.index(assignment, 1)]
+        if above[-1] == "exercises":
+            above.pop()
+            sender.copy = "/".join(above) or "."
+        sender.folder = above[-1] if above else "/"
     elif len(parts) > 1:
         sender.folder = parts[0] if len(parts) == 2 else "/"  # somewhere deeper; no id is called "/"
     return sender

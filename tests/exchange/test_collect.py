@@ -77,6 +77,33 @@ def test_collect_with_worksheet_of_another_assignment(course: Course, tmp_path: 
     assert "is the worksheet, or moodle_id, that of this assignment?" in lines[0].why
 
 
+@pytest.mark.parametrize("with_roster", [True, False])
+def test_collect_copies_of_the_repository(with_roster: bool, tmp_path: Path, assignment: Assignment) -> None:
+    """Is the exercise of each student's copy taken, with the time that is written beside it, and no other notebook?"""
+    course, clones = Course(tmp_path / "course"), tmp_path / "clones"
+    if with_roster:
+        write_roster(course)
+    for student in ("ada", "bea"):
+        for file in (
+            f"exercises/{NAME}/attention.ipynb",
+            "exercises/2_multihead/multihead.ipynb",
+            "book/softmax.ipynb",
+        ):
+            (clones / student / file).parent.mkdir(parents=True)
+            (clones / student / file).write_bytes(notebook(student))
+    (clones / "ada" / "exercises" / NAME / "timestamp.txt").write_text("2026-10-12T19:30:00+02:00\n")
+    (clones / "ada" / "notes").mkdir()
+    (clones / "ada" / "notes" / "mine.ipynb").write_bytes(notebook("notes"))
+    lines = collect(course, assignment, [clones])
+    assert submitted(course) == {"ada": notebook("ada"), "bea": notebook("bea")}
+    assert [line.file for line in lines if line.outcome == "unmatched"] == ["ada/notes/mine.ipynb"]
+    assert course._timestamp("ada", NAME) == "2026-10-12T17:30:00+00:00"
+    assert course._timestamp("bea", NAME) is None  # its file was written when it was cloned
+    one = Course(tmp_path / "another")
+    lines = collect(one, assignment, [clones / "ada"])  # whose it is, nothing says
+    assert {*outcomes(lines).values()} == {"unmatched"} and submitted(one) == {}
+
+
 def test_collect_without_roster_takes_the_worksheet(tmp_path: Path, assignment: Assignment) -> None:
     """Are students named by their e-mail address where only the worksheet knows them, and nobody where nothing does?"""
     course = Course(tmp_path / "course")
