@@ -19,6 +19,7 @@ from autograder.authoring.edition import write_edition
 from autograder.cells import is_grade, is_solution
 from autograder.course.course import Assignment
 from autograder.grading.grade import load_assignment
+from autograder.grading.mend import mend
 from autograder.imports import ROOT
 from autograder.judging.exercise import exercises_of
 from autograder.settings import Settings, read_settings
@@ -152,6 +153,17 @@ def test_edition_has_the_instructors_addresses(edition: Path) -> None:
     colab = "https://colab.research.google.com/github/Teacher/attention-course/blob/autumn/exercises/1_attention/attention.ipynb"
     assert colab in readme and readme.startswith("# A course\n") and "12 October 2026, 18:00 UTC" in readme
     assert "**Hand in until 12 October 2026, 18:00 UTC.**" in (edition / "book" / "1_attention_exercise.md").read_text()
+
+
+def test_notebook_of_the_edition_needs_no_mending(edition: Path) -> None:
+    """Is nobody told to have changed a cell where the addresses alone are the instructor's own?"""
+    for name in ALL:
+        assignment = load_assignment(name)
+        data = next((edition / "exercises" / name).glob("*.ipynb")).read_bytes()
+        assert data != nbformat.writes(assignment.release).encode() + b"\n"
+        assert mend(data, assignment.instructor, assignment.release).receipt == []
+        other = data.replace(b"import sys", b"import sys, os", 1)
+        assert other != data and mend(other, assignment.instructor, assignment.release).receipt != []
 
 
 def test_edition_pins_what_it_needs(edition: Path) -> None:
