@@ -127,4 +127,4 @@ def forget(
         done = forget(course_in(course), student)
     for what in done:
         say_of_others(f"deleted  {what}")
-    say('Reports and exports name everybody: make them again with "autograder report --all".')
+    say('Reports and exports name everybody: make them again with "autograder report --all" and "autograder export".')
