@@ -13,7 +13,7 @@ help:
 	@echo "make book        build the book"
 	@echo "make grade       grade course/submitted/ and write feedback and report"
 	@echo "make train       train the Vision Transformer on MNIST: book/records/ again"
-	@echo "make bench-training  the plain recipe and ours side by side, change by change, and the estimate for a T4"
+	@echo "make bench-training  the plain recipe and ours side by side, change by change, one epoch, and the estimate for a T4"
 	@echo "make bench-grading   plain nbgrader and our grader on the same submissions: time, memory, marks"
 	@echo "make formgrader  open nbgrader's formgrader on course/, to mark the written answers"
 
@@ -62,6 +62,7 @@ train: setup
 bench-training: setup
 	$(BIN)/python -m solutions.benchmark compare
 	$(BIN)/python -m solutions.benchmark ablate
+	$(BIN)/python -m solutions.benchmark sprint
 	$(BIN)/python -m solutions.benchmark estimate
 
 bench-grading: setup

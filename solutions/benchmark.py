@@ -324,15 +324,7 @@ def ablate(
     """Change one setting at a time, measure on the validation split, and write ablation.json. Goes on where it was stopped."""
     torch.set_num_threads(threads)
     data, base = _data(digits), replace(SHORT, epochs=epochs)
-    done = _one_at_a_time(
-        records / "ablation.json", {n: replace(base, **c) for n, c in CHANGES.items()}, data, seeds, images
-    )
-    table = Table("change", "validation accuracy, %", "CPU seconds")
-    for change in CHANGES:
-        last = [record.curve[-1] for record in done if record.name == change]
-        shares = _with_interval([100 * epoch["validation_accuracy"] for epoch in last], "{:.2f}")
-        table.add_row(change, shares, _with_interval([epoch["cpu_seconds"] for epoch in last], "{:.1f}"))
-    out.print(table)
+    _one_at_a_time(records / "ablation.json", {n: replace(base, **c) for n, c in CHANGES.items()}, data, seeds, images)
 
 
 @app.command("wrong")
@@ -348,12 +340,7 @@ def wrong_command(
     torch.set_num_threads(threads)
     data, base = _data(digits), Settings(epochs=epochs, optimizer="adamw")  # Muon knows PyTorch's layers alone
     settings = {name: replace(base, architecture=architecture) for name, architecture in ATTENTIONS.items()}
-    done = _one_at_a_time(records / "wrong_attention.json", settings, data, seeds, images, tested=True)
-    table = Table("attention", "test accuracy, %", "each seed")
-    for name in ATTENTIONS:
-        shares = [100 * record.test_accuracy for record in done if record.name == name]
-        table.add_row(name, _with_interval(shares, "{:.2f}"), " ".join(f"{share:.2f}" for share in shares))
-    out.print(table)
+    _one_at_a_time(records / "wrong_attention.json", settings, data, seeds, images, tested=True)
 
 
 @app.command()
@@ -365,21 +352,28 @@ def sprint(
 ) -> None:
     """Train for one epoch, and write sprint.json, for the speed record. Goes on where it was stopped."""
     torch.set_num_threads(threads)
-    data = _data(digits)
+    data, path = _data(digits), records / "sprint.json"
     settings = {name: replace(SHORT, epochs=1, **changes) for name, changes in SPRINTS.items()}
-    done = _one_at_a_time(records / "sprint.json", settings, data, seeds, len(data.training), tested=True)
-    table = Table("one epoch", "test accuracy, %", "CPU seconds")
-    for name in SPRINTS:
-        runs = [record for record in done if record.name == name]
-        shares = _with_interval([100 * run.test_accuracy for run in runs], "{:.2f}")
-        table.add_row(name, shares, _with_interval([run.curve[-1]["cpu_seconds"] for run in runs], "{:.1f}"))
+    _one_at_a_time(path, settings, data, seeds, len(data.training), tested=True)
+
+
+def _show(done: list[Record]) -> None:
+    """Print the accuracy of the runs of each name, on the test images where they were measured, and the CPU seconds."""
+    tested = done[0].test_accuracy is not None
+    table = Table("", f"{'test' if tested else 'validation'} accuracy, %", "each seed", "CPU seconds")
+    for name in dict.fromkeys(run.name for run in done):
+        runs = [run for run in done if run.name == name]
+        shares = [100 * (run.test_accuracy if tested else run.curve[-1]["validation_accuracy"]) for run in runs]
+        seconds = [sum(epoch["cpu_seconds"] for epoch in run.curve) for run in runs]
+        each = " ".join(f"{share:.2f}" for share in shares)
+        table.add_row(name, _with_interval(shares, "{:.2f}"), each, _with_interval(seconds, "{:.1f}"))
     out.print(table)
 
 
 def _one_at_a_time(
     path: Path, changed: dict[str, Settings], data: Data, seeds: int, images: int, tested: bool = False
-) -> list[Record]:
-    """Train with each of some settings, on the first images, seed by seed; keep each run, and skip those that are kept.
+) -> None:
+    """Train with each of some settings, on the first images, seed by seed; keep each run, skip what is kept, print all.
 
     Args:
         path: Of the record.
@@ -403,7 +397,7 @@ def _one_at_a_time(
             done.append(Record(name, asdict(settings), what, machine, "float32", epochs, *measured))
             write_record(path, *done)
             _say(name, seed, curve[-1])
-    return done
+    _show(done)
 
 
 @app.command("train")
@@ -435,9 +429,7 @@ def train_command(
     best = max(range(seeds), key=lambda seed: (runs[seed].curve[-1]["validation_accuracy"], -seed))
     torch.save(models[best].state_dict(), records / "vit_mnist.pt")
     write_mistakes(records, models[best], data.test, best)
-    out.print(
-        f"test accuracy {_with_interval([100 * run.test_accuracy for run in runs], '{:.2f}')} % over {seeds} seeds"
-    )
+    _show(runs)
 
 
 def write_mistakes(records: Path, model: ViT, test: Split, seed: int) -> None:
