@@ -86,7 +86,7 @@ def test_exercise_that_was_added_is_graded(copy: Path) -> None:
 
 def test_exercise_that_was_added_is_all_that_changes(copy: Path) -> None:
     """Are the other assignments' notebooks still what their sources give?"""
-    found = "from autograder.authoring.generated import stale; print(*stale())"
+    found = "from autograder.authoring.build import stale_files; print(*stale_files())"
     environment = os.environ | {"PYTHONPATH": str(copy)}
     done = subprocess.run([sys.executable, "-c", found], cwd=copy, env=environment, capture_output=True, text=True)
     assert set(done.stdout.split()) == {
