@@ -392,7 +392,7 @@ def images_of(folder: Path) -> tuple[list[Path], list[Path]]:
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = [name for name in folders if not name.startswith(OF_SYSTEMS)]
+        folders[:] = sorted(name for name in folders if not name.startswith(OF_SYSTEMS))  # of two links, the first
         files += [Path(place, name) for name in names if not name.startswith(OF_SYSTEMS)]
     files = [path for path in files if path.is_file()]  # and no broken link
     found = sorted(path for path in files if path.suffix.lower() in kinds)

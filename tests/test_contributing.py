@@ -50,6 +50,14 @@ def run(copy: Path, command: str) -> str:
     return done.stdout
 
 
+def run_python(copy: Path, code: str, *beside: Path) -> str:
+    """Run Python with the copy's modules, and with those of other folders, in a process of its own."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (copy, *beside)))}
+    done = subprocess.run([sys.executable, "-c", code], cwd=copy, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_blocks_are_those_of_four_sections() -> None:
     """Does each section that adds something say in which files, and each page its line in the contents?"""
     files = {title: [file for _, file, _ in BLOCK.findall(text)] for title, text in SECTIONS.items()}
@@ -79,29 +87,26 @@ def test_exercise_that_was_added_is_graded(copy: Path) -> None:
         "from pathlib import Path; new = load_assignment('6_entropy'); "
         "hand_in(Path('course'), 'ada', fill_in(new.release, new.instructor), '6_entropy')"
     )
-    environment = os.environ | {"PYTHONPATH": f"{copy}{os.pathsep}{copy / 'tests'}"}
-    subprocess.run([sys.executable, "-c", fill_in], cwd=copy, env=environment, check=True)
+    run_python(copy, fill_in, copy / "tests")
     assert re.search(r"ada\W+graded\W+1 of 1\b", run(copy, "grade 6_entropy"))
 
 
 def test_exercise_that_was_added_is_all_that_changes(copy: Path) -> None:
     """Are the other assignments' notebooks still what their sources give?"""
-    found = "from autograder.authoring.build import stale_files; print(*stale_files())"
-    environment = os.environ | {"PYTHONPATH": str(copy)}
-    done = subprocess.run([sys.executable, "-c", found], cwd=copy, env=environment, capture_output=True, text=True)
-    assert set(done.stdout.split()) == {
+    found = run_python(copy, "from autograder.authoring.build import stale_files; print(*stale_files())")
+    assert set(found.split()) == {
         "book/entropy.ipynb",
         "book/mistakes.md",
         "exercises/1_attention/attention.ipynb",  # to which a mistake was added
         "exercises/6_entropy/entropy.ipynb",
-    }, done.stderr
+    }
 
 
 @pytest.mark.deep  # `make exercises` makes the page of mistakes anew: minutes
 def test_pages_that_were_added_are_built(copy: Path, tmp_path: Path) -> None:
     """Are both pages built without a warning, with what the chapter prints, in a book that holds nothing else?"""
     run(copy, "build")
-    pages = [f"book/{Path(line.split()[-1]).name}" for line in LINE.findall(TEXT)]
+    pages = [line.split()[-1] for line in LINE.findall(TEXT)]
     for name in ("_config.yml", "requirements.txt", "book/references.bib", *(f"{page}.md" for page in pages)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(copy / name, tmp_path / name)
@@ -110,7 +115,6 @@ def test_pages_that_were_added_are_built(copy: Path, tmp_path: Path) -> None:
     contents = {"format": "jb-book", "root": pages[0], "chapters": [{"file": page} for page in pages[1:]]}
     (tmp_path / "_toc.yml").write_text(yaml.safe_dump(contents), encoding="utf-8")
     build = f"from pathlib import Path; from autograder.authoring.book import build_book; build_book(Path({str(tmp_path)!r}))"
-    # in a process of its own: the tests that open a browser leave an event loop running in this one
-    subprocess.run([sys.executable, "-c", build], cwd=copy, env=os.environ | {"PYTHONPATH": str(copy)}, check=True)
+    run_python(copy, build)  # in this process the tests that open a browser leave an event loop running
     chapter, exercise = ((tmp_path / "_build" / "html" / f"{page}.html").read_text("utf-8") for page in pages)
     assert "array([1.39, 0.94])" in chapter and "Solution: entropy" in exercise

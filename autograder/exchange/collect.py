@@ -23,7 +23,7 @@ from nbgrader.utils import parse_utc
 from autograder.course.course import REFUSED, Assignment, Course
 from autograder.course.roster import Person, Roster, Worksheet, check_id
 from autograder.exchange.archives import Member, members
-from autograder.exchange.names import Sender, read_name
+from autograder.exchange.names import OF_THE_COURSE, Sender, read_name
 from autograder.files import (
     MAX_FILE,
     Unreadable,
@@ -35,7 +35,6 @@ from autograder.files import (
     write_atomically,
 )
 
-OF_THE_COURSE = re.compile(r"((?P<copy>.+)/)?(book|exercises/[^/]+)/[^/]+", re.S)  # in a copy of its repository
 COPY = re.compile(r"^copy of |( ?\(\d+\)|-\d+)+$", re.I)
 ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".7z", ".rar", ".bz2", ".xz")
 

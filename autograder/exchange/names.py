@@ -13,6 +13,7 @@ CANVAS = re.compile(
     r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d{1,18})_(?P<file>.+)", re.S
 )
 ATTEMPT = re.compile(r"-(\d{1,18})(?=\.\w+$)")  # Canvas's mark of a file that was handed in again
+OF_THE_COURSE = re.compile(r"((?P<copy>.+)/)?(book|exercises/[^/]+)/[^/]+", re.S)  # in a copy of its repository
 NOBODYS = {"__MACOSX", ".ipynb_checkpoints"}  # folders that computers make
 
 
