@@ -18,9 +18,8 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import pytest
 import yaml
-from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from conftest import ALL, in_a_thread
+from conftest import ALL, find_violations, in_a_thread, soon
 from playwright.sync_api import Browser, Page, Response, TimeoutError
 from test_equations import equations_in
 
@@ -36,8 +35,8 @@ TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
 CHAPTERS = [TOC["root"], *(entry["file"] for part in TOC["parts"] for entry in part["chapters"])]
 PAGES = [*CHAPTERS, "search", "genindex"]
 # These have all the parts that any page has; in a browser the others are looked at by the deep suite.
-SOON = (TOC["root"], "book/softmax", "book/multihead", "book/1_attention_exercise", "book/attacks", "search")
-OPENED = [pytest.param(name, marks=() if name in SOON else pytest.mark.deep) for name in PAGES]
+SOON = (TOC["root"], "book/softmax", "book/1_attention_exercise", "book/attacks", "search")
+OPENED = soon(PAGES, *SOON)
 TEXTS = {name: (ROOT / f"{name}.md").read_text(encoding="utf-8") for name in CHAPTERS}
 EXECUTABLE = [name for name in CHAPTERS if "\nkernelspec:" in TEXTS[name][:400]]
 LOCAL = ("data:", "blob:")  # beside the site itself
@@ -109,17 +108,6 @@ def open_page(page: Page, site: str, name: str) -> None:
     """Go to a page of the book and wait until its equations have their letters."""
     page.goto(f"{site}{name}.html")
     page.evaluate("() => document.fonts.ready.then(() => {})")
-
-
-def find_violations(page: Page, **options: object) -> list[str]:
-    """Return what axe finds, with the place."""
-    options["preload"] = False  # else axe asks for style sheets again, at the wrong address
-    found = Axe().run(page, options=options).response["violations"]
-    return [
-        f"{violation['id']}: {node['target']} {node['html'][:120]}"
-        for violation in found
-        for node in violation["nodes"]
-    ]
 
 
 @pytest.fixture(scope="session")
@@ -292,7 +280,7 @@ def test_page_shows_code_and_equations_whole(name: str, visit: Callable[[str], V
 HEAVY = ("book/patches", *(name for name in EXECUTABLE if name != "book/patches"))
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == HEAVY[0] else pytest.mark.deep) for n in HEAVY])
+@pytest.mark.parametrize("name", soon(HEAVY))
 def test_page_is_light(name: str, page: Page, site: str) -> None:
     """Does a chapter fetch at most 500 kB, compressed as servers do, when somebody reads it to its end?"""
     fetched: dict[str, int] = {}

@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
-from conftest import ALL, NAME, assignment_of, matrix_of, setup_of
+from conftest import ALL, NAME, assignment_of, matrix_of, setup_of, soon
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from sample_class import fill_in
@@ -80,12 +80,14 @@ def errors(notebook: NotebookNode) -> dict[str, str]:
     return found
 
 
-def test_notebook_runs_alone_with_answers(any_assignment: Assignment, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", soon(ALL, NAME, "3_encoder"))
+def test_notebook_runs_alone_with_answers(name: str, tmp_path: Path) -> None:
     """With the answers filled in, does every cell run, every visible test pass, and the figure appear?"""
-    done = run_alone(fill_in(any_assignment.release, any_assignment.instructor, bonus=True), tmp_path)
-    bonus = {cell.id for cell in any_assignment.release.cells if "bonus" in cell.metadata}
+    assignment = assignment_of(name)
+    done = run_alone(fill_in(assignment.release, assignment.instructor, bonus=True), tmp_path)
+    bonus = {cell.id for cell in assignment.release.cells if "bonus" in cell.metadata}
     assert errors(done) == {}
-    exercises = list(exercises_of(ALL[any_assignment.name]).values())
+    exercises = list(exercises_of(ALL[name]).values())
     for index, each in enumerate(exercises):
         said, so_far = printed(done, f"test_{each.name}").splitlines()
         untried = f" They do not try {each.untried}." if each.untried else ""
@@ -97,14 +99,14 @@ def test_notebook_runs_alone_with_answers(any_assignment: Assignment, tmp_path: 
     figures = [
         output for cell in done.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})
     ]
-    assert len(figures) == (any_assignment.name in (NAME, "4_vit"))
+    assert len(figures) == (name in (NAME, "4_vit"))
     warned = [o.text for cell in done.cells for o in cell.get("outputs", []) if o.get("name") == "stderr"]
     assert warned == []
     written = {path.name for path in (tmp_path / "work").iterdir()}
-    assert written == ({"vit.pt", "vit_training_small.pt"} if any_assignment.name == "4_vit" else set())
+    assert written == ({"vit.pt", "vit_training_small.pt"} if name == "4_vit" else set())
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == NAME else pytest.mark.deep) for name in ALL])
+@pytest.mark.parametrize("name", soon(ALL))
 def test_notebook_runs_alone_unsolved(name: str, tmp_path: Path) -> None:
     """As released, does each visible test say that nothing is there yet, without an error if it is a bonus, and all else run?
 
@@ -224,7 +226,7 @@ def test_exercise_that_fails_again_is_passed_no_more(
     assert "So far: softmax –  attention ✓  self_attention –" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", [NAME, *(pytest.param(each, marks=pytest.mark.deep) for each in ALL if each != NAME)])
+@pytest.mark.parametrize("name", soon(ALL))
 def test_what_the_visible_test_does_not_try_is_said(name: str) -> None:
     """Is that said of every exercise of which a known mistake passes the visible test, and of no other?"""
     missed = {verdict.exercise for verdict in matrix_of(0, name).mutants if verdict.killed and verdict.visible == ""}

@@ -64,26 +64,48 @@ GROUPS = {
     "Names": NAMES,
 }
 ATTACKS = [attack for group in GROUPS.values() for attack in group]
-QUICK = {  # one for each thing that is attacked: what `make test` tries; the others attack the same in other ways
+# One attack for each thing that is attacked; the others attack the same in other ways. `make test` tries the ways in that
+# differ most, on the assignments whose honest submissions take least.
+SOON = {
     "unsolved": "nothing, which is what those for nothing are compared with",
     "input-transformer": "IPython, between the grader's request and the student's cells",
     "shell-handlers": "the kernel, which answers in the agent's place",
     "patched-comparisons": "the libraries that results are compared with",
-    "fake-modules": "the modules that the agent stands on",
     "reads-the-answers": "the repository",
     "edits-the-results": "the files of the course",
     "edits-the-tests": "the locked cells",
-    "agent-odd-replies": "the replies to calls of functions",
-    "channel-flood": "the socket on which they are called",
     "replies-for-later": "the order of requests and replies",
-    "odd-values": "the comparison, by values of every kind",
-    "steals-attention": "the correct answers to earlier exercises, which are lent",
     "asks-for-too-much": "the grader's own process, which computes those",
     "torch-patched": "PyTorch's functions and modules, in the student's process",
+    "lying-tensors": "the reading of tensors",
+    "environment": "what the sandbox is started with",
+    "searches-memory": "the memory of its process",
+    "hooks": "everything that runs while it is judged",
+    "sockets": "services of this machine",
+    "deletes-submissions": "the work of others",
+    "escapes": "the walls of the sandbox",
+    "endless-loop-deaf": "the time of a cell",
+    "memory-by-processes": "the memory",
+    "gradebook-held": "the gradebook's lock",
+    "kills-everything": "the grader's processes, by signals",
+    "link-to-answers": "the file, which is a link",
+    "nothing": "nothing, with no file at all",
+    "truncated": "the mending of what is torn",
+    "stripped": "the ids by which cells are found",
+    "active-outputs": "the page of feedback, by outputs",
+    "name-script": "the pages, by a student's name",
+    "name-dots": "the folders, by a student's name",
+}
+SOON_ON = ("1_attention", "2_multihead")
+KINDS = SOON | {
+    "fake-modules": "the modules that the agent stands on",
+    "agent-odd-replies": "the replies to calls of functions",
+    "channel-flood": "the socket on which they are called",
+    "odd-values": "the comparison, by values of every kind",
+    "steals-attention": "the correct answers to earlier exercises, which are lent",
     "modes-left-on": "the modes of PyTorch, which an accident may leave on too",
     "agent-handles": "the descriptions of modules",
     "agent-graphs": "the gradients that come back",
-    "lying-tensors": "the reading of tensors",
     "raises-when-looked-at": "the reading of containers",
     "parameters-that-lie": "the names of parameters, and the modes of modules",
     "backward-ends": "the way back through a module",
@@ -91,25 +113,15 @@ QUICK = {  # one for each thing that is attacked: what `make test` tries; the ot
     "probe-names": "the probes, by the names that they use",
     "weights-of-the-book": "the weights, which are those of the book",
     "weights-with-code": "the reader of weights",
-    "environment": "what the sandbox is started with",
     "searches-files": "the file system",
-    "searches-memory": "the memory of its process",
-    "hooks": "everything that runs while it is judged",
     "error-as-channel": "the feedback, as a way out for what was seen",
-    "sockets": "services of this machine",
     "other-processes": "the processes around it",
-    "deletes-submissions": "the work of others",
-    "escapes": "the walls of the sandbox",
     "endless-loop": "the time of a call",
-    "endless-loop-deaf": "the time of a cell",
-    "memory-by-processes": "the memory",
     "processes": "the number of processes",
     "background-process": "the end of the sandbox",
-    "gradebook-held": "the gradebook's lock",
     "fills-the-disk": "the disk",
     "long-line": "the size of an output",
     "many-cells": "the size of a notebook",
-    "kills-everything": "the grader's processes, by signals",
     "segfault": "its own process",
     "closes-files": "the files and sockets of its process",
     "replaces-the-sockets": "the folder in which the sockets lie",
@@ -119,23 +131,16 @@ QUICK = {  # one for each thing that is attacked: what `make test` tries; the ot
     "hostile-error": "the texts of errors",
     "right-but-odd": "nothing: right answers in odd kinds",
     "fifo": "the file, which is none",
-    "link-to-answers": "the file, which is a link",
     "linked-folder": "the folder",
     "json-bomb": "the reader of notebooks",
-    "nothing": "nothing, with no file at all",
-    "truncated": "the mending of what is torn",
     "latin-1": "the encoding",
     "odd-fields": "the fields of a notebook",
-    "stripped": "the ids by which cells are found",
     "script-name": "the name of the file",
     "bad-timestamp": "the time of handing in",
     "slow-words": "the reader of Markdown",
-    "active-outputs": "the page of feedback, by outputs",
     "active-error": "the page of feedback, by errors",
-    "name-script": "the pages, by a student's name",
     "name-sql": "the gradebook, by a student's name",
     "name-formula": "the tables, by a student's name",
-    "name-dots": "the folders, by a student's name",
 }
 
 
@@ -148,13 +153,8 @@ def spread(attacks: Sequence[Attack]) -> dict[str, str]:
     return places
 
 
-ONCE = spread([attack for attack in ATTACKS if attack.name in QUICK])
-ONCE |= spread([attack for attack in ATTACKS if attack.name not in QUICK])
-
-# `make test` tries those of QUICK that make sense on the first two assignments, whose honest submissions take least,
-# but for these, each of which takes as long as twenty others.
-SOON = ("1_attention", "2_multihead")
-LONG = ("channel-flood", "large-value", "many-cells")
+ONCE = spread([attack for attack in ATTACKS if attack.name in KINDS])
+ONCE |= spread([attack for attack in ATTACKS if attack.name not in KINDS])
 
 # ------------------------------------------------------------------------------------------------ one batch of all
 

@@ -20,11 +20,11 @@ from attacks import (
     FORKED,
     GOOD,
     GROUPS,
-    LONG,
+    KINDS,
     ONCE,
     PAGE,
-    QUICK,
     SOON,
+    SOON_ON,
     Attack,
     Run,
     automatic_points,
@@ -35,7 +35,7 @@ from attacks import (
     run_all,
 )
 from bs4 import BeautifulSoup
-from conftest import ALL, deep_is_asked
+from conftest import ALL, deep_is_asked, soon
 
 from autograder.course.course import Course, Result
 from autograder.grading.grade import load_assignment
@@ -46,7 +46,7 @@ Runs = Callable[[str], Run]
 
 def is_quick(attack: Attack, name: str) -> bool:
     """Whether an attack is tried on an assignment by the quick tests."""
-    return attack.name in QUICK and attack.name not in LONG and attack.on[0] == name and name in SOON
+    return attack.name in SOON and attack.on[0] == name
 
 
 BY_NAME = pytest.mark.parametrize(
@@ -58,9 +58,7 @@ BY_NAME = pytest.mark.parametrize(
         if name in each.on
     ],
 )
-BY_ASSIGNMENT = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in SOON else pytest.mark.deep) for name in ALL]
-)
+BY_ASSIGNMENT = pytest.mark.parametrize("name", soon(ALL, *SOON_ON))
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
@@ -119,13 +117,13 @@ def test_attacks_have_names_of_their_own() -> None:
     """Is no attack replaced by another of the same name, and are there as many as we say?"""
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) == sum(map(len, GROUPS.values()))
     assert len({attack.folder for attack in ATTACKS} | set(GOOD)) == len(ATTACKS) + len(GOOD)
-    assert QUICK.keys() < {attack.name for attack in ATTACKS}
+    assert KINDS.keys() < {attack.name for attack in ATTACKS}
 
 
 def test_attacks_are_spread_over_all_assignments() -> None:
     """Has each assignment its share of the attacks that are tried once, and each attack a fair mark wherever it is tried?"""
     assert {attack.name for attack in ATTACKS} == ONCE.keys()
-    for names in (QUICK, ONCE):
+    for names in (KINDS, ONCE):
         tried = Counter(ONCE[name] for name in names)
         assert min(tried[name] for name in Attack.on) >= len(names) // len(Attack.on) - 3, tried
     for name in Attack.on:

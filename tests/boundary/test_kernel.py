@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from conftest import soon
 from in_kernel import attempt, told
 from PIL import Image
 
@@ -109,23 +110,22 @@ def test_kernel_that_dies_is_crashed(start: Callable[..., Kernel], source: str) 
     assert lost.value.state == "crashed"
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "while True:\n    pass",
-        "import signal\nfor s in (2, 15, 1):\n    signal.signal(s, signal.SIG_IGN)\nwhile True:\n    pass",
-        "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass",
-        "import os\nos.kill(os.getpid(), 19)",
-        "import time\ntime.sleep(1e6)",
-        "import sys\nwhile True:\n    print('x' * 100, file=sys.stderr)",
-    ],
-    ids=["loop", "ignores signals", "catches everything", "stops itself", "sleeps", "prints for ever"],
-)
-def test_kernel_that_hangs_is_timed_out(start: Callable[..., Kernel], source: str) -> None:
+HANGS = {
+    "loop": "while True:\n    pass",
+    "ignores signals": "import signal\nfor s in (2, 15, 1):\n    signal.signal(s, signal.SIG_IGN)\nwhile True:\n    pass",
+    "catches everything": "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass",
+    "stops itself": "import os\nos.kill(os.getpid(), 19)",
+    "sleeps": "import time\ntime.sleep(1e6)",
+    "prints for ever": "import sys\nwhile True:\n    print('x' * 100, file=sys.stderr)",
+}
+
+
+@pytest.mark.parametrize("kind", soon(HANGS, "catches everything", "stops itself"))
+def test_kernel_that_hangs_is_timed_out(start: Callable[..., Kernel], kind: str) -> None:
     """Is a kernel that does not come back given up, whatever it ignores?"""
     kernel = start(cell_seconds=1.0)
     with pytest.raises(KernelLost, match="Not done after 1 s") as lost:
-        kernel.run_cell(source)
+        kernel.run_cell(HANGS[kind])
     assert lost.value.state == "timed out"
     assert not kernel.sandbox.is_alive()
     assert not kernel.sandbox.folder.exists()
@@ -246,35 +246,27 @@ def test_pictures_are_kept_that_a_browser_can_show(kernel: Kernel, kind: str, da
     assert kept or "text/plain" in output.data
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "print('x' * 20_000_000)",
-        "for i in range(200_000):\n    print(i)",
-        "import sys\nfor i in range(3000):\n    print(i, file=(sys.stderr, sys.stdout)[i % 2], flush=True)",
-        "for i in range(3000):\n    display(i)",
-        "display('x' * 5_000_000)",
-        "raise RuntimeError('x' * 5_000_000)",
+FLOODS = {
+    "one line": "print('x' * 20_000_000)",
+    "many lines": "for i in range(200_000):\n    print(i)",
+    "two streams": "import sys\nfor i in range(3000):\n    print(i, file=(sys.stderr, sys.stdout)[i % 2], flush=True)",
+    "many values": "for i in range(3000):\n    display(i)",
+    "a long value": "display('x' * 5_000_000)",
+    "a long error": "raise RuntimeError('x' * 5_000_000)",
+    "an image": (
         "from IPython.display import Image\nimport os\n"
         "head = b'\\x89PNG\\r\\n\\x1a\\n' + bytes([0, 0, 0, 13]) + b'IHDR' + 2 * bytes([0, 0, 1, 0])\n"
-        "display(Image(data=head + os.urandom(5_000_000), format='png'))",
-        "import os\nos.write(1, b'x' * 5_000_000)",
-    ],
-    ids=[
-        "one line",
-        "many lines",
-        "two streams",
-        "many values",
-        "a long value",
-        "a long error",
-        "an image",
-        "the file descriptor",
-    ],
-)
-def test_output_flood_is_bounded(start: Callable[..., Kernel], source: str) -> None:
+        "display(Image(data=head + os.urandom(5_000_000), format='png'))"
+    ),
+    "the file descriptor": "import os\nos.write(1, b'x' * 5_000_000)",
+}
+
+
+@pytest.mark.parametrize("kind", soon(FLOODS, "two streams", "an image"))
+def test_output_flood_is_bounded(start: Callable[..., Kernel], kind: str) -> None:
     """Are the outputs of a cell bounded in bytes and in number, with a word where they are cut?"""
     limits = Limits(output_bytes=50_000, output_count=100)
-    outputs = start(output_bytes=limits.output_bytes, output_count=limits.output_count).run_cell(source)
+    outputs = start(output_bytes=limits.output_bytes, output_count=limits.output_count).run_cell(FLOODS[kind])
     assert len(outputs) <= limits.output_count + 1
     text = json.dumps(outputs)
     assert len(text) < 2 * limits.output_bytes + 300 * len(outputs)  # JSON writes a line's end as two characters

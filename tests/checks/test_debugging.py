@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import unseen_debugging
-from conftest import FIRST_SEED_SOON, assignment_of, lost
+from conftest import FIRST_SEED_SOON, assignment_of, lost, soon
 from sample_class import answer, fill_in, rewrite
 
 from autograder.authoring.build import ROOT, cells_of, program_cell
@@ -404,10 +404,7 @@ TRIED = {  # what a test does with its candidate, and the state in which that en
 }
 
 
-SOON = ("loops", "reads the source")
-
-
-@pytest.mark.parametrize("deed", [pytest.param(d, marks=() if d in SOON else pytest.mark.deep) for d in TRIED])
+@pytest.mark.parametrize("deed", soon(TRIED, "reads the source"))
 def test_test_that_tries_something_else_gets_nothing(debugging: Assignment, deed: str) -> None:
     """Has a test no point that asks without end, or for what it may not have, and do the programs keep theirs?"""
     body, state = TRIED[deed]

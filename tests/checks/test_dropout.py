@@ -16,7 +16,7 @@ def cases_of_dropout(each: Exercise) -> list[Case]:
 
 
 DROPPING = [
-    pytest.param(each, id=each.name, marks=pytest.mark.deep if each.name in ("Encoder", "ViT") else ())
+    pytest.param(each, id=each.name, marks=pytest.mark.deep if each.name in ("EncoderBlock", "Encoder", "ViT") else ())
     for stem in ALL.values()
     for each in exercises_of(stem).values()
     if cases_of_dropout(each)

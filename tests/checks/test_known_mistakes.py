@@ -2,11 +2,12 @@
 
 import importlib
 import inspect
+from collections.abc import Container
 
 import numpy as np
 import pytest
 from by_hand import BY_HAND
-from conftest import ALL, FIRST_SEED_SOON, NAME, assert_whole, cases_of, lost, matrix_of
+from conftest import ALL, NAME, assert_whole, cases_of, lost, matrix_of, soon
 
 from autograder.checks.debugging.exercises import PROGRAMS
 from autograder.judging import catalogue
@@ -17,7 +18,7 @@ from autograder.judging.mistake import changed_answer, ways_of
 EXERCISES = {stem: exercises_of(stem) for stem in ALL.values()}
 UNSEEN = {stem: importlib.import_module(f"unseen_{stem}") for stem in BY_HAND}
 # The first soon; that of exercise 5 is small, and those of the others take minutes.
-EACH = [pytest.param(name, marks=() if name in (NAME, "5_debugging") else pytest.mark.deep) for name in ALL]
+EACH = soon(ALL, NAME, "5_debugging")
 VISIBLE_NAMES_ALL = {"3_encoder", "4_vit"}  # assignments whose visible tests name every mistake
 # Which mistakes can be made in which exercise, by the catalogue. M12 needs projections; softmax knows no scale and no mask.
 # M31 and M39, layers over the flattened sequence, need a constructor that knows the length of a sequence; M19 is for those
@@ -60,10 +61,18 @@ def each_exercise(*stems: str) -> list:
     return [pytest.param(each, id=each.name) for stem in stems or EXERCISES for each in EXERCISES[stem].values()]
 
 
-def rows(tables: dict) -> list:
-    """Return the rows of a table for each assignment as parameters, the name of the exercise replaced by it."""
+def rows(tables: dict, first: Container[str] = EXERCISES) -> list:
+    """Return the rows of a table for each assignment as parameters, the name of the exercise replaced by it.
+
+    Those of assignments that are not among the first wait for `make test-all`.
+    """
     return [
-        pytest.param(EXERCISES[stem][name], *others, id=f"{name}-{getattr(others[0], '__name__', others[-1])}")
+        pytest.param(
+            EXERCISES[stem][name],
+            *others,
+            id=f"{name}-{getattr(others[0], '__name__', others[-1])}",
+            marks=() if stem in first else pytest.mark.deep,
+        )
         for stem, table in tables.items()
         for name, *others in table
     ]
@@ -172,7 +181,7 @@ def test_expected_results_do_not_depend_on_the_machine(name: str) -> None:
 
 
 @pytest.mark.parametrize(("each", "function"), rows({stem: module.RIGHT for stem, module in UNSEEN.items()}))
-@pytest.mark.parametrize("seed", FIRST_SEED_SOON)
+@pytest.mark.parametrize("seed", soon((0, 1)))
 def test_unseen_right_answer_keeps_all_points(each: Exercise, function, seed: int) -> None:
     """Does a right answer that the checks have never seen pass, hidden and visible?"""
     assert lost(each, function, seed) == {}
@@ -180,7 +189,8 @@ def test_unseen_right_answer_keeps_all_points(each: Exercise, function, seed: in
 
 
 @pytest.mark.parametrize(
-    ("each", "function", "mistakes"), rows({stem: module.WRONG for stem, module in UNSEEN.items()})
+    ("each", "function", "mistakes"),
+    rows({stem: module.WRONG for stem, module in UNSEEN.items()}, first=("attention", "multihead")),
 )
 def test_unseen_wrong_answer_is_named(each: Exercise, function, mistakes: set[str]) -> None:
     """Does a wrong answer from outside lose points, under its name, and one of no catalogue under nobody's?"""

@@ -45,7 +45,15 @@ def test_visible_test_passes_right_answers(name: str, each: Exercise) -> None:
         assert said_of(name, each, function) is None, label
 
 
-@pytest.mark.parametrize(("name", "each"), [param for param in EACH if param.values[0] != "1_attention"])
+# of exercise 1 another test asks more; of those of a whole model it takes seconds
+@pytest.mark.parametrize(
+    ("name", "each"),
+    [
+        pytest.param(*param.values, id=param.id, marks=() if param.values[0] == "2_multihead" else pytest.mark.deep)
+        for param in EACH
+        if param.values[0] != "1_attention"
+    ],
+)
 def test_visible_test_names_mistakes(name: str, each: Exercise) -> None:
     """Is every known mistake named but those that need inputs of another kind?"""
     unnamed = []

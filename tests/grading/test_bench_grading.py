@@ -7,7 +7,7 @@ from pathlib import Path
 
 import bench_grading
 import pytest
-from conftest import ALL
+from conftest import ALL, soon
 
 from autograder.course.course import Assignment
 from autograder.grading.grade import load_assignment
@@ -46,7 +46,7 @@ def measured(command: list[str], folder: Path) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.deep), True])
+@pytest.mark.parametrize("killed", soon((True, False)))
 def test_measure_counts_every_process(tmp_path: Path, killed: bool) -> None:
     """Are the CPU seconds counted of a process that outlives its parent, and of one in a killed sandbox?"""
     command = [sys.executable, "-c", BURN]

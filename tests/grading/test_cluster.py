@@ -189,6 +189,7 @@ def test_scheduler_that_is_not_there_is_an_error(
 # ------------------------------------------------------------------------------------------- workers that are lost
 
 
+@pytest.mark.deep
 def test_killed_worker_and_late_worker(
     farm: Farm,
     course: Course,

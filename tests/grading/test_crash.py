@@ -90,6 +90,7 @@ def test_grade_killed_alone_leaves_no_process(tmp_path: Path) -> None:
     assert left == []
 
 
+@pytest.mark.deep
 def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
     """Does Ctrl-C end the grader soon, with nothing lost and no process left, and does the next run go on?"""
     course = make_course(tmp_path / "course")

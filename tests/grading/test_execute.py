@@ -20,6 +20,7 @@ from autograder.course.course import Assignment, Course
 from autograder.grading.execute import CUT, GraderError, _Cell, _Session, execute
 from autograder.grading.grade import InstallationError, grade
 from autograder.grading.mend import mend
+from autograder.grading.workers import Workers
 
 
 def spoil_answers(assignment: Assignment) -> None:
@@ -50,7 +51,7 @@ def spoil_checks(assignment: Assignment) -> None:
     ],
 )
 def test_grade_stops_when_the_installation_is_wrong(
-    assignment: Assignment, perfect: NotebookNode, tmp_path: Path, spoil: Any, words: str
+    assignment: Assignment, perfect: NotebookNode, tmp_path: Path, two_workers: Workers, spoil: Any, words: str
 ) -> None:
     """Does the grader stop before any mark, and say what is wrong, when answers fail, or an unsolved notebook passes?"""
     hand_in(tmp_path, "ada", perfect)
@@ -60,7 +61,7 @@ def test_grade_stops_when_the_installation_is_wrong(
     spoil(spoiled)
     course = Course(tmp_path)
     with pytest.raises(InstallationError, match=f"(?s)No mark was given.*{words}"):
-        grade(course, spoiled, seed=SEED, workers=2)
+        grade(course, spoiled, seed=SEED, workers=two_workers)
     assert course.load_results(NAME) == []
     assert course.scores(assignment) == {}
     assert not (tmp_path / "autograded").exists()

@@ -9,7 +9,12 @@ from autograder.judging.exercise import exercises_of, right_answers_of
 
 @pytest.mark.parametrize("stem", ALL.values())
 @pytest.mark.parametrize(
-    ("seeds", "others", "share"), [(5, False, 1 / 3), pytest.param(20, True, 4 / 5, marks=pytest.mark.deep)]
+    ("seeds", "others", "share"),
+    [
+        (1, False, 1 / 3),
+        pytest.param(5, False, 1 / 3, marks=pytest.mark.deep),
+        pytest.param(20, True, 4 / 5, marks=pytest.mark.deep),
+    ],
 )
 def test_right_answers_leave_a_margin(
     monkeypatch: pytest.MonkeyPatch, stem: str, seeds: int, others: bool, share: float
