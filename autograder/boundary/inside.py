@@ -1,6 +1,6 @@
-"""What runs inside the sandbox: limits, then a Jupyter kernel with an agent that answers the grader's requests.
+"""What runs inside the sandbox: limits, then IPython's shell, as in a Jupyter kernel, and the agent that answers requests.
 
-Cells come as Jupyter messages; calls of functions, hundreds in a submission, over a socket that costs a tenth of that.
+A request of the grader runs a cell or calls a function; both go over one socket, one after the other.
 
 The student's code may change any of this, as it runs in the same process. The grader does not rely on it: what comes out
 is at worst what the student's function could have returned.
@@ -8,8 +8,6 @@ is at worst what the student's function could have returned.
 
 import builtins
 import contextlib
-import ctypes
-import errno
 import json
 import linecache
 import locale
@@ -18,44 +16,31 @@ import random
 import resource
 import shutil
 import socket
-import struct
 import sys
 import threading
 import warnings
 from pathlib import Path
 
+import refused
 import wire
+from notebook_shell import OUTPUTS, make_shell, redirect
 
-# System calls that no exercise needs and no limit reaches: memory that belongs to no process (memfd, System V, a file
-# system in a namespace of one's own), and doors to the Linux kernel. Their numbers on x86-64 and on arm64.
-REFUSED = {
-    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190),
-    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "fsopen": (430, 430), "open_tree": (428, 428),
-    "clone3": (435, 435), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
-    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
-    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
-}  # fmt: skip
-SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}  # which are refused but for the families below
-FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)  # of the last two nothing leads out of the sandbox
-MAP = (9, 222)  # mmap, which is refused memory that several share without a file: given back, it counts as nobody's
-SHARED = 0x21  # its flags of that: MAP_SHARED and MAP_ANONYMOUS
-# the column above, the machine's AUDIT_ARCH, and the numbers of clone and seccomp
-MACHINES = {"x86_64": (0, 0xC000003E, 56, 317), "aarch64": (1, 0xC00000B7, 220, 277)}
-NEW_NAMESPACES = 0x7E020000  # flags of clone
 MODULES: list = []  # that the student's functions returned; their numbers cross
 FILES: dict = {}  # the names in the files of classes that stand in for the student's
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
 CHANNEL: list = []  # the socket to the grader
+SHELL: list = []  # in which cells run
 STATE = None  # as it was before any cell ran
 ONE_QUESTION = threading.Lock()  # at a time: a function may have threads
 
 
 def serve() -> None:
-    """Carry out requests of the grader until an empty one comes."""
+    """Carry out the grader's requests, each a word and its content, until the grader is gone."""
     process = os.getpid()
-    while text := _receive():
-        STATE.put_back()  # first, for in inference mode no tensor that is read could have a gradient
-        reply = _reply_to(wire.loads(text))
+    while do := _receive():
+        if do != "cell":  # which finds what the cell before it has left
+            STATE.put_back()  # first, for in inference mode no tensor that is read could have a gradient
+        reply = _reply_to(do, wire.loads(_receive()))
         if os.getpid() != process:  # a copy that a function has made of its process, and which may not answer too
             os._exit(0)
         CHANNEL[0].sendall(wire.frame(reply))
@@ -68,21 +53,17 @@ def _receive() -> str:
     return channel.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL).decode()
 
 
-def _reply_to(request: dict) -> str:
+def _reply_to(do: str, request: dict) -> str:
     """Carry out one request."""
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    reply = {"id": request["id"]}
-    before = {name: shell.user_ns.get(name) for name in request["replaced"]}
+    reply, namespace = {"id": request["id"]}, SHELL[0].user_ns
+    before = {name: namespace.get(name) for name in request["replaced"]}
     try:
         if "draw" in request:
             seed_all(request["draw"])
         classes = {name: _made_from(text)[name] for name, text in request["classes"].items()}
-        shell.user_ns.update({name: classes.get(name) or _ask_grader(name) for name in before})
-        reply |= {"call": _call, "backward": _backward, "measure": _measure, "run": _run}[request["do"]](
-            request, shell.user_ns
-        )
+        namespace.update({name: classes.get(name) or _ask_grader(name) for name in before})
+        action = {"cell": _cell, "run": _run, "call": _call, "backward": _backward, "measure": _measure}[do]
+        reply |= action(request, namespace)
         return wire.dumps(reply, _handle_of)
     except BaseException as error:
         names = [kind.__name__ for kind in type.mro(type(error))]
@@ -92,9 +73,9 @@ def _reply_to(request: dict) -> str:
             said = {}
         return wire.dumps({"id": request["id"], "error": names} | said)
     finally:
-        shell.user_ns.update({name: own for name, own in before.items() if own is not None})
+        namespace.update({name: own for name, own in before.items() if own is not None})
         for name in (name for name, own in before.items() if own is None):
-            shell.user_ns.pop(name, None)
+            namespace.pop(name, None)
 
 
 def seed_all(seed: int | None) -> None:
@@ -145,6 +126,16 @@ class State:
             # asked first, for to set it imports PyTorch's compiler: 1 s in each kernel, 4 where nothing is compiled yet
             torch.use_deterministic_algorithms(False) if torch.are_deterministic_algorithms_enabled() else None
             torch.autograd.set_detect_anomaly(False)
+
+
+def _cell(request: dict, namespace: dict) -> dict:
+    """Run a cell as a notebook does; return what it showed."""
+    OUTPUTS.begin(request["room"], request["pieces"])
+    try:
+        SHELL[0].run_cell(request["source"], store_history=True)
+    finally:
+        found = OUTPUTS.end()
+    return found
 
 
 def _run(request: dict, namespace: dict) -> dict:
@@ -309,78 +300,39 @@ def _line_of(error: BaseException) -> str:
     trace, found = error.__traceback__, ""
     while trace is not None:
         code = trace.tb_frame.f_code
-        if "/ipykernel_" in code.co_filename or code.co_filename.startswith("<ipython-input"):
+        if code.co_filename.startswith("<cell "):
             found = f"in {code.co_name}, line {trace.tb_lineno}"
         trace = trace.tb_next
     return found
 
 
-def refuse_calls() -> None:
-    """Let the Linux kernel refuse the calls of REFUSED to this process and to all that it starts (a seccomp filter).
-
-    Raises:
-        OSError: this system has no such filters, or we do not know its calls.
-    """
-    if os.uname().machine not in MACHINES:
-        raise OSError(f"the system calls of {os.uname().machine} are not known; known are {', '.join(MACHINES)}")
-    column, architecture, clone, seccomp = MACHINES[os.uname().machine]
-    load, mask, equal, at_least, any_bit, end = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
-    refuse, allow = (end, 0, 0, 0x50000 | errno.ENOSYS), (end, 0, 0, 0x7FFF0000)
-    no_family = (end, 0, 0, 0x50000 | errno.EOPNOTSUPP)  # ZeroMQ, which asks for a list of interfaces, bears this error
-    filters = [(load, 0, 0, 4), (equal, 1, 0, architecture), refuse]  # no 32-bit calls
-    filters += [(load, 0, 0, 0), (at_least, 0, 1, 0x40000000), refuse]  # nor those of x32
-    for numbers in REFUSED.values():
-        filters += [(equal, 0, 1, numbers[column]), refuse]
-    for numbers in SOCKETS.values():
-        allowed = [(equal, len(FAMILIES) - i, 0, family) for i, family in enumerate(FAMILIES)]
-        filters += [(equal, 0, len(allowed) + 3, numbers[column]), (load, 0, 0, 16), *allowed, no_family, allow]
-    filters += [
-        (equal, 0, 5, MAP[column]),
-        (load, 0, 0, 40),
-        (mask, 0, 0, SHARED),
-        (equal, 0, 1, SHARED),
-        refuse,
-        allow,
-    ]
-    filters += [(equal, 1, 0, clone), allow, (load, 0, 0, 16), (any_bit, 0, 1, NEW_NAMESPACES), refuse, allow]
-    code = b"".join(struct.pack("HBBI", *step) for step in filters)
-    program = struct.pack("HP", len(filters), ctypes.addressof(buffer := ctypes.create_string_buffer(code)))
-    if ctypes.CDLL(None, use_errno=True).syscall(seccomp, 1, 1, program) != 0:  # for all threads
-        raise OSError(ctypes.get_errno(), f"no seccomp filter of {len(buffer)} bytes can be set")
-
-
-def serve_kernel(connection_file: str, channel: int, limits: dict[str, int]) -> None:
-    """Set the limits, bind the kernel's sockets, say so over the channel, and serve.
+def serve_kernel(channel: int, limits: dict[str, int]) -> None:
+    """Set the limits, say over the channel that all is ready, and serve.
 
     Args:
-        connection_file: Where Jupyter's sockets are described.
-        channel: The descriptor of the socket over which the grader calls functions.
+        channel: The descriptor of the socket to the grader.
         limits: By the names of the module `resource`.
     """
     for name, limit in limits.items():
         resource.setrlimit(getattr(resource, name), (limit, limit))
     if limits:
-        refuse_calls()
+        refused.refuse_calls()
     home = Path(os.environ["HOME"])
     for font_list in Path("/grader").glob("fontlist-*.json"):  # else Matplotlib looks for fonts for seconds
         (home / ".cache/matplotlib").mkdir(parents=True, exist_ok=True)
         shutil.copy(font_list, home / ".cache/matplotlib")
     os.chdir(home)
-
-    sys.modules["debugpy"] = None  # the debugger: nobody debugs here, and it would be most of a kernel's start
-    from ipykernel.kernelapp import IPKernelApp
-
-    app = IPKernelApp.instance()
-    app.initialize(["-f", connection_file, "--HistoryManager.enabled=False", "--no-secure", "--quiet"])
-    import inside  # as a module of its own: IPython makes the notebook __main__
-
+    global STATE
     os.set_inheritable(channel, False)
-    inside.CHANNEL.append(socket.socket(fileno=channel))
-    inside.STATE = inside.State()
-    app.shell.ask_exit = lambda: None  # exit() and quit() in a cell, by which the kernel would end during the next one
-    inside.CHANNEL[0].sendall(b"!")
-    app.start()
+    CHANNEL.append(socket.socket(fileno=channel))
+    SHELL.append(make_shell())
+    redirect()
+    STATE = State()
+    CHANNEL[0].sendall(b"!")
+    serve()
 
 
 if __name__ == "__main__":
-    serve_kernel(sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]))
+    import inside  # as a module of its own: IPython makes the notebook __main__
+
+    inside.serve_kernel(int(sys.argv[1]), json.loads(sys.argv[2]))

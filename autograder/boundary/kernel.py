@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 import secrets
+import select
 import time
 from collections.abc import Callable
 from functools import cache
@@ -14,12 +15,10 @@ from typing import Any
 
 import nbformat
 import psutil
-import zmq
-from jupyter_client.session import Session
 from nbformat import NotebookNode
 
 from autograder.boundary import wire
-from autograder.boundary.sandbox import Limits, SandboxError, start_kernel
+from autograder.boundary.sandbox import Limits, start_kernel
 
 MAX_FRAME = 2 * wire.MAX_TEXT  # bytes of one message; a longer one ends the connection
 PIECE = 2**18  # bytes that are read from the channel at once
@@ -50,7 +49,7 @@ class KernelLost(BaseException):
 
 
 class BadReply(Exception):
-    """The student's kernel did not answer a call with a value that can be read."""
+    """The student's kernel answered a call with what is no value."""
 
 
 class Kernel:
@@ -58,61 +57,19 @@ class Kernel:
 
     def __init__(self, limits: Limits, sandboxed: bool = True) -> None:
         self.limits = limits
-        self.sandbox = start_kernel(limits, sandboxed)
-        connection = self.sandbox.connection
-        self.session = Session(key=str(connection["key"]).encode(), signature_scheme=connection["signature_scheme"])
-        self.context = zmq.Context()
-        # Set before connecting: a frame has a limit, few messages wait, none is waited for, and a socket that the
-        # student's code replaced by something else is never connected to again.
-        options = {zmq.MAXMSGSIZE: MAX_FRAME, zmq.RCVHWM: 5, zmq.SNDHWM: 5, zmq.SNDTIMEO: 1000, zmq.LINGER: 0}
-        for option, value in (options | {zmq.RECONNECT_IVL: -1}).items():
-            self.context.setsockopt(option, value)
         self.process = psutil.Process()
         self.size = self.process.memory_info().rss
-        self.poller = zmq.Poller()
+        self.sandbox = start_kernel(limits, sandboxed)
         self.channel, self.received = self.sandbox.channel, bytearray()
         self.channel.setblocking(False)
-        self.poller.register(self.channel, zmq.POLLIN)
-        self.serving = ""  # the id of the request by which the agent answers calls
+        self.ready = select.poll()
+        self.ready.register(self.channel, select.POLLIN)
         self.spent = 0.0  # seconds that requests took; see _Watch
-        self.shell = self._connect(zmq.DEALER, connection["shell_port"])
-        self.iopub = self._connect(zmq.SUB, connection["iopub_port"])
-        self.iopub.subscribe(b"")
-        self._wait_until_ready()
-
-    def _connect(self, kind: int, port: object) -> zmq.Socket:
-        socket = self.context.socket(kind)
-        socket.connect(f"ipc://{self.sandbox.connection['ip']}-{port}")
-        self.poller.register(socket, zmq.POLLIN)
-        return socket
-
-    def _wait_until_ready(self) -> None:
-        """A subscription takes a moment to arrive: wait for the kernel's welcome or, as that may be lost, for an answer."""
-        for _ in range(100):
-            if not self.sandbox.is_alive():
-                break
-            message_id = self._send("kernel_info_request", {})
-            deadline = time.monotonic() + 0.5
-            while time.monotonic() < deadline:
-                for socket, (kind, parent, _) in self._receive():
-                    if socket is self.iopub and (
-                        kind == "iopub_welcome" or (kind == "status" and parent == message_id)
-                    ):
-                        return
-        self.close()
-        raise SandboxError("The kernel started, but did not answer.")
-
-    def _send(self, kind: str, content: dict[str, Any]) -> str:
-        """Send a message and return its id; a kernel that takes none is lost."""
-        try:
-            return self.session.send(self.shell, kind, content)["header"]["msg_id"]
-        except zmq.ZMQError:
-            raise self._lost() from None
 
     def _lost(self) -> KernelLost:
         """Close a kernel that does not speak or listen any more; return why."""
         deadline = time.monotonic() + 1.0
-        while self.sandbox.is_alive() and time.monotonic() < deadline:  # one that dies closes its connections first
+        while self.sandbox.is_alive() and time.monotonic() < deadline:  # one that dies closes its connection first
             time.sleep(0.005)
         why = self._full() or (DEAF if self.sandbox.is_alive() else DIED)
         self.close()
@@ -123,57 +80,6 @@ class Kernel:
         full = self.sandbox.took_more_than(self.limits.memory_bytes)
         return f"More than {self.limits.memory_bytes / 2**30:.1f} GiB of memory were used." * full
 
-    def _receive(self) -> list[tuple[zmq.Socket, tuple[str, str, dict[str, Any]]]]:
-        """Return what has come: (socket, (type, id of the request, content)). A malformed message is dropped."""
-        messages = []
-        for socket, _ in self.poller.poll(PATIENCE * 1000):
-            if not isinstance(socket, zmq.Socket):  # the channel
-                continue
-            try:
-                _, message = self.session.recv(socket, zmq.NOBLOCK)
-                kind, parent, content = (
-                    message["header"]["msg_type"],
-                    message["parent_header"].get("msg_id"),
-                    message["content"],
-                )
-                if isinstance(kind, str) and isinstance(content, dict):
-                    messages.append((socket, (kind, parent, content)))
-            except Exception:  # whatever a hostile kernel can send, down to a RecursionError of the JSON parser
-                continue
-        return messages
-
-    def _request(self, code: str, silent: bool) -> str:
-        """Ask the kernel to run code; return the id of the request."""
-        content = {"code": code, "silent": silent, "store_history": not silent}
-        content |= {"user_expressions": {}, "allow_stdin": False, "stop_on_error": False}
-        return self._send("execute_request", content)
-
-    def _wait_for(self, request: str, seconds: float, on_output: Callable[[str, dict[str, Any]], None]) -> None:
-        """Wait until the kernel says that it is done with a request; `on_output` is called with each output.
-
-        Outputs that come faster than they are read are dropped, and so may be the kernel's word that no more will come;
-        it is asked for again.
-        """
-        replied, idle, asked, heard = False, False, [request], time.monotonic()
-        watch = _Watch(self, seconds)
-        while not (replied and idle):
-            for socket, (kind, parent, content) in self._receive():
-                heard = time.monotonic()
-                if kind == "status" and parent in asked:
-                    idle = idle or content.get("execution_state") == "idle"
-                elif parent != request:
-                    continue
-                elif socket is self.shell:
-                    replied = replied or kind == "execute_reply"
-                elif socket is self.iopub:
-                    on_output(kind, content)
-            if replied and time.monotonic() > heard + PATIENCE:
-                asked.append(self._send("kernel_info_request", {}))
-                heard = time.monotonic()
-            watch.look()
-        watch.end()
-        self.look_after()  # so that nobody else pays for what it leaves behind
-
     def look_after(self, late: str = "") -> None:
         """Raise a KernelLost, and close the kernel, if it died, is late, or took more than it may."""
         lost = None
@@ -183,8 +89,8 @@ class Kernel:
             lost = KernelLost("crashed", DIED)
         elif late:
             lost = KernelLost("timed out", late)
-        elif self.process.memory_info().rss > self.size + MAX_OWN or not self.sandbox.is_intact():
-            lost = KernelLost("crashed", "The code sent messages, or wrote files, that nobody asked for.")
+        elif self.process.memory_info().rss > self.size + MAX_OWN:
+            lost = KernelLost("crashed", "The code sent messages that nobody asked for.")
         if lost:
             self.close()
             raise lost
@@ -195,14 +101,10 @@ class Kernel:
         Raises:
             KernelLost: the kernel died, hung, or used more memory than it may. It is closed.
         """
-        if self.serving:
-            self._send_over_channel("")
-            self._wait_for(self.serving, self.limits.call_seconds, lambda kind, content: None)
-            self.serving = ""
-        outputs = _Outputs(self.limits)
-        seconds = min(self.limits.cell_seconds, seconds or self.limits.cell_seconds)
-        self._wait_for(self._request(source, silent=False), seconds, outputs.add)
-        return outputs.kept
+        request = {"do": "cell", "source": source, "room": self.limits.output_bytes, "pieces": self.limits.output_count}
+        reply = self.call(request, {}, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds))
+        self.look_after()  # so that nobody else pays for what it leaves behind
+        return _outputs_in(reply, self.limits)
 
     def run_plain(self, source: str, seconds: float) -> None:
         """Run a cell of ours that is plain Python, for at most so many seconds; its outputs are dropped.
@@ -212,10 +114,7 @@ class Kernel:
         Raises:
             KernelLost: as `run_cell`.
         """
-        try:
-            self.call({"do": "run", "source": source}, {}, min(self.limits.cell_seconds, seconds))
-        except BadReply as error:
-            raise KernelLost("crashed", str(error)) from None
+        self.call({"do": "run", "source": source}, {}, min(self.limits.cell_seconds, seconds))
 
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]], seconds: float) -> dict[str, Any]:
         """Call a function of the student's with plain values; return the agent's reply.
@@ -228,33 +127,24 @@ class Kernel:
 
         Raises:
             KernelLost: as `run_cell`.
-            BadReply: no reply that can be read came.
         """
         classes = {name: _text_of(item) for name, item in correct.items() if isinstance(item, type)}
-        request = request | {"id": secrets.token_hex(16), "replaced": sorted(correct), "classes": classes}
-        if not self.serving:
-            self.serving = self._request("__import__('inside').serve()", silent=True)
-        self._send_over_channel(wire.dumps(request))
+        content = request | {"id": secrets.token_hex(16), "replaced": sorted(correct), "classes": classes}
+        self._send(content.pop("do"), wire.dumps(content))
         watch = _Watch(self, seconds)
         while True:
-            for socket, (kind, parent, _) in self._receive():  # what a function prints is dropped
-                if socket is self.shell and parent == self.serving and kind == "execute_reply":
-                    self.serving = ""  # the agent ended, and not because we asked it to
-            text = self._receive_over_channel()
-            if text is None and not self.serving:
-                self.close()
-                raise BadReply("the call gave no readable reply")
+            text = self._receive()
             message = None if text is None else _read(text)
             if message is not None and "question" in message:
-                self._send_over_channel(_answer(message, text, correct))
-            elif message is not None and message.get("id") == request["id"]:
+                self._send(_answer(message, text, correct))
+            elif message is not None and message.get("id") == content["id"]:
                 if watch.end() > QUICK:
-                    self.look_after()  # so that nobody else pays for what it leaves behind
+                    self.look_after()  # as after a cell
                 return message
             watch.look()
 
-    def _send_over_channel(self, text: str) -> None:
-        left, watch = memoryview(wire.frame(text)), _Watch(self, self.limits.call_seconds)
+    def _send(self, *texts: str) -> None:
+        left, watch = memoryview(b"".join(map(wire.frame, texts))), _Watch(self, self.limits.call_seconds)
         while left:
             try:
                 left = left[self.channel.send(left) :]
@@ -264,16 +154,11 @@ class Kernel:
             except OSError:
                 raise self._lost() from None
 
-    def _receive_over_channel(self) -> str | None:
-        """Return the next text that has come whole, if one has."""
-        while True:
-            end = wire.HEAD + int.from_bytes(self.received[: wire.HEAD], "big")
-            if end > MAX_FRAME:
-                raise self._lost()
-            if end <= len(self.received):
-                text = self.received[wire.HEAD : end].decode("utf-8", "replace")
-                del self.received[:end]
-                return text
+    def _receive(self) -> str | None:
+        """Return the next text once it has come whole; None if that is not yet so."""
+        text = self._next_text()
+        if text is None:
+            self.ready.poll(PATIENCE * 1000)
             try:
                 piece = self.channel.recv(PIECE)
             except BlockingIOError:
@@ -283,16 +168,28 @@ class Kernel:
             if not piece:
                 raise self._lost()
             self.received += piece
+            text = self._next_text()
+        return text
+
+    def _next_text(self) -> str | None:
+        """Take a text out of what was received, if there is a whole one."""
+        end = wire.HEAD + int.from_bytes(self.received[: wire.HEAD], "big")
+        if end > MAX_FRAME:
+            raise self._lost()
+        if end > len(self.received):
+            return None
+        text = self.received[wire.HEAD : end].decode("utf-8", "replace")
+        del self.received[:end]
+        return text
 
     @property
     def closed(self) -> bool:
         """Whether the kernel was lost or closed."""
-        return self.context.closed
+        return self.channel.fileno() < 0
 
     def close(self) -> None:
         """End the kernel and every process of its sandbox."""
         self.sandbox.close()
-        self.context.destroy(linger=0)
 
 
 class _Watch:
@@ -399,6 +296,19 @@ def _product(values: list[Any]) -> int:
     return math.prod(map(max, leading)) * width**2
 
 
+def _outputs_in(reply: dict[str, Any], limits: Limits) -> list[NotebookNode]:
+    """Return the outputs that a reply says a cell had, whatever it says."""
+    outputs = _Outputs(limits)
+    for piece in reply["outputs"] if isinstance(reply.get("outputs"), list) else []:
+        if isinstance(piece, (list, tuple)) and len(piece) == 2 and isinstance(piece[1], dict):
+            outputs.add(*piece)
+    if reply.get("cut") is True:
+        outputs.cut()
+    if "error" in reply:  # of the agent, which the student's code has changed
+        outputs.add("error", {"ename": "RuntimeError", "evalue": f"The cell could not be run: {reply['error']}"})
+    return outputs.kept
+
+
 class _Outputs:
     """Collects outputs as nbformat knows them, up to the limits; says so once where it cuts."""
 
@@ -406,28 +316,25 @@ class _Outputs:
         self.kept: list[NotebookNode] = []
         self.bytes, self.limits, self.full = 0, limits, False
 
-    def add(self, kind: str, content: dict[str, Any]) -> None:
-        if self.full or kind not in ("stream", "display_data", "execute_result", "error"):
+    def add(self, kind: object, content: dict[str, Any]) -> None:
+        if self.full or kind not in ("stream", "display_data", "error"):
             return
         output = self._read(kind, content)
         room = self.limits.output_bytes - self.bytes
         size = len(output.text) if kind == "stream" else len(str(output))
-        if size > room or len(self.kept) >= self.limits.output_count:
-            self.full = True
-            cut = output.text[: max(room, 0)] if kind == "stream" else ""
-            note = f"{cut}\n[Cut here: a cell may print {self.limits.output_bytes:,} bytes in {self.limits.output_count} pieces.]"
-            output = nbformat.v4.new_output("stream", name="stdout", text=note)
-        self.bytes += size
-        last = self.kept[-1] if self.kept else None
-        if (
-            output.output_type == "stream"
-            and last is not None
-            and last.output_type == "stream"
-            and last.name == output.name
-        ):
-            last.text += output.text
-        else:
+        if size <= room and len(self.kept) < self.limits.output_count:
+            self.bytes += size
             self.kept.append(output)
+        else:
+            self.cut(output.text[: max(room, 0)] if kind == "stream" else "")
+
+    def cut(self, last: str = "") -> None:
+        """Take no more, and say so."""
+        if not self.full:
+            self.full = True
+            most = f"{self.limits.output_bytes:,} bytes in {self.limits.output_count} pieces"
+            said = f"{last}\n[Cut here: a cell may print {most}.]"
+            self.kept.append(nbformat.v4.new_output("stream", name="stdout", text=said))
 
     def _read(self, kind: str, content: dict[str, Any]) -> NotebookNode:
         if kind == "stream":

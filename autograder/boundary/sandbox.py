@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import re
-import secrets
 import shutil
 import socket
 import subprocess
@@ -26,6 +25,7 @@ from typing import Any, BinaryIO
 import psutil
 
 from autograder.boundary.control_group import Group, make_group, remove_groups
+from autograder.boundary.refused import MACHINES
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -33,10 +33,9 @@ LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # a L
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder begins so, and with the number of the grader's process, which counts in these namespaces.
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
-MACHINES = ("x86_64", "aarch64")  # processors whose system calls `inside.py` can refuse
 SLOW = ("numpy", "matplotlib.pyplot", "torch", "torchvision")  # that a warm parent may have imported
 OWN_PROCESSES = 4  # of bubblewrap's, or of a fork's, beside what the student may start
-WIRE = {"connection.json", *(f"socket-{port}" for port in range(1, 6))}  # all that the folder wire/ may hold
+INSIDE = ("inside.py", "notebook_shell.py", "refused.py", "warm.py", "wire.py")  # our files that run in a sandbox
 
 
 class SandboxError(RuntimeError):
@@ -74,12 +73,11 @@ class Limits:
 
 @dataclass
 class Sandbox:
-    """A running kernel: the process above all of its own, and the folder in which it and the grader meet."""
+    """A running kernel: the process above all of its own, and the folder in which its log lies."""
 
     process: psutil.Process
     folder: Path
-    connection: dict[str, object]  # what a Jupyter client needs
-    channel: socket.socket  # over which functions are called
+    channel: socket.socket  # over which requests go and replies come
     group: Group | None = None  # by which the system bounds memory and processes, where one can be had
 
     def took_more_than(self, memory_bytes: int) -> bool:
@@ -99,12 +97,6 @@ class Sandbox:
         # D is also the state of one that sleeps until its child, made by vfork, has ended
         in_line = any(state == "R" or (state == "D" and number not in parents) for number, state in states.items())
         return ticks / os.sysconf("SC_CLK_TCK"), in_line
-
-    def is_intact(self) -> bool:
-        """Whether wire/ holds what it should and no more: run by an ordinary user, the sandbox could fill the disk there."""
-        with contextlib.suppress(OSError), os.scandir(self.folder / "wire") as entries:
-            return all(entry.name in WIRE and not entry.is_dir(follow_symlinks=False) for entry in entries)
-        return False
 
     def is_alive(self) -> bool:
         """Whether the sandbox still runs."""
@@ -184,37 +176,19 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
 
 
 def _start(limits: Limits, sandboxed: bool, seconds: float, parent: "WarmParent | None") -> Sandbox:
-    if parent is not None:
-        folder = Path(tempfile.mkdtemp(prefix="k", dir=parent.folder))  # short: a socket's path has 107 bytes at most
-    else:
-        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
-    wire = folder / "wire"  # the only place of the host that the sandbox may write to
-    wire.mkdir(mode=0o700)
-    connection: dict[str, object] = {
-        "transport": "ipc",
-        "key": secrets.token_hex(32),
-        "signature_scheme": "hmac-sha256",
-    }
-    connection |= {
-        f"{channel}_port": port for port, channel in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)
-    }
-    inner = "/wire" if sandboxed else str(wire)
-    (wire / "connection.json").write_text(json.dumps(connection | {"ip": f"{inner}/socket"}))
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     user = _own_user() if sandboxed else None
-    if user is not None:
-        for path in (wire, wire / "connection.json"):
-            os.chown(path, user, user)
     channel, theirs = socket.socketpair()
     with (folder / "log").open("wb") as log, theirs:
         if parent is not None:
-            process = parent.fork(folder, user, limits, log, theirs)
+            process = parent.fork(user, limits, log, theirs)
         else:
-            walls = _bubblewrap(user, limits, wire=wire) if sandboxed else []
+            walls = _bubblewrap(user, limits) if sandboxed else []
             program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
             bounds = json.dumps(limits.resource_limits() if sandboxed else {})
-            command = [*walls, *_python(program), f"{inner}/connection.json", str(theirs.fileno()), bounds]
+            command = [*walls, *_python(program), str(theirs.fileno()), bounds]
             process = _launch(command, folder, log, pass_fds=[theirs.fileno()])
-    sandbox = Sandbox(process, folder, connection | {"ip": f"{wire}/socket"}, channel)
+    sandbox = Sandbox(process, folder, channel)
     channel.settimeout(seconds)
     ready = b""
     with contextlib.suppress(TimeoutError):
@@ -232,11 +206,6 @@ def _start(limits: Limits, sandboxed: bool, seconds: float, parent: "WarmParent 
         sandbox.group = make_group(name, limits.memory_bytes, OWN_PROCESSES + limits.processes)
     if sandbox.group is not None:
         sandbox.group.add([sandbox.process.pid, *_below(sandbox.process.pid)])  # none of the student's among them yet
-    if sandboxed and os.getuid() == 0:
-        os.chown(wire, 0, 0)
-        wire.chmod(
-            0o755
-        )  # from here on the sandbox writes nothing to the host's disk but its log, of at most file_bytes
     return sandbox
 
 
@@ -249,9 +218,8 @@ class WarmParent:
 
     def __init__(self, limits: Limits, modules: Sequence[str] = SLOW) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
-        self.folder.chmod(0o711)
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [*_bubblewrap(None, limits, wires=self.folder), *_python("/grader/warm.py"), str(theirs.fileno())]
+        command = [*_bubblewrap(None, limits, parent=True), *_python("/grader/warm.py"), str(theirs.fileno())]
         with theirs, (self.folder / "log").open("wb") as log:
             self.process = _launch([*command, *modules], self.folder, log, pass_fds=[theirs.fileno()])
         self._begin()
@@ -267,11 +235,9 @@ class WarmParent:
         self.process = psutil.Process(self.process)
         self._begin()
 
-    def fork(
-        self, folder: Path, user: int | None, limits: Limits, log: BinaryIO, channel: socket.socket
-    ) -> psutil.Process:
+    def fork(self, user: int | None, limits: Limits, log: BinaryIO, channel: socket.socket) -> psutil.Process:
         """Have a kernel forked; return the process that waits for the first of its namespace."""
-        request = {"name": folder.name, "user": user, "limits": limits.resource_limits()}
+        request = {"user": user, "limits": limits.resource_limits()}
         request["below_tmp"] = [str(folder) for folder in _python_folders() if folder.is_relative_to("/tmp")]
         ours, theirs = socket.socketpair()
         reply = b""
@@ -294,7 +260,7 @@ class WarmParent:
 
     def close(self) -> None:
         """End the process, and with it all kernels that it forked."""
-        Sandbox(self.process, self.folder, {}, self.channel).close()
+        Sandbox(self.process, self.folder, self.channel).close()
 
 
 def use_parent(parent: WarmParent | None) -> None:
@@ -359,9 +325,7 @@ def check_sandbox() -> None:
             f"The sandbox knows the system calls of {' and '.join(MACHINES)}, not those of {os.uname().machine}: it could "
             "not refuse those that lead out. Grade on another machine. Without protection, at your own risk: --no-sandbox."
         )
-    with tempfile.TemporaryDirectory() as folder:
-        command = [*_bubblewrap(_own_user(), Limits(), wire=Path(folder)), "true"]
-        trial = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    trial = subprocess.run([*_bubblewrap(_own_user(), Limits()), "true"], capture_output=True, text=True, timeout=60)
     if trial.returncode != 0:
         raise SandboxError(
             f"bubblewrap is installed but cannot make a sandbox here: {trial.stderr.strip()}\n"
@@ -388,6 +352,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder),
         "USER": "student",  # torchvision asks for a name, and the sandbox has no list of users
         "LANG": "C.UTF-8",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # as ipykernel sets it
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
         # torch.compile gives back what it is given: to compile takes longer than a call may
@@ -396,14 +361,13 @@ def _environment(folder: Path) -> dict[str, str]:
     } | {name: os.environ[name] for name in ROUNDING if name in os.environ}
 
 
-def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wires: Path | None = None) -> list[str]:
-    """Return the command up to, and without, what is to run in the sandbox: a kernel, or a parent of kernels.
+def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[str]:
+    """Return the command up to, and without, what is to run in the sandbox.
 
     Args:
-        user: Whom the kernel is to become; None if it stays who it is.
+        user: Whom a kernel is to become; None if it stays who it is.
         limits: On its temporary files.
-        wire: Where a kernel and the grader meet.
-        wires: Where a warm parent's kernels and the grader meet, each in a folder of its own.
+        parent: Whether it is a warm parent of kernels.
     """
     command = ["bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
     command += ["--die-with-parent", "--new-session", "--hostname", "sandbox"]
@@ -424,24 +388,19 @@ def _bubblewrap(user: int | None, limits: Limits, wire: Path | None = None, wire
         command += ["--tmpfs", str(REPOSITORY)]
     for folder in _python_folders():
         command += _visible(folder)
-    for file in (
-        *(HERE / name for name in ("inside.py", "warm.py", "wire.py")),
-        *_font_lists(),
-    ):
+    for file in (*(HERE / name for name in INSIDE), *_font_lists()):
         command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
     for folder in (HERE.parent, REPOSITORY / "solutions"):  # in Python's own folder, unless installed as editable
         if any(folder.is_relative_to(prefix) for prefix in ("/usr", sys.base_prefix, sys.prefix)):
             command += ["--tmpfs", str(folder)]
-    if wire:
-        command += ["--bind", str(wire), "/wire"]
-    else:
-        command += ["--dir", "/wire", "--dir", "/new_tmp", "--bind", str(wires), "/wires"]
+    if parent:
+        command += ["--dir", "/new_tmp"]  # where its kernels' own temporary files begin
     command += ["--remount-ro", "/", "--remount-ro", "/dev"]
     home = "/tmp/home"
     command += ["--perms", "0777", "--dir", home, "--setenv", "HOME", home, "--chdir", home]
     if os.getuid() != 0:
         return [*command, "--unshare-user", "--cap-drop", "ALL", "--"]
-    if user is None:
+    if parent:
         for name in ("SETUID", "SETGID", "SETPCAP", "SYS_ADMIN"):
             command += ["--cap-add", f"CAP_{name}"]
         return [*command, "--"]

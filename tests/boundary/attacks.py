@@ -69,7 +69,7 @@ ATTACKS = [attack for group in GROUPS.values() for attack in group]
 SOON = {
     "unsolved": "nothing, which is what those for nothing are compared with",
     "input-transformer": "IPython, between the grader's request and the student's cells",
-    "shell-handlers": "the kernel, which answers in the agent's place",
+    "serves-itself": "the agent, in whose place it answers",
     "patched-comparisons": "the libraries that results are compared with",
     "reads-the-answers": "the repository",
     "edits-the-results": "the files of the course",
@@ -124,8 +124,7 @@ KINDS = SOON | {
     "many-cells": "the size of a notebook",
     "segfault": "its own process",
     "closes-files": "the files and sockets of its process",
-    "replaces-the-sockets": "the folder in which the sockets lie",
-    "raw-frame": "the framing of messages",
+    "replaces-the-socket": "the socket to the grader",
     "messages": "what messages hold",
     "large-value": "the size of results",
     "hostile-error": "the texts of errors",

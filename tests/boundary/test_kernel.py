@@ -8,7 +8,6 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -238,10 +237,12 @@ SMALL_IN_FRONT = b"\xff\xd8\xff\xe0\x00\x13\xff\xc0\x00\x0b\x08\x00\x08\x00\x08\
     ],
     ids=["PNG", "JPEG", "large PNG", "large JPEG", "large JPEG behind a small one", "cut", "no PNG"],
 )
-def test_pictures_are_kept_that_a_browser_can_show(kernel: Kernel, kind: str, data: bytes, kept: bool) -> None:
+def test_pictures_are_kept_that_a_browser_can_show(
+    start: Callable[..., Kernel], kind: str, data: bytes, kept: bool
+) -> None:
     """Are PNG and JPEG kept, but not one that would fill a browser's memory, or that is none?"""
     source = f"from IPython.display import Image\ndisplay(Image(data={data!r}, format={kind!r}))"
-    [output] = kernel.run_cell(source)
+    [output] = start(output_bytes=1_000_000).run_cell(source)
     assert (f"image/{kind}" in output.data) == kept
     assert kept or "text/plain" in output.data
 
@@ -258,7 +259,6 @@ FLOODS = {
         "head = b'\\x89PNG\\r\\n\\x1a\\n' + bytes([0, 0, 0, 13]) + b'IHDR' + 2 * bytes([0, 0, 1, 0])\n"
         "display(Image(data=head + os.urandom(5_000_000), format='png'))"
     ),
-    "the file descriptor": "import os\nos.write(1, b'x' * 5_000_000)",
 }
 
 
@@ -273,18 +273,15 @@ def test_output_flood_is_bounded(start: Callable[..., Kernel], kind: str) -> Non
     assert "Cut here: a cell may print 50,000 bytes in 100 pieces." in text
 
 
-def test_output_flood_in_which_the_end_is_lost(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does a cell end whose outputs came faster than they were read, with them the word that it has ended?"""
-    receive = kernel.session.recv
-
-    def receive_slowly(*arguments: Any) -> Any:
-        time.sleep(0.002)
-        return receive(*arguments)
-
-    monkeypatch.setattr(kernel.session, "recv", receive_slowly)
-    assert len(kernel.run_cell("for i in range(5000):\n    display(i)")) > 1
-    monkeypatch.undo()
-    assert told(kernel, "print(3)") == 3
+def test_output_past_python_goes_to_a_log_that_is_bounded(start: Callable[..., Kernel]) -> None:
+    """Is what a cell, or a program that it starts, writes to the file descriptor not shown, and not without end on our disk?"""
+    kernel = start(file_bytes=2**20)
+    outputs = kernel.run_cell(
+        "import os, subprocess\nsubprocess.run(['echo', 'hello'])\nwhile True: os.write(1, b'x' * 5_000_000)"
+    )
+    assert [output.get("ename", "shown") for output in outputs] == ["OSError"]
+    assert b"hello" in (log := (kernel.sandbox.folder / "log").read_bytes())
+    assert len(log) == 2**20
 
 
 def test_output_keeps_no_html(kernel: Kernel) -> None:
@@ -299,26 +296,25 @@ def test_output_keeps_no_html(kernel: Kernel) -> None:
     assert all(output.metadata == {} for output in outputs)
 
 
-def test_output_of_forged_messages_is_survived(kernel: Kernel) -> None:
-    """Does the grader go on when the student's code sends messages that are none?"""
+def test_output_that_is_forged_is_survived(kernel: Kernel) -> None:
+    """Does the grader go on when the student's code says that a cell had outputs that are none?"""
     source = """
-    kernel, session = get_ipython().kernel, get_ipython().kernel.session
-    socket, parent = kernel.iopub_socket, kernel.get_parent()
-    signed = [b"<IDS|MSG>", b"", b"{", b"{", b"{", b"{"]
-    for frames in ([b""], [b"junk"] * 3, signed, [b"kernel.x", b"<IDS|MSG>"], [bytes(10**6)] * 4):
-        socket.send_multipart(frames)
-    contents = [
-        ("stream", {"text": {"a": [1]}, "name": 7}), ("error", {"traceback": "x", "ename": None}), ("unknown", {"x": 1}),
-        ("display_data", {"data": ["x"]}), ("display_data", {"data": {"text/plain": 7}}), ("execute_result", {}),
-        ("status", {"execution_state": ["idle"]}),
+    import inside
+    pieces = [
+        7, [], ["stream"], ["stream", 7], ["stream", {"text": {"a": [1]}, "name": 7}], [["stream"], {}], ["unknown", {"x": 1}],
+        ["error", {"traceback": "x", "ename": None}], ["error", {"traceback": [1, ["x"]]}], ["display_data", {"data": ["x"]}],
+        ["display_data", {"data": {"text/plain": 7, "text/html": "<script>"}}], ["display_data", {}], ["stream", {"text": "end"}],
     ]
-    for kind, content in contents:
-        session.send(socket, kind, content, parent=parent)
-    print("end")
+    replies = iter([{"outputs": pieces, "cut": 3}, {"outputs": 7}, {}, {"outputs": "text", "cut": True}])
+    inside._cell = lambda request, namespace: next(replies)
     """
-    outputs = kernel.run_cell(textwrap.dedent(source))
-    assert "end" in json.dumps(outputs)
-    assert told(kernel, "print(2)") == 2
+    kernel.run_cell(textwrap.dedent(source))
+    outputs = kernel.run_cell("")
+    assert {output.output_type for output in outputs} == {"stream", "error", "display_data"}
+    assert outputs[-1].text == "end"
+    assert "script" not in json.dumps(outputs)
+    assert [len(kernel.run_cell("")) for _ in range(3)] == [0, 0, 1]
+    assert "could not be run: ['StopIteration" in json.dumps(kernel.run_cell(""))
 
 
 def test_page_tables_count_as_memory(start: Callable[..., Kernel]) -> None:

@@ -70,7 +70,7 @@ def hand_in(
 
 
 THIEF = """import glob, os
-found = [p for top in (".", "/tmp", "/wire", "/home", "/dev/shm") for p in glob.glob(top + "/**/*.pt", recursive=True)]
+found = [p for top in (".", "/tmp", "/home", "/dev/shm") for p in glob.glob(top + "/**/*.pt", recursive=True)]
 print("found", found)
 open("vit.pt", "wb").write(b"mine"); os.makedirs("/tmp/home/sub"); open("/tmp/home/sub/vit.pt", "wb").write(b"mine")
 import builtins, sys, types

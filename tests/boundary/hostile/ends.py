@@ -18,19 +18,6 @@ from hostile.making import (
     with_cells,
 )
 
-OPEN_SOCKETS = """
-import os, socket, struct, time
-def stream_of(port):
-    for number in map(int, os.listdir("/proc/self/fd")):
-        try:
-            found = socket.socket(fileno=os.dup(number))
-            if found.family == socket.AF_UNIX and str(found.getsockname()).endswith(f"socket-{port}"):
-                found.send(b"")
-                return found
-        except OSError:
-            pass
-"""
-
 ENDS = (
     Attack(
         "exits-function",
@@ -128,112 +115,67 @@ one == other
         CRASHED,
     ),
     Attack(
-        "closes-the-shell",
-        "Closes the socket on which the grader asks.",
+        "closes-the-channel-later",
+        "Closes, while a cell runs, the socket over which the grader asks.",
         own_cell("""
-import threading, time
+import inside, threading, time
 def close():
     time.sleep(0.5)
-    kernel = get_ipython().kernel
-    for name in ("shell_stream", "control_stream"):
-        stream = getattr(kernel, name)
-        stream.socket.close(0)
+    inside.CHANNEL[0].close()
 threading.Thread(target=close, daemon=True).start()
 time.sleep(1.5)
 """),
         NOTHING,
-        TIMED_OUT,
-    ),
-    Attack(
-        "closes-stdin",
-        "Closes the socket of the kernel by which a cell could ask for input.",
-        before_answer("self_attention", "get_ipython().kernel.stdin_socket.close(0)"),
-        on=FIRST,
+        CRASHED,
     ),
     Attack(
         "cuts-the-line",
-        "Cuts the connections to the grader under the kernel's feet.",
-        own_cell(
-            OPEN_SOCKETS
-            + """
-for port in (1, 2, 3):
-    stream_of(port).shutdown(socket.SHUT_RDWR)
-"""
-        ),
-        NOTHING,
-        TIMED_OUT,
-    ),
-    Attack(
-        "replaces-the-sockets",
-        "Deletes the sockets in /wire and puts others in their place.",
-        own_cell("""
-import os, socket
-for name in os.listdir("/wire"):
-    try:
-        os.unlink("/wire/" + name)
-        socket.socket(socket.AF_UNIX).bind("/wire/" + name)
-    except OSError as error:
-        print(error)
-"""),
-    ),
-    Attack(
-        "raw-flood",
-        "Writes a message without end to the grader's socket.",
-        own_cell(
-            OPEN_SOCKETS
-            + """
-stream, payload = stream_of(2), bytes(2**25)
-frame = b"\\x03" + struct.pack(">Q", len(payload)) + payload
-stream.setblocking(True)
-for _ in range(100):
-    stream.sendall(frame)
-time.sleep(30)
-"""
-        ),
+        "Cuts the connection to the grader under the agent's feet.",
+        own_cell("import inside, socket\ninside.CHANNEL[0].shutdown(socket.SHUT_RDWR)"),
         NOTHING,
         CRASHED,
     ),
     Attack(
-        "raw-frame",
-        "Announces a frame of an exabyte, and sends what is no frame.",
-        own_cell(
-            OPEN_SOCKETS
-            + """
-stream = stream_of(2)
-stream.setblocking(True)
-stream.sendall(b"\\x02" + struct.pack(">Q", 2**60) + b"x" * 1000)
-time.sleep(30)
-"""
-        ),
+        "replaces-the-socket",
+        "Puts another socket in the place of the one over which the grader asks.",
+        own_cell("import inside, socket\nkept = inside.CHANNEL[0], *socket.socketpair()\ninside.CHANNEL[0] = kept[1]"),
         NOTHING,
         TIMED_OUT,
     ),
     Attack(
-        "messages",
-        "Sends the grader messages that are malformed, deep, huge and full of half characters.",
-        own_cell(r"""
-import json
-kernel = get_ipython().kernel
-parent = kernel.get_parent()["header"]
-def send(kind, content, parent=parent, parts=()):
-    header = kernel.session.msg_header(kind)
-    message = [json.dumps(header).encode(), json.dumps(parent).encode(), b"{}", content, *parts]
-    kernel.iopub_socket.send_multipart([b"x", b"<IDS|MSG>", kernel.session.sign(message[:4]), *message])
-send("stream", b'{"name": "stdout", "text": "half \\ud800 and \\u0000 \\u202e end"}')
-send("error", b'{"ename": "\\udfff", "evalue": "\\ud800", "traceback": ["\\ud800", 5, [1]]}')
-send("display_data", b'{"data": {"text/plain": "\\ud800", "image/png": "\\ud800"}}')
-for depth in (*range(700, 1000, 7), 100_000):
-    send("stream", b'{"name": ' + b"[" * depth + b"]" * depth + b', "text": ' + b"[" * depth + b"]" * depth + b"}")
-    send("error", b'{"ename": ' + b'{"a":' * depth + b"1" + b"}" * depth + b', "evalue": 7, "traceback": 3}')
-for content in (b"", b"[]", b"null", b"{", b"\xff\xfe", b'{"data": []}', b'{"text": 1e999}', b'{"text": ' + b"9" * 10**6 + b"}"):
-    for kind in ("stream", "error", "display_data", "execute_result", "status", "execute_input", 5, None):
-        send(kind, content)
-send("stream", b'{"name": "stdout", "text": "' + b"\\n" * 10**6 + b'"}', parts=[b"x" * 10**6] * 20)
-send("stream", b'{"text": [' + b"[]," * 4_000_000 + b"0]}")
-send(["stream"], b"{}")
-kernel.iopub_socket.send_multipart([b""] * 1000)
-kernel.iopub_socket.send_multipart([b"<IDS|MSG>", b"x" * 10**7, b"", b"", b"", b""])
+        "raw-flood",
+        "Writes messages of 32 MB to the grader, one after the other.",
+        own_cell("""
+import inside, time, wire
+message = wire.frame("x" * 2**25)
+for _ in range(100):
+    inside.CHANNEL[0].sendall(message)
 """),
+        NOTHING,
+        ("graded", "crashed", "timed out"),
+    ),
+    Attack(
+        "messages",
+        "Says that its cells had outputs that are malformed, deep, huge and full of half characters.",
+        own_cell(r"""
+import inside, itertools, wire
+text = '["outputs", {"list": [%s]}], ["cut", %s]'
+pieces = ['{"list": ["%s", {"dict": %s}]}' % (kind, content) for kind in ("stream", "error", "display_data", "status") for content in (
+    '[["name", "stdout"], ["text", "half \\ud800 and \\u0000 \\u202e end"]]', '[["ename", "\\udfff"], ["traceback", {"list": ["\\ud800", 5]}]]',
+    '[["data", {"dict": [["text/plain", "\\ud800"], ["image/png", "\\ud800"]]}]]', '[["text", 1e999]]', '[["text", %s]]' % ("9" * 10**6),
+    '[["data", {"list": []}]]', '[["traceback", {"list": [%s0]}]]' % ("0," * 10**6), '[["text", "%s"]]' % ("\\n" * 10**6),
+    '[["evalue", {"dict": [["evalue", 7]]}]]', "[]", "null", "{}", "7", '[[5, 5]]', '[["name", {"tuple": [null]}]]',
+)]
+deep = '{"list": [' * 100_000 + "]}" * 100_000
+odd = itertools.cycle([text % (",".join(pieces), "true"), text % (deep, "false"), text % ("", "[]"), text % ('"x"', 7), "", '["outputs", 3]'])
+honest = inside._reply_to
+def reply_to(do, request):
+    reply = honest(do, request)
+    return reply if do != "cell" else '{"dict": [["id", "%s"], %s]}' % (request["id"], next(odd))
+inside._reply_to = reply_to
+"""),
+        NOTHING,
+        ("graded", "crashed", "timed out"),
     ),
     Attack(
         "half-characters",

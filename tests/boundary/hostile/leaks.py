@@ -70,18 +70,15 @@ with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
         own_cell(
             """
 import sys
-seen, kernel = [], get_ipython().kernel
+seen = []
 get_ipython().events.register("pre_run_cell", lambda info: seen.append(info.raw_cell))
 get_ipython().input_transformers_cleanup.append(lambda lines: seen.extend(lines) or lines)
 import inside
-handler, receive = kernel.shell_handlers["execute_request"], inside._receive
-def handle(stream, ident, parent):
-    seen.append(str(parent))
-    return handler(stream, ident, parent)
+receive = inside._receive
 def note():
     seen.append(receive())
     return seen[-1]
-kernel.shell_handlers["execute_request"], inside._receive = handle, note
+inside._receive = note
 sys.addaudithook(lambda event, args: seen.append(str(args)) if event in ("exec", "compile", "open") and len(seen) < 9999 else None)
 """,
             later=SEEN + "\nprint(In)\nprint([key for key in globals()])",

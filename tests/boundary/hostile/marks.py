@@ -52,12 +52,9 @@ MARKS = (
     ),
     Attack(
         "input-transformer",
-        "Lets IPython replace what the grader sends by nothing.",
-        for_nothing(
-            'get_ipython().input_transformers_cleanup.append(lambda lines: ["pass"] if "serve" in str(lines) else lines)'
-        ),
+        "Lets IPython replace every later cell by nothing.",
+        for_nothing('get_ipython().input_transformers_cleanup.append(lambda lines: ["pass"])'),
         EVERYTHING,
-        ("crashed", "graded"),
     ),
     Attack(
         "ast-transformer",
@@ -73,15 +70,10 @@ get_ipython().ast_transformers.append(Erase())
         EVERYTHING,
     ),
     Attack(
-        "do-execute",
-        "Replaces the kernel's do_execute by one that says “ok”.",
-        for_nothing("""
-async def do_execute(*args, **kwargs):
-    return {"status": "ok", "execution_count": 1, "payload": [], "user_expressions": {}}
-get_ipython().kernel.do_execute = do_execute
-"""),
+        "runs-no-cell",
+        "Says of every later cell that it ran and showed nothing.",
+        for_nothing('import inside\ninside._cell = lambda request, namespace: {"outputs": [], "cut": False}'),
         EVERYTHING,
-        ("crashed", "graded"),
     ),
     Attack(
         "run-cell-async",
@@ -97,16 +89,16 @@ get_ipython().run_cell = lambda *args, **kwargs: ExecutionResult(None)
         ("crashed", "graded"),
     ),
     Attack(
-        "shell-handlers",
-        "Handles the grader's requests itself and replies “ok” at once.",
+        "serves-itself",
+        "Takes the agent's place: answers every request at once, and with what would be good news.",
         for_nothing("""
-kernel = get_ipython().kernel
-def handle(stream, ident, parent):
-    kernel.session.send(stream, "execute_reply", {"status": "ok", "execution_count": 1}, parent=parent, ident=ident)
-kernel.shell_handlers["execute_request"] = handle
+import inside, wire
+while inside._receive():
+    good = {"value": True, "passed": True, "points": 20, "outputs": [], "gradients": [], "arguments": []}
+    inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"id": wire.loads(inside._receive())["id"], **good})))
 """),
         EVERYTHING,
-        ("crashed", "graded"),
+        ("graded", "timed out"),  # the cell itself is never done
     ),
     Attack(
         "displayhook",
@@ -280,7 +272,7 @@ for path in [COURSE + "/gradebook.db", *glob.glob("/*/gradebook.db"), *glob.glob
         for_nothing("""
 import os
 for path in ("/results/1_attention/edits-the-results.json", "/source/1_attention/attention.ipynb", "/nbgrader_config.py"):
-    for top in (COURSE, REPOSITORY, "/wire", "/grader", "/usr/lib/python3", os.path.dirname(os.__file__), "/proc/1/root" + COURSE):
+    for top in (COURSE, REPOSITORY, "/grader", "/usr/lib/python3", os.path.dirname(os.__file__), "/proc/1/root" + COURSE):
         try:
             os.makedirs(os.path.dirname(top + path), exist_ok=True)
             open(top + path, "w").write("{}")

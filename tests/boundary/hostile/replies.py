@@ -19,8 +19,11 @@ from hostile.making import (
 
 SERVE = """
 import inside, wire
+honest = inside._reply_to
 def answer_with(value_of):
-    inside._reply_to = lambda request: value_of(request).replace("ID", request["id"])
+    def reply_to(do, request):
+        return honest(do, request) if do == "cell" else value_of(request).replace("ID", request["id"])
+    inside._reply_to = reply_to
 """
 
 ODD_REPLIES = r"""
@@ -124,9 +127,9 @@ answer_with(lambda request: long % (("a" * 3_000_000,) * 2))
     Attack(
         "agent-silent",
         "Replaces the agent by one that never answers.",
-        own_cell(SERVE + "inside.serve = lambda: None"),
+        own_cell("import inside, time\ninside._reply_to = lambda do, request: time.sleep(600)"),
         NOTHING,
-        CRASHED,
+        TIMED_OUT,
     ),
     Attack(
         "agent-nan",
@@ -146,10 +149,9 @@ wire._pack_array = lambda array: pack(np.full_like(np.asarray(array, dtype=float
             SERVE
             + """
 import itertools
-honest = inside._reply_to
-def reply_to(request):
-    if request["target"] != "softmax":
-        return honest(request)
+def reply_to(do, request):
+    if request.get("target") != "softmax":
+        return honest(do, request)
     for number in itertools.count():
         inside.CHANNEL[0].sendall(wire.frame('{"dict": [["id", "%d"]]}' % number))
 inside._reply_to = reply_to
@@ -164,12 +166,8 @@ inside._reply_to = reply_to
         "A thread answers requests that are still to come, with guessed ids.",
         for_nothing("""
 import threading, time, inside, wire
-kernel = get_ipython().kernel
-start, _, number = kernel.get_parent()["header"]["msg_id"].rpartition("_")
 def forge():
     for step in range(1, 400):
-        parent = {"header": {"msg_id": f"{start}_{int(number) + step}", "session": "x", "msg_type": "execute_request"}}
-        kernel.session.send(kernel.iopub_socket, "status", {"execution_state": "idle"}, parent=parent)
         reply = '{"dict": [["id", "%032x"], ["value", 0.5]]}' % step
         inside.CHANNEL[0].sendall(wire.frame(reply))
         time.sleep(0.005)

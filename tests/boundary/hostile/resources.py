@@ -99,17 +99,17 @@ while True:
         "slow-kernel",
         "Lets every request of the grader wait for 0.1 s.",
         own_cell("""
-import asyncio
-execute = get_ipython().kernel.do_execute
-async def do_execute(*args, **kwargs):
-    await asyncio.sleep(0.1)
-    return await execute(*args, **kwargs)
-get_ipython().kernel.do_execute = do_execute
+import inside, time
+honest = inside._reply_to
+def reply_to(do, request):
+    time.sleep(0.1)
+    return honest(do, request)
+inside._reply_to = reply_to
 """),
     ),
     Attack(
         "slower-kernel",
-        "Leaves a hook that lets every later cell and call wait for an hour.",
+        "Leaves a hook that lets every later cell wait for an hour.",
         own_cell("""
 import time
 get_ipython().events.register("pre_execute", lambda: time.sleep(3600))
@@ -253,7 +253,7 @@ threading.Thread(target=flood, daemon=True).start()
         own_cell(
             """
 import os
-for top in ("/tmp", "/dev/shm", "/wire", "/dev", "/", "/var/tmp", COURSE):
+for top in ("/tmp", "/dev/shm", "/dev", "/", "/var/tmp", COURSE):
     try:
         for number in range(40):
             with open(f"{top}/fill{number}", "wb") as file:
@@ -261,7 +261,7 @@ for top in ("/tmp", "/dev/shm", "/wire", "/dev", "/", "/var/tmp", COURSE):
     except OSError as error:
         print(top, error)
 logs = [n for n in os.listdir("/proc/self/fd") if os.path.islink(f"/proc/self/fd/{n}") and "/log" in os.readlink(f"/proc/self/fd/{n}")]
-for path in ["/wire/connection.json", *(f"/proc/self/fd/{number}" for number in logs)]:
+for path in [f"/proc/self/fd/{number}" for number in logs]:
     try:
         with open(path, "ab") as file:
             for _ in range(40):
@@ -277,7 +277,7 @@ for path in ["/wire/connection.json", *(f"/proc/self/fd/{number}" for number in 
         "Makes folders a thousand deep, with names that no program likes.",
         own_cell(r"""
 import os
-for top in ("/tmp", "/dev/shm", "/wire"):
+for top in ("/tmp", "/dev/shm"):
     try:
         os.chdir(top)
         for name in ("-rf", "\n", "\u202e", "x" * 255):

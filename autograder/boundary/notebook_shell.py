@@ -1,0 +1,150 @@
+"""IPython's shell as a notebook has it, without Jupyter's sockets: it keeps what a cell prints, shows and raises."""
+
+import builtins
+import getpass
+import io
+import sys
+
+from IPython.core.compilerop import CachingCompiler
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.error import StdinNotImplementedError
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
+from traitlets.config import Config
+
+PICTURES = ("image/png", "image/jpeg")  # that are kept, beside text
+
+
+class Outputs:
+    """Pieces of output, as Jupyter's messages have them: a kind and its content. Between cells nothing is kept."""
+
+    def __init__(self) -> None:
+        self.begin(0, 0)
+
+    def begin(self, room: int, pieces: int) -> None:
+        """Forget what was kept, and keep so many characters and pieces from here on; `cut` says whether there was more."""
+        self.kept: list = []
+        self.room, self.pieces, self.cut = room, pieces, False
+
+    def end(self) -> dict:
+        """Return what was kept."""
+        for kind, content in self.kept:
+            if kind == "stream":
+                content["text"] = "".join(content["text"])
+        found = {"outputs": self.kept, "cut": self.cut}
+        self.begin(0, 0)
+        return found
+
+    def write(self, stream: str, text: str) -> None:
+        """Add what was printed to the piece before it, if that is of the same stream."""
+        if not self.kept or self.kept[-1][1].get("name") != stream:
+            self.add("stream", {"name": stream, "text": []}, 0)
+        if not self.cut:
+            self.kept[-1][1]["text"].append(text[: self.room])
+            self.cut = len(text) > self.room
+            self.room -= len(text)
+
+    def add(self, kind: str, content: dict, size: int) -> None:
+        """Add a piece of so many characters, if there is room for it."""
+        self.cut = self.cut or size > self.room or len(self.kept) == self.pieces
+        if not self.cut:
+            self.kept.append((kind, content))
+            self.room -= size
+
+    def show(self, data: dict) -> None:
+        """Add a value by the texts that describe it."""
+        data = {
+            kind: text for kind, text in data.items() if kind in ("text/plain", *PICTURES) and isinstance(text, str)
+        }
+        self.add("display_data", {"data": data}, sum(map(len, data.values())))
+
+
+OUTPUTS = Outputs()
+
+
+class _Stream(io.TextIOBase):
+    """In the place of sys.stdout or sys.stderr."""
+
+    encoding = "utf-8"
+
+    def __init__(self, name: str, descriptor: int) -> None:
+        self.name, self.descriptor = name, descriptor
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        OUTPUTS.write(self.name, str(text))
+        return len(text)
+
+
+class _Result(DisplayHook):
+    """Shows the value of a cell's last line."""
+
+    def write_output_prompt(self) -> None:
+        pass
+
+    def write_format_data(self, format_dict: dict, md_dict: dict | None = None) -> None:
+        OUTPUTS.show(format_dict)
+
+
+class _Display(DisplayPublisher):
+    """Shows what `display` is given."""
+
+    def publish(self, data: dict, metadata: dict | None = None, *, update: bool = False, **_: object) -> None:
+        if not update:
+            OUTPUTS.show(data)
+
+    def clear_output(self, wait: bool = False) -> None:
+        pass
+
+
+class _Compiler(CachingCompiler):
+    """Names the code of a cell for errors and warnings."""
+
+    def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
+        return f"<cell {number}>"
+
+
+class NotebookShell(InteractiveShell):
+    """The shell in which cells run."""
+
+    compiler_class = Type(_Compiler)
+    displayhook_class = Type(_Result)
+    display_pub_class = Type(_Display)
+
+    def _showtraceback(self, etype: type, evalue: BaseException, stb: list) -> None:
+        content = {"ename": str(etype.__name__), "evalue": str(evalue), "traceback": stb}
+        OUTPUTS.add("error", content, len(content["evalue"]) + sum(map(len, stb)))
+
+    def init_virtualenv(self) -> None:
+        """Look for no environment but the one that this is."""
+
+    def enable_gui(self, gui: object = None) -> None:
+        """Figures are shown as pictures."""
+
+    def ask_exit(self) -> None:
+        """Leave exit() and quit() in a cell without effect: they would end the cells after it."""
+
+
+def make_shell() -> NotebookShell:
+    """Make the shell of this process; return the same one when asked again."""
+    config = Config()
+    config.HistoryManager.enabled = False  # else a thread writes it to a file
+    return NotebookShell.instance(config=config)
+
+
+def redirect() -> None:
+    """Keep what is printed from here on, and let nobody be asked for input."""
+    sys.stdout, sys.stderr = _Stream("stdout", 1), _Stream("stderr", 2)
+    builtins.input = getpass.getpass = _ask
+
+
+def _ask(*_: object, **__: object) -> None:
+    raise StdinNotImplementedError("A notebook that is graded does not support input requests.")

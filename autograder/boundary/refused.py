@@ -1,0 +1,58 @@
+"""System calls that the Linux kernel refuses to a sandbox, by a seccomp filter. It runs there, and stands alone."""
+
+import ctypes
+import errno
+import os
+import socket
+import struct
+
+# System calls that no exercise needs and no limit reaches: memory that belongs to no process (memfd, System V, a file
+# system in a namespace of one's own), and doors to the Linux kernel. Their numbers on x86-64 and on arm64.
+REFUSED = {
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190),
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "fsopen": (430, 430), "open_tree": (428, 428),
+    "clone3": (435, 435), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
+}  # fmt: skip
+SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}  # which are refused but for the families below
+FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)  # of the last two nothing leads out of the sandbox
+MAP = (9, 222)  # mmap, which is refused memory that several share without a file: given back, it counts as nobody's
+SHARED = 0x21  # its flags of that: MAP_SHARED and MAP_ANONYMOUS
+# the column above, the machine's AUDIT_ARCH, and the numbers of clone and seccomp
+MACHINES = {"x86_64": (0, 0xC000003E, 56, 317), "aarch64": (1, 0xC00000B7, 220, 277)}
+NEW_NAMESPACES = 0x7E020000  # flags of clone
+
+
+def refuse_calls() -> None:
+    """Let the Linux kernel refuse the calls of REFUSED to this process and to all that it starts (a seccomp filter).
+
+    Raises:
+        OSError: this system has no such filters, or we do not know its calls.
+    """
+    if os.uname().machine not in MACHINES:
+        raise OSError(f"the system calls of {os.uname().machine} are not known; known are {', '.join(MACHINES)}")
+    column, architecture, clone, seccomp = MACHINES[os.uname().machine]
+    load, mask, equal, at_least, any_bit, end = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+    refuse, allow = (end, 0, 0, 0x50000 | errno.ENOSYS), (end, 0, 0, 0x7FFF0000)
+    no_family = (end, 0, 0, 0x50000 | errno.EAFNOSUPPORT)  # as where Linux does not know the family
+    filters = [(load, 0, 0, 4), (equal, 1, 0, architecture), refuse]  # no 32-bit calls
+    filters += [(load, 0, 0, 0), (at_least, 0, 1, 0x40000000), refuse]  # nor those of x32
+    for numbers in REFUSED.values():
+        filters += [(equal, 0, 1, numbers[column]), refuse]
+    for numbers in SOCKETS.values():
+        allowed = [(equal, len(FAMILIES) - i, 0, family) for i, family in enumerate(FAMILIES)]
+        filters += [(equal, 0, len(allowed) + 3, numbers[column]), (load, 0, 0, 16), *allowed, no_family, allow]
+    filters += [
+        (equal, 0, 5, MAP[column]),
+        (load, 0, 0, 40),
+        (mask, 0, 0, SHARED),
+        (equal, 0, 1, SHARED),
+        refuse,
+        allow,
+    ]
+    filters += [(equal, 1, 0, clone), allow, (load, 0, 0, 16), (any_bit, 0, 1, NEW_NAMESPACES), refuse, allow]
+    code = b"".join(struct.pack("HBBI", *step) for step in filters)
+    program = struct.pack("HP", len(filters), ctypes.addressof(buffer := ctypes.create_string_buffer(code)))
+    if ctypes.CDLL(None, use_errno=True).syscall(seccomp, 1, 1, program) != 0:  # for all threads
+        raise OSError(ctypes.get_errno(), f"no seccomp filter of {len(buffer)} bytes can be set")
