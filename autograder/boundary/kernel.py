@@ -20,9 +20,9 @@ from nbformat import NotebookNode
 from autograder.boundary import wire
 from autograder.boundary.sandbox import Limits, start_kernel
 
-MAX_FRAME = 2 * wire.MAX_TEXT  # bytes of one message; a longer one ends the connection
+MAX_FRAME = 2 * wire.MAX_BYTES  # bytes of one message; a longer one ends the connection
 PIECE = 2**18  # bytes that are read from the channel at once
-MAX_QUESTION = 2**20  # characters of a question to the correct version of an earlier exercise
+MAX_QUESTION = 2**20  # bytes of a question to the correct version of an earlier exercise
 MAX_PRODUCT = 2**22  # numbers that the arrays of a question may make together: exercises have a few thousand
 MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it listens to one kernel
 # No HTML, SVG or script of a student's reaches a page. How a picture begins, and where its height and width stand.
@@ -130,21 +130,21 @@ class Kernel:
         """
         classes = {name: _text_of(item) for name, item in correct.items() if isinstance(item, type)}
         content = request | {"id": secrets.token_hex(16), "replaced": sorted(correct), "classes": classes}
-        self._send(content.pop("do"), wire.dumps(content))
+        self._send(content.pop("do").encode(), wire.dumps(content))
         watch = _Watch(self, seconds)
         while True:
-            text = self._receive()
-            message = None if text is None else _read(text)
+            received = self._receive()
+            message = None if received is None else _read(received)
             if message is not None and "question" in message:
-                self._send(_answer(message, text, correct))
+                self._send(_answer(message, len(received), correct))
             elif message is not None and message.get("id") == content["id"]:
                 if watch.end() > QUICK:
                     self.look_after()  # as after a cell
                 return message
             watch.look()
 
-    def _send(self, *texts: str) -> None:
-        left, watch = memoryview(b"".join(map(wire.frame, texts))), _Watch(self, self.limits.call_seconds)
+    def _send(self, *messages: bytes) -> None:
+        left, watch = memoryview(b"".join(map(wire.frame, messages))), _Watch(self, self.limits.call_seconds)
         while left:
             try:
                 left = left[self.channel.send(left) :]
@@ -154,10 +154,10 @@ class Kernel:
             except OSError:
                 raise self._lost() from None
 
-    def _receive(self) -> str | None:
-        """Return the next text once it has come whole; None if that is not yet so."""
-        text = self._next_text()
-        if text is None:
+    def _receive(self) -> bytes | None:
+        """Return the next message once it has come whole; None if that is not yet so."""
+        message = self._next_message()
+        if message is None:
             self.ready.poll(PATIENCE * 1000)
             try:
                 piece = self.channel.recv(PIECE)
@@ -168,19 +168,19 @@ class Kernel:
             if not piece:
                 raise self._lost()
             self.received += piece
-            text = self._next_text()
-        return text
+            message = self._next_message()
+        return message
 
-    def _next_text(self) -> str | None:
-        """Take a text out of what was received, if there is a whole one."""
+    def _next_message(self) -> bytes | None:
+        """Take a message out of what was received, if there is a whole one."""
         end = wire.HEAD + int.from_bytes(self.received[: wire.HEAD], "big")
         if end > MAX_FRAME:
             raise self._lost()
         if end > len(self.received):
             return None
-        text = self.received[wire.HEAD : end].decode("utf-8", "replace")
+        message = bytes(self.received[wire.HEAD : end])
         del self.received[:end]
-        return text
+        return message
 
     @property
     def closed(self) -> bool:
@@ -247,20 +247,20 @@ def _text_of(made_there: type) -> str:
     return "\n".join([*lines, *(ast.unparse(part) for name, part in named.items() if name in needed)])
 
 
-def _read(text: str) -> dict[str, Any] | None:
+def _read(received: bytes) -> dict[str, Any] | None:
     """Read a message of the kernel's; None if it is none."""
     try:
-        message = wire.loads(text)
+        message = wire.loads(received)
     except ValueError:
         return None
     return message if isinstance(message, dict) else None
 
 
-def _answer(question: dict[str, Any], text: str, correct: dict[str, Callable[..., Any]]) -> str:
-    """Answer a question of the student's function to the correct version of an earlier exercise."""
+def _answer(question: dict[str, Any], size: int, correct: dict[str, Callable[..., Any]]) -> bytes:
+    """Answer a question of the student's function, of so many bytes, to the correct version of an earlier exercise."""
     try:
-        if len(text) > MAX_QUESTION:
-            raise ValueError(f"a question has at most {MAX_QUESTION:,} characters")
+        if size > MAX_QUESTION:
+            raise ValueError(f"a question has at most {MAX_QUESTION:,} bytes")
         arguments, keywords = question["arguments"], question["keywords"]
         if _product([*arguments, *keywords.values()]) > MAX_PRODUCT:
             raise ValueError(f"the arrays of a question may make at most {MAX_PRODUCT:,} numbers together")

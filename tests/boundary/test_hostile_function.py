@@ -23,8 +23,8 @@ def test_function_of_a_silenced_kernel_is_lost(start: Callable[..., Kernel]) -> 
     source = """
     import inside, wire
     def f():
-        for text in ("", "{", '{"dict": [["id", "guess"], ["value", 15]]}', '{"array": ["<f8", [3], ""]}', "7", "null"):
-            inside.CHANNEL[0].sendall(wire.frame(text))
+        for text in ("", "{", '{"dict": [["id", "guess"], ["value", 15]]}', '{"array": ["<f8", [3]]}', "7", "null"):
+            inside.CHANNEL[0].sendall(wire.frame(text.encode()))
         return 2
     """
     assert function_of(kernel, "f", source)() == 2

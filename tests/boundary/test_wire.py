@@ -1,4 +1,4 @@
-"""Does nothing but plain values cross the wire, and is every hostile text refused in time?"""
+"""Does nothing but plain values cross the wire, and is every hostile message refused in time?"""
 
 import json
 import math
@@ -13,7 +13,7 @@ import torch
 from in_kernel import same
 
 from autograder.boundary import wire
-from autograder.boundary.wire import MAX_DEPTH, MAX_TEXT, Foreign, Handle, dumps, loads
+from autograder.boundary.wire import MAX_BYTES, MAX_DEPTH, Foreign, Handle, dumps, loads
 
 PLAIN = [
     None,
@@ -137,132 +137,113 @@ def test_wire_refuses_what_is_too_long_or_too_deep() -> None:
             dumps(value)
     with pytest.raises(ValueError, match=r"shape \(2500000,\) takes 20,000,000 bytes; at most"):
         dumps(np.zeros(2_500_000))
-    with pytest.raises(ValueError, match="characters; at most"):
-        dumps("x" * MAX_TEXT)
+    with pytest.raises(ValueError, match="bytes; at most"):
+        dumps("x" * MAX_BYTES)
 
 
-def array_text(*content: Any) -> str:
-    """Return the text of an array, true or not."""
-    return json.dumps({"array": list(content)})
+def array(*content: Any, numbers: bytes = bytes(8)) -> bytes:
+    """Return the message of an array, true or not."""
+    return json.dumps({"array": list(content)}).encode() + b"\0" + numbers
 
 
 HOSTILE = [
     None,
     7,
-    b"{}",
-    "",
-    "{",
-    "[1, 2]",
     "{}",
-    '{"list": 1}',
-    '{"list": {"a": 1}, "tuple": []}',
-    '{"dict": [[1]]}',
-    '{"dict": [[{"list": []}, 1]]}',
-    '{"unknown": 1}',
-    '{"pickle": "gASVIgAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAdpZCA+L3R4lIWUUpQu"}',
-    '{"handle": ["1", "", null]}',
-    '{"handle": [true, "", null]}',
-    '{"handle": [1, ""]}',
-    '{"handle": [1, "", {"unknown": 1}]}',
-    '{"handle": {"0": 1}}',
-    '{"tensor": null}',
-    '{"array": null}',
-    "[" * 100_000,
-    '{"list":[' * 30 + "1" + "]}" * 30,
-    '{"list":[' * 5000 + "1" + "]}" * 5000,
-    "9" * 10_000,
-    "x" * (MAX_TEXT + 1),
-    array_text("<f8"),
-    array_text("<f8", [1], "AAAAAAAAAAA=", "more"),
-    array_text("|O", [1], "AAAAAAAAAAA="),
-    array_text("<U4", [1], "AAAAAAAAAAAAAAAAAAAAAA=="),
-    array_text(["<f8"], [1], "AAAAAAAAAAA="),
-    array_text("<f8", [2], "AAAAAAAAAAA="),
-    array_text("<f8", [-1], "AAAAAAAAAAA="),
-    array_text("<f8", [True], "AAAAAAAAAAA="),
-    array_text("<f8", [1.0], "AAAAAAAAAAA="),
-    array_text("<f8", "1", "AAAAAAAAAAA="),
-    array_text("<f8", 1, "AAAAAAAAAAA="),
-    array_text("<f8", [1] * 17, "AAAAAAAAAAA="),
-    array_text("<f8", [1] * 1000, "AAAAAAAAAAA="),
-    array_text("<f8", [2**40], ""),
-    array_text("<f8", [2**25] * 16, ""),
-    array_text("<f8", [0, 2**25, 2**25, 2**25], ""),
-    array_text("<f8", [0, 2**64], ""),
-    array_text("<f8", [1], "not base 64"),
-    array_text("<f8", [1], "AAAAAAAAAAA=\u00e9"),
-    array_text("<f8", [1], None),
-    array_text("<f8", [1], ["AAAAAAAAAAA="]),
-    json.dumps({"tensor": ["<f8", [3], "AAAAAAAAAAA="]}),
+    b"",
+    b"{",
+    b"[1, 2]",
+    b"{}",
+    b"\xff\xfe",
+    b'{"list": 1}',
+    b'{"list": {"a": 1}, "tuple": []}',
+    b'{"dict": [[1]]}',
+    b'{"dict": [[{"list": []}, 1]]}',
+    b'{"unknown": 1}',
+    b'{"pickle": "gASVIgAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAdpZCA+L3R4lIWUUpQu"}',
+    b'{"handle": ["1", "", null]}',
+    b'{"handle": [true, "", null]}',
+    b'{"handle": [1, ""]}',
+    b'{"handle": [1, "", {"unknown": 1}]}',
+    b'{"handle": {"0": 1}}',
+    b'{"tensor": null}',
+    b'{"array": null}',
+    b"[" * 100_000,
+    b'{"list":[' * 30 + b"1" + b"]}" * 30,
+    b'{"list":[' * 5000 + b"1" + b"]}" * 5000,
+    b"9" * 10_000,
+    b"x" * (MAX_BYTES + 1),
+    array("<f8"),
+    array("<f8", [1], "more"),
+    array("|O", [1]),
+    array("<U4", [1], numbers=bytes(16)),
+    array(["<f8"], [1]),
+    array("<f8", [2]),
+    array("<f8", [1], numbers=bytes(7)),
+    array("<f8", [1], numbers=b""),
+    array("<f8", [-1]),
+    array("<f8", [True]),
+    array("<f8", [1.0]),
+    array("<f8", "1"),
+    array("<f8", 1),
+    array("<f8", None),
+    array("<f8", [1] * 17),
+    array("<f8", [1] * 1000),
+    array("<f8", [2**40]),
+    array("<f8", [2**25] * 16),
+    array("<f8", [0, 2**25, 2**25, 2**25]),
+    array("<f8", [0, 2**64]),
+    b'{"tensor": ["<f8", [3]]}\0' + bytes(8),
+    b'{"list": [{"array": ["<f8", [1]]}, {"array": ["<f8", [1]]}]}\0' + bytes(8),
 ]
 
 
 HARMLESS = [
-    "1e9999999999",
-    '{"dict": {"ab": 1}}',
-    json.dumps({"tensor": ["<u2", [1], "AAA="]}),
+    b"1e9999999999",
+    b'{"dict": {"ab": 1}}',
+    b'{"tensor": ["<u2", [1]]}\0' + bytes(8),
 ]  # odd, and plain values
 
 
 KNOWN = (type(None), bool, int, float, str, list, tuple, dict, np.ndarray, torch.Tensor, Foreign, Handle)
 
 
-def loads_or_refuses(text: Any) -> bool:
-    """Read a text; whether it could be read. Anything but a plain value or a ValueError fails the test."""
+def loads_or_refuses(message: Any) -> bool:
+    """Read a message; whether it could be read. Anything but a plain value or a ValueError fails the test."""
     try:
-        value = loads(text)
+        value = loads(message)
     except ValueError:
         return False
     assert isinstance(value, KNOWN)
     return True
 
 
-@pytest.mark.parametrize("text", HOSTILE + HARMLESS, ids=lambda text: str(text)[:40])
-def test_loads_refuses_hostile_texts(text: Any) -> None:
-    """Does a text that is no value raise a ValueError, or give plain numbers, and nothing else?"""
-    assert loads_or_refuses(text) == (text in HARMLESS)
+@pytest.mark.parametrize("message", HOSTILE + HARMLESS, ids=lambda message: str(message)[:40])
+def test_loads_refuses_hostile_messages(message: Any) -> None:
+    """Does a message that is no value raise a ValueError, or give plain numbers, and nothing else?"""
+    assert loads_or_refuses(message) == (message in HARMLESS)
 
 
-def test_loads_survives_mutated_texts() -> None:
-    """Does no damaged text of ten thousand raise anything but a ValueError?"""
+def test_loads_survives_mutated_messages() -> None:
+    """Does no damaged message of ten thousand raise anything but a ValueError?"""
     rng, read = random.Random(0), 0
-    texts = [dumps(value) for value in PLAIN] + [
-        dumps([Handle(1, "a", {"b": np.ones(2)}), Foreign("x"), np.ones(3), torch.ones(2)])
-    ]
-    pieces = [
-        '"',
-        "{",
-        "}",
-        "[",
-        "]",
-        ",",
-        ":",
-        "-",
-        "0",
-        "1e99",
-        "null",
-        "true",
-        "NaN",
-        '"list"',
-        '"array"',
-        "<f8",
-        "\\u0000",
-        "=",
-    ]
+    handles = [Handle(1, "a", {"b": np.ones(2)}), Foreign("x"), np.ones(3), torch.ones(2)]
+    messages = [dumps(value) for value in (*PLAIN, handles)]
+    pieces = rb'" { } [ ] , : - 0 1e99 null true NaN "list" "array" <f8 \u0000 ='.split()
     for _ in range(10_000):
-        text = rng.choice(texts)
+        message = rng.choice(messages)
         for _ in range(rng.randint(1, 4)):
-            at = rng.randrange(len(text) + 1)
-            text = text[:at] + rng.choice([*pieces, ""]) + text[at + rng.randrange(4) :]
-        read += loads_or_refuses(text)
+            at = rng.randrange(len(message) + 1)
+            message = message[:at] + rng.choice([*pieces, b"\0", b""]) + message[at + rng.randrange(4) :]
+        read += loads_or_refuses(message)
     assert 100 < read < 9_900, "the mutations are all harmless, or all fatal: they prove nothing"
 
 
 def test_wire_takes_no_keys_that_hash_alike() -> None:
     """Is a dict of many keys that all have one hash refused at once, on both sides?"""
     alike = [key * (2**61 - 1) for key in range(1, 40_000)]
-    text = json.dumps({"dict": [[key, 0] for key in alike]})
+    message = json.dumps({"dict": [[key, 0] for key in alike]}).encode()
     with pytest.raises(ValueError, match="not a value"):
-        loads(text)
+        loads(message)
     assert isinstance(loads(dumps(dict.fromkeys(alike[:3], 0))), Foreign)
     assert loads(dumps({"a": 1, 7: 2})) == {"a": 1, 7: 2}

@@ -90,7 +90,7 @@ import inside, wire
 for name in ("argument 1", "attend", "eval", None, ["argument 0"]):
     inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"question": name, "arguments": [], "keywords": {}})))
     assert "error" in wire.loads(inside._receive())
-inside.CHANNEL[0].sendall(wire.frame('{"dict": [["id", "0"], ["error", {"list": ["AssertionError"]}]]}'))
+inside.CHANNEL[0].sendall(wire.frame(b'{"dict": [["id", "0"], ["error", {"list": ["AssertionError"]}]]}'))
 """,
             TEST,
         ),

@@ -147,7 +147,7 @@ time.sleep(1.5)
         "Writes messages of 32 MB to the grader, one after the other.",
         own_cell("""
 import inside, time, wire
-message = wire.frame("x" * 2**25)
+message = wire.frame(b"x" * 2**25)
 for _ in range(100):
     inside.CHANNEL[0].sendall(message)
 """),
@@ -171,7 +171,7 @@ odd = itertools.cycle([text % (",".join(pieces), "true"), text % (deep, "false")
 honest = inside._reply_to
 def reply_to(do, request):
     reply = honest(do, request)
-    return reply if do != "cell" else '{"dict": [["id", "%s"], %s]}' % (request["id"], next(odd))
+    return reply if do != "cell" else ('{"dict": [["id", "%s"], %s]}' % (request["id"], next(odd))).encode()
 inside._reply_to = reply_to
 """),
         NOTHING,

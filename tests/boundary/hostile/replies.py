@@ -22,7 +22,7 @@ import inside, wire
 honest = inside._reply_to
 def answer_with(value_of):
     def reply_to(do, request):
-        return honest(do, request) if do == "cell" else value_of(request).replace("ID", request["id"])
+        return honest(do, request) if do == "cell" else value_of(request).replace("ID", request["id"]).encode() + b"\\0" + b"\\7" * 16
     inside._reply_to = reply_to
 """
 
@@ -32,13 +32,13 @@ huge, deep = "9" * 10**6, '{"list": [' * 5000 + "1" + "]}" * 5000
 values = [
     huge, "1e999", "NaN", "-Infinity", deep, "[]", "{}", '{"unknown": 1}', '{"list": 5}', '{"tuple": null}',
     '{"dict": [[[], 1]]}', '{"dict": [[{"list": []}, 1]]}', '{"dict": 3}', '"\\ud800"', '"\\u0000"',
-    '{"array": ["<f8", [1000000, 1000000, 1000000], ""]}', '{"array": ["<f8", [-1, -8], "AAAAAAAAAAA="]}',
-    '{"array": ["<f8", [2], "AAAAAAAAAAA="]}', '{"array": ["O", [1], "AAAAAAAAAAA="]}', '{"array": ["|O8", [1], "A"]}',
-    '{"array": ["<f8", [true], "AAAAAAAAAAA="]}', '{"array": ["<f8", [1.0], "AAAAAAAAAAA="]}', '{"array": null}',
-    '{"array": ["<f8", [0, 33554432, 33554432, 33554432], ""]}', '{"array": ["<f8", [0], ""]}', '{"tensor": null}',
-    '{"array": [["<f8"], [1], "AAAAAAAAAAA="]}', '{"array": ["<f8", [1], 7]}', '{"array": ["<f8", 1, "AAAAAAAAAAA="]}',
-    '{"tensor": ["|b1", [8], "BwcHBwcHBwc="]}', '{"tensor": ["<f8", [1], "AAAAAAAAAAA=", 4]}', '{"foreign": [[[[]]]]}',
-    '{"array": ["<f8", %s, "AAAAAAAAAAA="]}' % ([1] * 40), '{"handle": [-1, "", null]}', '{"handle": [0, 0, null]}',
+    '{"array": ["<f8", [1000000, 1000000, 1000000]]}', '{"array": ["<f8", [-1, -8]]}',
+    '{"array": ["<f8", [2]]}', '{"array": ["O", [1]]}', '{"array": ["|O8", [1]]}',
+    '{"array": ["<f8", [true]]}', '{"array": ["<f8", [1.0]]}', '{"array": null}',
+    '{"array": ["<f8", [0, 33554432, 33554432, 33554432]]}', '{"array": ["<f8", [0]]}', '{"tensor": null}',
+    '{"array": [["<f8"], [1]]}', '{"array": ["<f8", [1], 7]}', '{"array": ["<f8", 1]}',
+    '{"tensor": ["|b1", [8]]}', '{"tensor": ["<f8", [1], 4]}', '{"foreign": [[[[]]]]}',
+    '{"array": ["<f8", %s]}' % ([1] * 40), '{"handle": [-1, "", null]}', '{"handle": [0, 0, null]}',
     '{"handle": [999999999999, "a.b.c", null]}', '{"handle": 1}', '{"handle": [0, "", {"list": []}]}',
     '{"list": [%s]}' % ",".join(['{"handle": [0, "", null]}'] * 50),
     '{"handle": [0, "", {"dict": [["modules", {"dict": [["", "A"], ["a.b", "B"]]}], ["training", {"dict": []}]]}]}',
@@ -50,8 +50,8 @@ texts = [one % value for value in values] + [
     '{"dict": [["id", "ID"], ["error", {"list": ["UnicodeDecodeError"]}], ["text", "\\ud800\\u202e<b>"]]}',
     '{"dict": [["id", "ID"], ["error", {"list": ["KernelLost", "SystemExit"]}], ["text", "x"]]}',
     '{"dict": [["id", "ID"], ["value", 1], ["arguments", 5], ["graph", {"list": [true]}]]}',
-    '{"dict": [["id", "ID"], ["value", 1], ["arguments", {"array": ["<f8", [2], "%s"]}]]}' % ("A" * 22),
-    '{"dict": [["id", "ID"], ["value", 1], ["arguments", {"list": [{"array": ["<F8", [1], "AAAAAAAAAAA="]}]}]]}',
+    '{"dict": [["id", "ID"], ["value", 1], ["arguments", {"array": ["<f8", [2]]}]]}',
+    '{"dict": [["id", "ID"], ["value", 1], ["arguments", {"list": [{"array": ["<F8", [1]]}]}]]}',
 ]
 turn = iter(texts * 9)
 answer_with(lambda request: next(turn))
@@ -153,7 +153,7 @@ def reply_to(do, request):
     if request.get("target") != "softmax":
         return honest(do, request)
     for number in itertools.count():
-        inside.CHANNEL[0].sendall(wire.frame('{"dict": [["id", "%d"]]}' % number))
+        inside.CHANNEL[0].sendall(wire.frame(b'{"dict": [["id", "%d"]]}' % number))
 inside._reply_to = reply_to
 """
         ),
@@ -169,7 +169,7 @@ import threading, time, inside, wire
 def forge():
     for step in range(1, 400):
         reply = '{"dict": [["id", "%032x"], ["value", 0.5]]}' % step
-        inside.CHANNEL[0].sendall(wire.frame(reply))
+        inside.CHANNEL[0].sendall(wire.frame(reply.encode()))
         time.sleep(0.005)
 threading.Thread(target=forge, daemon=True).start()
 """),
@@ -257,8 +257,8 @@ if os.fork() == 0:
             "self_attention",
             """
 import inside, wire
-for text in ("", "{}", "[" * 5000, "null", "5", wire.dumps("\\ud800"), wire.dumps({}), wire.dumps([1, 2])):  # none is a question
-    inside.CHANNEL[0].sendall(wire.frame(text))
+for message in (b"", b"{}", b"[" * 5000, b"null", b"5", wire.dumps("\\ud800"), wire.dumps({}), wire.dumps([1, 2])):  # no question
+    inside.CHANNEL[0].sendall(wire.frame(message))
 for question in (
     *({"question": name, "arguments": ["print(1)"], "keywords": {}} for name in ("eval", "__import__", "", "check", None)),
     {"question": "attention"},
