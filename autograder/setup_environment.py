@@ -18,7 +18,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 UV = "uv==0.13.9"
 SIZE = 6.0  # GiB of .venv, with a GPU's libraries, which PyTorch brings in any case
 IMPORTED = (
-    "torch, torchvision, einops, sklearn.datasets, scipy.stats, matplotlib.pyplot, ipykernel.kernelapp, "
+    "torch, torchvision, einops, sklearn.datasets, scipy.stats, matplotlib.pyplot, IPython.core.interactiveshell, "
+    "matplotlib_inline.backend_inline, ipykernel.kernelapp, "
     "nbgrader.apps, sphinx.application"
 )
 

@@ -1,16 +1,18 @@
 """The boundary between the grader and what a student wrote.
 
-A student's cells run in a Jupyter kernel inside a bubblewrap sandbox. Tests run in the grader's own process and reach
-the student's functions through proxies. Only plain values cross, as text over a socket; cells are Jupyter's messages.
+A student's cells run in IPython inside a bubblewrap sandbox: a kernel. Tests run in the grader's own process and reach
+the student's functions through proxies. Only plain values cross, over one socket.
 
-    wire.py           plain values to text and back; used on both sides
-    inside.py         what runs in the sandbox: limits, the kernel, and the agent that answers calls
-    sandbox.py        the bubblewrap command and what it promises
-    control_group.py  the control group that counts what a sandbox uses
-    warm.py           the parent of which kernels are forked, in a sandbox of its own
-    kernel.py         the grader's end of the wire: run a cell, call a function, give up in time
-    proxy.py          a student's function as it looks to a test
-    likeness.py       what of it the rest of the grader may ask for
+    wire.py            plain values to bytes and back; used on both sides
+    inside.py          what runs in the sandbox: limits, and the agent that runs cells and answers calls
+    notebook_shell.py  IPython's shell there, which keeps what a cell shows
+    refused.py         the system calls that are refused there
+    warm.py            the parent of which kernels are forked, in a sandbox of its own
+    sandbox.py         the bubblewrap command and what it promises
+    control_group.py   the control group that counts what a sandbox uses
+    kernel.py          the grader's end of the wire: run a cell, call a function, give up in time
+    proxy.py           a student's function as it looks to a test
+    likeness.py        what of it the rest of the grader may ask for
 
 The grader trusts the Linux kernel, bubblewrap, Python with its packages as installed, and the files of this repository.
 It trusts nothing that comes out of the sandbox: every message may be forged, malformed, late, endless or missing, and at

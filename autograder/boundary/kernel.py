@@ -48,10 +48,6 @@ class KernelLost(BaseException):
         self.state = state
 
 
-class BadReply(Exception):
-    """The student's kernel answered a call with what is no value."""
-
-
 class Kernel:
     """A sandboxed kernel. After a KernelLost it is closed."""
 

@@ -154,7 +154,7 @@ def lives(process: psutil.Process) -> bool:
 
 
 def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) -> Sandbox:
-    """Start a kernel and wait until its sockets are bound, before any student's code runs.
+    """Start a kernel and wait until it is ready, before any student's code runs.
 
     If the limits say so, it is forked from a warm parent. Where the first cannot be, as on a machine that refuses a
     sandbox within a sandbox, this process says so once, and starts this and all later ones afresh.

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.boundary.kernel import BadReply, Kernel, KernelLost
+from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
 from autograder.cells import is_grade, is_locked, is_solution, points_of
@@ -169,19 +169,14 @@ class _Session:
             before, most, of_test = kernel.spent, min(seconds, self.left()), max(1.0, self.test_seconds)
             try:
                 reply = kernel.call({"draw": self.calls} | request, correct, min(most, of_test))
-                if not (self.ran_own_cells and _was_short_of_memory(reply)):
-                    return reply
             except KernelLost as lost:
                 raise (late if lost.state == "timed out" and of_test < most else lost) from None
-            except BadReply:
-                if not self.ran_own_cells:
-                    raise
             finally:
                 self.test_seconds -= kernel.spent - before
-            self.close()
-            raise KernelLost(
-                "crashed", "After the notebook's own cells had run, a call gave no reply or had no memory."
-            )
+            if self.ran_own_cells and _was_short_of_memory(reply):
+                self.close()
+                raise KernelLost("crashed", "After the notebook's own cells had run, a call had no memory.")
+            return reply
 
         try:
             return self._explained(self.attempt(call, again=not self.losses[name]))

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from autograder.boundary.kernel import BadReply, Kernel, KernelLost
+from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.sandbox import Limits, SandboxError
 from autograder.files import shown
 from solutions.vit import ViT
@@ -159,7 +159,7 @@ def read(
         numbers = {} if problem else {key: about["numbers"] for key, about in _entries(reply).items()}
     except KernelLost as lost:
         return {}, f"{name} cannot be read; what reads it was ended. {lost} {save}"
-    except (BadReply, KeyError, TypeError, ValueError, AttributeError):  # no reply, or one that the reader never gives
+    except (KeyError, TypeError, ValueError, AttributeError):  # a reply that the reader never gives
         return {}, f"{name} cannot be read. {save}"
     return numbers, f"{problem} {save}" if problem else ""
 
