@@ -135,7 +135,7 @@ with other_processor(int(seed)) if seed else contextlib.nullcontext():
 """
 SETTINGS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Haswell"}
 SETTINGS |= {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}
-SOON = ("attention", "multihead", "vit")  # encoder's takes several times as long
+SOON = ("attention", "multihead")  # the others take several times as long
 WHERE = [  # settings, the seed of another processor, and whose set-up cells are made there
     pytest.param(SETTINGS, "1", SOON, id="other-settings-on-another-processor"),
     pytest.param({}, "", ALL.values(), id="here", marks=pytest.mark.deep),

@@ -331,7 +331,9 @@ def held_out(root: Path | None = None) -> HeldOut:
 
 def _mnist(root: Path | str | None) -> HeldOut | None:
     """Return MNIST's test set from a folder, if it is there; from ours, where no other is given, downloaded once."""
-    import torchvision  # takes a second, for which only the assignment with a file has to wait
+    if root and not Path(root, "MNIST").is_dir():
+        return None
+    import torchvision  # takes two seconds, for which only the assignment with a file has to wait
 
     patience = socket.getdefaulttimeout()
     socket.setdefaulttimeout(10)  # seconds, of a network that does not answer
