@@ -300,7 +300,7 @@ def _line_of(error: BaseException) -> str:
     trace, found = error.__traceback__, ""
     while trace is not None:
         code = trace.tb_frame.f_code
-        if code.co_filename.startswith("<cell "):
+        if code.co_filename.startswith("<ipython-input"):
             found = f"in {code.co_name}, line {trace.tb_lineno}"
         trace = trace.tb_next
     return found

@@ -5,7 +5,6 @@ import getpass
 import io
 import sys
 
-from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.error import StdinNotImplementedError
@@ -105,17 +104,9 @@ class _Display(DisplayPublisher):
         pass
 
 
-class _Compiler(CachingCompiler):
-    """Names the code of a cell for errors and warnings."""
-
-    def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
-        return f"<cell {number}>"
-
-
 class NotebookShell(InteractiveShell):
     """The shell in which cells run."""
 
-    compiler_class = Type(_Compiler)
     displayhook_class = Type(_Result)
     display_pub_class = Type(_Display)
 

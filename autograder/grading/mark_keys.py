@@ -13,7 +13,7 @@ import nbformat
 from autograder.course.course import Assignment
 from autograder.imports import ROOT, digest_of, files_behind
 
-PACKAGES = ("numpy", "torch", "scipy", "ipykernel")  # whose versions count
+PACKAGES = ("numpy", "torch", "scipy", "ipython")  # whose versions count
 
 
 def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Path = ROOT) -> str:

@@ -206,9 +206,12 @@ def test_visible_test_of_garbage_says_what_came(assignment: Assignment, namespac
     assert str(error) == "softmax, square scores: not written yet."
 
 
-def test_visible_test_quotes_the_line_of_an_error(assignment: Assignment, namespace: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "name", ["/tmp/ipykernel_1/2.py", "<ipython-input-2-0123456789ab>"], ids=["Jupyter", "the grader"]
+)
+def test_visible_test_quotes_the_line_of_an_error(assignment: Assignment, namespace: dict[str, Any], name: str) -> None:
     """Does a student whose code raises read which line of the student's own cell did, not one of the test?"""
-    source, name = "def softmax(scores, axis=-1):\n    return helper(scores)\n", "/tmp/ipykernel_1/2.py"
+    source = "def softmax(scores, axis=-1):\n    return helper(scores)\n"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     exec(compile(source, name, "exec"), own := {})
     error = visible_test(assignment, namespace, "softmax", own["softmax"])
