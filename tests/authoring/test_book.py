@@ -4,11 +4,9 @@ import contextlib
 import functools
 import gzip
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,11 +17,11 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 import pytest
 import yaml
 from bs4 import BeautifulSoup
-from conftest import ALL, find_violations, in_a_thread, soon
+from conftest import ALL, deep_is_asked, find_violations, in_a_thread, soon
 from playwright.sync_api import Browser, Page, Response, TimeoutError
 from test_equations import equations_in
 
-from autograder.authoring.book import chapter_environment, run_chapters
+from autograder.authoring.book import build_book
 from autograder.authoring.colab import build_chapters, read_book
 from autograder.judging import catalogue
 from autograder.judging.exercise import exercises_of
@@ -60,25 +58,16 @@ class Visit:
     stuck: list[str] = field(default_factory=list)  # what scrolls there, but not by keyboard
 
 
-@pytest.fixture(scope="session")
-def site() -> Iterator[str]:
-    """Build the book, serve it on loopback and return its address.
+@pytest.fixture(scope="module")
+def site(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Build the book as `make book` does, serve it on loopback and return its address.
 
-    All pages are read and written anew: a warning about an unchanged page would not be repeated, and a file that is no
-    longer made would still be there. Code that has not changed does not run again.
+    The deep suite writes all pages anew: a file that is no longer made would still be there.
     """
-    shutil.rmtree(HTML, ignore_errors=True)
-    in_a_thread(run_chapters)
-    command = "from jupyter_book.cli.main import main; main()"
-    arguments = ["build", str(ROOT), "--all", "-W", "-n", "--keep-going"]
-    environment = chapter_environment(ROOT)
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    done = subprocess.run(
-        [sys.executable, "-c", command, *arguments], env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        problems = [line for line in done.stderr.splitlines() if "WARNING" in line or "Error" in line]
-        pytest.fail("the book does not build:\n" + "\n".join([*problems, done.stderr[-3000:]]))
+    if deep_is_asked(request):
+        shutil.rmtree(HTML, ignore_errors=True)
+        (ROOT / "_build" / ".stamp").unlink(missing_ok=True)
+    in_a_thread(build_book)
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -110,7 +99,7 @@ def open_page(page: Page, site: str, name: str) -> None:
     page.evaluate("() => document.fonts.ready.then(() => {})")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
     """Return a function that opens a page once and says what was seen."""
 
@@ -151,7 +140,7 @@ class Audit:
     backgrounds: dict[str, str] = field(default_factory=dict)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def audit(browser: Browser, site: str) -> Callable[[str], Audit]:
     """Return a function that has axe look at a page once."""
 
