@@ -131,7 +131,7 @@ def main() -> None:
             except BaseException:
                 import traceback
 
-                traceback.print_exc()
+                traceback.print_exc(file=sys.__stderr__)  # into the log: sys.stderr is the notebook's by now
             finally:
                 os._exit(1)
         with socket.socket(fileno=files.pop()) as asker, contextlib.suppress(OSError):  # who may be gone by now
