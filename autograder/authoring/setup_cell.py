@@ -1,5 +1,6 @@
 """The set-up cell of an exercise notebook: how results are compared, and what the visible tests compare with."""
 
+import inspect
 import json
 import re
 from collections.abc import Sequence
@@ -83,7 +84,7 @@ def setup_cell(stem: str, bonus: Sequence[str] = ()) -> str:
 
 def _below_docstring(module: ModuleType) -> str:
     """Return the text of a module without what it imports from this repository, which stands in the cell too."""
-    text = module.__loader__.get_source(module.__name__).split('"""', 2)[2]
+    text = inspect.getsource(module).split('"""', 2)[2]
     return re.sub(r"^from autograder\..*\n", "", text, flags=re.M).strip()
 
 

@@ -12,7 +12,9 @@ the student's functions through proxies. Only plain values cross, over one socke
     control_group.py   the control group that counts what a sandbox uses
     kernel.py          the grader's end of the wire: run a cell, call a function, give up in time
     proxy.py           a student's function as it looks to a test
-    likeness.py        what of it the rest of the grader may ask for
+    likeness.py        the interface of such a function: all that checks may use of it
+
+A proxy knows no kernel: it is given `grading.execute._Session.call`, which starts a fresh one where one was lost.
 
 The grader trusts the Linux kernel, bubblewrap, Python with its packages as installed, and the files of this repository.
 It trusts nothing that comes out of the sandbox: every message may be forged, malformed, late, endless or missing, and at

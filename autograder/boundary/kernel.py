@@ -116,7 +116,7 @@ class Kernel:
         """Call a function of the student's with plain values; return the agent's reply.
 
         Args:
-            request: What the agent in `inside.py` reads; its "replaced" names the functions of `correct`.
+            request: What the agent in `inside.py` reads, without what is added here: id, replaced, classes.
             correct: Earlier exercises that the student's function may ask the grader for while it runs; classes are
                 made there, from the text of their file.
             seconds: After how long to give up.

@@ -33,7 +33,13 @@ LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # a L
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder begins so, and with the number of the grader's process, which counts in these namespaces.
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
-SLOW = ("numpy", "matplotlib.pyplot", "torch", "torchvision", "sklearn.datasets")  # that a warm parent may have imported
+SLOW = (
+    "numpy",
+    "matplotlib.pyplot",
+    "torch",
+    "torchvision",
+    "sklearn.datasets",
+)  # that a warm parent may have imported
 OWN_PROCESSES = 4  # of bubblewrap's, or of a fork's, beside what the student may start
 INSIDE = ("inside.py", "notebook_shell.py", "refused.py", "warm.py", "wire.py")  # our files that run in a sandbox
 

@@ -185,12 +185,12 @@ def part_of(case, names):
 
 
 def holds(name, fits, tried, names):
-    """Does a mistake that fits in one case, in some ways, fit in most of the cases that it, or the answer, gets wrong?"""
+    """Do most cases vote for a mistake: 1 for each wrong result that one of its ways gives, against it for each other?"""
     ways, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
-    for case, got, marks, text in tried:  # if it does not, it fits there by chance
+    for case, got, marks, text in tried:
         shown, part = [case["mistakes"].get(way, ()) for way in ways], part_of(case, names)
         if text and "arrays" in got:
             votes += 1 if any(alike(marks, each, part) for each in shown) else -max(any(shown), 0.5)
         elif not text:
-            votes -= all(shown) / 2  # it may have been made for some sizes alone
+            votes -= all(shown) / 2  # a right result where it would show: it may have been made for some sizes alone
     return votes > 0

@@ -139,8 +139,8 @@ class Exercise:
         """Judge a function by one hidden stage, on inputs drawn from the seed.
 
         An exercise that uses earlier ones is judged with the correct ones in their place, so that a mistake made there
-        is not paid for here; and, if that fails, with the student's own, which may take other arguments. Of those that
-        its probe calls, the student's own are given.
+        is not paid for here; and, if that fails, with the student's own, which may take other arguments. `own` is what
+        the probe needs beside the function, such as the student's class for `to_torch`.
 
         Raises:
             WrongAnswer: the function is wrong.
@@ -176,8 +176,8 @@ class Exercise:
     def _pair(self, error: WrongAnswer) -> list[str] | None:
         """Return the two mistakes that together give what was got, if any do; in the first wrong case each shows alone too.
 
-        Zeros are not asked: too much gives them. Nor is a pair told that does not fit in most of the wrong cases. Of
-        several the first is told that also gives what the case does not ask for.
+        None for a result of zeros, which too many pairs give. A pair must fit in most of the wrong cases; of several, the
+        first is told that also gives what the case does not ask for.
         """
         case, got, likely = error.case, error.got, None
         if case["tells"] or "error" in got or "error" in case["expected"]:
@@ -237,9 +237,9 @@ class ExerciseInTorch(Exercise):
 
 
 class _Fingerprints(Mapping[str, list[float]]):
-    """What the known mistakes give in a case, those that show there: worked out when somebody fails it, and not before.
+    """By mistake its fingerprint in a case; a mistake that does not show there is no key.
 
-    To run the mutants takes a hundred times as long as to run the oracle.
+    They are worked out when somebody fails the case: to run the mutants takes a hundred times as long as the oracle.
     """
 
     def __init__(self, exercise: Exercise, case: Case, expected: dict[str, Any]) -> None:

@@ -175,7 +175,7 @@ def test_release_holds_no_line_of_the_answers(release: str, notebook: Path) -> N
     cells = nbformat.reads(release, 4).cells
     given = "\n".join(cell.source for cell in cells if cell.metadata.get("given"))
     lines = [line for line in body_lines(answers_of(notebook.parent.name)) if line not in given]
-    assert len(lines) > 20, "the answers were not found"
+    assert len(lines) >= 2 * len(exercise.exercises_of(notebook.stem)), "the answers were not found"
     text = sources_of(release)
     assert [line for line in lines if line in text] == []
 
@@ -188,7 +188,7 @@ def test_release_holds_no_written_answer(any_assignment: Assignment) -> None:
     sentences = [
         sentence.strip() for source in written for sentence in re.split(r"[.:]\s", source) if len(sentence) > 20
     ]
-    assert len(sentences) > 3 * len(written) or not written
+    assert len(sentences) >= len(written)
     assert [sentence for sentence in sentences if sentence in text] == []
     stubs = [c.source for c in assignment.release.cells if is_grade(c) and is_solution(c)]
     assert stubs == [build.WRITTEN_STUB] * len(written)
@@ -287,7 +287,7 @@ def test_points_in_the_text_agree(any_assignment: Assignment) -> None:
         named, rest = named + names, rest + promised * (not names)
     assert named == [name for name in exercises if name not in bonus]
     assert sum(points.values()) == rest
-    assert f", {sum(parts.values()):g} points" in page
+    assert f", {sum(parts.values()):g} point" in page
     for cell in any_assignment.release.cells:
         if is_grade(cell) and not is_solution(cell):
             words = {2: "2 points", 1: "1 point", 0.5: "Half a point", 0: "1 bonus point"}
@@ -327,7 +327,7 @@ def test_setup_table_is_small(any_assignment: Assignment) -> None:
     """Does the table of frozen results stay small, so that the notebook stays one that can be read?"""
     assignment = any_assignment
     table = re.search(r"TABLE = '''(.*?)'''", setup_of(assignment), re.DOTALL)[1]
-    assert 1000 < len(table.encode()) < MOST_BYTES
+    assert 300 * len(exercises_of(assignment)) < len(table.encode()) < MOST_BYTES
     assert set(json.loads(table)) == set(exercises_of(assignment))
 
 

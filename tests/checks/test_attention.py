@@ -184,7 +184,7 @@ def test_seed_differs_between_stages() -> None:
 
 
 def test_check_takes_the_seed_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does a hidden test draw from AUTOGRADER_SEED, which the grader sets?"""
+    """Does a hidden test under plain nbgrader draw from AUTOGRADER_SEED?"""
     seen = []
 
     def spy(scores, axis=-1):

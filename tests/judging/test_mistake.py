@@ -1,5 +1,6 @@
 """Is a mistake the answer with exactly the words changed that it names?"""
 
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -152,11 +153,13 @@ def test_every_number_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_readme_counts_what_there_is() -> None:
-    """Are there as many wrong functions, mistakes and right answers as the README says?"""
+    """Are there more wrong functions, mistakes and right answers than the README says?"""
     exercises = {stem: exercises_of(stem).values() for stem in STEMS}
     wrong = [name for each in exercises.values() for exercise in each for name in exercise.mistakes()]
     right = [name for stem in STEMS for answers in right_answers_of(stem).values() for name in answers]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    made = len({name.split("/")[0] for name in wrong})
-    assert f"{len(wrong)} wrong functions, made from {made} known mistakes," in readme
-    assert f"; {len(right)} right ones, written differently, all pass" in readme
+    made = {name.split("/")[0] for name in wrong}
+    said = re.findall(r"more than ([\d,]+) (wrong functions|known mistakes|right ones)", readme, re.I)
+    found = {"wrong functions": len(wrong), "known mistakes": len(made), "right ones": len(right)}
+    assert [kind for _, kind in said] == list(found)
+    assert all(found[kind] > int(number.replace(",", "")) > 0.9 * found[kind] - 50 for number, kind in said), found
