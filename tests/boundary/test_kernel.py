@@ -300,7 +300,9 @@ def test_output_that_is_forged_is_survived(kernel: Kernel) -> None:
     """Does the grader go on when the student's code says that a cell had outputs that are none?"""
     source = """
     import inside
+    import numpy as np
     pieces = [
+        [np.ones(2), {}], ["stream", {"name": np.ones(2)}], ["display_data", {"data": {"text/plain": np.ones(2)}}],
         7, [], ["stream"], ["stream", 7], ["stream", {"text": {"a": [1]}, "name": 7}], [["stream"], {}], ["unknown", {"x": 1}],
         ["error", {"traceback": "x", "ename": None}], ["error", {"traceback": [1, ["x"]]}], ["display_data", {"data": ["x"]}],
         ["display_data", {"data": {"text/plain": 7, "text/html": "<script>"}}], ["display_data", {}], ["stream", {"text": "end"}],
