@@ -136,8 +136,8 @@ answer_with(lambda request: long % (("a" * 3_000_000,) * 2))
         "Patches the wire so that every array is NaN.",
         own_cell("""
 import wire
-pack = wire._pack_array
-wire._pack_array = lambda array: pack(np.full_like(np.asarray(array, dtype=float), np.nan))
+pack = wire._Packer.pack_array
+wire._Packer.pack_array = lambda self, array: pack(self, np.full_like(np.asarray(array, dtype=float), np.nan))
 """),
         EVERYTHING,
         on=FIRST,
