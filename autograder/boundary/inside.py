@@ -322,6 +322,8 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         (home / ".cache/matplotlib").mkdir(parents=True, exist_ok=True)
         shutil.copy(font_list, home / ".cache/matplotlib")
     os.chdir(home)
+    installed = next((place for place, path in enumerate(sys.path) if path.endswith("-packages")), len(sys.path))
+    sys.path.insert(installed, "")  # as in Jupyter: what a cell writes to a file can be imported
     global STATE
     os.set_inheritable(channel, False)
     CHANNEL.append(socket.socket(fileno=channel))

@@ -284,6 +284,26 @@ def test_output_past_python_goes_to_a_log_that_is_bounded(start: Callable[..., K
     assert len(log) == 2**20
 
 
+def test_cell_works_as_in_jupyter(start: Callable[..., Kernel]) -> None:
+    """Can a cell import the file that one before it wrote, and call the magics of Jupyter's editor?"""
+    kernel = start()
+    kernel.run_cell("%%writefile written_by_a_cell.py\nnumber = 7")
+    assert told(kernel, "import written_by_a_cell\nprint(written_by_a_cell.number)") == 7
+    assert told(kernel, "%autosave 60\n%clear\n%less written_by_a_cell.py\nprint(8)") == 8
+
+
+def test_output_of_a_value_is_one_piece(kernel: Kernel) -> None:
+    """Is a value that a cell ends with one piece of output, and nothing printed beside it?"""
+    assert [output.output_type for output in kernel.run_cell("print('a', end='')\n7")] == ["stream", "display_data"]
+    assert kernel.run_cell("print(end='')") == []
+
+
+def test_output_has_pillows_pictures(kernel: Kernel) -> None:
+    """Is a picture of Pillow shown, which gives its bytes as they are?"""
+    [output] = kernel.run_cell("from PIL import Image\nImage.new('L', (8, 8))")
+    assert output.data["image/png"].startswith("iVBOR")
+
+
 def test_output_keeps_no_html(kernel: Kernel) -> None:
     """Does no HTML, SVG or script of a student's leave the sandbox, and no metadata?"""
     outputs = kernel.run_cell(
