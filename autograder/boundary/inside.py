@@ -15,6 +15,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import socket
 import sys
 import threading
@@ -43,6 +44,7 @@ def serve() -> None:
         reply = _reply_to(do, wire.loads(_receive()))
         if os.getpid() != process:  # a copy that a function has made of its process, and which may not answer too
             os._exit(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that was left would raise its error in here
         CHANNEL[0].sendall(wire.frame(reply))
 
 

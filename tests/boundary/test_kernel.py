@@ -292,6 +292,23 @@ def test_cell_works_as_in_jupyter(start: Callable[..., Kernel]) -> None:
     assert told(kernel, "%autosave 60\n%clear\n%less written_by_a_cell.py\nprint(8)") == 8
 
 
+def test_alarm_that_is_left_ends_no_kernel(start: Callable[..., Kernel]) -> None:
+    """Does a kernel live on after a cell, or a function, that set an alarm and is done before it?"""
+    kernel = start()
+    source = """
+    import signal
+    def late(*_): raise TimeoutError
+    signal.signal(signal.SIGALRM, late)
+    def f(): return signal.setitimer(signal.ITIMER_REAL, 0.2)
+    f()
+    """
+    kernel.run_cell(textwrap.dedent(source))
+    time.sleep(0.4)
+    assert Function("f", lambda *request: kernel.call(*request, 20.0))() == (0, 0)
+    time.sleep(0.4)
+    assert told(kernel, "print(1)") == 1
+
+
 def test_output_of_a_value_is_one_piece(kernel: Kernel) -> None:
     """Is a value that a cell ends with one piece of output, and nothing printed beside it?"""
     assert [output.output_type for output in kernel.run_cell("print('a', end='')\n7")] == ["stream", "display_data"]
