@@ -15,6 +15,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import socket
 import sys
 import threading
@@ -43,6 +44,7 @@ def serve() -> None:
         reply = _reply_to(do, wire.loads(_receive()))
         if os.getpid() != process:  # a copy that a function has made of its process, and which may not answer too
             os._exit(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that was left would raise its error in here
         CHANNEL[0].sendall(wire.frame(reply))
 
 
@@ -322,6 +324,8 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         (home / ".cache/matplotlib").mkdir(parents=True, exist_ok=True)
         shutil.copy(font_list, home / ".cache/matplotlib")
     os.chdir(home)
+    installed = next((place for place, path in enumerate(sys.path) if path.endswith("-packages")), len(sys.path))
+    sys.path.insert(installed, "")  # as in Jupyter: what a cell writes to a file can be imported
     global STATE
     os.set_inheritable(channel, False)
     CHANNEL.append(socket.socket(fileno=channel))

@@ -244,12 +244,22 @@ def _text_of(made_there: type) -> str:
 
 
 def _read(received: bytes) -> dict[str, Any] | None:
-    """Read a message of the kernel's; None if it is none."""
+    """Read a message of the kernel's; None if it is none. Its id, and what it says of an error, are words in any case.
+
+    An array in their place would be compared with a word number by number; to print thousands would take minutes.
+    """
     try:
         message = wire.loads(received)
     except ValueError:
         return None
-    return message if isinstance(message, dict) else None
+    if not isinstance(message, dict):
+        return None
+    for key in message.keys() & {"id", "text", "line"}:
+        message[key] = message[key] if isinstance(message[key], str) else ""
+    if "error" in message:
+        names = message["error"] if isinstance(message["error"], list) else []
+        message["error"] = [name for name in names if isinstance(name, str)]
+    return message
 
 
 def _answer(question: dict[str, Any], size: int, correct: dict[str, Callable[..., Any]]) -> bytes:
@@ -296,7 +306,7 @@ def _outputs_in(reply: dict[str, Any], limits: Limits) -> list[NotebookNode]:
     """Return the outputs that a reply says a cell had, whatever it says."""
     outputs = _Outputs(limits)
     for piece in reply["outputs"] if isinstance(reply.get("outputs"), list) else []:
-        if isinstance(piece, (list, tuple)) and len(piece) == 2 and isinstance(piece[1], dict):
+        if isinstance(piece, (list, tuple)) and list(map(type, piece)) == [str, dict]:
             outputs.add(*piece)
     if reply.get("cut") is True:
         outputs.cut()
@@ -312,7 +322,7 @@ class _Outputs:
         self.kept: list[NotebookNode] = []
         self.bytes, self.limits, self.full = 0, limits, False
 
-    def add(self, kind: object, content: dict[str, Any]) -> None:
+    def add(self, kind: str, content: dict[str, Any]) -> None:
         if self.full or kind not in ("stream", "display_data", "error"):
             return
         output = self._read(kind, content)
@@ -334,7 +344,7 @@ class _Outputs:
 
     def _read(self, kind: str, content: dict[str, Any]) -> NotebookNode:
         if kind == "stream":
-            name = "stderr" if content.get("name") == "stderr" else "stdout"
+            name = "stderr" if self._text(content.get("name")) == "stderr" else "stdout"
             return nbformat.v4.new_output("stream", name=name, text=self._text(content.get("text")))
         if kind == "error":
             trace = content.get("traceback") if isinstance(content.get("traceback"), list) else []

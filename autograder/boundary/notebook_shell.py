@@ -1,5 +1,6 @@
 """IPython's shell as a notebook has it, without Jupyter's sockets: it keeps what a cell prints, shows and raises."""
 
+import base64
 import builtins
 import getpass
 import io
@@ -37,6 +38,8 @@ class Outputs:
 
     def write(self, stream: str, text: str) -> None:
         """Add what was printed to the piece before it, if that is of the same stream."""
+        if not text:  # as IPython prints after each value
+            return
         if not self.kept or self.kept[-1][1].get("name") != stream:
             self.add("stream", {"name": stream, "text": []}, 0)
         if not self.cut:
@@ -53,10 +56,11 @@ class Outputs:
 
     def show(self, data: dict) -> None:
         """Add a value by the texts that describe it."""
-        data = {
-            kind: text for kind, text in data.items() if kind in ("text/plain", *PICTURES) and isinstance(text, str)
+        coded = {  # Pillow's pictures come as bytes
+            kind: base64.b64encode(text).decode() if isinstance(text, bytes) else text for kind, text in data.items()
         }
-        self.add("display_data", {"data": data}, sum(map(len, data.values())))
+        kept = {kind: coded[kind] for kind in ("text/plain", *PICTURES) if isinstance(coded.get(kind), str)}
+        self.add("display_data", {"data": kept}, sum(map(len, kept.values())))
 
 
 OUTPUTS = Outputs()
@@ -128,7 +132,10 @@ def make_shell() -> NotebookShell:
     """Make the shell of this process; return the same one when asked again."""
     config = Config()
     config.HistoryManager.enabled = False  # else a thread writes it to a file
-    return NotebookShell.instance(config=config)
+    shell = NotebookShell.instance(config=config)
+    for name in ("autosave", "clear", "less", "man", "more"):  # of Jupyter's own: nothing here, but no error
+        shell.register_magic_function(lambda line: None, magic_name=name)
+    return shell
 
 
 def redirect() -> None:

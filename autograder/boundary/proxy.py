@@ -275,7 +275,7 @@ class Module(torch.nn.Module):
 
 def _class_of(kind: Any) -> type[Module]:
     """Return a class of likenesses of the name that the class of a module has in the sandbox, such as "Linear"."""
-    return type(str(kind), (Module,), {})
+    return type(kind if isinstance(kind, str) else "Module", (Module,), {})  # thousands of arrays take minutes to print
 
 
 class _Link(torch.autograd.Function):

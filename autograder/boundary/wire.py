@@ -15,6 +15,8 @@ import numpy as np
 
 MAX_BYTES = 32 * 2**20  # of one message; a test's arrays have a few thousand numbers
 MAX_NUMBERS = 2**21  # of one array
+MAX_AXES = 16
+MAX_ARRAYS = 2**15  # of one message: each takes a kilobyte here, and twenty bytes there
 MAX_DEPTH = 20
 MAX_KEY = 2**31  # a key of a dict is a text, or a number below: larger ones can be chosen so that all hash alike
 MAX_PARTS = 1000  # of a module, and parameters, and buffers: a ViT has some sixty
@@ -111,10 +113,18 @@ class _Packer:
         return {"foreign": kind.__name__}
 
     def pack_array(self, array: np.ndarray) -> list | None:
+        if len(self.numbers) == MAX_ARRAYS:
+            raise ValueError(
+                f"the value holds more than {MAX_ARRAYS:,} arrays or numbers of NumPy's; no more may cross"
+            )
         if array.size > MAX_NUMBERS or array.nbytes > MAX_BYTES // 2:
             raise ValueError(
                 f"an array of shape {array.shape} takes {array.nbytes:,} bytes; at most {MAX_BYTES // 2:,} may cross, "
                 f"and {MAX_NUMBERS:,} numbers"
+            )
+        if array.ndim > MAX_AXES or max(array.shape, default=0) > MAX_BYTES:  # the latter of no numbers at all
+            raise ValueError(
+                f"an array of shape {array.shape}; at most {MAX_AXES} axes may cross, of {MAX_BYTES:,} each"
             )
         # long doubles, Python's numbers as objects, another byte order
         usual = {"g": "d", "G": "D", "O": "d"}.get(array.dtype.char, array.dtype.newbyteorder("="))
@@ -132,7 +142,7 @@ class _Reader:
     """Makes of what JSON knows the value again; each array takes the bytes that follow those of the one before."""
 
     def __init__(self, numbers: bytes) -> None:
-        self.numbers = io.BytesIO(numbers)
+        self.numbers, self.arrays = io.BytesIO(numbers), 0
 
     def read(self, packed: object, depth: int) -> object:
         if depth > MAX_DEPTH:
@@ -140,7 +150,7 @@ class _Reader:
         if packed is None or type(packed) in (bool, int, float, str):
             return packed
         ((kind, content),) = packed.items()
-        if kind in ("list", "tuple"):
+        if kind in ("list", "tuple") and type(content) is list:  # each character of a text would be one
             items = [self.read(item, depth + 1) for item in content]
             return items if kind == "list" else tuple(items)
         if kind == "dict":
@@ -162,9 +172,12 @@ class _Reader:
         raise ValueError("unknown kind of value")
 
     def read_array(self, dtype: str, shape: list) -> np.ndarray:
+        self.arrays += 1
+        if self.arrays > MAX_ARRAYS:
+            raise ValueError("too many arrays")
         if dtype not in DTYPES:
             raise ValueError("unknown dtype")
-        if len(shape) > 16 or not all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape):
+        if len(shape) > MAX_AXES or not all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape):
             raise ValueError("impossible shape")
         if math.prod(shape) > MAX_NUMBERS:
             raise ValueError("too many numbers")

@@ -315,7 +315,7 @@ def _run_test(
         if not (student.calls and _is_of_the_student(caught)):
             raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
         error = AssertionError(f"{type(caught).__name__}: {caught}")
-    outputs, said = [], _writable(str(error))
+    outputs, said = [], _said_by(error)
     if printed.getvalue():
         outputs.append(nbformat.v4.new_output("stream", name="stdout", text=_writable(printed.getvalue())))
     if error is not None:
@@ -401,8 +401,14 @@ def _check_result(cell: NotebookNode, error: BaseException | None) -> CheckResul
         points_of(cell),
         error is None,
         getattr(error, "mistake", None),
-        "" if error is None else _writable(str(error)),
+        "" if error is None else _said_by(error),
     )
+
+
+def _said_by(error: BaseException) -> str:
+    """Return what a test's error says; of the kinds of a million values that a student's function returned, the first."""
+    text = str(error)
+    return _writable(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[Cut here.]")
 
 
 def _writable(text: str) -> str:

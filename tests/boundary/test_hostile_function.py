@@ -67,6 +67,29 @@ def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[.
         assert isinstance(raised, Exception), "one that no test can catch"
 
 
+def test_function_reply_of_arrays_for_words_is_at_worst_an_error(kernel: Kernel) -> None:
+    """Are arrays in the place of a reply's id and of an error's words compared with nothing, and not printed?"""
+    source = """
+    import inside, numpy as np, torch, wire
+    def f(words=False):
+        many = [torch.ones(1000, dtype=torch.int8)] * 9000
+        for name in (np.ones(2), torch.ones(2), many):
+            inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"id": name})))
+        made = inside._reply_to
+        def reply_to(do, request):
+            inside._reply_to = made
+            return wire.dumps({"id": request["id"], "error": many, "text": many, "line": many})
+        if words:
+            inside._reply_to = reply_to
+        return 3
+    """
+    function = function_of(kernel, "f", source)
+    assert function() == function(True) == 3
+    replies = []
+    Function("f", lambda *request: replies.append(kernel.call(*request, 20.0)) or {"value": 0})()
+    assert [replies[0][key] for key in ("error", "text", "line")] == [[], "", ""]
+
+
 def test_function_of_a_kernel_that_does_not_listen_is_lost(start: Callable[..., Kernel]) -> None:
     """Is nobody waited for who takes no long question, and one that dies over it told as dead?"""
     kernel = start(call_seconds=2.0)

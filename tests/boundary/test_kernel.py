@@ -284,6 +284,43 @@ def test_output_past_python_goes_to_a_log_that_is_bounded(start: Callable[..., K
     assert len(log) == 2**20
 
 
+def test_cell_works_as_in_jupyter(start: Callable[..., Kernel]) -> None:
+    """Can a cell import the file that one before it wrote, and call the magics of Jupyter's editor?"""
+    kernel = start()
+    kernel.run_cell("%%writefile written_by_a_cell.py\nnumber = 7")
+    assert told(kernel, "import written_by_a_cell\nprint(written_by_a_cell.number)") == 7
+    assert told(kernel, "%autosave 60\n%clear\n%less written_by_a_cell.py\nprint(8)") == 8
+
+
+def test_alarm_that_is_left_ends_no_kernel(start: Callable[..., Kernel]) -> None:
+    """Does a kernel live on after a cell, or a function, that set an alarm and is done before it?"""
+    kernel = start()
+    source = """
+    import signal
+    def late(*_): raise TimeoutError
+    signal.signal(signal.SIGALRM, late)
+    def f(): return signal.setitimer(signal.ITIMER_REAL, 0.2)
+    f()
+    """
+    kernel.run_cell(textwrap.dedent(source))
+    time.sleep(0.4)
+    assert Function("f", lambda *request: kernel.call(*request, 20.0))() == (0, 0)
+    time.sleep(0.4)
+    assert told(kernel, "print(1)") == 1
+
+
+def test_output_of_a_value_is_one_piece(kernel: Kernel) -> None:
+    """Is a value that a cell ends with one piece of output, and nothing printed beside it?"""
+    assert [output.output_type for output in kernel.run_cell("print('a', end='')\n7")] == ["stream", "display_data"]
+    assert kernel.run_cell("print(end='')") == []
+
+
+def test_output_has_pillows_pictures(kernel: Kernel) -> None:
+    """Is a picture of Pillow shown, which gives its bytes as they are?"""
+    [output] = kernel.run_cell("from PIL import Image\nImage.new('L', (8, 8))")
+    assert output.data["image/png"].startswith("iVBOR")
+
+
 def test_output_keeps_no_html(kernel: Kernel) -> None:
     """Does no HTML, SVG or script of a student's leave the sandbox, and no metadata?"""
     outputs = kernel.run_cell(
@@ -300,7 +337,9 @@ def test_output_that_is_forged_is_survived(kernel: Kernel) -> None:
     """Does the grader go on when the student's code says that a cell had outputs that are none?"""
     source = """
     import inside
+    import numpy as np
     pieces = [
+        [np.ones(2), {}], ["stream", {"name": np.ones(2)}], ["display_data", {"data": {"text/plain": np.ones(2)}}],
         7, [], ["stream"], ["stream", 7], ["stream", {"text": {"a": [1]}, "name": 7}], [["stream"], {}], ["unknown", {"x": 1}],
         ["error", {"traceback": "x", "ename": None}], ["error", {"traceback": [1, ["x"]]}], ["display_data", {"data": ["x"]}],
         ["display_data", {"data": {"text/plain": 7, "text/html": "<script>"}}], ["display_data", {}], ["stream", {"text": "end"}],

@@ -13,7 +13,7 @@ import torch
 from in_kernel import same
 
 from autograder.boundary import wire
-from autograder.boundary.wire import MAX_BYTES, MAX_DEPTH, Foreign, Handle, dumps, loads
+from autograder.boundary.wire import MAX_ARRAYS, MAX_AXES, MAX_BYTES, MAX_DEPTH, Foreign, Handle, dumps, loads
 
 PLAIN = [
     None,
@@ -141,6 +141,27 @@ def test_wire_refuses_what_is_too_long_or_too_deep() -> None:
         dumps("x" * MAX_BYTES)
 
 
+@pytest.mark.parametrize(
+    "array", [np.zeros((1,) * (MAX_AXES + 1)), np.zeros((2 * MAX_BYTES, 0))], ids=["axes", "empty"]
+)
+def test_wire_sends_no_array_that_would_not_be_read(array: np.ndarray) -> None:
+    """Is an array of a shape that the other side refuses an error on this side? Nobody would answer."""
+    with pytest.raises(ValueError, match=f"at most {MAX_AXES} axes may cross"):
+        dumps(array)
+    assert loads(dumps(np.zeros((1,) * MAX_AXES))).ndim == MAX_AXES
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor"])
+def test_wire_takes_so_many_arrays(kind: str) -> None:
+    """Are more arrays than allowed refused on both sides? Those of no number are twenty bytes each, and a kilobyte here."""
+    value = {"array": np.zeros(0), "tensor": torch.zeros(0)}[kind]
+    assert len(loads(dumps([value] * MAX_ARRAYS))) == MAX_ARRAYS
+    with pytest.raises(ValueError, match="more than 32,768 arrays"):
+        dumps([value] * (MAX_ARRAYS + 1))
+    with pytest.raises(ValueError, match="not a value"):
+        loads(json.dumps({"list": [{kind: ["<f8", [0]]}] * (MAX_ARRAYS + 1)}).encode())
+
+
 def array(*content: Any, numbers: bytes = bytes(8)) -> bytes:
     """Return the message of an array, true or not."""
     return json.dumps({"array": list(content)}).encode() + b"\0" + numbers
@@ -157,6 +178,8 @@ HOSTILE = [
     b"\xff\xfe",
     b'{"list": 1}',
     b'{"list": {"a": 1}, "tuple": []}',
+    b'{"list": "ab"}',
+    b'{"tuple": {"a": 1}}',
     b'{"dict": [[1]]}',
     b'{"dict": [[{"list": []}, 1]]}',
     b'{"unknown": 1}',

@@ -142,6 +142,16 @@ def test_batch_normalised_over_its_members_loses_points(name: str) -> None:
     assert lost_in(name, wrong[name]).keys() >= {"weights", "mask"}
 
 
+def test_layer_that_returns_no_weights_loses_points() -> None:
+    """Is one value where output and weights are due a lost point, and not an error of the grader's?"""
+
+    def forward(self, x, mask=None, return_weights=False):
+        output = answers.MultiHeadAttention.forward(self, x, mask)
+        return (output,) if return_weights else output
+
+    assert {"weights", "mask"} <= set(lost_in(LAYER, layer_with(forward=forward)))
+
+
 def test_parameters_of_other_names_are_told() -> None:
     """Is a layer whose parts have other names told so, and not that it has no output projection?"""
 

@@ -97,6 +97,18 @@ def test_execute_takes_a_plain_assert_as_a_test(assignment: Assignment, answer: 
     assert re.search(words, check.message), check.message
 
 
+def test_execute_cuts_what_a_test_says(assignment: Assignment) -> None:
+    """Is what a test says of a million values not the names of a million types, in the marks and in the notebook?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    notebook.cells[1].source = "def softmax(scores, axis=-1):\n    return (0,) * 1_000_000"
+    done = execute(notebook, SEED)
+    (check,) = done.checks
+    assert not check.passed
+    assert "int, int, int" in check.message and check.message.endswith("[Cut here.]")
+    assert len(nbformat.writes(done.notebook)) < 100_000
+
+
 ATTACKS = """
 import builtins, sys, types
 import numpy as np

@@ -89,7 +89,10 @@ def on_layer(layer_class):
         source, given = leaf(x)
         mask = None if mask is None else tensor(mask)
         if what == "weights":
-            return dict(zip(("output", "weights"), layer(given, mask=mask, return_weights=True)))
+            pair = tuple(layer(given, mask=mask, return_weights=True))
+            if len(pair) < 2:
+                raise TypeError("one value came back with return_weights; expected output and weights")
+            return dict(zip(("output", "weights"), pair))
         large = 200 if what == "output of large tokens" else 1
         output = alone(layer(large * given, mask=mask)) / large  # so that rounding is that of numbers near 1
         x[...] = given.detach().numpy()

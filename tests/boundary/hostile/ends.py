@@ -162,16 +162,21 @@ import inside, itertools, wire
 text = '["outputs", {"list": [%s]}], ["cut", %s]'
 pieces = ['{"list": ["%s", {"dict": %s}]}' % (kind, content) for kind in ("stream", "error", "display_data", "status") for content in (
     '[["name", "stdout"], ["text", "half \\ud800 and \\u0000 \\u202e end"]]', '[["ename", "\\udfff"], ["traceback", {"list": ["\\ud800", 5]}]]',
-    '[["data", {"dict": [["text/plain", "\\ud800"], ["image/png", "\\ud800"]]}]]', '[["text", 1e999]]', '[["text", %s]]' % ("9" * 10**6),
+    '[["data", {"dict": [["text/plain", "\\ud800"], ["image/png", "\\ud800"]]}]]', '[["text", 1e999]]',
+    '[["name", {"array": ["|u1", [2]]}], ["text", {"tensor": ["|u1", [2]]}], ["ename", {"array": ["|u1", [2]]}]]',
     '[["data", {"list": []}]]', '[["traceback", {"list": [%s0]}]]' % ("0," * 10**6), '[["text", "%s"]]' % ("\\n" * 10**6),
-    '[["evalue", {"dict": [["evalue", 7]]}]]', "[]", "null", "{}", "7", '[[5, 5]]', '[["name", {"tuple": [null]}]]',
+    '[["evalue", {"dict": [["evalue", 7]]}]]', "[]", "{}", '[[5, 5]]', '[["name", {"tuple": [null]}]]',
 )]
+pieces.append('{"list": [{"array": ["|u1", [2]]}, {"dict": []}]}')
 deep = '{"list": [' * 100_000 + "]}" * 100_000
-odd = itertools.cycle([text % (",".join(pieces), "true"), text % (deep, "false"), text % ("", "[]"), text % ('"x"', 7), "", '["outputs", 3]'])
+odd = itertools.cycle([  # those that cannot be read last: nobody reads on
+    text % (",".join(pieces), "true"), text % ("", "[]"), text % ('"x"', 7), '["outputs", 3]',
+    text % (deep, "false"), text % ("9" * 10**6, "true"), text % ('{"dict": null}', 7), "",
+])
 honest = inside._reply_to
 def reply_to(do, request):
     reply = honest(do, request)
-    return reply if do != "cell" else ('{"dict": [["id", "%s"], %s]}' % (request["id"], next(odd))).encode()
+    return reply if do != "cell" else ('{"dict": [["id", "%s"], %s]}' % (request["id"], next(odd))).encode() + b"\0" + bytes(1000)
 inside._reply_to = reply_to
 """),
         NOTHING,
