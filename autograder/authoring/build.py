@@ -270,7 +270,9 @@ def page_of_mistakes(root: Path = ROOT, progress: Progress = lambda *_: None) ->
         progress("slips", len(matrices), len(matrices))
         for score in scores:
             for slip in score.missed:
-                said = "%s: no check notices %s, counted from its def. Add a case, or a reason in EQUIVALENT of slips.py"
+                said = (
+                    "%s: no check notices %s, counted from its def. Add a case, or a reason in EQUIVALENT of slips.py"
+                )
                 logging.getLogger(__name__).warning(said, score.exercise, slip)
         return mistakes_page(matrices, scores)
 
