@@ -86,7 +86,7 @@ def export(
     if system != "csv":
         files[f"feedback_{system}.zip"] = marks.feedback(system)
     for name, content in files.items():
-        write_atomically(folder / name, content.encode("utf-8", "replace") if isinstance(content, str) else content)
+        write_atomically(folder / name, content)
     return Exported([folder / name for name in files], marks.warnings)
 
 

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from autograder.cells import is_locked
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import Unreadable, write_atomically
-from autograder.reporting.page import page_template, whole
+from autograder.reporting.page import page_template
 from autograder.reporting.report import csv_text
 
 NOISE = 25  # characters, without names and spaces, that two answers must have in common before they count
@@ -157,6 +157,6 @@ def write_alike(
     page = page_template("alike.html.j2").render(
         assignment=assignment.name, pairs=list(pairs.values()), files=files, students=len(students), threshold=THRESHOLD
     )
-    write_atomically(folder / "alike.csv", whole(csv_text(table, columns)))
-    write_atomically(folder / "alike.html", whole(page))
+    write_atomically(folder / "alike.csv", csv_text(table, columns))
+    write_atomically(folder / "alike.html", page)
     return folder / "alike.html", list(pairs.values()), files

@@ -12,7 +12,7 @@ from autograder.course.gradebook import students
 from autograder.course.requests import read_requests
 from autograder.files import write_atomically
 from autograder.judging import catalogue
-from autograder.reporting.page import page_template, plain_number, whole
+from autograder.reporting.page import page_template, plain_number
 from autograder.reporting.report import Row, csv_text, maximum_of, number_of, questions_of, rows_of
 
 Graded = list[tuple[Assignment, list[Result]]]  # in the course's order
@@ -104,8 +104,8 @@ def write_course_page(course: Course, graded: Graded) -> Path:
             for name, who in _returning(columns).items()
         ],
     )
-    write_atomically(folder / "course.csv", whole(csv_text(table)))
-    write_atomically(folder / "index.html", whole(page))
+    write_atomically(folder / "course.csv", csv_text(table))
+    write_atomically(folder / "index.html", page)
     return folder / "index.html"
 
 

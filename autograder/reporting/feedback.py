@@ -25,7 +25,7 @@ from autograder.course.requests import Request, read_requests
 from autograder.files import Unreadable, read_plain_file, write_atomically
 from autograder.judging import catalogue
 from autograder.judging.compare import UNWRITTEN
-from autograder.reporting.page import page_template, plain_number, whole
+from autograder.reporting.page import page_template, plain_number
 from autograder.reporting.report import is_unwritten, maximum_of, questions_of
 from autograder.reporting.written import cleaned_code, cleaned_markdown, code_colours
 
@@ -257,7 +257,7 @@ class _Writer:
             html = page_template("feedback.html.j2").render(
                 **facts, cells=cells, book=book, colours=Markup(code_colours())
             )
-            write_atomically(page, whole(f"{html}\n<!-- {stamp} -->\n"))
+            write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
         for name in OF_EXCHANGE:
             with contextlib.suppress(Unreadable):  # came otherwise than through the exchange
                 submission = self.course.root / "submitted" / result.student / assignment.name

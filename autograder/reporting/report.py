@@ -16,7 +16,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
 from autograder.judging import catalogue
 from autograder.judging.compare import UNWRITTEN
-from autograder.reporting.page import page_template, plain_number, whole
+from autograder.reporting.page import page_template, plain_number
 
 if TYPE_CHECKING:  # a table of marks is shown without pages and plots
     from matplotlib.axes import Axes
@@ -128,14 +128,14 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
     rows = rows_of(course, assignment, questions, results)
     mistakes = _mistakes(rows)
     folder = course.root / "report" / assignment.name
-    write_atomically(folder / "marks.csv", whole(csv_text(marks_table(course, assignment, results))))
+    write_atomically(folder / "marks.csv", csv_text(marks_table(course, assignment, results)))
     columns = ("mistake", "title", "count", "student", "questions")
     made = [
         dict(zip(columns, (mistake["name"], mistake["title"], len(mistake["who"]), row.student, ", ".join(where))))
         for mistake in mistakes
         for row, where in mistake["who"]
     ]
-    write_atomically(folder / "mistakes.csv", whole(csv_text(made, columns)))
+    write_atomically(folder / "mistakes.csv", csv_text(made, columns))
     counts = Counter(row.result.state for row in rows)
     page = page_template("report.html.j2").render(
         assignment=assignment.name,
@@ -152,7 +152,7 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
         files={name: [row for row in rows if name in row.result.files] for name in assignment.files},
         seeds=sorted({row.result.seed for row in rows if row.result.seed is not None}),
     )
-    write_atomically(folder / "index.html", whole(page))
+    write_atomically(folder / "index.html", page)
     return folder / "index.html"
 
 
