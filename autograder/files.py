@@ -73,6 +73,11 @@ def kind_of(path: str) -> str:
     return PurePosixPath(path).suffix.lower()
 
 
+def writable(text: str) -> str:
+    """Return a text that a file can hold: half a character, as a stranger may write one, becomes "?"."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def shown(name: str) -> str:
     """Return a stranger's name as it can be printed: nothing in it moves the cursor or turns the text around."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)

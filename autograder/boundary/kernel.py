@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 
 from autograder.boundary import wire
 from autograder.boundary.sandbox import Limits, start_kernel
+from autograder.files import writable
 
 MAX_FRAME = 2 * wire.MAX_BYTES  # bytes of one message; a longer one ends the connection
 PIECE = 2**18  # bytes that are read from the channel at once
@@ -360,8 +361,7 @@ class _Outputs:
 
     def _text(self, value: object) -> str:
         """Return a text that a file can hold, of little more than may be kept; anything else is none."""
-        text = value[: self.limits.output_bytes + 1] if isinstance(value, str) else ""
-        return text.encode("utf-8", "replace").decode("utf-8")
+        return writable(value[: self.limits.output_bytes + 1]) if isinstance(value, str) else ""
 
 
 def _is_picture(text: object, kind: str) -> bool:

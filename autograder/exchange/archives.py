@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from autograder.files import MAX_BYTES, Unreadable, read_plain_file
+from autograder.files import MAX_BYTES, Unreadable, read_plain_file, writable
 
 MAX_MEMBERS = 50_000  # of an archive or a folder
 MAX_DIRECTORY = 32 * 2**20  # bytes of an archive's list of members, which is read as a whole
@@ -59,7 +59,7 @@ def members(path: Path, stack: ExitStack, single: Collection[str] = (".ipynb",))
 
 def _plain(file: Path, name: str) -> Member:
     when = datetime.fromtimestamp(file.lstat().st_mtime, UTC)
-    return Member(name.encode("utf-8", "replace").decode("utf-8"), partial(read_plain_file, file), when)
+    return Member(writable(name), partial(read_plain_file, file), when)
 
 
 def _of_folder(path: Path) -> Iterator[Member]:

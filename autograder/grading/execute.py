@@ -22,6 +22,7 @@ from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
 from autograder.cells import is_grade, is_locked, is_solution, points_of
+from autograder.files import writable
 from autograder.judging.exercise import checks_of, seeded
 
 T = TypeVar("T")
@@ -317,7 +318,7 @@ def _run_test(
         error = AssertionError(f"{type(caught).__name__}: {caught}")
     outputs, said = [], _said_by(error)
     if printed.getvalue():
-        outputs.append(nbformat.v4.new_output("stream", name="stdout", text=_writable(printed.getvalue())))
+        outputs.append(nbformat.v4.new_output("stream", name="stdout", text=writable(printed.getvalue())))
     if error is not None:
         name = type(error).__name__
         outputs.append(nbformat.v4.new_output("error", ename=name, evalue=said, traceback=[f"{name}: {said}"]))
@@ -408,9 +409,4 @@ def _check_result(cell: NotebookNode, error: BaseException | None) -> CheckResul
 def _said_by(error: BaseException) -> str:
     """Return what a test's error says; of the kinds of a million values that a student's function returned, the first."""
     text = str(error)
-    return _writable(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[Cut here.]")
-
-
-def _writable(text: str) -> str:
-    """Replace what no file can hold: half a character that a student's function returned or raised."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return writable(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[Cut here.]")

@@ -16,7 +16,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder.cells import is_locked
-from autograder.files import Unreadable
+from autograder.files import Unreadable, writable
 
 MAX_CELLS = 2000
 MAX_RECEIPT = 200  # entries
@@ -107,8 +107,7 @@ def _read_cell(raw: Any) -> _Cell | None:
     nbgrader = metadata.get("nbgrader") if isinstance(metadata.get("nbgrader"), dict) else {}
     names = [nbgrader.get("grade_id"), raw.get("id"), metadata.get("id")]
     kind = "code" if raw.get("cell_type") == "code" else "markdown"
-    source = source.encode("utf-8", errors="replace").decode("utf-8").replace("\x00", "")  # lone surrogates
-    return _Cell(kind, source, [name for name in names if isinstance(name, str)])
+    return _Cell(kind, writable(source).replace("\x00", ""), [name for name in names if isinstance(name, str)])
 
 
 def _cells_of_broken_json(text: str) -> list[Any]:

@@ -26,8 +26,3 @@ def page_template(name: str) -> "Template":
 def plain_number(number: float) -> float:
     """Return a number of points as it is written: 3 and 1.5, not 3.0."""
     return int(number) if number == int(number) else round(number, 2)
-
-
-def whole(text: str) -> str:
-    """Return a text that can be written: what a student wrote may hold half a surrogate pair, which becomes "?"."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -11,7 +11,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from autograder.reporting.page import whole
+from autograder.files import writable
 
 STYLES = {"light": "a11y-high-contrast-light", "dark": "a11y-high-contrast-dark"}
 MATH = {"math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "msup", "msub", "msubsup", "mover", "munder", "munderover"}
@@ -50,7 +50,7 @@ ATTRIBUTES |= dict.fromkeys(MATH - {"math"}, LAYOUT)
 
 def cleaned_markdown(text: str) -> Markup:
     """Return Markdown as HTML. Headings are one level lower, as a page has one of the first; pictures are left out."""
-    html = whole(_markdown().render(text))
+    html = writable(_markdown().render(text))
     return Markup(nh3.clean(html, tags=TAGS, attributes=ATTRIBUTES, filter_style_properties=STYLE))
 
 
