@@ -25,6 +25,7 @@ from autograder.course.roster import Person, Roster, Worksheet
 from autograder.exchange.collect import Ledger
 from autograder.files import Unreadable, read_plain_file, shown, write_atomically
 from autograder.grading.mark_keys import content_of
+from autograder.reporting.page import plain_number
 from autograder.reporting.report import STATES, csv_text, defuse, marks_table
 
 COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # what an earlier export wrote into a comment
@@ -133,9 +134,9 @@ class _Marks:
             taken = penalties(db, self.assignment.name)
         for student, row in self.rows.items():
             row["person"] = known.get(student) or Person(student)
-            penalty = taken.get(student, 0.0) if row["total"] != "" else ""
-            row["late penalty"] = plain(penalty)
-            row["mark"] = "" if row["total"] == "" else plain(max(0.0, row["total"] - penalty))
+            penalty, marked = taken.get(student, 0.0), row["total"] != ""
+            row["late penalty"] = plain_number(penalty) if marked else ""
+            row["mark"] = plain_number(max(0.0, row["total"] - penalty)) if marked else ""
 
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each student, and one for each file that is nobody's."""
@@ -186,8 +187,8 @@ class _Marks:
         most = _number(maximum, self.of)
         if row["mark"] == "" or row["mark"] <= most:
             return row["mark"]
-        self.warnings.append(f"{shown(row['student'])} has {row['mark']} points; Moodle takes {plain(most)} at most")
-        return plain(most)
+        self.warnings.append(f"{shown(row['student'])} has {row['mark']} points; Moodle takes {plain_number(most)} at most")
+        return plain_number(most)
 
     def canvas(self, column: str | None) -> str:
         """Return the gradebook with the students' columns and that of the assignment, so that no other mark is touched."""
@@ -290,11 +291,6 @@ class _Marks:
                 info.create_system, info.external_attr = 3, 0o644 << 16
                 file.writestr(info, pages[name], zipfile.ZIP_DEFLATED)
         return archive.getvalue()
-
-
-def plain(number: float | str) -> float | str:
-    """Return a number without a needless point."""
-    return number if isinstance(number, str) else int(number) if number == int(number) else round(number, 2)
 
 
 def _number(text: str, otherwise: float | str) -> float | str:
