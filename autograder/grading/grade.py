@@ -129,7 +129,7 @@ def grade(
                 _, _, receipt, key, content = waiting[student]
                 notebook = fields.pop("notebook", None)
                 fields["receipt"] = receipt + fields.get("receipt", [])
-                if receipt and fields["state"] == "graded":
+                if fields["receipt"] and fields["state"] == "graded":
                     fields["state"] = "graded after mending"
                 result = Result(student, assignment.name, key=key, content=content, **fields)
                 with _undisturbed():
@@ -239,7 +239,7 @@ class _Proof:
     def _wrong_with(self, name: str, fields: dict[str, Any]) -> list[str]:
         checks = fields.get("checks", [])
         bad = [check for check in checks if check["passed"] != (name == "/answers")]
-        if fields["state"] in ("graded", "graded after mending") and checks and not bad:
+        if fields["state"] == "graded" and checks and not bad:
             return []
         reasons = [f"{check['name']}: {check['message'] or 'passed'}" for check in bad] or [fields.get("why", "")]
         return [f"The {name[1:]} of {self.name}: {fields['state']}. " + "\n  ".join(reasons[:5])]

@@ -80,15 +80,12 @@ def grade_one(
             "why": f"The grader failed, not the submission: {error}",
             "receipt": mended.receipt,
         }
-    state = "graded after mending" if done.state == "graded" and mended.receipt else done.state
-    checks = [asdict(check) for check in done.checks]
-    notebook = nbformat.writes(done.notebook) + "\n"
     return {
-        "state": state,
+        "state": done.state,
         "why": done.why,
         "receipt": mended.receipt,
-        "checks": checks,
+        "checks": [asdict(check) for check in done.checks],
         "seed": seed,
-        "notebook": notebook,
+        "notebook": nbformat.writes(done.notebook) + "\n",
         "files": done.files,
     }
