@@ -1,5 +1,7 @@
 """What nbgrader's metadata say of a cell: as nbgrader.utils does, without importing nbgrader, which takes seconds."""
 
+from collections.abc import Iterable
+
 from nbformat import NotebookNode
 
 
@@ -16,6 +18,11 @@ def is_solution(cell: NotebookNode) -> bool:
 def points_of(cell: NotebookNode) -> float:
     """Return how many points a cell gives; to nbgrader a bonus has 0, so that it is not in the maximum."""
     return float(cell.metadata.get("bonus", cell.metadata.nbgrader.points))
+
+
+def files_of(cells: Iterable[NotebookNode]) -> dict[str, str]:
+    """Return the files that are to be handed in beside a notebook: by name, whose checks judge them."""
+    return {cell.metadata["file"]: cell.metadata["checks"] for cell in cells if "file" in cell.metadata}
 
 
 def is_locked(cell: NotebookNode) -> bool:

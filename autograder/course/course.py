@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from sqlalchemy import URL
 from traitlets.config import Config, PyFileConfigLoader
 
-from autograder.cells import is_grade, is_locked
+from autograder.cells import files_of, is_grade, is_locked
 from autograder.course import gradebook as tables
 from autograder.course.gradebook import COURSE_ID, LENGTH, GradebookError, connected, explaining, in_utc, read_url
 from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, write_atomically
@@ -74,8 +74,7 @@ class Assignment:
     @property
     def files(self) -> dict[str, str]:
         """The files that are to be handed in beside the notebook: by name, whose checks judge them."""
-        cells = (cell.metadata for cell in self.graded_cells() if "file" in cell.metadata)
-        return {metadata["file"]: metadata["checks"] for metadata in cells}
+        return files_of(self.instructor.cells)
 
     def graded_cells(self) -> list[NotebookNode]:
         """Return the cells with points: the test cells and the written questions."""

@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
-from autograder.cells import is_grade, is_locked, is_solution, points_of
+from autograder.cells import files_of, is_grade, is_locked, is_solution, points_of
 from autograder.files import writable
 from autograder.judging.exercise import checks_of, seeded
 
@@ -262,7 +262,6 @@ def execute(
         SandboxError: no kernel could be started.
     """
     notebook = nbformat.from_dict(notebook)
-    asked = {cell.metadata["file"]: cell.metadata["checks"] for cell in notebook.cells if "file" in cell.metadata}
     verdicts: dict[str, Any] = {}
     student = _Session(limits, sandboxed)
     namespace: dict[str, Any] = {"__name__": "tests"}
@@ -270,7 +269,7 @@ def execute(
     try:
         with contextlib.ExitStack() as judging:
             judging.enter_context(seeded(seed))
-            for name, stem in asked.items():  # before any code of the student's runs
+            for name, stem in files_of(notebook.cells).items():  # before any code of the student's runs
                 checkpoint = checks_of(stem, "checkpoint")  # by name: other assignments' marks do not depend on it
                 held_out = held_out or checkpoint.held_out()
                 verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)

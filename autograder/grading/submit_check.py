@@ -8,7 +8,7 @@ from nbformat import NotebookNode
 
 from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.sandbox import Limits
-from autograder.cells import is_grade, is_locked
+from autograder.cells import files_of, is_grade, is_locked
 from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grading.mend import mend
 
@@ -61,8 +61,7 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> tuple[str, lis
                 said.append((name.removeprefix("test_"), error))
         elif error and not error.startswith("NotImplementedError"):
             said.append((f"the cell {name or cell.source.splitlines()[0][:40]}", error))
-    asked = {cell.metadata["file"]: cell.metadata["checks"] for cell in release.cells if "file" in cell.metadata}
-    said += [(name, _look_at(path.with_name(name), stem, sandboxed)) for name, stem in asked.items()]
+    said += [(name, _look_at(path.with_name(name), stem, sandboxed)) for name, stem in files_of(release.cells).items()]
     return assignment, mended.receipt, said
 
 
