@@ -65,6 +65,11 @@ class Limits:
     kernels: int = 30  # fresh ones for one submission; each that is lost costs the cell or test that lost it
     forked: bool = True  # kernels from a parent that has imported PyTorch, where this machine can; or start each afresh
 
+    @property
+    def job_seconds(self) -> float:
+        """After how many seconds grading a submission hangs, whatever it is at."""
+        return 2 * self.total_seconds + 120
+
     def resource_limits(self) -> dict[str, int]:
         """Return the limits that the operating system enforces, by the names of Python's `resource` module."""
         return {

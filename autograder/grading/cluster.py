@@ -92,7 +92,7 @@ class Cluster:
 
     def __init__(self, address: str, limits: Limits, sandboxed: bool) -> None:
         self.address, self.sandboxed = address, sandboxed
-        self.seconds = 2 * limits.total_seconds + 120  # after which a submission is given to another worker
+        self.seconds = limits.job_seconds  # after which a submission is given to another worker
         self.versions = versions()
         self.said: set[str] = set()
 

@@ -36,7 +36,7 @@ class Workers:
         count: How many; by default as `default_jobs` says.
         checks: The module of autograder.checks that they need, which is that of an exercise.
         limits: Of the kernels that they need; None if they need none, or none that is forked.
-        seconds: After which a job's process is ended, whatever it is at.
+        seconds: After which a job's process is ended, whatever it is at; by default those of the limits.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class Workers:
         count: int | None = None,
         checks: str = "",
         limits: Limits | None = None,
-        seconds: float = 2 * Limits().total_seconds + 120,
+        seconds: float | None = None,
     ) -> None:
-        self.count, self.checks, self.limits, self.seconds = count or default_jobs(), checks, limits, seconds
+        self.count, self.checks, self.limits = count or default_jobs(), checks, limits
+        self.seconds = seconds or (limits or Limits()).job_seconds
         self.pool: ProcessPool | None = None
         self.parent: WarmParent | None = None
 
