@@ -102,10 +102,39 @@ class Course:
         """
         return read_settings(self.root)
 
+    def submission_folder(self, student: str, assignment: str) -> Path:
+        """Return the folder of what a student handed in."""
+        return self.root / "submitted" / student / assignment
+
+    def results_folder(self, assignment: str) -> Path:
+        """Return the folder of the results of an assignment."""
+        return self.root / "results" / assignment
+
+    def result_path(self, student: str, assignment: str) -> Path:
+        """Return where a result is kept."""
+        return self.results_folder(assignment) / f"{student}.json"
+
+    def autograded_path(self, student: str, assignment: Assignment) -> Path:
+        """Return where nbgrader's formgrader looks for an executed submission."""
+        return self.root / "autograded" / student / assignment.name / f"{assignment.notebook}.ipynb"
+
+    def feedback_page(self, student: str, assignment: Assignment) -> Path:
+        """Return where a student's page of feedback lies."""
+        return self.root / "feedback" / student / assignment.name / f"{assignment.notebook}.html"
+
     def has_work_of(self, assignment: str) -> bool:
         """Whether somebody handed in an assignment, or it was graded."""
-        places = f"submitted/*/{glob.escape(assignment)}", f"results/{glob.escape(assignment)}/*.json"
-        return any(True for place in places for _ in self.root.glob(place))
+        return bool(self._handed_in(assignment) or self._graded(assignment))
+
+    def has_new_work_of(self, assignment: str) -> bool:
+        """Whether somebody handed in an assignment who has no result yet: a quick look, before anything is read."""
+        return not self._handed_in(assignment) <= self._graded(assignment)
+
+    def _handed_in(self, assignment: str) -> set[str]:
+        return {path.parent.name for path in self.root.glob(f"submitted/*/{glob.escape(assignment)}")}
+
+    def _graded(self, assignment: str) -> set[str]:
+        return {path.stem for path in self.results_folder(assignment).glob("*.json")}
 
     @property
     def db_url(self) -> URL:
@@ -231,7 +260,7 @@ class Course:
         Raises:
             Unreadable: there is something, but it is no plain file of a bearable size.
         """
-        folder = self.root / "submitted" / student / assignment.name
+        folder = self.submission_folder(student, assignment.name)
         if folder.is_symlink() or folder.parent.is_symlink():
             raise Unreadable("the folder of the submission is a link")
         if not folder.is_dir():
@@ -254,7 +283,7 @@ class Course:
             By the name that was asked for the bytes or, as a text, why they cannot be taken; and a receipt of what was
             found under another name. A file that was not handed in is not there.
         """
-        folder = self.root / "submitted" / student / assignment.name
+        folder = self.submission_folder(student, assignment.name)
         entries = sorted(entry.name for entry in os.scandir(folder))
         found: dict[str, bytes | str] = {}
         receipt = []
@@ -278,10 +307,6 @@ class Course:
                 receipt.append(f"The file was called {name!r}; it was taken as {wanted}.")
         return found, receipt
 
-    def result_path(self, student: str, assignment: str) -> Path:
-        """Return where a result is kept."""
-        return self.root / "results" / assignment / f"{student}.json"
-
     def load_result(self, student: str, assignment: str) -> Result | None:
         """Return the kept result of a submission, if there is one, whole and with the notebook that was executed for it."""
         try:
@@ -293,8 +318,7 @@ class Course:
 
     def load_results(self, assignment: str) -> list[Result]:
         """Return every kept result of an assignment, by student; a file that cannot be read is a result that says so."""
-        folder = self.root / "results" / assignment
-        students = sorted(path.stem for path in folder.glob("*.json") if not path.name.startswith("."))
+        students = sorted(name for name in self._graded(assignment) if not name.startswith("."))
         return [self.load_result(student, assignment) or self._torn(student, assignment) for student in students]
 
     def _torn(self, student: str, assignment: str) -> Result:
@@ -310,10 +334,6 @@ class Course:
         """Keep a result."""
         text = json.dumps(asdict(result), indent=1, ensure_ascii=False)
         write_atomically(self.result_path(result.student, result.assignment), text + "\n")
-
-    def autograded_path(self, student: str, assignment: Assignment) -> Path:
-        """Return where nbgrader's formgrader looks for an executed submission."""
-        return self.root / "autograded" / student / assignment.name / f"{assignment.notebook}.ipynb"
 
     def record(self, result: Result, assignment: Assignment) -> None:
         """Write the marks of a result to the gradebook. Marks that were given by hand stay.
@@ -357,7 +377,7 @@ class Course:
 
     def _timestamp(self, student: str, assignment: str) -> str | None:
         """Return when the submission came, as nbgrader's timestamp.txt says; a text that is no time is passed over."""
-        path = self.root / "submitted" / student / assignment / "timestamp.txt"
+        path = self.submission_folder(student, assignment) / "timestamp.txt"
         from nbgrader.utils import parse_utc  # by now nbgrader is there
 
         try:

@@ -293,7 +293,7 @@ class _Collector:
 
     def _folder(self, student: str) -> Path:
         """Make the folder of a submission; a link there might lead out of the course."""
-        folder = self.course.root / "submitted" / student / self.assignment.name
+        folder = self.course.submission_folder(student, self.assignment.name)
         for place in (folder.parent, folder):
             if place.is_symlink():
                 raise OSError(f"{place} is a link; remove it")

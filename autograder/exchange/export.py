@@ -187,8 +187,9 @@ class _Marks:
         most = _number(maximum, self.of)
         if row["mark"] == "" or row["mark"] <= most:
             return row["mark"]
-        self.warnings.append(f"{shown(row['student'])} has {row['mark']} points; Moodle takes {plain_number(most)} at most")
-        return plain_number(most)
+        most = plain_number(most)
+        self.warnings.append(f"{shown(row['student'])} has {row['mark']} points; Moodle takes {most} at most")
+        return most
 
     def canvas(self, column: str | None) -> str:
         """Return the gradebook with the students' columns and that of the assignment, so that no other mark is touched."""
@@ -269,7 +270,7 @@ class _Marks:
         """Return the pages of feedback as an archive that the system takes apart again; the same bytes every time."""
         pages: dict[str, bytes] = {}
         for student, row in self.rows.items():
-            page = self.course.root / "feedback" / student / self.assignment.name / f"{self.assignment.notebook}.html"
+            page = self.course.feedback_page(student, self.assignment)
             if row["mark"] == "":  # a page may be there, of an earlier submission
                 continue
             if not page.exists():

@@ -146,7 +146,7 @@ def grade(
 @contextmanager
 def _alone(course: Course, assignment: Assignment) -> Iterator[None]:
     """Let no other run grade the same assignment of the same course: its results would be of another seed."""
-    path = course.root / "results" / assignment.name / ".lock"
+    path = course.results_folder(assignment.name) / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         try:
@@ -175,7 +175,7 @@ def _undisturbed() -> Iterator[None]:
 
 def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regrade: bool) -> int:
     """Return the seed of the run that this one continues; write down a new one where a new run begins."""
-    path = course.root / "results" / assignment.name / ".run.json"
+    path = course.results_folder(assignment.name) / ".run.json"
     if seed is None and not regrade:
         kept = {result.seed for result in course.load_results(assignment.name)} - {None}
         mend = f"Give the seed of its results: --seed {min(kept)}." if kept else "Take it away."
@@ -200,7 +200,7 @@ class _Proof:
     """
 
     def __init__(self, course: Course, assignment: Assignment, options: tuple[Any, ...], key: str) -> None:
-        self.name, self.path = assignment.name, course.root / "results" / assignment.name / ".proof.json"
+        self.name, self.path = assignment.name, course.results_folder(assignment.name) / ".proof.json"
         instructor, release, seed, *_, held_out = options
         self.text = json.dumps({"key": key, "seed": seed}) + "\n"
         self.jobs: Jobs = {}  # of grade_one; no student's name has a /

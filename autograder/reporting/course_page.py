@@ -135,7 +135,7 @@ def _line(course: Course, columns: list[Column], line: dict[str, Any]) -> dict[s
     student, cells = line["student"], []
     for column in columns:
         row, name = column.rows.get(student), column.assignment.name
-        page = Path("feedback", student, name, f"{column.assignment.notebook}.html")
+        page = course.feedback_page(student, column.assignment)
         cells.append(
             {
                 "state": line[f"{name} state"],
@@ -143,7 +143,7 @@ def _line(course: Course, columns: list[Column], line: dict[str, Any]) -> dict[s
                 "waiting": line[f"{name} waiting"],
                 "mistakes": row.mistakes if row and row.marks else [],
                 "report": f"{quote(name)}/index.html",
-                "page": f"../{quote(page.as_posix())}" if (course.root / page).exists() else "",
+                "page": f"../{quote(page.relative_to(course.root).as_posix())}" if page.exists() else "",
             }
         )
     shares = [column.share(student) for column in columns]

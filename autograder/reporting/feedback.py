@@ -242,7 +242,7 @@ class _Writer:
             part["ask"] = self.course.settings.link_to_ask(result.student, assignment.name, part["name"])
         own = [r for r in self.requests if (r.student, r.assignment) == (result.student, assignment.name)]
         facts["asked"] = [_asked(request, facts["parts"], scores, assignment) for request in own]
-        page = self.course.root / "feedback" / result.student / assignment.name / f"{assignment.notebook}.html"
+        page = self.course.feedback_page(result.student, assignment)
         book = self.course.settings.address_of_book or catalogue.address_of_book()
         said = json.dumps(
             [text, facts, book, self.show_hidden, sorted((n, float(m.score), m.waits) for n, m in scores.items())]
@@ -260,6 +260,6 @@ class _Writer:
             write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
         for name in OF_EXCHANGE:
             with contextlib.suppress(Unreadable):  # came otherwise than through the exchange
-                submission = self.course.root / "submitted" / result.student / assignment.name
+                submission = self.course.submission_folder(result.student, assignment.name)
                 write_atomically(page.with_name(name), read_plain_file(submission / name, 10_000))
         return page

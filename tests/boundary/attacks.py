@@ -189,7 +189,7 @@ class Run:
 
     def feedback(self, student: str) -> Path:
         """Return where a student's page of feedback lies."""
-        return self.course.root / "feedback" / student / self.assignment.name / f"{self.assignment.notebook}.html"
+        return self.course.feedback_page(student, self.assignment)
 
     def seen_by(self, student: str) -> str:
         """Return all that a student gets to see: feedback, outputs and cells of their own, and what is said of them."""
@@ -309,7 +309,7 @@ def run_all(root: Path, name: str, attacks: list[Attack], workers: int = 2) -> R
 
 
 def _place(run: Run, student: str, port: int) -> Place:
-    folder = run.course.root / "submitted" / student / run.assignment.name
+    folder = run.course.submission_folder(student, run.assignment.name)
     folder.mkdir(parents=True)
     return Place(folder, run.course.root, run.assignment, port)
 
