@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from autograder.commands.chosen import all_assignments
 from autograder.commands.options import COURSE, CourseOption
 from autograder.commands.saying import print_json, say, show, stopped, stopping_at
 from autograder.progress import Bars, err
@@ -21,8 +22,9 @@ def build(
 ) -> None:
     """Make exercises/, the chapters' notebooks for Colab and the page of mistakes from their sources."""
     from autograder.authoring.build import build_all, stale_files
-    from autograder.authoring.generated import ROOT, write_manifest
+    from autograder.authoring.generated import write_manifest
     from autograder.files import write_atomically
+    from autograder.imports import ROOT
 
     stale = stale_files()
     if check and stale:
@@ -96,11 +98,10 @@ def mutants(
 
     Exits with 1 if one is not.
     """
-    from autograder.authoring.generated import sources
     from autograder.judging.kill_matrix import kill_matrix
     from autograder.reporting.tables import matrix_in_words, matrix_table
 
-    stems = {source.parent.name: source.stem for source in sources()}
+    stems = all_assignments()
     names = [name for name in stems if assignment in (None, name)]
     if not names:
         raise stopped(f"there is no assignment {assignment!r}; there is: {', '.join(stems)}")

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from autograder.commands.authoring import book, build
-from autograder.commands.classes import course_in
+from autograder.commands.chosen import course_in
 from autograder.commands.grading import grade_class, show_marks
 from autograder.commands.options import CourseOption
 from autograder.commands.saying import say

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from autograder.commands.classes import chosen, course_in, graded_class, stop_if_not_graded
+from autograder.commands.chosen import chosen, course_in, graded_class, stop_if_not_graded
 from autograder.commands.options import (
     COURSE,
     AllOption,

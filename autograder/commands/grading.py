@@ -1,14 +1,13 @@
 """From what was handed in to marks; and what a student can ask before handing in."""
 
 import contextlib
-import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from autograder.commands.classes import all_assignments, chosen, course_in, stop_if_not_graded
+from autograder.commands.chosen import all_assignments, chosen, course_in, stop_if_not_graded
 from autograder.commands.options import COURSE, AllOption, AssignmentsArgument, CourseOption, JsonOption
 from autograder.commands.saying import print_json, show, stopped, stopping_at
 from autograder.progress import Bars, err
@@ -89,13 +88,12 @@ def grade_class(
     bars = Bars()
     try:
         with bars, contextlib.ExitStack() as stack:
-            if name in all_assignments():  # else the only line is what is wrong
-                bars.say(f"{name}: looking for what is new in {folder}")
+            bars.say(f"{name}: looking for what is new in {folder}")
             from autograder.boundary.sandbox import SandboxError
             from autograder.grading.workers import InstallationError, Workers
 
-            workers = stack.enter_context(Workers(jobs, name.partition("_")[2], limits if sandboxed else None))
-            if not options.get("cluster") and _something_is_new(name, folder):
+            workers = stack.enter_context(Workers(jobs, all_assignments()[name], limits if sandboxed else None))
+            if not options.get("cluster") and course_in(folder).has_new_work_of(name):
                 workers.begin()  # while this process builds the assignment
             from autograder.grading.grade import grade, load_assignment
 
@@ -107,12 +105,6 @@ def grade_class(
         text = f"stopped; this run graded {bars.states.total()}. The same command goes on with the others."
         err.print(f"[bold]autograder:[/] {text}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
-
-
-def _something_is_new(name: str, folder: Path) -> bool:
-    """Whether somebody handed in who has no result yet: a quick look, before anything is read."""
-    handed_in = {path.parent.name for path in folder.glob(f"submitted/*/{glob.escape(name)}")}
-    return bool(handed_in - {path.stem for path in folder.glob(f"results/{glob.escape(name)}/*.json")})
 
 
 def show_marks(folder: Path, assignment: "Assignment", results: list["Result"]) -> None:

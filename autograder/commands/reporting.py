@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from autograder.commands.classes import all_graded_classes, chosen, course_in, graded_class, stop_if_not_graded
+from autograder.commands.chosen import all_graded_classes, chosen, course_in, graded_class, stop_if_not_graded
 from autograder.commands.options import (
     COURSE,
     AllOption,

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from autograder.course.course import Assignment, Course, Result
 
 
-def all_assignments() -> list[str]:
-    """Return the names of all assignments that there are."""
+def all_assignments() -> dict[str, str]:
+    """Return the names of all assignments that there are, each with the stem of its notebook."""
     from autograder.authoring.generated import sources
 
-    return [source.parent.name for source in sources()]
+    return {source.parent.name: source.stem for source in sources()}
 
 
 def course_in(folder: Path) -> "Course":
