@@ -5,6 +5,7 @@ the probes.
 """
 
 from autograder.boundary.likeness import beside
+from autograder.checks import parameters
 from autograder.checks.encoder import cases, layers, measures, oracles, probes
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judging.exercise import ExerciseInTorch, checker
@@ -90,6 +91,6 @@ ROPE = ExerciseInTorch(
     probe=probes.probe_rope,
 )
 
-HELPERS = (measures, probes)  # in the set-up cell too
+HELPERS = (parameters, measures, probes)  # in the set-up cell too
 EXERCISES = {exercise.name: exercise for exercise in (LAYER_NORM, FEED_FORWARD, ENCODER_BLOCK, ENCODER, REPAIR, ROPE)}
 check = checker(EXERCISES)

@@ -11,6 +11,7 @@ import torch.nn.functional as F  # for the answers
 from torch import Tensor, nn
 
 from autograder.checks.encoder.measures import learning, slopes, stream
+from autograder.checks.parameters import found, looked_up, marks_of
 
 NORM = ["scale", "shift"]
 FEED_FORWARD = ["expand.weight", "expand.bias", "contract.weight", "contract.bias"]
@@ -38,39 +39,14 @@ def drawn(seed, index, name, shape):
     return torch.tensor(numbers + name.endswith("scale"), dtype=torch.get_default_dtype())
 
 
-def found(module, name):
-    """Return the parameter of that name, or None; `weight` and `bias` will do for `scale` and `shift`."""
-    for word in name.split("."):
-        other = {"scale": "weight", "shift": "bias"}.get(word, word)
-        module = (
-            getattr(module, word, None) if getattr(module, word, None) is not None else getattr(module, other, None)
-        )
-    return module if isinstance(module, nn.Parameter) else None
-
-
-def looked_up(module, names):
-    """Return the parameters by name, and refuse a module that has others in place of some."""
-    parameters = {name: found(module, name) for name in names}
-    known = {id(parameter) for parameter in parameters.values()}
-    others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]
-    missing = [name for name, parameter in parameters.items() if parameter is None]
-    if missing and others:
-        raise AttributeError(
-            f"there is no parameter {missing[0]}; beside those asked for there are {', '.join(others[:6])}"
-        )
-    return parameters
-
-
 def load(module, names, seed):
     """Give the parameters drawn values. Return how many of them are missing, and how many others are there."""
-    parameters = looked_up(module, names)
-    known = {id(parameter) for parameter in parameters.values()}
+    parameters, others = looked_up(module, names)
     with torch.no_grad():
         for index, (name, parameter) in enumerate(parameters.items()):
             if parameter is not None:
                 parameter.copy_(drawn(seed, index, name, parameter.shape))
-    missing = sum(parameter is None for parameter in parameters.values())
-    return missing, sum(id(parameter) not in known for parameter in module.parameters())
+    return sum(parameter is None for parameter in parameters.values()), len(others)
 
 
 def tensor(array):
@@ -89,15 +65,6 @@ def call(module, *arguments):
     return result
 
 
-def marks_of(gradient):
-    """Condense a gradient to its length and its direction: 1 plus its share along the entries 1, cos 1, cos 2 …"""
-    if gradient is None:
-        return 0.0, 1.0
-    entries = gradient.detach().flatten().double()
-    along, length = torch.cos(torch.arange(entries.numel())).double(), float(entries.norm())
-    return length, 1 + float(entries @ along / along.norm()) / max(length, 1e-12)
-
-
 def values(module, names, what, x, mask, seed):
     """Measure the output, or what is learned from it: gradients (of each parameter two marks), the count of numbers."""
     missing, others = load(module, names, seed)
@@ -109,7 +76,7 @@ def values(module, names, what, x, mask, seed):
     if what == "output":
         counts = {"missing_parameters": np.float64(missing), "other_parameters": np.float64(others)}
         return counts | {"output": blank * output.detach().numpy()}
-    parameters, unchanged = looked_up(module, names).values(), torch.equal(given, source)
+    parameters, unchanged = looked_up(module, names)[0].values(), torch.equal(given, source)
     blank = blank if unchanged else np.nan  # what was changed in place has no gradient that we could compare
     try:
         (output * slopes(output.shape)).sum().backward()

@@ -3,6 +3,7 @@
 from functools import partial
 
 from autograder.boundary.likeness import where_it_runs
+from autograder.checks import parameters
 from autograder.checks.vit import cases, layers, measures, oracles, probes
 from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judging import descent
@@ -96,6 +97,6 @@ ROLLOUT = ExerciseInTorch(
     probe=probes.on_tensors,
 )
 
-HELPERS = (descent, measures, probes)  # in the set-up cell too
+HELPERS = (parameters, descent, measures, probes)  # in the set-up cell too
 EXERCISES = {each.name: each for each in (PATCHIFY, PATCH_EMBEDDING, VIT, TRAIN_EPOCH, EVALUATE, ROLLOUT)}
 check = checker(EXERCISES)

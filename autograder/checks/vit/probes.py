@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from autograder.checks.parameters import found, looked_up, marks_of
 from autograder.checks.vit.measures import float_tensor, measure_evaluation, measure_training
 
 BLOCK = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight", "self_attn.out_proj.bias"]
@@ -69,26 +70,6 @@ def drawn(seed, index, name, shape):
     return float_tensor(spread * numbers + (len(shape) == 1 and "norm" in name and name.endswith("weight")))
 
 
-def found(module, name):
-    """Return the parameter of that name, or None."""
-    for word in name.split("."):
-        module = getattr(module, word, None)
-    return module if isinstance(module, nn.Parameter) else None
-
-
-def looked_up(module, names):
-    """Return the parameters by name, and those that are there beside them; refuse others in place of some."""
-    parameters = {name: found(module, name) for name in names}
-    known = {id(parameter) for parameter in parameters.values()}
-    others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]
-    missing = [name for name, parameter in parameters.items() if parameter is None]
-    if missing and others:
-        raise AttributeError(
-            f"there is no parameter {missing[0]}; beside those asked for there are {', '.join(others[:6])}"
-        )
-    return parameters, others
-
-
 def load(module, shapes, seed):
     """Give the parameters drawn values, whatever their shapes are. Return which are there, and how many others."""
     parameters, others = looked_up(module, shapes)
@@ -105,15 +86,6 @@ def shape_of(parameter, axes):
     """Return a shape as an array of so many numbers, zeros if there is no such parameter."""
     shape = () if parameter is None else tuple(parameter.shape)
     return np.array([*shape, *[0] * (axes - len(shape))], dtype=float)
-
-
-def marks_of(gradient):
-    """Condense a gradient to its length and its direction: 1 plus its share along the entries 1, cos 1, cos 2 …"""
-    if gradient is None:
-        return 0.0, 1.0
-    entries = gradient.detach().flatten().double()
-    along, length = torch.cos(torch.arange(entries.numel())).double(), float(entries.norm())
-    return length, 1 + float(entries @ along / along.norm()) / max(length, 1e-12)
 
 
 def backward(output):

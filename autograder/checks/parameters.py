@@ -1,0 +1,37 @@
+"""Find the parameters of a module by their names, and condense what is learned of them.
+
+`autograder build` copies all below this docstring into the set-up cell of a notebook, in front of the probes that use it.
+"""
+
+import torch
+from torch import nn
+
+
+def found(module, name):
+    """Return the parameter of that name, or None; `weight` and `bias` will do for `scale` and `shift`."""
+    for word in name.split("."):
+        there, other = getattr(module, word, None), {"scale": "weight", "shift": "bias"}.get(word)
+        module = getattr(module, other, None) if there is None and other else there
+    return module if isinstance(module, nn.Parameter) else None
+
+
+def looked_up(module, names):
+    """Return the parameters by name, and those that are there beside them; refuse others in place of some."""
+    parameters = {name: found(module, name) for name in names}
+    known = {id(parameter) for parameter in parameters.values()}
+    others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]
+    missing = [name for name, parameter in parameters.items() if parameter is None]
+    if missing and others:
+        raise AttributeError(
+            f"there is no parameter {missing[0]}; beside those asked for there are {', '.join(others[:6])}"
+        )
+    return parameters, others
+
+
+def marks_of(gradient):
+    """Condense a gradient to its length and its direction: 1 plus its share along the entries 1, cos 1, cos 2 …"""
+    if gradient is None:
+        return 0.0, 1.0
+    entries = gradient.detach().flatten().double()
+    along, length = torch.cos(torch.arange(entries.numel())).double(), float(entries.norm())
+    return length, 1 + float(entries @ along / along.norm()) / max(length, 1e-12)
