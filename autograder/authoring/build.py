@@ -27,21 +27,20 @@ Progress = Callable[[str, int, int], None]  # what is made, how many, of how man
 WRITTEN_STUB = "*Write your answer here.*"
 
 
-def instructor_notebook(source: Path, root: Path = ROOT, setup: str | None = None) -> nbformat.NotebookNode:
+def instructor_notebook(source: Path, setup: str | None = None) -> nbformat.NotebookNode:
     """Fill an instructor notebook: answers from `solutions/`, the set-up cell, and the metadata that nbgrader reads.
 
     Args:
         source: The notebook as text.
-        root: Of the repository.
         setup: The text of its set-up cell, if that is known; to make it takes seconds.
 
     Raises:
         ValueError: a cell asks for an answer that the module does not have.
     """
-    answers = root / "solutions" / source.name
+    answers = ROOT / "solutions" / source.name
     drawn = [cell for cell in cells_of(source) if _is_drawn(cell, source.stem)]
     bonus = [cell.metadata["exercise"] for cell in drawn if "bonus" in cell.metadata and "exercise" in cell.metadata]
-    cells = [_fill(cell, index, answers, root, setup, bonus) for index, cell in enumerate(drawn)]
+    cells = [_fill(cell, index, answers, setup, bonus) for index, cell in enumerate(drawn)]
     kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernelspec, "language_info": {"name": "python"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
@@ -110,7 +109,7 @@ def _exercises_of(stem: str) -> dict[str, Any]:
 
 
 def _fill(
-    cell: nbformat.NotebookNode, index: int, answers: Path, root: Path, setup: str | None, bonus: list[str]
+    cell: nbformat.NotebookNode, index: int, answers: Path, setup: str | None, bonus: list[str]
 ) -> nbformat.NotebookNode:
     given = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
     kind = next(
@@ -131,7 +130,7 @@ def _fill(
     elif kind == "broken":
         text, metadata = program_cell(answers.stem, name, broken=False), {"broken": True}
     elif cell.cell_type == "markdown":
-        text = _absolute_links(text, root)
+        text = _absolute_links(text)
     if kind:
         metadata["nbgrader"] = {
             "grade": kind in ("grade", "written"),
@@ -184,26 +183,25 @@ def program_cell(stem: str, name: str, broken: bool) -> str:
     return "\n".join(text.splitlines()[found.lineno - 1 : found.end_lineno])
 
 
-def _absolute_links(text: str, root: Path) -> str:
+def _absolute_links(text: str) -> str:
     """Let links to chapters lead to the published book: on Colab there is no repository beside the notebook."""
     if "](book/" not in text:
         return text
-    return re.sub(r"\]\((book/\w+)\.md\)", rf"]({address_of_book(root)}\1.html)", text)
+    return re.sub(r"\]\((book/\w+)\.md\)", rf"]({address_of_book()}\1.html)", text)
 
 
-def build_assignments(root: Path = ROOT, only: str | None = None) -> tuple[dict[Path, str], dict[Path, str]]:
+def build_assignments(only: str | None = None) -> tuple[dict[Path, str], dict[Path, str]]:
     """Return the instructor notebooks and, made from them by nbgrader, the students', as texts by relative path.
 
     Args:
-        root: Of the repository.
         only: The name of an assignment; all of them by default.
     """
     from nbgrader.converters import GenerateAssignment  # takes seconds to import
     from nbgrader.coursedir import CourseDirectory
 
     instructor = {}
-    for source in (source for source in sources(root) if only in (None, source.parent.name)):
-        notebook = instructor_notebook(source, root)
+    for source in (source for source in sources() if only in (None, source.parent.name)):
+        notebook = instructor_notebook(source)
         instructor[Path(source.parent.name) / f"{source.stem}.ipynb"] = nbformat.writes(notebook) + "\n"
     with tempfile.TemporaryDirectory() as folder:
         course = Path(folder)
@@ -236,33 +234,33 @@ def _clean(text: str, stem: str) -> str:
     return nbformat.writes(notebook) + "\n"
 
 
-def load_notebooks(name: str, root: Path = ROOT) -> tuple[str, nbformat.NotebookNode, nbformat.NotebookNode]:
+def load_notebooks(name: str) -> tuple[str, nbformat.NotebookNode, nbformat.NotebookNode]:
     """Return the stem of an assignment, its instructor notebook and its students'; as they were made, if nothing changed.
 
     Raises:
         ValueError: there is no such assignment.
     """
-    known = {source.parent.name: source for source in sources(root)}
+    known = {source.parent.name: source for source in sources()}
     if name not in known:
         raise ValueError(f"there is no assignment {name!r}; there is: {', '.join(known)}")
     source = known[name]
-    if not stale(root, exercise_of(source)):
-        release = nbformat.read(root / exercise_of(source), 4)
+    if not stale(only=exercise_of(source)):
+        release = nbformat.read(ROOT / exercise_of(source), 4)
         setup = next(cell.source for cell in release.cells if cell.id == "setup")
-        return source.stem, instructor_notebook(source, root, setup), release
-    instructor, made = build_assignments(root, name)
+        return source.stem, instructor_notebook(source, setup), release
+    instructor, made = build_assignments(name)
     ((path, text),) = instructor.items()
     return source.stem, nbformat.reads(text, 4), nbformat.reads(made[path], 4)
 
 
-def page_of_mistakes(root: Path = ROOT, progress: Progress = lambda *_: None) -> str:
+def page_of_mistakes(progress: Progress = lambda *_: None) -> str:
     """Return the page of known mistakes, made by running every check on every mistake."""
     from autograder.authoring.mistakes_page import mistakes_page
     from autograder.judging.kill_matrix import kept_matrix
     from autograder.judging.slips import scores_of
 
     with contextlib.redirect_stdout(io.StringIO()):
-        matrices = [kept_matrix(source.parent.name, source.stem, PAGE_SEED, progress) for source in sources(root)]
+        matrices = [kept_matrix(source.parent.name, source.stem, PAGE_SEED, progress) for source in sources()]
         scores = []
         for done, matrix in enumerate(matrices):
             progress("slips", done, len(matrices))
@@ -277,26 +275,26 @@ def page_of_mistakes(root: Path = ROOT, progress: Progress = lambda *_: None) ->
         return mistakes_page(matrices, scores)
 
 
-def build_all(root: Path = ROOT, everything: bool = True, progress: Progress = lambda *_: None) -> dict[Path, str]:
+def build_all(everything: bool = True, progress: Progress = lambda *_: None) -> dict[Path, str]:
     """Return every generated file that git tracks, as text by path relative to the root.
 
     Args:
-        root: Of the repository.
         everything: Whether to make files anew whose sources did not change.
         progress: Called as the work goes on.
     """
-    old = {exercise_of(source) for source in sources(root)} | {MISTAKES}
-    files = {}
-    for done, source in enumerate(sources(root)):
-        progress("notebooks", done, len(sources(root)))
-        if everything or exercise_of(source) in stale(root):
-            _, release = build_assignments(root, source.parent.name)
+    of_all, files = sources(), {}
+    old = {exercise_of(source) for source in of_all} | {MISTAKES}
+    outdated = old if everything else stale()
+    for done, source in enumerate(of_all):
+        progress("notebooks", done, len(of_all))
+        if exercise_of(source) in outdated:
+            _, release = build_assignments(source.parent.name)
             files |= {Path("exercises") / path: text for path, text in release.items()}
-    progress("notebooks", len(sources(root)), len(sources(root)))
-    if everything or MISTAKES in stale(root):
-        files[MISTAKES] = page_of_mistakes(root, progress)
-    files |= {path: (root / path).read_text(encoding="utf-8") for path in sorted(old - files.keys())}
-    return files | {path.relative_to(root): text for path, text in build_chapters(root).items()}
+    progress("notebooks", len(of_all), len(of_all))
+    if MISTAKES in outdated:
+        files[MISTAKES] = page_of_mistakes(progress)
+    files |= {path: (ROOT / path).read_text(encoding="utf-8") for path in sorted(old - files.keys())}
+    return files | {path.relative_to(ROOT): text for path, text in build_chapters(ROOT).items()}
 
 
 def stale_files(root: Path = ROOT) -> list[Path]:

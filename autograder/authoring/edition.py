@@ -31,14 +31,13 @@ sphinx-design sphinxcontrib-bibtex math-core pydata-sphinx-theme myst-nb myst-pa
 OF_NOTEBOOKS = "torch torchvision numpy scipy matplotlib scikit-learn jupyterlab"
 
 
-def write_edition(folder: Path, settings: Settings, only: list[str] | None = None, root: Path = ROOT) -> list[str]:
+def write_edition(folder: Path, settings: Settings, only: list[str] | None = None) -> list[str]:
     """Write the students' edition of this repository.
 
     Args:
         folder: Where to; empty, or what this function wrote before, which is written anew. Its `.git` stays.
         settings: The course: its name, addresses, and due dates.
         only: The assignments that it has; by default those of the settings, or all.
-        root: Of this repository.
 
     Returns:
         The assignments that it has.
@@ -51,11 +50,11 @@ def write_edition(folder: Path, settings: Settings, only: list[str] | None = Non
             'course.toml has to say where the edition will be: repository = "https://github.com/YOU/COURSE", and book '
             "= … where its pages are not GitHub's"
         )
-    known = {source.parent.name: source for source in sources(root)}
+    known = {source.parent.name: source for source in sources()}
     names = list(only or settings.assignments or known)
     if unknown := [name for name in names if name not in known]:
         raise ValueError(f"there is no assignment {unknown[0]!r}; there is: {', '.join(known)}")
-    if old := stale(root):
+    if old := stale():
         raise ValueError(f'{old[0]} is stale: its sources changed. Run "make exercises"')
     folder = folder.resolve()
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
@@ -64,7 +63,7 @@ def write_edition(folder: Path, settings: Settings, only: list[str] | None = Non
     for path in folder.iterdir():
         if path.name != ".git":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    _Edition(folder, settings, [known[name] for name in known if name in names], root).write()
+    _Edition(folder, settings, [known[name] for name in known if name in names]).write()
     if not (folder / ".git").exists() and shutil.which("git"):
         subprocess.run(["git", "init", "-q", "-b", settings.branch, str(folder)], check=True)
     return [name for name in known if name in names]
@@ -73,14 +72,14 @@ def write_edition(folder: Path, settings: Settings, only: list[str] | None = Non
 class _Edition:
     """What is written into one folder."""
 
-    def __init__(self, folder: Path, settings: Settings, chosen: list[Path], root: Path) -> None:
-        self.folder, self.settings, self.root = folder, settings, root
+    def __init__(self, folder: Path, settings: Settings, chosen: list[Path]) -> None:
+        self.folder, self.settings = folder, settings
         self.exercises = {source.parent.name: exercise_of(source) for source in chosen}
-        self.config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-        others = {f"{source.parent.name}_exercise" for source in sources(root)} - {
+        self.config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+        others = {f"{source.parent.name}_exercise" for source in sources()} - {
             f"{name}_exercise" for name in self.exercises
         }
-        pages = sorted(path.stem for path in root.glob("book/*.md"))
+        pages = sorted(path.stem for path in ROOT.glob("book/*.md"))
         self.left_out = others | {page for page in pages if PAGES_LEFT_OUT.fullmatch(page)}
         self.pages = [page for page in pages if page not in self.left_out]
 
@@ -90,11 +89,11 @@ class _Edition:
             MARK, 'Written by "autograder edition --students". What is changed here is lost when it is written anew.\n'
         )
         for name in COPIED:
-            self._put(name, (self.root / name).read_text(encoding="utf-8"))
+            self._put(name, (ROOT / name).read_text(encoding="utf-8"))
         self._put("_config.yml", self._configuration())
         self._put("_toc.yml", self._table_of_contents())
         for path in self._files_of_book():
-            place = path.relative_to(self.root)
+            place = path.relative_to(ROOT)
             if path.suffix in TEXTS:
                 self._put(place, path.read_text(encoding="utf-8"))
             else:
@@ -105,7 +104,7 @@ class _Edition:
         for path, text in build_chapters(self.folder).items():
             self._put(path.relative_to(self.folder), text)
         for place in self.exercises.values():
-            self._put(place, (self.root / place).read_text(encoding="utf-8"))
+            self._put(place, (ROOT / place).read_text(encoding="utf-8"))
         self._what_is_needed_to_run()
 
     def _put(self, place: str | Path, text: str) -> None:
@@ -123,11 +122,11 @@ class _Edition:
         return text.replace(old["url"].rstrip("/"), self.settings.repository.rstrip("/"))
 
     def _configuration(self) -> str:
-        text = (self.root / "_config.yml").read_text(encoding="utf-8")
+        text = (ROOT / "_config.yml").read_text(encoding="utf-8")
         return re.sub(r"(?m)^(  branch: ).*", rf"\g<1>{self.settings.branch}", text)
 
     def _table_of_contents(self) -> str:
-        contents = yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
+        contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
         for part in contents["parts"]:
             part["chapters"] = [each for each in part["chapters"] if Path(each["file"]).name not in self.left_out]
         contents["parts"] = [part for part in contents["parts"] if part["chapters"]]
@@ -135,7 +134,7 @@ class _Edition:
 
     def _files_of_book(self) -> list[Path]:
         """Return what belongs to the book beside its pages and their notebooks."""
-        found = [path for path in self.root.glob("book/**/*") if path.is_file() and "__pycache__" not in path.parts]
+        found = [path for path in ROOT.glob("book/**/*") if path.is_file() and "__pycache__" not in path.parts]
         of_pages = [path for path in found if path.parent.name == "book" and path.suffix in (".md", ".ipynb")]
         left_out = [path for path in found if path.name == "browser_model.py"]  # which writes a file that stands here
         left_out += [path for path in found if path.parent.name == "records" and path.name in RECORDS_LEFT_OUT]
@@ -143,7 +142,7 @@ class _Edition:
 
     def _page(self, name: str) -> str:
         """Return a page as students read it."""
-        text = (self.root / "book" / f"{name}.md").read_text(encoding="utf-8")
+        text = (ROOT / "book" / f"{name}.md").read_text(encoding="utf-8")
         text = SOLUTION.sub("", NOT_FOR_STUDENTS.sub("", text))
         text = re.sub(r"(?m)^[|-].*\{colab\}`[^`]*<(exercises/[^>]+)>`.*\n", self._if_there, text)
         text = re.sub(r"\{(?:colab|repo)\}`(?:[^`<]*<)?((?:exercises|book)/[^>`]+)>?`", self._if_there, text)
@@ -192,13 +191,13 @@ class _Edition:
             self._put(place, templates.get_template(template).render(**about))
 
     def _lock(self) -> str:
-        return (self.root / "requirements.txt").read_text(encoding="utf-8")
+        return (ROOT / "requirements.txt").read_text(encoding="utf-8")
 
     def _about(self, name: str) -> dict[str, object]:
         """Return what the README says of an exercise."""
         place = self.exercises[name]
-        page = (self.root / "book" / f"{name}_exercise.md").read_text(encoding="utf-8")
-        notebook = nbformat.reads((self.root / place).read_text(encoding="utf-8"), 4)
+        page = (ROOT / "book" / f"{name}_exercise.md").read_text(encoding="utf-8")
+        notebook = nbformat.reads((ROOT / place).read_text(encoding="utf-8"), 4)
         points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in notebook.cells)
         due = self.settings.due.get(name)
         colab = self.config["launch_buttons"]["colab_url"]

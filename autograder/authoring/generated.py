@@ -59,10 +59,10 @@ def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
     return [path for path, entry in _entries(root, made).items() if kept.get(path.as_posix()) != entry]
 
 
-def write_manifest(root: Path = ROOT) -> None:
+def write_manifest() -> None:
     """Note that every generated file is what its sources give now."""
-    entries = {path.as_posix(): entry for path, entry in _entries(root, sources_of_all(root)).items()}
-    (root / MANIFEST).write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    entries = {path.as_posix(): entry for path, entry in _entries(ROOT, sources_of_all()).items()}
+    (ROOT / MANIFEST).write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _entries(root: Path, made: dict[Path, Iterable[Path]]) -> dict[Path, dict[str, str]]:

@@ -5,7 +5,6 @@ They stand in `autograder/checks/*/mistakes.py`; a number that several assignmen
 
 import importlib
 from functools import cache
-from pathlib import Path
 
 import yaml
 
@@ -67,9 +66,9 @@ TAUGHT = (
 
 
 @cache
-def address_of_book(root: Path = ROOT) -> str:
+def address_of_book() -> str:
     """Return where the book, whose page `book/mistakes.html` describes them all, is published; a slash at its end."""
-    return yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/") + "/"
+    return yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/") + "/"
 
 
 def described() -> dict[str, Mistake]:
