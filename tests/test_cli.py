@@ -13,9 +13,9 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from autograder.cli import app
+from autograder.commands.bars import Bars
 from autograder.course.course import Course
 from autograder.judging.kill_matrix import Matrix, Verdict
-from autograder.progress import Bars
 
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
 
@@ -154,7 +154,7 @@ def test_grade_without_the_sandbox_must_be_said(monkeypatch: pytest.MonkeyPatch,
 def test_bars_speak_in_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is it said without a terminal what begins, and again and again how far it is, also before there is a number?"""
     page = Console(file=io.StringIO(), width=100)
-    monkeypatch.setattr("autograder.progress.err", page)
+    monkeypatch.setattr("autograder.commands.bars.err", page)
     spoken = threading.Event()
 
     class Fast(Bars):

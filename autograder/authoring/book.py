@@ -16,6 +16,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from autograder.imports import ROOT
+from autograder.progress import Progress
 
 INPUTS = (
     "_config.yml",
@@ -27,7 +28,6 @@ INPUTS = (
 )
 FIGURES = "book/_ext/chapter_figures.py"  # a kernel runs it before a chapter
 REPORT = "import json, time\nprint(json.dumps({'cpu_seconds': round(time.process_time()), 'results': record}))"
-Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
 
 
 class BookError(RuntimeError):

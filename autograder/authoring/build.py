@@ -9,7 +9,6 @@ import io
 import logging
 import re
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from autograder.authoring.colab import build_chapters
 from autograder.authoring.generated import MISTAKES, ROOT, exercise_of, sources, stale
 from autograder.judging.catalogue import address_of_book
 from autograder.judging.mistake import changed_text, ways_of
+from autograder.progress import Progress
 
 PAGE_SEED = 0  # of the inputs behind the page of known mistakes
-Progress = Callable[[str, int, int], None]  # what is made, how many, of how many
 WRITTEN_STUB = "*Write your answer here.*"
 
 

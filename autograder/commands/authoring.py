@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from autograder.commands.bars import Bars
 from autograder.commands.chosen import all_assignments
 from autograder.commands.options import COURSE, CourseOption
-from autograder.commands.saying import print_json, say, show, stopped, stopping_at
-from autograder.progress import Bars, err
+from autograder.commands.saying import err, print_json, say, show, stopped, stopping_at
 
 
 def build(

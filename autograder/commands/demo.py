@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 from autograder.commands.authoring import book, build
+from autograder.commands.bars import Bars
 from autograder.commands.chosen import course_in
 from autograder.commands.grading import grade_class, show_marks
 from autograder.commands.options import CourseOption
 from autograder.commands.saying import say
-from autograder.progress import Bars
 
 STEPS = """1  grades {classes} sample classes, the first of 18 students
 2  writes their feedback and reports

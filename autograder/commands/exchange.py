@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from autograder.commands.bars import Bars
 from autograder.commands.chosen import chosen, course_in, graded_class, stop_if_not_graded
 from autograder.commands.options import (
     COURSE,
@@ -19,9 +20,8 @@ from autograder.commands.options import (
     ShowOption,
     WorksheetOption,
 )
-from autograder.commands.saying import print_json, say, say_of_others, stopped, stopping_at
+from autograder.commands.saying import err, print_json, say, say_of_others, stopped, stopping_at
 from autograder.files import shown
-from autograder.progress import Bars, err
 
 SYSTEMS = ("moodle", "canvas", "csv")
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from autograder.commands.bars import Bars
 from autograder.commands.chosen import all_assignments, chosen, course_in, stop_if_not_graded
 from autograder.commands.options import COURSE, AllOption, AssignmentsArgument, CourseOption, JsonOption
-from autograder.commands.saying import print_json, show, stopped, stopping_at
-from autograder.progress import Bars, err
+from autograder.commands.saying import err, print_json, show, stopped, stopping_at
 
 if TYPE_CHECKING:
     from autograder.boundary.sandbox import Limits

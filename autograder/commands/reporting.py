@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from autograder.commands.bars import Bars
 from autograder.commands.chosen import all_graded_classes, chosen, course_in, graded_class, stop_if_not_graded
 from autograder.commands.options import (
     COURSE,
@@ -15,7 +16,6 @@ from autograder.commands.options import (
     ShowOption,
 )
 from autograder.commands.saying import print_json, say, say_of_others, stopping_at
-from autograder.progress import Bars
 
 
 def feedback(

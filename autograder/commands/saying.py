@@ -10,9 +10,8 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from autograder.files import shown
-from autograder.progress import err
 
-out = Console()
+out, err = Console(), Console(stderr=True)
 
 
 def say(text: str) -> None:

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,6 +33,7 @@ from autograder.files import (
     shown,
     write_atomically,
 )
+from autograder.progress import Progress
 
 COPY = re.compile(r"^copy of |( ?\(\d+\)|-\d+)+$", re.I)
 ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".7z", ".rar", ".bz2", ".xz")
@@ -102,7 +102,7 @@ def collect(
     assignment: Assignment,
     paths: list[Path],
     worksheet: Worksheet | None = None,
-    progress: Callable[[str, int, int], None] = lambda *_: None,
+    progress: Progress = lambda *_: None,
 ) -> list[Line]:
     """Put what was handed in into submitted/STUDENT/ASSIGNMENT/, and write down what could not be.
 
@@ -139,7 +139,7 @@ class _Collector:
     def __post_init__(self) -> None:
         self.lines: list[Line] = []
 
-    def collect(self, source: str, found: list[Member], progress: Callable[[str, int, int], None]) -> None:
+    def collect(self, source: str, found: list[Member], progress: Progress) -> None:
         """Collect the members of one archive or folder: of each student the last attempt."""
         files: dict[str, list[tuple[Sender, Member]]] = {}
         senders = [read_name(member.path, self.assignment.name) for member in found]

@@ -22,9 +22,9 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grading.mark_keys import content_of, grader_key, key_of
 from autograder.grading.workers import InstallationError, Jobs, Workers, call
+from autograder.progress import Progress
 
 GRADE_ONE = "autograder.grading.job.grade_one"  # by its name: it comes with PyTorch, which takes seconds to import
-Progress = Callable[..., None]  # what was done, how many, of how many; of a submission also the state in which it ended
 Done = Iterable[tuple[str, dict[str, Any]]]  # name and fields of each job of grade_one, once
 
 

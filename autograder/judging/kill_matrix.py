@@ -3,7 +3,6 @@
 import fcntl
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +14,7 @@ from autograder.imports import ROOT, digest_of, files_behind
 from autograder.judging import catalogue
 from autograder.judging.compare import TOLERANCE, WrongAnswer, judge
 from autograder.judging.exercise import Exercise, Function, checks_of, exercises_of, right_answers_of, seeded
+from autograder.progress import Progress
 
 MATRICES = ROOT / "_build" / "matrices"  # that were made, by the content of what they are made of
 
@@ -90,9 +90,7 @@ class Matrix:
         }
 
 
-def kill_matrix(
-    assignment: str, stem: str, seed: int, progress: Callable[[str, int, int], None] = lambda *_: None
-) -> Matrix:
+def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lambda *_: None) -> Matrix:
     """Judge every mutant and every correct answer of an assignment by all of its checks.
 
     Args:
@@ -121,9 +119,7 @@ def kill_matrix(
     return matrix
 
 
-def kept_matrix(
-    assignment: str, stem: str, seed: int, progress: Callable[[str, int, int], None] = lambda *_: None
-) -> Matrix:
+def kept_matrix(assignment: str, stem: str, seed: int, progress: Progress = lambda *_: None) -> Matrix:
     """Return the kill matrix that was made of the same files, by whichever process; make it if there is none.
 
     Arguments as `kill_matrix`, which makes it whatever is kept.

@@ -9,7 +9,6 @@ import hashlib
 import io
 import itertools
 import statistics
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from markupsafe import Markup
 from autograder.cells import is_locked
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import Unreadable, write_atomically
+from autograder.progress import Progress
 from autograder.reporting.page import page_template
 from autograder.reporting.report import csv_text
 
@@ -53,7 +53,7 @@ def own_code(course: Course, assignment: Assignment, student: str) -> dict[str, 
     return own
 
 
-def alike_pairs(codes: dict[str, str], progress: Callable[[str, int, int], None] = lambda *_: None) -> list[Pair]:
+def alike_pairs(codes: dict[str, str], progress: Progress = lambda *_: None) -> list[Pair]:
     """Return the pairs whose code is alike: more than `THRESHOLD`, and more than the pairs of this class are.
 
     Args:
@@ -132,7 +132,7 @@ def write_alike(
     course: Course,
     assignment: Assignment,
     results: list[Result],
-    progress: Callable[[str, int, int], None] = lambda *_: None,
+    progress: Progress = lambda *_: None,
 ) -> tuple[Path, list[Pair], dict[str, list[str]]]:
     """Write report/ASSIGNMENT/alike.html and alike.csv; return the page, the pairs, and who has the same file."""
     students = [result.student for result in results if result.has_marks]

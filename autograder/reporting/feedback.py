@@ -25,6 +25,7 @@ from autograder.course.requests import Request, read_requests
 from autograder.files import Unreadable, read_plain_file, write_atomically
 from autograder.judging import catalogue
 from autograder.judging.compare import UNWRITTEN
+from autograder.progress import Progress
 from autograder.reporting.page import page_template, plain_number
 from autograder.reporting.report import is_unwritten, maximum_of, questions_of
 from autograder.reporting.written import cleaned_code, cleaned_markdown, code_colours
@@ -162,7 +163,7 @@ def write_feedback(
     course: Course,
     assignment: Assignment,
     results: list[Result],
-    progress: Callable[[str, int, int], None] = lambda *_: None,
+    progress: Progress = lambda *_: None,
     show_hidden: bool = False,
     workers: int | None = None,
 ) -> list[Path]:

@@ -1,0 +1,97 @@
+"""How far a command is: progress bars or, where there is no terminal, plain lines."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from datetime import timedelta
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.text import Text
+
+from autograder.commands.saying import err
+
+
+class _Pace(ProgressColumn):
+    """How many a minute, and how long it still takes or, at the end, took."""
+
+    max_refresh = 0.5  # seconds
+
+    def render(self, task: Task) -> Text:
+        """Return the text for one bar."""
+        elapsed = task.finished_time or task.elapsed or 0.0
+        if task.finished or not task.completed:
+            shown = f"{timedelta(seconds=int(elapsed))}"
+        else:
+            left = elapsed * (task.total - task.completed) / task.completed
+            shown = f"{timedelta(seconds=int(left))} left"
+        rate = f"{60 * task.completed / elapsed:.1f}/min " if task.completed and elapsed >= 1 else ""
+        return Text(rate + shown, style="progress.remaining")
+
+
+class Bars(Progress):
+    """A progress bar for each kind of work, made when that work begins; below them the states of submissions.
+
+    Where the output is no terminal a bar cannot move: there a plain line says what begins and, every few seconds, how far
+    it is.
+    """
+
+    EVERY = 4.0  # seconds between two plain lines
+
+    def __init__(self) -> None:
+        self.states: Counter[str] = Counter()
+        columns = (TextColumn("{task.description:>20}"), BarColumn(bar_width=24), MofNCompleteColumn(), _Pace())
+        super().__init__(*columns, console=err, disable=not err.is_terminal)
+        self._bars: dict[str, TaskID] = {}
+        self._current: TaskID | None = None
+        self._said = ""
+        self._ended = threading.Event()
+
+    def __call__(self, what: str, done: int, total: int, state: str = "") -> None:
+        """Say that so much of a kind of work is done, and in which state the last submission ended."""
+        new = what not in self._bars
+        if new:
+            self._bars[what] = self.add_task(what, total=total)
+        if state:
+            self.states[state] += 1
+        self.update(self._bars[what], completed=done, total=total)
+        self._current = self._bars[what]
+        if new or done == total:
+            self._say_how_far()
+
+    def say(self, text: str) -> None:
+        """Say at once what is done, before there is anything to count."""
+        self._said = text
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def start(self) -> None:
+        """Begin to show the bars or, where there is no terminal, to say from time to time how far the work is."""
+        super().start()
+        if self.disable:
+            threading.Thread(target=self._say_from_time_to_time, daemon=True).start()
+
+    def stop(self) -> None:
+        """Show no more."""
+        self._ended.set()
+        super().stop()
+
+    def _say_from_time_to_time(self) -> None:
+        while not self._ended.wait(self.EVERY):
+            self._say_how_far()
+
+    def _say_how_far(self) -> None:
+        if self.disable and self._current is None:
+            self.say(self._said or "working")
+        elif self.disable:
+            task = self._tasks[self._current]
+            states = ", ".join(f"{count} {state}" for state, count in self.states.most_common())
+            text = f"{task.description} {int(task.completed)}/{int(task.total or 0)} {_Pace().render(task)}"
+            self.say(f"{text} {states}".rstrip())
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Return what is shown: the bars, and how many submissions ended in which state."""
+        yield from super().get_renderables()
+        if self.states:
+            states = ", ".join(f"{count} {state}" for state, count in self.states.most_common())
+            yield Padding(Text(states), (0, 0, 0, 21))
