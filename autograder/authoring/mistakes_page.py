@@ -6,7 +6,7 @@ from collections import Counter
 from autograder.judging import catalogue
 from autograder.judging.exercise import exercises_of
 from autograder.judging.kill_matrix import NUMBERS, Matrix, Verdict
-from autograder.judging.mistake import Mistake
+from autograder.judging.mistake import Mistake, number_of
 from autograder.judging.slips import Score
 
 PAGE = """# The known mistakes
@@ -83,11 +83,11 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
         raise ValueError('the checks do not catch and name every mistake; see "autograder mutants"')
     found: dict[str, list[Verdict]] = {}  # by mistake
     for verdict in (verdict for matrix in matrices for verdict in matrix.mutants):
-        found.setdefault(verdict.name.split("/")[0], []).append(verdict)
+        found.setdefault(verdict.mistake, []).append(verdict)
     lists = []
     for matrix in matrices:
         made = [mistake for mistake in catalogue.mistakes_of(matrix.stem) if mistake.title]
-        made.sort(key=lambda mistake: _number(mistake.name))
+        made.sort(key=lambda mistake: number_of(mistake.name))
         lists += [
             f"## {PARTS.get(matrix.stem, matrix.stem.capitalize())}",
             *(_entry(mistake, found.get(mistake.name, [])) for mistake in made),
@@ -168,13 +168,9 @@ def _matrix_of(matrix: Matrix, exercise: str) -> str:
         "| mistake | ways | visible test | " + " | ".join(stages) + " |",
         "| --- | --: | --: | " + " | ".join("--:" for _ in stages) + " |",
     ]
-    for name in sorted({verdict.name.split("/")[0] for verdict in verdicts}, key=_number):
-        ways = [verdict for verdict in verdicts if verdict.name.split("/")[0] == name]
+    for name in sorted({verdict.mistake for verdict in verdicts}, key=number_of):
+        ways = [verdict for verdict in verdicts if verdict.mistake == name]
         caught = [sum(stage in way.failed for way in ways) for stage in stages]
         cells = [len(ways), sum(way.visible != "" for way in ways), *caught]
         lines.append(f"| {name} | " + " | ".join(str(cell) if cell else "·" for cell in cells) + " |")
     return "\n".join([*lines, "::::"])
-
-
-def _number(name: str) -> int:
-    return int(name[1:])

@@ -8,7 +8,9 @@ from types import ModuleType
 from typing import Any
 
 from autograder.judging import catalogue, compare
-from autograder.judging.exercise import Exercise, checks_of, exercises_of, seeded
+from autograder.judging.catalogue import checks_of
+from autograder.judging.exercise import Exercise, exercises_of, seeded
+from autograder.judging.mistake import mistake_of, number_of
 
 DECIMALS = 7  # of frozen numbers: two less than `compare.TOLERANCE` looks at
 SETUP = '''#@title Set-up: run this cell first {{ display-mode: "form" }}
@@ -58,7 +60,7 @@ def setup_cell(stem: str, bonus: Sequence[str] = ()) -> str:
     with seeded(0):
         tests = {name: frozen_tests(exercise) for name, exercise in exercises_of(stem).items()}
     used = sorted(
-        {name.split("/")[0] for test in tests.values() for case in test["cases"] for name in _named(case)}, key=_number
+        {mistake_of(name) for test in tests.values() for case in test["cases"] for name in _named(case)}, key=number_of
     )
     messages = "".join(
         f"    {json.dumps(name)}: {json.dumps(catalogue.MESSAGES[name], ensure_ascii=False)},\n" for name in used
@@ -113,15 +115,11 @@ def _named(case: dict[str, Any]) -> list[str]:
     return [*case["mistakes"], *filter(None, [case.get("otherwise"), case.get("refused")])]
 
 
-def _number(name: str) -> int:
-    return int(name[1:])
-
-
 def _drop_repeated(cases: list[dict[str, Any]]) -> None:
     """Drop a second way of making a mistake that gives in every case what the first gives."""
     first: dict[tuple[str, str], str] = {}
     for name in dict.fromkeys(name for case in cases for name in case["mistakes"]):
-        first.setdefault((name.split("/")[0], json.dumps([case["mistakes"].get(name) for case in cases])), name)
+        first.setdefault((mistake_of(name), json.dumps([case["mistakes"].get(name) for case in cases])), name)
     for case in cases:
         case["mistakes"] = {name: marks for name, marks in case["mistakes"].items() if name in first.values()}
 

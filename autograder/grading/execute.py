@@ -23,7 +23,8 @@ from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
 from autograder.cells import files_of, is_grade, is_locked, is_solution, points_of
 from autograder.files import writable
-from autograder.judging.exercise import checks_of, seeded
+from autograder.judging.catalogue import checks_of
+from autograder.judging.exercise import seeded
 
 T = TypeVar("T")
 PACKAGE = Path(__file__).resolve().parent.parent

@@ -22,6 +22,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grading.mark_keys import content_of, grader_key, key_of
 from autograder.grading.workers import InstallationError, Jobs, Workers, call
+from autograder.judging.catalogue import checks_of
 from autograder.progress import Progress
 
 GRADE_ONE = "autograder.grading.job.grade_one"  # by its name: it comes with PyTorch, which takes seconds to import
@@ -187,8 +188,6 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
 
 def _checkpoint(assignment: Assignment) -> Any:
     """Return the module that judges the files beside the notebook."""
-    from autograder.judging.exercise import checks_of  # with PyTorch, for assignments with a file alone
-
     return checks_of(next(iter(assignment.files.values())), "checkpoint")
 
 

@@ -11,6 +11,7 @@ from autograder.boundary.sandbox import Limits
 from autograder.cells import files_of, is_grade, is_locked
 from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grading.mend import mend
+from autograder.judging.catalogue import checks_of
 
 LEFT_OUT = "left unwritten, it costs nothing"  # what the visible test of a bonus prints where nothing is written
 
@@ -94,8 +95,6 @@ def _errors(notebook: NotebookNode, sandboxed: bool) -> Iterator[tuple[str, Note
 
 def _look_at(path: Path, stem: str, sandboxed: bool) -> str:
     """Say what is wrong with a file that is handed in beside the notebook; nothing if it can be used."""
-    from autograder.judging.exercise import checks_of  # with PyTorch, which takes seconds to import
-
     try:
         content = read_plain_file(path, MAX_FILE) if path.exists() else None
     except Unreadable as error:

@@ -5,16 +5,22 @@ They stand in `autograder/checks/*/mistakes.py`; a number that several assignmen
 
 import importlib
 from functools import cache
+from types import ModuleType
 
 import yaml
 
 from autograder.imports import ROOT
-from autograder.judging.mistake import Mistake
+from autograder.judging.mistake import Mistake, number_of
+
+
+def checks_of(stem: str, part: str = "exercises") -> ModuleType:
+    """Return a module of the checks of a file of answers: exercises, mistakes, right_answers, slips or checkpoint."""
+    return importlib.import_module(f"autograder.checks.{stem}.{part}")
 
 
 def mistakes_of(stem: str) -> tuple[Mistake, ...]:
     """Return the mistakes of a file of answers."""
-    return importlib.import_module(f"autograder.checks.{stem}.mistakes").MISTAKES
+    return checks_of(stem, "mistakes").MISTAKES
 
 
 STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mistakes.py"))
@@ -81,7 +87,7 @@ def described() -> dict[str, Mistake]:
     found: dict[str, Mistake] = {}
     for mistake in (*TAUGHT, *(mistake for mistake in mistakes if mistake.title)):
         if other := found.get(mistake.name):
-            free = 1 + max(int(each.name[1:]) for each in (*TAUGHT, *mistakes))
+            free = 1 + max(number_of(each.name) for each in (*TAUGHT, *mistakes))
             raise ValueError(f"{mistake.name} is {other.title!r} and {mistake.title!r}; M{free} is free")
         found[mistake.name] = mistake
     if lacking := {mistake.name for mistake in mistakes} - found.keys():

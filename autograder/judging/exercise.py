@@ -5,7 +5,6 @@ answer it is known what they give together, so that two at once are named too.
 """
 
 import contextlib
-import importlib
 import io
 import os
 import secrets
@@ -24,8 +23,9 @@ import torch
 
 from autograder.boundary.likeness import Likeness
 from autograder.judging import catalogue
+from autograder.judging.catalogue import checks_of
 from autograder.judging.compare import WrongAnswer, difference, fingerprint, judge, outcome
-from autograder.judging.mistake import Mistake, Way, changed_answer, ways_of
+from autograder.judging.mistake import Mistake, Way, changed_answer, mistake_of, number_of, ways_of
 
 Function = Callable[..., Any]
 
@@ -199,7 +199,7 @@ class Exercise:
             for function in (first, *functions):
                 fits = [self._gives(function, *wrong) for wrong in error.wrong]
                 if 2 * sum(fits) > len(fits):
-                    pair = sorted((ways[0].split("/")[0] for ways in (ones, others)), key=lambda name: int(name[1:]))
+                    pair = sorted((mistake_of(ways[0]) for ways in (ones, others)), key=number_of)
                     if whole or self._gives(function, case, error.got, whole=True):
                         return pair
                     likely = likely or pair
@@ -264,7 +264,7 @@ class _Fingerprints(Mapping[str, list[float]]):
         return {name: self.known[name][0] for name in self}
 
     def _shown(self, name: str) -> tuple[dict[str, Any], list[float]] | None:
-        if self.case.tells and name.split("/")[0] not in self.case.tells:
+        if self.case.tells and mistake_of(name) not in self.case.tells:
             return None
         got = self.exercise.run(self.exercise.mistakes()[name], self.case)
         shows = "error" not in got and difference(got, self.expected, show=False)
@@ -282,7 +282,7 @@ def _likeliest(
     alike: dict[tuple[str, bytes], list[str]] = {}
     for name in alone:
         step = _step(alone[name], right).round(6)  # so that no noise decides the order
-        alike.setdefault((name.split("/")[0], step.tobytes()), []).append(name)
+        alike.setdefault((mistake_of(name), step.tobytes()), []).append(name)
     ways, wrong = list(alike.values()), _step(got, right)
     steps = np.array([np.frombuffer(step) for _, step in alike]).reshape(len(ways), -1)
     numbers = [number for number, _ in alike]
@@ -369,11 +369,6 @@ def checker(exercises: dict[str, Exercise]) -> Callable[..., None]:
         exercises[exercise].judge_stage(stage, function, run_seed(), *own)
 
     return check
-
-
-def checks_of(stem: str, part: str = "exercises") -> ModuleType:
-    """Return a module of the checks of a file of answers: exercises, mistakes, right_answers or checkpoint."""
-    return importlib.import_module(f"autograder.checks.{stem}.{part}")
 
 
 def exercises_of(stem: str) -> dict[str, Exercise]:

@@ -12,8 +12,10 @@ import torch
 from autograder.files import write_atomically
 from autograder.imports import ROOT, digest_of, files_behind
 from autograder.judging import catalogue
+from autograder.judging.catalogue import checks_of
 from autograder.judging.compare import TOLERANCE, WrongAnswer, judge
-from autograder.judging.exercise import Exercise, Function, checks_of, exercises_of, right_answers_of, seeded
+from autograder.judging.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
+from autograder.judging.mistake import mistake_of
 from autograder.progress import Progress
 
 MATRICES = ROOT / "_build" / "matrices"  # that were made, by the content of what they are made of
@@ -38,7 +40,17 @@ class Verdict:
     def named(self) -> bool:
         """Whether the checks that fail name this mistake and no other."""
         names = {name for name in self.failed.values() if name}
-        return names == {self.name.split("/")[0]}
+        return names == {self.mistake}
+
+    @property
+    def mistake(self) -> str:
+        """The mistake that is made; of a correct answer its name."""
+        return mistake_of(self.name)
+
+    @property
+    def passes(self) -> bool:
+        """Whether every check passes, the visible test too."""
+        return not self.killed and self.visible == ""  # None: it fails and names nothing
 
 
 @dataclass
@@ -54,9 +66,7 @@ class Matrix:
     @property
     def whole(self) -> bool:
         """Whether every mutant is killed and named, and every correct answer passes."""
-        return all(v.killed and v.named for v in self.mutants) and not any(
-            v.killed or v.visible != "" for v in self.correct
-        )
+        return all(v.killed and v.named for v in self.mutants) and all(v.passes for v in self.correct)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the matrix as plain values, for --json."""
@@ -69,8 +79,8 @@ class Matrix:
                 {
                     "exercise": v.exercise,
                     "mutant": v.name,
-                    "mistake": v.name.split("/")[0],
-                    "title": catalogue.TITLES[v.name.split("/")[0]],
+                    "mistake": v.mistake,
+                    "title": catalogue.TITLES[v.mistake],
                     "killed": v.killed,
                     "named": v.named,
                     "failed": v.failed,
@@ -82,7 +92,7 @@ class Matrix:
                 {
                     "exercise": v.exercise,
                     "answer": v.name,
-                    "passes": not v.killed and v.visible == "",
+                    "passes": v.passes,
                     "failed": v.failed,
                 }
                 for v in self.correct

@@ -69,6 +69,17 @@ class Mistake:
             object.__setattr__(self, field, value)
 
 
+def mistake_of(way: str) -> str:
+    """Return the name of a mistake by that of one of its ways: "M10" of "M10/2"."""
+    return way.split("/")[0]
+
+
+def number_of(mistake: str) -> int:
+    """Return the number by which mistakes are sorted: M6 stands before M10, and what is none behind all."""
+    digits = mistake.lstrip("M")
+    return int(digits) if digits.isdecimal() else 10**6
+
+
 def ways_of(exercise: str, mistakes: Iterable[Mistake]) -> dict[str, Way]:
     """Return how mistakes can be made in an exercise; a second way of making M10 is called "M10/2"."""
     found: dict[str, Way] = {}

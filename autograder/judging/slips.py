@@ -18,8 +18,9 @@ from typing import Any
 
 import torch
 
+from autograder.judging.catalogue import checks_of
 from autograder.judging.compare import difference, outcome
-from autograder.judging.exercise import Exercise, Function, checks_of, exercises_of, seeded
+from autograder.judging.exercise import Exercise, Function, exercises_of, seeded
 
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Mod: ast.FloorDiv}
 OPERATORS |= {ast.FloorDiv: ast.Mod, ast.Pow: ast.Mult, ast.MatMult: ast.Mult}

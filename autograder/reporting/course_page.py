@@ -12,8 +12,9 @@ from autograder.course.gradebook import students
 from autograder.course.requests import read_requests
 from autograder.files import write_atomically
 from autograder.judging import catalogue
+from autograder.judging.mistake import number_of
 from autograder.reporting.page import page_template, plain_number
-from autograder.reporting.report import Row, csv_text, maximum_of, number_of, questions_of, rows_of
+from autograder.reporting.report import Row, csv_text, maximum_of, questions_of, rows_of
 
 Graded = list[tuple[Assignment, list[Result]]]  # in the course's order
 

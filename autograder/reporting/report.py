@@ -16,6 +16,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
 from autograder.judging import catalogue
 from autograder.judging.compare import UNWRITTEN
+from autograder.judging.mistake import number_of
 from autograder.reporting.page import page_template, plain_number
 
 if TYPE_CHECKING:  # a table of marks is shown without pages and plots
@@ -268,12 +269,6 @@ def plot_shares(ax: "Axes", colour: str, shares: dict[str, float]) -> None:
         ax.text(0, height - 0.25, f"{name}: {share:.0%}")
     ax.set(xlabel="mean share of the points (%)", xlim=(0, 100), ylim=(len(shares) - 0.7, -0.8), yticks=[])
     ax.spines["left"].set_visible(False)
-
-
-def number_of(mistake: str) -> tuple[int, str]:
-    """Return by what mistakes are sorted: M6 stands before M10."""
-    digits = mistake.lstrip("M")
-    return (int(digits) if digits.isdecimal() else 10**6, mistake)
 
 
 def defuse(value: Any) -> Any:

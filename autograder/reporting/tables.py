@@ -41,7 +41,7 @@ def matrix_table(matrix: "Matrix") -> Table:
     for column in ("exercise", "mutant", "mistake", "failed by", "named", "visible test names"):
         table.add_column(column)
     for verdict in matrix.mutants:
-        title = TITLES[verdict.name.split("/")[0]]
+        title = TITLES[verdict.mistake]
         named = "yes" if verdict.named else "NO"
         failed = ", ".join(verdict.failed) or "NOT CAUGHT"
         visible = {"": "passes", None: "fails, unnamed"}.get(verdict.visible, verdict.visible)
@@ -54,7 +54,7 @@ def matrix_in_words(matrix: "Matrix") -> list[str]:
     wrong = [
         f"{v.exercise}: {v.name} fails {', '.join(v.failed) or 'the visible test'}"
         for v in matrix.correct
-        if v.killed or v.visible != ""  # None: it fails and names nothing
+        if not v.passes
     ]
     caught, named = sum(v.killed for v in matrix.mutants), sum(v.named for v in matrix.mutants)
     passing = len(matrix.correct) - len(wrong)

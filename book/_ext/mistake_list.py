@@ -79,8 +79,8 @@ class MistakeEntry(SphinxDirective):
         """Return what the first way of making a mistake writes; nothing in an edition without answers."""
         if not Path(self.env.srcdir, "solutions").is_dir():
             return ""
-        from autograder.judging.catalogue import STEMS, mistakes_of
-        from autograder.judging.exercise import checks_of, exercises_of
+        from autograder.judging.catalogue import STEMS, checks_of, mistakes_of
+        from autograder.judging.exercise import exercises_of
         from autograder.judging.mistake import changed_lines, ways_of
 
         for stem in STEMS:

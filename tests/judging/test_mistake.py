@@ -9,7 +9,7 @@ import pytest
 
 from autograder.imports import ROOT
 from autograder.judging import catalogue
-from autograder.judging.exercise import checks_of, exercises_of, right_answers_of
+from autograder.judging.exercise import exercises_of, right_answers_of
 from autograder.judging.kill_matrix import NUMBERS, symptom_of
 from autograder.judging.mistake import Mistake, changed_answer, changed_lines, way, ways_of
 
@@ -127,7 +127,9 @@ STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mista
 @pytest.mark.parametrize("stem", STEMS)
 def test_every_way_can_be_made(stem: str) -> None:
     """Do the words of every way stand exactly once in the answers as they are now?"""
-    known = exercises_of(stem) | getattr(checks_of(stem), "PROGRAMS", {})  # of a pool those too that were not drawn
+    known = exercises_of(stem) | getattr(
+        catalogue.checks_of(stem), "PROGRAMS", {}
+    )  # of a pool those too that were not drawn
     for exercise in known.values():
         assert exercise.mistakes()
     named = {name for mistake in catalogue.mistakes_of(stem) for each in mistake.ways for name in each.exercises}

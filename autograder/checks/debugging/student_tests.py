@@ -18,6 +18,7 @@ from autograder.checks.multihead.right_attention import ATTEND
 from autograder.judging import catalogue
 from autograder.judging.compare import WrongAnswer
 from autograder.judging.exercise import Exercise, Function
+from autograder.judging.mistake import mistake_of
 
 # What no test can see: M15, because a candidate works on copies; and -10,000 in the place of minus infinity, because
 # that is right for all scores that are not as far apart.
@@ -114,7 +115,7 @@ class ExerciseInTests(Exercise):
         raise WrongAnswer(self._message(stage, found), self._name(found))
 
     def _name(self, found: Found) -> str:
-        missed = {name.split("/")[0] for name in found.missed}
+        missed = {mistake_of(name) for name in found.missed}
         if found.refused or found.share == 0:
             return STRICT if found.refused else LAX
         return missed.pop() if len(missed) == 1 else PARTLY
@@ -126,6 +127,6 @@ class ExerciseInTests(Exercise):
             why = f" One of them: {next(iter(found.refused.values()))}" if found.refused else ""
             return f"{catalogue.MESSAGES[name]}\nYour test refuses {count}.{why}"
         lines = [f"Your test catches {100 * found.share:.0f} % of the wrong attentions; this point is for {stage} %."]
-        numbers = dict.fromkeys(name.split("/")[0] for name in found.missed)
+        numbers = dict.fromkeys(mistake_of(name) for name in found.missed)
         lines += [f"It lets {number} through ({catalogue.TITLES[number]}). {QUESTIONS[number]}" for number in numbers]
         return "\n".join(lines)
