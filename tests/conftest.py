@@ -28,12 +28,13 @@ os.environ["MNIST_ROOT"] = os.devnull  # no test downloads, or depends on what t
 import downloads
 import numpy as np
 
-from autograder.authoring.generated import ROOT, sources
+from autograder.authoring.generated import sources
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading.grade import grade, load_assignment
 from autograder.grading.workers import Workers
+from autograder.imports import ROOT
 from autograder.judging.exercise import Case, Exercise
 from autograder.judging.kill_matrix import Matrix, kept_matrix
 

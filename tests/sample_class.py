@@ -17,7 +17,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-ROOT = Path(__file__).resolve().parent.parent
+from autograder.imports import ROOT
+
 ASSIGNMENT = "1_attention"
 OWN_WEIGHTS = ROOT / "tests" / "own_vit.pt"
 

@@ -17,7 +17,8 @@ import nbformat
 from traitlets.config import Config
 
 from autograder.authoring.colab import build_chapters
-from autograder.authoring.generated import MISTAKES, ROOT, exercise_of, sources, stale
+from autograder.authoring.generated import MISTAKES, exercise_of, sources, stale
+from autograder.imports import ROOT
 from autograder.judging.catalogue import address_of_book
 from autograder.judging.mistake import changed_text, ways_of
 from autograder.progress import Progress

@@ -26,9 +26,9 @@ import psutil
 
 from autograder.boundary.control_group import Group, make_group, remove_groups
 from autograder.boundary.refused import MACHINES
+from autograder.imports import ROOT
 
 HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parents[1]
 LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # a Linux kernel may be built without
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder begins so, and with the number of the grader's process, which counts in these namespaces.
@@ -395,13 +395,13 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
     command += ["--ro-bind", "/dev/null", "/dev/zero"]  # to map it is another way to memory that counts as nobody's
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/tmp"]
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/dev/shm"]
-    if REPOSITORY.is_relative_to("/usr"):
-        command += ["--tmpfs", str(REPOSITORY)]
+    if ROOT.is_relative_to("/usr"):
+        command += ["--tmpfs", str(ROOT)]
     for folder in _python_folders():
         command += _visible(folder)
     for file in (*(HERE / name for name in INSIDE), *_font_lists()):
         command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
-    for folder in (HERE.parent, REPOSITORY / "solutions"):  # in Python's own folder, unless installed as editable
+    for folder in (HERE.parent, ROOT / "solutions"):  # in Python's own folder, unless installed as editable
         if any(folder.is_relative_to(prefix) for prefix in ("/usr", sys.base_prefix, sys.prefix)):
             command += ["--tmpfs", str(folder)]
     if parent:
@@ -430,7 +430,7 @@ def _font_lists() -> Iterator[Path]:
 def _python_folders() -> list[Path]:
     """Return where Python and its packages are, if not below what every sandbox sees."""
     folders = dict.fromkeys(Path(prefix) for prefix in (sys.base_prefix, sys.prefix))
-    return [folder for folder in folders if not folder.is_relative_to("/usr") or folder.is_relative_to(REPOSITORY)]
+    return [folder for folder in folders if not folder.is_relative_to("/usr") or folder.is_relative_to(ROOT)]
 
 
 def _visible(path: Path) -> list[str]:

@@ -7,7 +7,7 @@ import re
 import jupytext
 import pytest
 
-from autograder.authoring.build import ROOT
+from autograder.imports import ROOT
 from autograder.judging.exercise import exercises_of
 
 WHOLE = {  # of the functions and classes of a page, those that leave nothing out

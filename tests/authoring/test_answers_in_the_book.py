@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from conftest import ALL
 
-from autograder.authoring.build import ROOT
 from autograder.checks.attention.mistakes import MISTAKES
+from autograder.imports import ROOT
 from autograder.judging.exercise import exercises_of
 
 AFTER = sorted(ROOT.glob("book/after_*.md"))  # these show answers, and say so at their top

@@ -23,10 +23,10 @@ from test_equations import equations_in
 
 from autograder.authoring.book import build_book
 from autograder.authoring.colab import build_chapters, read_book
+from autograder.imports import ROOT
 from autograder.judging import catalogue
 from autograder.judging.exercise import exercises_of
 
-ROOT = Path(__file__).parents[2]
 HTML = ROOT / "_build" / "html"
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))

@@ -12,7 +12,8 @@ from jupyter_cache import get_cache
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.authoring.book import FIGURES, ROOT, BookError, record_chapter, run_chapters
+from autograder.authoring.book import FIGURES, BookError, record_chapter, run_chapters
+from autograder.imports import ROOT
 
 
 def write_chapter(root: Path, name: str, *cells: str | NotebookNode) -> None:

@@ -12,8 +12,8 @@ import nbformat
 import pytest
 
 from autograder.authoring.colab import Book, build_chapters, chapter_notebook, plain_markdown
+from autograder.imports import ROOT
 
-ROOT = Path(__file__).parents[2]
 BOOK = Book(
     title="A Book",
     url="https://example.org/",

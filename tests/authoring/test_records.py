@@ -14,10 +14,10 @@ import torch
 import yaml
 
 from autograder.authoring.book import chapter_environment, forget_outputs_of_another_kind
+from autograder.imports import ROOT
 from solutions.data import normalise
 from solutions.vit import ViT
 
-ROOT = Path(__file__).parents[2]
 REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]
 CONTENT = b"recorded"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 from conftest import FIRST_SEED_SOON
 from playwright.sync_api import Page
-from widget_page import ROOT, Open, stroke
+from widget_page import Open, stroke
 
+from autograder.imports import ROOT
 from solutions.vit import ViT, attention_maps, attention_rollout
 
 

@@ -5,7 +5,9 @@ import re
 import pytest
 from conftest import find_violations
 from playwright.sync_api import Browser
-from widget_page import ROOT, STATIC, Open, matrix, middle, press, stroke
+from widget_page import STATIC, Open, matrix, middle, press, stroke
+
+from autograder.imports import ROOT
 
 WIDGETS = sorted(path.stem.removeprefix("widget_") for path in STATIC.glob("widget_*.js"))
 

@@ -3,13 +3,11 @@
 import itertools
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from playwright.sync_api import Locator, Page
 
-ROOT = Path(__file__).parents[2]
-
+from autograder.imports import ROOT
 
 STATIC = ROOT / "book" / "_static"
 

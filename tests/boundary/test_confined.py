@@ -15,9 +15,9 @@ import pytest
 from conftest import NAME
 from sample_class import fill_in, hand_in
 
-from autograder.authoring.build import ROOT
 from autograder.boundary.sandbox import PREFIX, remove_leftovers
 from autograder.course.course import Assignment, Course
+from autograder.imports import ROOT
 
 TRY = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
 COUNT = """

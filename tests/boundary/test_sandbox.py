@@ -18,12 +18,12 @@ from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import (
     HERE,
     INSIDE,
-    REPOSITORY,
     SandboxError,
     _font_lists,
     _python_folders,
     check_sandbox,
 )
+from autograder.imports import ROOT
 
 IS_ROOT = os.getuid() == 0
 
@@ -111,7 +111,7 @@ def test_sandbox_writes_to_its_own_temporary_files_alone(kernel: Kernel) -> None
 
 def test_sandbox_hides_the_repository_and_the_course(kernel: Kernel, secrets: list[Path]) -> None:
     """Are answers, checks, tests, gradebook and passwords invisible, although the host's files are there?"""
-    hidden = [REPOSITORY / name for name in ("solutions", "autograder", "tests", "exercises", ".git", "README.md")]
+    hidden = [ROOT / name for name in ("solutions", "autograder", "tests", "exercises", ".git", "README.md")]
     hidden += [
         *secrets,
         Path("/etc/passwd"),

@@ -16,7 +16,7 @@ import unseen_debugging
 from conftest import FIRST_SEED_SOON, assignment_of, lost, soon
 from sample_class import answer, fill_in, rewrite
 
-from autograder.authoring.build import ROOT, cells_of, program_cell
+from autograder.authoring.build import cells_of, program_cell
 from autograder.boundary.sandbox import Limits
 from autograder.checks.debugging import measures, probes, student_tests
 from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, PROGRAMS, TEST_ATTENTION, drawn
@@ -26,6 +26,7 @@ from autograder.course.course import Assignment
 from autograder.grading.execute import Execution, execute
 from autograder.grading.mend import mend
 from autograder.grading.submit_check import submit_check
+from autograder.imports import ROOT
 from autograder.judging import catalogue
 from autograder.judging.compare import WrongAnswer, judge
 from autograder.judging.mistake import ways_of

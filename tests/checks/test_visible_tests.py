@@ -7,7 +7,7 @@ import pytest
 from conftest import ALL, setup_of
 from sample_class import BONUS
 
-from autograder.authoring.build import ROOT
+from autograder.imports import ROOT
 from autograder.judging import catalogue
 from autograder.judging.exercise import Exercise, exercises_of, right_answers_of
 from autograder.judging.mistake import changed_answer

@@ -24,9 +24,9 @@ import torch.nn.functional as F
 from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.sandbox import Limits, SandboxError
 from autograder.files import shown
+from autograder.imports import ROOT
 from solutions.vit import ViT
 
-ROOT = Path(__file__).resolve().parents[3]
 READER = Path(__file__).with_name("checkpoint_reader.py")
 RECORD = ROOT / "book" / "records" / "vit_mnist.pt"  # the answer: by it a grader proves that it works, and nobody else
 MEAN, STD = 0.1307, 0.3081  # of MNIST's training images: what is given to a ViT is normalised by them
