@@ -255,8 +255,8 @@ def count_step(settings: Settings) -> dict[str, float]:
     return dict(launches=count.launches, operations=flops.get_total_flops(), bytes=count.bytes)
 
 
-def estimate_t4(settings: Settings, images: int = 55000) -> dict[str, float]:
-    """Estimate the seconds of an epoch on a T4 from what is counted. An estimate: nobody ran it.
+def estimate_t4(settings: Settings) -> dict[str, float]:
+    """Estimate the seconds of an epoch of 55,000 images on a T4 from what is counted. An estimate: nobody ran it.
 
     A step takes at least as long as its launches, its products and its bytes each take, and at most their sum. The
     rates are assumed: 10 µs for a launch by PyTorch on Colab's processor, a quarter of the T4's 65 TFLOP/s in float16
@@ -268,7 +268,7 @@ def estimate_t4(settings: Settings, images: int = 55000) -> dict[str, float]:
         operations=counted["operations"] / (0.25 * 65e12),
         bytes=counted["bytes"] / (0.6 * 320e9),
     )
-    steps = math.ceil(images / settings.batch_size)
+    steps = math.ceil(55000 / settings.batch_size)
     seconds = dict(low=steps * max(parts.values()), high=steps * sum(parts.values()))
     return dict(
         batch_size=settings.batch_size,
@@ -455,10 +455,11 @@ def write_mistakes(records: Path, model: ViT, test: Split, seed: int) -> None:
     draw_mistakes(records / "wrong_digits.png", mistakes["wrong"], test)
 
 
-def draw_mistakes(path: Path, wrong: list[dict], test: Split, columns: int = 10) -> None:
+def draw_mistakes(path: Path, wrong: list[dict], test: Split) -> None:
     """Draw the test images that a model gets wrong, the 60 surest mistakes at most: a figure for the chapter."""
     from matplotlib.figure import Figure
 
+    columns = 10
     rows = max(1, min(6, math.ceil(len(wrong) / columns)))
     figure = Figure(figsize=(columns, 1.25 * rows), layout="constrained")
     surest = sorted(wrong, key=lambda image: -max(image["probabilities"]))

@@ -40,6 +40,7 @@ SLOW = (
     "torchvision",
     "sklearn.datasets",
 )  # that a warm parent may have imported
+START_SECONDS = 60.0  # until a kernel is ready
 OWN_PROCESSES = 4  # of bubblewrap's, or of a fork's, beside what the student may start
 INSIDE = ("inside.py", "notebook_shell.py", "refused.py", "warm.py", "wire.py")  # our files that run in a sandbox
 
@@ -164,7 +165,7 @@ def lives(process: psutil.Process) -> bool:
         return False
 
 
-def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) -> Sandbox:
+def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
     """Start a kernel and wait until it is ready, before any student's code runs.
 
     If the limits say so, it is forked from a warm parent. Where the first cannot be, as on a machine that refuses a
@@ -175,18 +176,18 @@ def start_kernel(limits: Limits, sandboxed: bool = True, seconds: float = 60.0) 
     """
     global _refused
     if not (sandboxed and limits.forked) or _refused:
-        return _start(limits, sandboxed, seconds, None)
+        return _start(limits, sandboxed, None)
     try:
-        return _start(limits, sandboxed, seconds, _warm_parent(limits))
+        return _start(limits, sandboxed, _warm_parent(limits))
     except SandboxError as error:
         if _parent is not None and _parent.proven:
             raise
         _refused = True
         logging.getLogger(__name__).warning("Kernels are started one by one, about 2 s for each: %s", error)
-        return _start(limits, sandboxed, seconds, None)
+        return _start(limits, sandboxed, None)
 
 
-def _start(limits: Limits, sandboxed: bool, seconds: float, parent: "WarmParent | None") -> Sandbox:
+def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sandbox:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     user = _own_user() if sandboxed else None
     channel, theirs = socket.socketpair()
@@ -200,14 +201,14 @@ def _start(limits: Limits, sandboxed: bool, seconds: float, parent: "WarmParent 
             command = [*walls, *_python(program), str(theirs.fileno()), bounds]
             process = _launch(command, folder, log, pass_fds=[theirs.fileno()])
     sandbox = Sandbox(process, folder, channel)
-    channel.settimeout(seconds)
+    channel.settimeout(START_SECONDS)
     ready = b""
     with contextlib.suppress(TimeoutError):
         ready = channel.recv(1)
     if not ready:
         printed = (folder / "log").read_text(errors="replace")[-2000:]
         sandbox.close()
-        raise SandboxError(f"The kernel did not start within {seconds:.0f} s. It printed:\n{printed}")
+        raise SandboxError(f"The kernel did not start within {START_SECONDS:.0f} s. It printed:\n{printed}")
     if parent is not None:
         first = next(_below(process.pid))  # of its namespace: with it all others die
         sandbox.process = psutil.Process(first)

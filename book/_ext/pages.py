@@ -87,13 +87,13 @@ def _lighten(part: str) -> str:
     return re.sub(r"((?:stroke|fill): )(#[0-9a-f]{6})", lambda of: of[1] + readable_in_the_dark(of[2]), part)
 
 
-def readable_in_the_dark(colour: str, least: float = 3.0) -> str:
+def readable_in_the_dark(colour: str) -> str:
     """Return a colour mixed with as much white as it needs to stand out from the dark page, as WCAG measures contrast."""
     page, own = (to_rgb(each) for each in (IN_THE_DARK["#fefefe"], colour))
     if own == page:
         return colour
     mixed = (tuple(part + share * (1 - part) for part in own) for share in np.linspace(0, 1, 21))
-    return next(to_hex(each) for each in mixed if (_luminance(each) + 0.05) / (_luminance(page) + 0.05) >= least)
+    return next(to_hex(each) for each in mixed if (_luminance(each) + 0.05) / (_luminance(page) + 0.05) >= 3)
 
 
 def _luminance(colour: tuple[float, ...]) -> float:

@@ -153,9 +153,9 @@ def merge_heads_visible(rng):
 # --------------------------------------------------------------------------------------------------------------- attend
 
 
-def qkv(rng, images: int, heads: int, tokens: int, width: int, sharp: float = 1.5):
+def qkv(rng, images: int, heads: int, tokens: int, width: int):
     """Draw queries, keys and values; the scores have a std of about 1.5 after the scale."""
-    return tuple(factor * draw(rng, images, heads, tokens, width) for factor in (np.float32(sharp), 1, 1))
+    return tuple(factor * draw(rng, images, heads, tokens, width) for factor in (np.float32(1.5), 1, 1))
 
 
 def whole_qkv(rng, images: int, heads: int, tokens: int, width: int):
