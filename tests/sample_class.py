@@ -45,6 +45,11 @@ def fill_in(release: NotebookNode, instructor: NotebookNode, bonus: bool = False
     return notebook
 
 
+def duplicate(notebook: NotebookNode) -> None:
+    """Have every cell twice, with its id."""
+    notebook.cells = [nbformat.from_dict(cell) for cell in notebook.cells for _ in range(2)]
+
+
 def hand_in(course: Path, student: str, notebook: NotebookNode | str, assignment: str = ASSIGNMENT) -> Path:
     """Write a notebook, or a text in its place, where students hand in. Not nbformat.write, which would mend what is torn."""
     path = course / "submitted" / student / assignment / f"{assignment.partition('_')[2]}.ipynb"
@@ -350,8 +355,15 @@ def own_weights() -> bytes:
     """Return a file of weights as a student trained them: the book's are refused."""
     import torch
 
+    return saved({name: half.float() for name, half in torch.load(OWN_WEIGHTS, weights_only=True).items()})
+
+
+def saved(value: object) -> bytes:
+    """Return what torch.save writes."""
+    import torch
+
     file = io.BytesIO()
-    torch.save({name: half.float() for name, half in torch.load(OWN_WEIGHTS, weights_only=True).items()}, file)
+    torch.save(value, file)
     return file.getvalue()
 
 

@@ -20,6 +20,7 @@ import pytest
 import sample_class
 import torch
 from downloads import notebook as small_notebook
+from sample_class import saved
 
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
@@ -36,13 +37,6 @@ def weights(seed: int = 0) -> dict[str, torch.Tensor]:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return ViT().state_dict()
-
-
-def saved(value: object) -> bytes:
-    """Return what torch.save writes."""
-    file = io.BytesIO()
-    torch.save(value, file)
-    return file.getvalue()
 
 
 GOOD = saved(weights())

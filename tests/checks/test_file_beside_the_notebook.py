@@ -10,7 +10,8 @@ from bs4 import BeautifulSoup
 from downloads import notebook as small_notebook
 from downloads import outcomes, write_zip
 from nbformat import NotebookNode
-from test_checkpoint import GOOD, LIMITS, STEPS, random_images, saved, weights
+from sample_class import saved
+from test_checkpoint import GOOD, LIMITS, STEPS, random_images, weights
 from test_cli import run
 
 from autograder.checks.vit import checkpoint

@@ -8,6 +8,7 @@ import nbformat
 import pytest
 from conftest import EXERCISES, SEED
 from nbformat import NotebookNode
+from sample_class import duplicate
 
 from autograder.course.course import Assignment
 from autograder.grading.execute import execute
@@ -46,11 +47,6 @@ def graded_cells(notebook: NotebookNode) -> list[tuple[str, str, str]]:
 
 
 # Each of these keeps all the answers: what is graded must be what the untouched submission gives.
-
-
-def duplicate_everything(notebook: NotebookNode) -> None:
-    """Have every cell twice, with its id."""
-    notebook.cells = [nbformat.from_dict(cell) for cell in notebook.cells for _ in range(2)]
 
 
 def duplicate_with_an_older_answer(notebook: NotebookNode) -> None:
@@ -147,7 +143,7 @@ def installs(notebook: NotebookNode) -> None:
 
 
 KEEPS_ALL: dict[str, tuple[Callable[[NotebookNode], None], str]] = {
-    "duplicated": (duplicate_everything, "copies"),
+    "duplicated": (duplicate, "copies"),
     "older answers": (
         duplicate_with_an_older_answer,
         "The cell softmax stood there 3 times; the last changed one was taken.",

@@ -10,6 +10,7 @@ from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
+from sample_class import duplicate
 
 from hostile.making import (
     FIRST,
@@ -134,11 +135,6 @@ def strip(notebook: NotebookNode) -> None:
     for cell in notebook.cells:
         cell.metadata = {}
         cell.pop("id", None)
-
-
-def duplicate(notebook: NotebookNode) -> None:
-    """Have every cell twice, with its id."""
-    notebook.cells = [nbformat.from_dict(cell) for cell in notebook.cells for _ in range(2)]
 
 
 def delete_tests(notebook: NotebookNode) -> None:

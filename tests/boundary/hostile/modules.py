@@ -6,7 +6,7 @@ import zipfile
 from typing import Any
 
 import torch
-from sample_class import own_weights
+from sample_class import own_weights, saved
 
 from autograder.checks.vit.checkpoint import RECORD
 from hostile.making import (
@@ -84,13 +84,6 @@ class Code:
 
     def __reduce__(self):
         return exec, ("import os; os.system('echo I ran > /tmp/ran')",)
-
-
-def saved(value: object) -> bytes:
-    """Return what torch.save writes."""
-    file = io.BytesIO()
-    torch.save(value, file)
-    return file.getvalue()
 
 
 def bomb() -> bytes:
