@@ -1,1 +1,4 @@
-"""The answers, once: modules that are read from top to bottom, and per assignment its instructor notebook as text."""
+"""The answers, each once; what trains, measures and compares the Vision Transformer; and the exercises' notebooks as text.
+
+The modules are read from top to bottom, the notebooks stand in a folder for each assignment.
+"""

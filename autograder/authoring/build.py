@@ -16,7 +16,7 @@ import jupytext
 import nbformat
 from traitlets.config import Config
 
-from autograder.authoring.colab import build_chapters
+from autograder.authoring.chapters import build_chapters
 from autograder.authoring.generated import MISTAKES, exercise_of, sources, stale
 from autograder.imports import ROOT
 from autograder.judging.catalogue import address_of_book

@@ -13,7 +13,7 @@ import nbformat
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from autograder.authoring.colab import build_chapters
+from autograder.authoring.chapters import build_chapters
 from autograder.authoring.generated import exercise_of, sources, stale
 from autograder.imports import ROOT
 from autograder.settings import Settings

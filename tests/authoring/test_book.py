@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Page, Response, TimeoutError
 from test_equations import equations_in
 
 from autograder.authoring.book import build_book
-from autograder.authoring.colab import build_chapters, read_book
+from autograder.authoring.chapters import build_chapters, read_book
 from autograder.imports import ROOT
 from autograder.judging import catalogue
 from autograder.judging.exercise import exercises_of

@@ -11,7 +11,7 @@ import jupytext
 import nbformat
 import pytest
 
-from autograder.authoring.colab import Book, build_chapters, chapter_notebook, plain_markdown
+from autograder.authoring.chapters import Book, build_chapters, chapter_notebook, plain_markdown
 from autograder.imports import ROOT
 
 BOOK = Book(
@@ -41,7 +41,7 @@ def prose(notebook: nbformat.NotebookNode) -> list[str]:
 def test_chapters_are_the_same_each_time() -> None:
     """Does another process, with another order of hashing, make the same bytes?"""
     program = (
-        "import pathlib, sys; from autograder.authoring.colab import build_chapters;"
+        "import pathlib, sys; from autograder.authoring.chapters import build_chapters;"
         "sys.stdout.buffer.write(''.join(build_chapters(pathlib.Path(sys.argv[1])).values()).encode())"
     )
     done = subprocess.run(
