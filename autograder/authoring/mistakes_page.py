@@ -61,13 +61,6 @@ MISTAKE = """::::{{mistake}} {name} {title}
 
 {question}
 ::::"""
-PARTS = {  # what an assignment's mistakes are about, if its name does not say it
-    "attention": "Softmax and attention",
-    "multihead": "Heads and einsum",
-    "encoder": "Encoder blocks",
-    "vit": "Patches, the Vision Transformer and its training",
-    "debugging": "Programs to mend, and tests of attention",
-}
 UNTESTED = """## Taught, and not tested
 
 These show in what is concluded, or in a model that nobody asked for; no check of an exercise can see them."""
@@ -89,7 +82,7 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
         made = [mistake for mistake in catalogue.mistakes_of(matrix.stem) if mistake.title]
         made.sort(key=lambda mistake: number_of(mistake.name))
         lists += [
-            f"## {PARTS.get(matrix.stem, matrix.stem.capitalize())}",
+            f"## {getattr(catalogue.checks_of(matrix.stem, 'mistakes'), 'ABOUT', matrix.stem.capitalize())}",
             *(_entry(mistake, found.get(mistake.name, [])) for mistake in made),
         ]
     lists += [UNTESTED, *(_entry(mistake, []) for mistake in catalogue.TAUGHT)]

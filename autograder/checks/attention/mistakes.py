@@ -2,6 +2,7 @@
 
 from autograder.judging.mistake import Mistake, way
 
+ABOUT = "Softmax and attention"  # what they are called on the page of mistakes
 FORWARD = ("attention", "self_attention")
 INSIDE = (*FORWARD, "attention_backward")
 ALL = ("softmax", *INSIDE)

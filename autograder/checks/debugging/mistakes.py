@@ -2,6 +2,7 @@
 
 from autograder.judging.mistake import Mistake, way
 
+ABOUT = "Programs to mend, and tests of attention"  # what they are called on the page of mistakes
 TRAINING, EVALUATION = ("train_shuffled", "train_clipped"), ("mean_loss", "loss_and_accuracy")
 
 MISTAKES = (

@@ -2,6 +2,7 @@
 
 from autograder.judging.mistake import Mistake, way
 
+ABOUT = "Encoder blocks"  # what they are called on the page of mistakes
 PARTS = ("FeedForward", "EncoderBlock")  # both end __init__ with their dropout
 BLOCKS = ("EncoderBlock", "Encoder")
 

@@ -5,6 +5,7 @@ M31, projections over the flattened sequence, cannot be made here: the construct
 
 from autograder.judging.mistake import Mistake, way
 
+ABOUT = "Heads and einsum"  # what they are called on the page of mistakes
 INSIDE = ("attend", "MultiHeadAttention")  # the layer shows what happens inside attend
 CUT = ("split_heads", "MultiHeadAttention")
 MERGED = ("merge_heads", "MultiHeadAttention")

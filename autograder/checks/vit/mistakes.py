@@ -2,6 +2,7 @@
 
 from autograder.judging.mistake import Mistake, way
 
+ABOUT = "Patches, the Vision Transformer and its training"  # what they are called on the page of mistakes
 LOOPS = ("train_epoch", "evaluate")
 
 # BEHIND_… are comments that end a line: what is put in their place acts on what that line gives, whatever else is changed
