@@ -422,12 +422,12 @@ WORKSHEET = ("Identifier", "Full name", "ID number", "Email address", "Status", 
 WORKSHEET += ("Grade can be changed", "Last modified (submission)", "Last modified (grade)", "Feedback comments")
 
 
-def write_downloads(folder: Path, assignments: tuple[str, ...] = (ASSIGNMENT, "2_multihead")) -> None:
+def write_downloads(folder: Path) -> None:
     """Write ASSIGNMENT.zip and ASSIGNMENT.csv as Moodle would: Ada is right, Goran has one mistake, Rosa no notebook."""
     from autograder.grading.grade import load_assignment
 
     folder.mkdir(parents=True, exist_ok=True)
-    for name in assignments:
+    for name in (ASSIGNMENT, "2_multihead"):
         loaded = load_assignment(name)
         students = {student: CLASSES[name][student] for student in ("ada", "goran")}
         files = dict(_spoiled(students, loaded.instructor, loaded.release))

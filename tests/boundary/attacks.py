@@ -260,7 +260,7 @@ def service(canary: str, run: Run) -> Iterator[int]:
             server.close()
 
 
-def run_all(root: Path, name: str, attacks: list[Attack], workers: int = 2) -> Run:
+def run_all(root: Path, name: str, attacks: list[Attack]) -> Run:
     """Make a course under root with attacks on an assignment and good submissions in between; grade all, write feedback.
 
     Secrets are planted: in a hidden test, in the gradebook, in a submission, in the environment, in two files.
@@ -295,7 +295,7 @@ def run_all(root: Path, name: str, attacks: list[Attack], workers: int = 2) -> R
                 good_place.hand_in(notebook)
             for attack in attacks:
                 attack.make(_place(run, attack.folder, port))
-            results = grade(run.course, assignment, seed=SEED, workers=workers, limits=LIMITS, progress=watch)
+            results = grade(run.course, assignment, seed=SEED, workers=2, limits=LIMITS, progress=watch)
         write_feedback(run.course, assignment, results)
         write_report(run.course, assignment, results)
     finally:

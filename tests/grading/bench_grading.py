@@ -278,13 +278,13 @@ def page_of(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def publish(found: dict[str, Any], page: Path = PAGE) -> None:
+def publish(found: dict[str, Any]) -> None:
     """Put a record into book/records/, and its table into book/instructors_benchmark.md."""
-    head, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    head, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not (begin and end):
-        raise ValueError(f"{page} needs a line {BEGIN!r} and, below it, {END!r}")
-    write_atomically(page, f"{head}{BEGIN}\n\n{page_of(found)}\n\n{END}{tail}")
+        raise ValueError(f"{PAGE} needs a line {BEGIN!r} and, below it, {END!r}")
+    write_atomically(PAGE, f"{head}{BEGIN}\n\n{page_of(found)}\n\n{END}{tail}")
     write_atomically(RECORD, json.dumps(found, indent=1) + "\n")
 
 

@@ -22,17 +22,17 @@ SIZE = Size(24, 2, (1,), 30, 1, 1, (10, 20), 40, 25, 1, 9, 11)
 TINY = Settings(patch_size=4, width=8, depth=1, num_heads=2, hidden_width=8, optimizer="adamw", batch_size=16)
 
 
-def draw_data(name: str, channels: int, side: int = 8, classes: int = 4) -> Data:
+def draw_data(name: str, channels: int) -> Data:
     """Draw images whose classes show in their brightness."""
     generator = torch.Generator().manual_seed(len(name))
 
     def split(count: int) -> Split:
-        labels = torch.arange(count) % classes
-        images = torch.randn(count, channels, side, side, generator=generator) + labels[:, None, None, None]
-        return Split(images, labels, classes)
+        labels = torch.arange(count) % 4
+        images = torch.randn(count, channels, 8, 8, generator=generator) + labels[:, None, None, None]
+        return Split(images, labels, 4)
 
     small = dict(hidden_width=8, batch_size=32)
-    return Data(name, split(40), split(16), split(20), [f"class {i}" for i in range(classes)], small)
+    return Data(name, split(40), split(16), split(20), [f"class {i}" for i in range(4)], small)
 
 
 DATA = {

@@ -226,7 +226,7 @@ def test_encoder_dropout_is_gone_in_evaluation() -> None:
     torch.testing.assert_close(dropping.eval()(x), plain(x))
 
 
-def trained(blocks: list[nn.Module], seed: int, steps: int = 60) -> tuple[float, float]:
+def trained(blocks: list[nn.Module], seed: int) -> tuple[float, float]:
     """Train a stack to tell four directions of noisy tokens; return the first loss, and the accuracy on new sequences."""
     generator = torch.Generator().manual_seed(seed)
     directions = torch.randn(4, 48, generator=generator)
@@ -238,7 +238,7 @@ def trained(blocks: list[nn.Module], seed: int, steps: int = 60) -> tuple[float,
         labels = torch.randint(4, (count,), generator=generator)
         return torch.randn(count, 5, 48, generator=generator) + directions[labels][:, None], labels
 
-    for _ in range(steps):
+    for _ in range(60):
         x, labels = draw(32)
         loss = F.cross_entropy(head(model(x).mean(dim=1)), labels)
         optimizer.zero_grad()
