@@ -85,13 +85,14 @@ class Bars(Progress):
             self.say(self._said or "working")
         elif self.disable:
             task = self._tasks[self._current]
-            states = ", ".join(f"{count} {state}" for state, count in self.states.most_common())
             text = f"{task.description} {int(task.completed)}/{int(task.total or 0)} {_Pace().render(task)}"
-            self.say(f"{text} {states}".rstrip())
+            self.say(f"{text} {self._how_many()}".rstrip())
+
+    def _how_many(self) -> str:
+        return ", ".join(f"{count} {state}" for state, count in self.states.most_common())
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """Return what is shown: the bars, and how many submissions ended in which state."""
         yield from super().get_renderables()
         if self.states:
-            states = ", ".join(f"{count} {state}" for state, count in self.states.most_common())
-            yield Padding(Text(states), (0, 0, 0, 21))
+            yield Padding(Text(self._how_many()), (0, 0, 0, 21))

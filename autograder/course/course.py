@@ -270,10 +270,7 @@ class Course:
             if (folder / REFUSED).is_file():
                 raise Unreadable(read_plain_file(folder / REFUSED)[:1000].decode("utf-8", "replace").strip())
             return None
-        wanted, receipt = f"{assignment.notebook}.ipynb", []
-        name = wanted if wanted in entries else max(entries, key=lambda entry: os.lstat(folder / entry).st_mtime)
-        if name != wanted:
-            receipt.append(f"The file was called {name!r}; it was taken as {wanted}.")
+        name, receipt = _taken(folder, entries, f"{assignment.notebook}.ipynb")
         return read_plain_file(folder / name), receipt
 
     def read_files(self, student: str, assignment: Assignment) -> tuple[dict[str, bytes | str], list[str]]:
@@ -286,14 +283,14 @@ class Course:
         folder = self.submission_folder(student, assignment.name)
         entries = sorted(entry.name for entry in os.scandir(folder))
         found: dict[str, bytes | str] = {}
-        receipt = []
+        receipt: list[str] = []
         for wanted in assignment.files:
             fits = [entry for entry in entries if kind_of(entry) == kind_of(wanted)]
             if not fits and f"{wanted}.{REFUSED}" in entries:
                 fits = [f"{wanted}.{REFUSED}"]
             if not fits:
                 continue
-            name = wanted if wanted in fits else max(fits, key=lambda entry: os.lstat(folder / entry).st_mtime)
+            name, renamed = _taken(folder, fits, wanted)
             try:
                 data = read_plain_file(folder / name, MAX_FILE)
             except Unreadable as error:
@@ -303,8 +300,7 @@ class Course:
                 found[wanted] = data[:1000].decode("utf-8", "replace").strip()
                 continue
             found[wanted] = data
-            if name != wanted:
-                receipt.append(f"The file was called {name!r}; it was taken as {wanted}.")
+            receipt += renamed
         return found, receipt
 
     def load_result(self, student: str, assignment: str) -> Result | None:
@@ -394,6 +390,14 @@ class Course:
         return {
             student: {cell: (mark.score, mark.waits) for cell, mark in own.items()} for student, own in found.items()
         }
+
+
+def _taken(folder: Path, names: list[str], wanted: str) -> tuple[str, list[str]]:
+    """Return which of some files is taken, the latest where none is called as it was wanted, and a receipt of that."""
+    if wanted in names:
+        return wanted, []
+    name = max(names, key=lambda each: os.lstat(folder / each).st_mtime)
+    return name, [f"The file was called {name!r}; it was taken as {wanted}."]
 
 
 def _is_whole(notebook: Path) -> bool:

@@ -109,25 +109,25 @@ def explained(url: URL, error: Exception) -> str:
     )
 
 
-def student_ids(db: "Reader") -> set[str]:
+def student_ids(db: Reader) -> set[str]:
     """Return everybody whom the gradebook knows."""
     return {student for (student,) in db.execute(text("SELECT id FROM student"))}
 
 
-def students(db: "Reader") -> dict[str, dict[str, str | None]]:
+def students(db: Reader) -> dict[str, dict[str, str | None]]:
     """Return by id everybody whom the gradebook knows, with what it knows."""
     found = db.execute(text("SELECT id, first_name, last_name, email FROM student"))
     return {row["id"]: dict(row) for row in found.mappings()}
 
 
-def sources(db: "Reader", assignment: str, notebook: str) -> set[tuple[str, str, bool, str]]:
+def sources(db: Reader, assignment: str, notebook: str) -> set[tuple[str, str, bool, str]]:
     """Return name, type, whether it is locked, and text of the cells of a notebook that were registered."""
     query = text(f"SELECT source_cell.name, cell_type, locked, source FROM source_cell {OF_NOTEBOOK}")
     rows = db.execute(query, {"assignment": assignment, "notebook": notebook})
     return {(name, kind, bool(locked), source) for name, kind, locked, source in rows}
 
 
-def due_date(db: "Reader", assignment: str) -> datetime | None:
+def due_date(db: Reader, assignment: str) -> datetime | None:
     """Return when an assignment is due, in UTC and without saying so, as nbgrader keeps it; None if it does not know."""
     query = text("SELECT duedate FROM assignment WHERE name = :name").columns(duedate=DateTime)
     return db.execute(query, {"name": assignment}).scalar()
@@ -138,7 +138,7 @@ def in_utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(tzinfo=None)
 
 
-def points(db: "Reader", assignment: str, notebook: str) -> dict[str, float]:
+def points(db: Reader, assignment: str, notebook: str) -> dict[str, float]:
     """Return how many points the graded cells of a notebook have that were registered."""
     cells = "base_cell JOIN grade_cells ON grade_cells.id = base_cell.id"
     query = text(f"SELECT base_cell.name, max_score FROM {cells} {OF_NOTEBOOK}")
@@ -154,7 +154,7 @@ class Mark:
     of_tests: float | None = None  # what the grader gave; None for a written question
 
 
-def marks(db: "Reader", assignment: str) -> dict[str, dict[str, Mark]]:
+def marks(db: Reader, assignment: str) -> dict[str, dict[str, Mark]]:
     """Return every mark of an assignment by student and cell."""
     query = f"""SELECT student_id, base_cell.name, {SCORE}, needs_manual_grade, auto_score {OF_SUBMISSIONS}
     JOIN grade ON grade.notebook_id = submitted_notebook.id JOIN base_cell ON base_cell.id = grade.cell_id
@@ -165,7 +165,7 @@ def marks(db: "Reader", assignment: str) -> dict[str, dict[str, Mark]]:
     return found
 
 
-def comments(db: "Reader", assignment: str) -> dict[str, dict[str, str | None]]:
+def comments(db: Reader, assignment: str) -> dict[str, dict[str, str | None]]:
     """Return every comment of an assignment by student and cell: a person's goes before nbgrader's."""
     query = f"""SELECT student_id, base_cell.name, COALESCE(manual_comment, auto_comment) {OF_SUBMISSIONS}
     JOIN comment ON comment.notebook_id = submitted_notebook.id JOIN base_cell ON base_cell.id = comment.cell_id
@@ -176,7 +176,7 @@ def comments(db: "Reader", assignment: str) -> dict[str, dict[str, str | None]]:
     return found
 
 
-def penalties(db: "Reader", assignment: str) -> dict[str, float]:
+def penalties(db: Reader, assignment: str) -> dict[str, float]:
     """Return by student the points that were taken off for handing in late; who has a submission, has an entry."""
     query = f"SELECT student_id, late_submission_penalty {OF_SUBMISSIONS} WHERE assignment.name = :name"
     return {student: float(taken or 0) for student, taken in db.execute(text(query), {"name": assignment})}

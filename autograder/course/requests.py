@@ -45,22 +45,22 @@ def answer_request(root: Path, student: str, assignment: str, part: str, text: s
         raise ValueError(f"{root / FILE}: {student} {known}, not about {part!r}")
     for row in asked:
         row["answer"] = text
-    table = io.StringIO()
-    writer = csv.DictWriter(table, list(dict.fromkeys([*header, "answer"])))
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(root / FILE, table.getvalue())
+    _write(root, list(dict.fromkeys([*header, "answer"])), rows)
 
 
 def drop_requests(root: Path, student: str) -> None:
     """Take a student's requests out of the table."""
     header, rows = _rows(root)
     if any(row["student"] == student for row in rows):
-        table = io.StringIO()
-        writer = csv.DictWriter(table, header)
-        writer.writeheader()
-        writer.writerows(row for row in rows if row["student"] != student)
-        write_atomically(root / FILE, table.getvalue())
+        _write(root, header, [row for row in rows if row["student"] != student])
+
+
+def _write(root: Path, header: list[str], rows: list[dict[str, str]]) -> None:
+    table = io.StringIO()
+    writer = csv.DictWriter(table, header)
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(root / FILE, table.getvalue())
 
 
 def _rows(root: Path) -> tuple[list[str], list[dict[str, str]]]:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from autograder.files import MAX_BYTES, Unreadable, read_plain_file, writable
+from autograder.files import MAX_BYTES, Unreadable, is_notebook, read_plain_file, writable
 
 MAX_MEMBERS = 50_000  # of an archive or a folder
 MAX_DIRECTORY = 32 * 2**20  # bytes of an archive's list of members, which is read as a whole
@@ -88,7 +88,7 @@ def _of_zip(path: Path, stack: ExitStack) -> Iterator[Member]:
     infos = [info for info in archive.infolist() if not info.is_dir()]
     if len(infos) > MAX_MEMBERS:
         raise Unreadable(f"it has {len(infos):,} files; at most {MAX_MEMBERS:,} are taken")
-    total = sum(info.file_size for info in infos if info.filename.lower().endswith(".ipynb"))
+    total = sum(info.file_size for info in infos if is_notebook(info.filename))
     if total > MAX_TOTAL:
         raise Unreadable(f"its notebooks have {total / 2**30:.0f} GiB; at most {MAX_TOTAL / 2**30:.0f} are unpacked")
     times = Counter(info.filename for info in infos)

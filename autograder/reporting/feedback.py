@@ -46,7 +46,7 @@ def facts_of(
         asked = [checks[name] for name in question.cells if name in checks]
         tests = [_test(check, question.name) for check in asked]
         found = [scores[name] for name in question.cells if name in scores]
-        waits = bool([mark for mark in found if mark.waits]) or not found
+        waits = any(mark.waits for mark in found) or not found
         points = float(sum(mark.score for mark in found))
         unwritten = question.bonus and not points and all(map(is_unwritten, asked))
         part = dict(name=question.name, of=question.of, points=points, waits=waits and not tests, tests=tests)
