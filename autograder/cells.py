@@ -5,6 +5,11 @@ from collections.abc import Iterable
 from nbformat import NotebookNode
 
 
+def grade_id(cell: NotebookNode) -> str:
+    """Return the name that nbgrader knows a cell by; nothing where there is none."""
+    return cell.metadata.get("nbgrader", {}).get("grade_id", "")
+
+
 def is_grade(cell: NotebookNode) -> bool:
     """Whether a cell has points."""
     return bool(cell.metadata.get("nbgrader", {}).get("grade"))

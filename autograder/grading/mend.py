@@ -148,9 +148,7 @@ def mend(data: bytes, instructor: NotebookNode, release: NotebookNode) -> Mended
     submitted, receipt = read_notebook(data, belongs)
     found = _match(submitted, release.cells, receipt)
     place_of = {index: place for place, index in found.items()}
-    own: dict[
-        int, list[NotebookNode]
-    ] = {}  # the student's own cells, by the place of the released cell that they follow
+    own: dict[int, list[NotebookNode]] = {}  # the student's cells, by the place of the released cell that they follow
     place = -1
     for index, cell in enumerate(submitted):
         place = place_of.get(index, place)

@@ -8,7 +8,7 @@ from nbformat import NotebookNode
 
 from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.sandbox import Limits
-from autograder.cells import files_of, is_grade, is_locked
+from autograder.cells import files_of, grade_id, is_grade, is_locked
 from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grading.mend import mend
 from autograder.judging.catalogue import checks_of
@@ -73,7 +73,7 @@ def _errors(notebook: NotebookNode, sandboxed: bool) -> Iterator[tuple[str, Note
     """
     kernel, ran = None, list[str]()
     for cell in (cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()):
-        name, error, printed = cell.metadata.get("nbgrader", {}).get("grade_id", ""), "", ""
+        name, error, printed = grade_id(cell), "", ""
         try:
             if kernel is None or kernel.closed:
                 kernel = Kernel(Limits(), sandboxed)

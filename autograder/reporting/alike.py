@@ -16,7 +16,7 @@ from typing import Any
 import nbformat
 from markupsafe import Markup
 
-from autograder.cells import is_locked
+from autograder.cells import grade_id, is_locked
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import Unreadable, write_atomically
 from autograder.progress import Progress
@@ -46,7 +46,7 @@ def own_code(course: Course, assignment: Assignment, student: str) -> dict[str, 
     given = {line.strip() for cell in assignment.release.cells for line in cell.source.splitlines()}
     own = {}
     for place, cell in enumerate(nbformat.reads(text, 4).cells):
-        name = cell.metadata.get("nbgrader", {}).get("grade_id", f"cell {place}")
+        name = grade_id(cell) or f"cell {place}"
         if cell.cell_type == "code" and not is_locked(cell):
             lines = [line.rstrip() for line in cell.source.splitlines() if line.strip() and line.strip() not in given]
             own |= {name: "\n".join(lines)} if lines else {}

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from nbconvert.filters.ansi import strip_ansi
 from nbformat import NotebookNode
 
-from autograder.cells import is_grade, is_locked, points_of
+from autograder.cells import grade_id, is_grade, is_locked, points_of
 from autograder.course.course import Assignment, Course, Result
 from autograder.course.gradebook import Mark, marks, penalties
 from autograder.course.gradebook import comments as all_comments
@@ -119,7 +119,7 @@ def cells_of(
     blanks = {cell.metadata.nbgrader.grade_id: cell for cell in assignment.release.cells if "nbgrader" in cell.metadata}
     shown = []
     for cell in notebook.cells:
-        name, source, folded = cell.metadata.get("nbgrader", {}).get("grade_id", ""), cell.source, ""
+        name, source, folded = grade_id(cell), cell.source, ""
         if name and is_locked(cell):
             source = blanks[name].source
             folded = "" if is_grade(cell) or cell.cell_type == "markdown" else "Given code, as it was released"

@@ -8,12 +8,14 @@ from nbconvert.preprocessors import Preprocessor
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from autograder.cells import grade_id
+
 SCHEME = re.compile(r"=== BEGIN MARK SCHEME ===\n(.*?)\n=== END MARK SCHEME ===", re.S)
 
 
 def mark_schemes(instructor: NotebookNode) -> dict[str, str]:
     """Return the mark scheme of each written question that has one, by the name of its cell."""
-    found = {cell.metadata.get("nbgrader", {}).get("grade_id"): SCHEME.search(cell.source) for cell in instructor.cells}
+    found = {grade_id(cell): SCHEME.search(cell.source) for cell in instructor.cells}
     return {name: scheme[1] for name, scheme in found.items() if name and scheme}
 
 
@@ -29,6 +31,6 @@ class ShowMarkSchemes(Preprocessor):
         schemes, cells = mark_schemes(nbformat.read(source, as_version=4)), []
         for cell in notebook.cells:
             cells.append(cell)
-            if scheme := schemes.get(cell.metadata.get("nbgrader", {}).get("grade_id")):
+            if scheme := schemes.get(grade_id(cell)):
                 cells.append(new_markdown_cell(f"> **Mark scheme, for whoever marks:** {scheme}"))
         return NotebookNode(notebook | {"cells": cells}), resources
