@@ -139,7 +139,7 @@ def mend(data: bytes, instructor: NotebookNode, release: NotebookNode) -> Mended
         Unreadable: no notebook can be made of the file.
     """
     names, texts = {_name(cell) for cell in release.cells}, {cell.source.strip() for cell in release.cells}
-    answers = [_name(cell) for cell in release.cells if "nbgrader" in cell.metadata and not is_locked(cell)]
+    answers = [_name(cell) for cell in release.cells if _is_answer(cell)]
     defines = re.compile(rf"^(def|class) ({'|'.join(map(re.escape, answers))})\b", re.M)
 
     def belongs(cell: _Cell) -> bool:
@@ -179,9 +179,6 @@ def _match(submitted: list[_Cell], released: list[NotebookNode], receipt: list[s
         found[place] = index
         taken.add(index)
 
-    def is_answer(cell: NotebookNode) -> bool:
-        return "nbgrader" in cell.metadata and not is_locked(cell)
-
     for place, blank in enumerate(released):
         name = _name(blank)
         same = [
@@ -192,7 +189,7 @@ def _match(submitted: list[_Cell], released: list[NotebookNode], receipt: list[s
         exact = [
             i for i, other in enumerate(submitted) if other.source.strip() == blank.source.strip() and i not in taken
         ]
-        if not is_answer(blank):
+        if not _is_answer(blank):
             if same or exact:
                 take(place, (same or exact)[0])
             continue
@@ -219,12 +216,12 @@ def _match(submitted: list[_Cell], released: list[NotebookNode], receipt: list[s
     for place, blank in enumerate(released):
         if place in found:
             continue
-        if is_answer(blank) and blank.cell_type == "markdown":  # the text that follows the question
+        if _is_answer(blank) and blank.cell_type == "markdown":  # the text that follows the question
             index = found.get(place - 1, len(submitted)) + 1
             if index < len(submitted) and index not in taken and submitted[index].source.strip() not in texts:
                 take(place, index)
                 receipt.append(f"The answer {_name(blank)} had lost its mark; it was recognised by its place.")
-        elif not is_answer(blank):
+        elif not _is_answer(blank):
             wanted = _words(blank.source)
             for index, mine in enumerate(words):
                 if index not in taken and _alike(mine, wanted):
@@ -242,6 +239,10 @@ def _remove(submitted: list[_Cell], found: dict[int, int], index: int) -> None:
     del submitted[index]
     for place, other in found.items():
         found[place] = other - (other > index)
+
+
+def _is_answer(cell: NotebookNode) -> bool:
+    return "nbgrader" in cell.metadata and not is_locked(cell)
 
 
 def _name(cell: NotebookNode) -> str:
