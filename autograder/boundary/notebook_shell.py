@@ -4,6 +4,7 @@ import base64
 import builtins
 import getpass
 import io
+import re
 import sys
 
 from IPython.core.displayhook import DisplayHook
@@ -115,7 +116,8 @@ class NotebookShell(InteractiveShell):
     display_pub_class = Type(_Display)
 
     def _showtraceback(self, etype: type, evalue: BaseException, stb: list) -> None:
-        content = {"ename": str(etype.__name__), "evalue": str(evalue), "traceback": stb}
+        said = re.sub(r"<ipython-input-\S+>, ", "", str(evalue))  # a file's name that tells nobody anything
+        content = {"ename": str(etype.__name__), "evalue": said, "traceback": stb}
         OUTPUTS.add("error", content, len(content["evalue"]) + sum(map(len, stb)))
 
     def init_virtualenv(self) -> None:
