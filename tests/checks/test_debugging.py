@@ -399,7 +399,7 @@ TRIED = {  # what a test does with its candidate, and the state in which that en
     "says yes in advance": (
         "import inside, wire\n"
         "inside.CHANNEL[0].sendall(wire.frame(wire.dumps({'question': 'argument 0', 'arguments': [], 'keywords': {}})))",
-        "graded",
+        "crashed",
     ),
     "returns the candidate": ("return candidate", "graded"),
 }

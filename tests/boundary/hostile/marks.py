@@ -4,7 +4,7 @@ import nbformat
 from nbformat import NotebookNode
 from sample_class import answer
 
-from hostile.making import EVERYTHING, FIRST, MENDED, NOTHING, TIMED_OUT, Attack, for_nothing, in_answers, spoiled
+from hostile.making import EVERYTHING, FIRST, MENDED, NOTHING, Attack, for_nothing, in_answers, spoiled
 
 
 def edit_locked_cells(notebook: NotebookNode) -> None:
@@ -186,7 +186,7 @@ builtins.__import__ = lambda name, *args, **kwargs: 1
 builtins.len = builtins.getattr = lambda *args: 1
 """),
         EVERYTHING,
-        TIMED_OUT,
+        ("crashed", "graded"),
     ),
     Attack(
         "callers-frame",
