@@ -353,7 +353,7 @@ class _Outputs:
             name, value = self._text(content.get("ename")), self._text(content.get("evalue"))
             return nbformat.v4.new_output("error", ename=name, evalue=value, traceback=trace)
         data = content.get("data") if isinstance(content.get("data"), dict) else {}
-        kept = {mime: data[mime] for mime in PICTURES if _is_picture(data.get(mime), mime)}
+        kept = {mime: data[mime] for mime in PICTURES if self._is_picture(data.get(mime), mime)}
         if "text/plain" in data or not kept:
             shown = f"[Shown here are text, and PNG and JPEG of at most {MAX_PIXELS:,} pixels.]"
             kept["text/plain"] = self._text(data.get("text/plain", shown))
@@ -363,12 +363,14 @@ class _Outputs:
         """Return a text that a file can hold, of little more than may be kept; anything else is none."""
         return writable(value[: self.limits.output_bytes + 1]) if isinstance(value, str) else ""
 
-
-def _is_picture(text: object, kind: str) -> bool:
-    start, place = PICTURES[kind]
-    try:
-        data = base64.b64decode("".join(text.split()), validate=True) if isinstance(text, str) else b""
-    except ValueError:
-        return False
-    sizes = [int.from_bytes(height) * int.from_bytes(width) for height, width in place.findall(data)]
-    return data.startswith(start) and 0 < max(sizes, default=0) <= MAX_PIXELS
+    def _is_picture(self, text: object, kind: str) -> bool:
+        """Whether a text is a picture of bearable size. One that is too long is not read: it is cut in any case."""
+        if not isinstance(text, str) or len(text) > self.limits.output_bytes:
+            return isinstance(text, str)
+        start, place = PICTURES[kind]
+        try:
+            data = base64.b64decode("".join(text.split()), validate=True)
+        except ValueError:
+            return False
+        sizes = [int.from_bytes(height) * int.from_bytes(width) for height, width in place.findall(data)]
+        return data.startswith(start) and 0 < max(sizes, default=0) <= MAX_PIXELS

@@ -1,5 +1,6 @@
 """IPython's shell as a notebook has it, without Jupyter's sockets: it keeps what a cell prints, shows and raises."""
 
+import asyncio
 import base64
 import builtins
 import getpass
@@ -119,6 +120,10 @@ class NotebookShell(InteractiveShell):
         said = re.sub(r"<ipython-input-\S+>, ", "", str(evalue))  # a file's name that tells nobody anything
         content = {"ename": str(etype.__name__), "evalue": said, "traceback": stb}
         OUTPUTS.add("error", content, len(content["evalue"]) + sum(map(len, stb)))
+
+    def should_run_async(self, raw_cell: str, **how: object) -> bool:
+        """Run each cell within a running event loop, as Jupyter does; one that runs another is in it already."""
+        return asyncio._get_running_loop() is None or super().should_run_async(raw_cell, **how)
 
     def init_virtualenv(self) -> None:
         """Look for no environment but the one that this is."""

@@ -103,7 +103,7 @@ class Sandbox:
         ticks, states, parents = 0, {}, set()
         for number in _below(self.process.pid):
             with contextlib.suppress(OSError, IndexError):  # it has ended
-                states[number], *fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+                states[number], *fields = _told(number, "stat").rpartition(")")[2].split()
                 parents.add(int(fields[0]))
                 ticks += sum(map(int, fields[10:14]))  # its own and of the children that it waited for
         # D is also the state of one that sleeps until its child, made by vfork, has ended
@@ -148,10 +148,15 @@ def _below(number: int) -> Iterator[int]:
                 yield from _below(int(child))
 
 
+def _told(number: int, what: str) -> str:
+    """Return what Linux tells of a process; its name in there is any bytes that its program chose."""
+    return Path(f"/proc/{number}/{what}").read_text(errors="replace")
+
+
 def _resident(number: int) -> int:
     """Return the bytes that a process has in memory, its page tables too; 0 if it ended."""
     try:
-        status = Path(f"/proc/{number}/status").read_text()
+        status = _told(number, "status")
     except OSError:
         return 0
     return sum(int(kilobytes) * 1024 for kilobytes in re.findall(r"^Vm(?:RSS|PTE):\s+(\d+)", status, re.M))
@@ -191,33 +196,38 @@ def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sand
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     user = _own_user() if sandboxed else None
     channel, theirs = socket.socketpair()
-    with (folder / "log").open("wb") as log, theirs:
+    with contextlib.ExitStack() as undo:
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        undo.callback(channel.close)  # with which a kernel ends
+        with (folder / "log").open("wb") as log, theirs:
+            if parent is not None:
+                process = parent.fork(user, limits, log, theirs)
+            else:
+                walls = _bubblewrap(user, limits) if sandboxed else []
+                program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
+                bounds = json.dumps(limits.resource_limits() if sandboxed else {})
+                command = [*walls, *_python(program), str(theirs.fileno()), bounds]
+                process = _launch(command, folder, log, pass_fds=[theirs.fileno()])
+        sandbox = Sandbox(process, folder, channel)
+        channel.settimeout(START_SECONDS)
+        ready = b""
+        with contextlib.suppress(TimeoutError):
+            ready = channel.recv(1)
+        if not ready:
+            printed = (folder / "log").read_text(errors="replace")[-2000:]
+            sandbox.close()
+            raise SandboxError(f"The kernel did not start within {START_SECONDS:.0f} s. It printed:\n{printed}")
         if parent is not None:
-            process = parent.fork(user, limits, log, theirs)
-        else:
-            walls = _bubblewrap(user, limits) if sandboxed else []
-            program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
-            bounds = json.dumps(limits.resource_limits() if sandboxed else {})
-            command = [*walls, *_python(program), str(theirs.fileno()), bounds]
-            process = _launch(command, folder, log, pass_fds=[theirs.fileno()])
-    sandbox = Sandbox(process, folder, channel)
-    channel.settimeout(START_SECONDS)
-    ready = b""
-    with contextlib.suppress(TimeoutError):
-        ready = channel.recv(1)
-    if not ready:
-        printed = (folder / "log").read_text(errors="replace")[-2000:]
-        sandbox.close()
-        raise SandboxError(f"The kernel did not start within {START_SECONDS:.0f} s. It printed:\n{printed}")
-    if parent is not None:
-        first = next(_below(process.pid))  # of its namespace: with it all others die
-        sandbox.process = psutil.Process(first)
-        parent.proven = True
-    if sandboxed:
-        name = f"{PREFIX}{os.getpid()}-"
-        sandbox.group = make_group(name, limits.memory_bytes, OWN_PROCESSES + limits.processes)
-    if sandbox.group is not None:
-        sandbox.group.add([sandbox.process.pid, *_below(sandbox.process.pid)])  # none of the student's among them yet
+            first = next(_below(process.pid))  # of its namespace: with it all others die
+            sandbox.process = psutil.Process(first)
+            parent.proven = True
+        if sandboxed:
+            name = f"{PREFIX}{os.getpid()}-"
+            sandbox.group = make_group(name, limits.memory_bytes, OWN_PROCESSES + limits.processes)
+        if sandbox.group is not None:
+            none_of_the_students = [sandbox.process.pid, *_below(sandbox.process.pid)]
+            sandbox.group.add(none_of_the_students)
+        undo.pop_all()
     return sandbox
 
 
@@ -265,8 +275,7 @@ class WarmParent:
         number = json.loads(reply)["process"]
         for process in _below(self.process.pid):  # their numbers are others on this side
             with contextlib.suppress(OSError):
-                status = Path(f"/proc/{process}/status").read_text()
-                if status.split("NSpid:")[1].split("\n")[0].split() == [str(process), str(number)]:
+                if re.search(rf"^NSpid:\s+{process}\s+{number}$", _told(process, "status"), re.M):
                     return psutil.Process(process)
         raise SandboxError("The kernel ended as it was forked.")
 

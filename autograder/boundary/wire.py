@@ -18,6 +18,7 @@ MAX_NUMBERS = 2**21  # of one array
 MAX_AXES = 16
 MAX_ARRAYS = 2**15  # of one message: each takes a kilobyte here, and twenty bytes there
 MAX_DEPTH = 20
+MAX_ITEMS = 2**21  # that a message may list, or nest: what is read of it takes a hundred bytes each
 MAX_KEY = 2**31  # a key of a dict is a text, or a number below: larger ones can be chosen so that all hash alike
 MAX_PARTS = 1000  # of a module, and parameters, and buffers: a ViT has some sixty
 HEAD = 8  # bytes before a message on the channel: how many follow
@@ -54,12 +55,16 @@ def dumps(value: object, handle_of: Callable[[object], Handle] | None = None) ->
         handle_of: Gives the handle of a module of this side; without it a module is foreign.
 
     Raises:
-        ValueError: the message is longer than MAX_BYTES, or the value nests deeper than MAX_DEPTH.
+        ValueError: the message is longer than MAX_BYTES or lists more than MAX_ITEMS, or the value nests deeper than
+            MAX_DEPTH.
     """
     packer = _Packer(handle_of)
-    message = json.dumps(packer.pack(value, 0)).encode() + b"\0" + b"".join(packer.numbers)
+    text = json.dumps(packer.pack(value, 0)).encode()
+    message = text + b"\0" + b"".join(packer.numbers)
     if len(message) > MAX_BYTES:
         raise ValueError(f"the value takes {len(message):,} bytes; at most {MAX_BYTES:,} may cross")
+    if _items(text) > MAX_ITEMS:
+        raise ValueError(f"the value takes {_items(text):,} items of lists and dicts; at most {MAX_ITEMS:,} may cross")
     return message
 
 
@@ -72,6 +77,8 @@ def loads(message: bytes) -> object:
     if not isinstance(message, bytes) or len(message) > MAX_BYTES:
         raise ValueError("not a value: no message, or too long a one")
     text, _, numbers = message.partition(b"\0")
+    if _items(text) > MAX_ITEMS:
+        raise ValueError("not a value: too many items")
     try:
         return _Reader(numbers).read(json.loads(text), 0)
     except Exception as error:  # down to a MemoryError of the JSON parser
@@ -186,6 +193,11 @@ class _Reader:
         if len(data) != size:
             raise ValueError("too few bytes")
         return np.frombuffer(data, dtype=dtype).reshape(shape)
+
+
+def _items(text: bytes) -> int:
+    """Return at most how many items JSON lists or nests; those within its texts count too."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def _is_key(key: object) -> bool:

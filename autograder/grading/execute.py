@@ -30,6 +30,7 @@ T = TypeVar("T")
 PACKAGE = Path(__file__).resolve().parent.parent
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
 MAX_OWN_CELLS = 500  # of the student's own, that pages show
+MAX_NAMES = 1000  # that cells which failed would have defined, of which is said why they are missing
 # How Python, PyTorch and its libraries say that a process may have no more memory or threads.
 EXHAUSTED = re.compile(
     "MemoryError|[Cc]an(no|')t allocate memory|could not create a primitive|start new thread|out of memory"
@@ -120,7 +121,10 @@ class _Session:
         """Run a cell, and return its outputs; remember with which error it ended."""
         outputs = self._run(cell)
         said = [f"{output.ename}: {output.evalue[:300]}" for output in outputs if output.output_type == "error"]
-        self.failed |= dict.fromkeys(_defined_in(cell.source), said[-1] if said else "")
+        for name in _defined_in(cell.source):
+            self.failed.pop(name, None)
+            if said and len(self.failed) < MAX_NAMES:
+                self.failed[name] = said[-1]
         return outputs
 
     def _run(self, cell: _Cell) -> list[NotebookNode]:

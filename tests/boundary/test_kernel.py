@@ -290,6 +290,9 @@ def test_cell_works_as_in_jupyter(start: Callable[..., Kernel]) -> None:
     kernel.run_cell("%%writefile written_by_a_cell.py\nnumber = 7")
     assert told(kernel, "import written_by_a_cell\nprint(written_by_a_cell.number)") == 7
     assert told(kernel, "%autosave 60\n%clear\n%less written_by_a_cell.py\nprint(8)") == 8
+    kernel.run_cell("import asyncio\nasync def nine(): return 9\ntask = asyncio.create_task(nine())")
+    assert told(kernel, "print(await task)") == 9
+    assert told(kernel, "get_ipython().run_cell('n = 10')\nprint(n)") == 10
 
 
 def test_alarm_that_is_left_ends_no_kernel(start: Callable[..., Kernel]) -> None:

@@ -1,9 +1,11 @@
 """Does nothing but plain values cross the wire, and is every hostile message refused in time?"""
 
+import contextlib
 import json
 import math
 import os
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,17 @@ import torch
 from in_kernel import same
 
 from autograder.boundary import wire
-from autograder.boundary.wire import MAX_ARRAYS, MAX_AXES, MAX_BYTES, MAX_DEPTH, Foreign, Handle, dumps, loads
+from autograder.boundary.wire import (
+    MAX_ARRAYS,
+    MAX_AXES,
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_ITEMS,
+    Foreign,
+    Handle,
+    dumps,
+    loads,
+)
 
 PLAIN = [
     None,
@@ -139,6 +151,8 @@ def test_wire_refuses_what_is_too_long_or_too_deep() -> None:
         dumps(np.zeros(2_500_000))
     with pytest.raises(ValueError, match="bytes; at most"):
         dumps("x" * MAX_BYTES)
+    with pytest.raises(ValueError, match="items of lists and dicts; at most"):
+        dumps([0] * MAX_ITEMS)
 
 
 @pytest.mark.parametrize(
@@ -245,6 +259,18 @@ def loads_or_refuses(message: Any) -> bool:
 def test_loads_refuses_hostile_messages(message: Any) -> None:
     """Does a message that is no value raise a ValueError, or give plain numbers, and nothing else?"""
     assert loads_or_refuses(message) == (message in HARMLESS)
+
+
+@pytest.mark.parametrize("item", [b"[" * 900 + b"]" * 900, b"{}", b'"ab"', b"1.5", b'{"list":[1]}'])
+def test_loads_takes_little_memory(item: bytes) -> None:
+    """Does no message, however it is filled, make the reader many times as large as the longest one is?"""
+    message = b'{"list":[' + (item + b",") * ((MAX_BYTES - 100) // (len(item) + 1)) + b"1]}"
+    tracemalloc.start()
+    with contextlib.suppress(ValueError):
+        loads(message)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 12 * MAX_BYTES
 
 
 def test_loads_survives_mutated_messages() -> None:

@@ -17,7 +17,7 @@ from sample_class import BONUS, fill_in, hand_in
 from autograder.boundary.kernel import KernelLost
 from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course
-from autograder.grading.execute import CUT, GraderError, _Cell, _Session, execute
+from autograder.grading.execute import CUT, MAX_NAMES, GraderError, _Cell, _Session, execute
 from autograder.grading.grade import InstallationError, grade
 from autograder.grading.mend import mend
 from autograder.grading.workers import Workers
@@ -203,6 +203,18 @@ def test_cells_of_ones_own_that_slow_every_call_cost_nothing(assignment: Assignm
     done = execute(nbformat.v4.new_notebook(cells=[cells[0], own, *cells[1:]]), SEED, Limits(call_seconds=1.0))
     assert [check.passed for check in done.checks] == [True], done.checks
     assert "A test was not done" in done.why
+
+
+def test_names_that_are_missing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the grader keep so many names of cells that failed and no more, and none once a later cell has defined it?"""
+    outcomes = iter([[nbformat.v4.new_output("error", ename="E", evalue="e")], []])
+    student = _Session(Limits(), sandboxed=True)
+    monkeypatch.setattr(student, "_run", lambda cell: next(outcomes))
+    names = ", ".join(f"name{number}" for number in range(10 * MAX_NAMES))
+    student.run(_Cell(f"import {names}"))
+    assert len(student.failed) == MAX_NAMES
+    student.run(_Cell(f"import {names}"))
+    assert student.failed == {}
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,55 @@ time.sleep(1.5)
         TIMED_OUT,
     ),
     Attack(
+        "name-of-no-text",
+        "Gives its process, again and again, a name that is no text, on which a grader may stumble that lists processes.",
+        own_cell("""
+import ctypes, time
+library = ctypes.CDLL(None)
+for _ in range(40):
+    library.prctl(15, b"\\xff\\xfe", 0, 0, 0)
+    time.sleep(0.06)
+"""),
+        NOTHING,
+    ),
+    Attack(
+        "borrowed-name",
+        "Names its process by the line in which Linux tells of a process's numbers, to pass for another's kernel.",
+        own_cell("""
+import ctypes, os, time
+if os.fork() == 0:
+    for number in range(2, 400):
+        ctypes.CDLL(None).prctl(15, b"a\\nNSpid:\\t9 %d\\n" % number, 0, 0, 0)
+        time.sleep(0.01)
+    os._exit(0)
+"""),
+        NOTHING,
+    ),
+    Attack(
+        "nested-flood",
+        "Writes messages of 32 MB to the grader that are lists within lists, for a second.",
+        own_cell("""
+import inside, time, wire
+nest = b"[" * 900 + b"]" * 900 + b","
+message = wire.frame(b"[" + nest * (wire.MAX_BYTES // 1801 - 1) + b"1]")
+end = time.time() + 1
+while time.time() < end:
+    inside.CHANNEL[0].sendall(message)
+"""),
+        NOTHING,
+        ("graded", "crashed", "timed out"),
+    ),
+    Attack(
+        "picture-of-sizes",
+        "Shows a picture of 23 MB that says 11 million times how large it is.",
+        own_cell("""
+import base64, notebook_shell
+data = base64.b64encode(b"\\xff\\xd8" + b"\\xff\\xc0" * 11_500_000).decode()
+notebook_shell.OUTPUTS.kept.append(("display_data", {"data": {"image/jpeg": data}}))
+"""),
+        NOTHING,
+    ),
+    Attack(
         "raw-flood",
         "Writes messages of 32 MB to the grader, one after the other.",
         own_cell("""
