@@ -364,9 +364,11 @@ class _Outputs:
         return writable(value[: self.limits.output_bytes + 1]) if isinstance(value, str) else ""
 
     def _is_picture(self, text: object, kind: str) -> bool:
-        """Whether a text is a picture of bearable size. One that is too long is not read: it is cut in any case."""
-        if not isinstance(text, str) or len(text) > self.limits.output_bytes:
-            return isinstance(text, str)
+        """Whether something is the text of a picture of bearable size."""
+        if not isinstance(text, str):
+            return False
+        if len(text) > self.limits.output_bytes:  # whatever it is, `add` cuts it; to read it takes gigabytes
+            return True
         start, place = PICTURES[kind]
         try:
             data = base64.b64decode("".join(text.split()), validate=True)

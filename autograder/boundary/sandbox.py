@@ -194,28 +194,20 @@ def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
 
 def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sandbox:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
-    user = _own_user() if sandboxed else None
     channel, theirs = socket.socketpair()
     with contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         undo.callback(channel.close)  # with which a kernel ends
-        with (folder / "log").open("wb") as log, theirs:
-            if parent is not None:
-                process = parent.fork(user, limits, log, theirs)
-            else:
-                walls = _bubblewrap(user, limits) if sandboxed else []
-                program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
-                bounds = json.dumps(limits.resource_limits() if sandboxed else {})
-                command = [*walls, *_python(program), str(theirs.fileno()), bounds]
-                process = _launch(command, folder, log, pass_fds=[theirs.fileno()])
+        with theirs:
+            process = _kernel_process(limits, sandboxed, parent, folder, theirs)
         sandbox = Sandbox(process, folder, channel)
+        undo.callback(sandbox.close)
         channel.settimeout(START_SECONDS)
         ready = b""
         with contextlib.suppress(TimeoutError):
             ready = channel.recv(1)
         if not ready:
             printed = (folder / "log").read_text(errors="replace")[-2000:]
-            sandbox.close()
             raise SandboxError(f"The kernel did not start within {START_SECONDS:.0f} s. It printed:\n{printed}")
         if parent is not None:
             first = next(_below(process.pid))  # of its namespace: with it all others die
@@ -225,10 +217,25 @@ def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sand
             name = f"{PREFIX}{os.getpid()}-"
             sandbox.group = make_group(name, limits.memory_bytes, OWN_PROCESSES + limits.processes)
         if sandbox.group is not None:
-            none_of_the_students = [sandbox.process.pid, *_below(sandbox.process.pid)]
-            sandbox.group.add(none_of_the_students)
+            # none of the student's among them yet
+            sandbox.group.add([sandbox.process.pid, *_below(sandbox.process.pid)])
         undo.pop_all()
     return sandbox
+
+
+def _kernel_process(
+    limits: Limits, sandboxed: bool, parent: "WarmParent | None", folder: Path, channel: socket.socket
+) -> psutil.Process:
+    """Start the process of a kernel that serves a channel, and prints to the log in a folder."""
+    user = _own_user() if sandboxed else None
+    with (folder / "log").open("wb") as log:
+        if parent is not None:
+            return parent.fork(user, limits, log, channel)
+        walls = _bubblewrap(user, limits) if sandboxed else []
+        program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
+        bounds = json.dumps(limits.resource_limits() if sandboxed else {})
+        command = [*walls, *_python(program), str(channel.fileno()), bounds]
+        return _launch(command, folder, log, pass_fds=[channel.fileno()])
 
 
 class WarmParent:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable
@@ -15,9 +16,10 @@ from conftest import soon
 from in_kernel import attempt, told
 from PIL import Image
 
+from autograder.boundary import sandbox
 from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.proxy import Function
-from autograder.boundary.sandbox import Limits, Sandbox
+from autograder.boundary.sandbox import Limits, Sandbox, SandboxError, start_kernel
 
 
 def test_limits_of_the_system_are_set_for_good(start: Callable[..., Kernel]) -> None:
@@ -293,6 +295,25 @@ def test_cell_works_as_in_jupyter(start: Callable[..., Kernel]) -> None:
     kernel.run_cell("import asyncio\nasync def nine(): return 9\ntask = asyncio.create_task(nine())")
     assert told(kernel, "print(await task)") == 9
     assert told(kernel, "get_ipython().run_cell('n = 10')\nprint(n)") == 10
+
+
+@pytest.mark.parametrize("fault", ["no process", "not ready", "no group"])
+def test_start_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str) -> None:
+    """Are folder and processes gone whatever fails while a kernel starts?"""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = set(psutil.Process().children())
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(fault)
+
+    if fault == "not ready":
+        monkeypatch.setattr(sandbox, "START_SECONDS", 0.001)
+    else:
+        monkeypatch.setattr(sandbox, {"no process": "_launch", "no group": "make_group"}[fault], fail)
+    with pytest.raises((OSError, SandboxError), match=f"{fault}|did not start"):
+        start_kernel(Limits(forked=False))
+    assert not list(tmp_path.iterdir())
+    assert set(psutil.Process().children()) == before
 
 
 def test_alarm_that_is_left_ends_no_kernel(start: Callable[..., Kernel]) -> None:
