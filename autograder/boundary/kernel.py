@@ -289,8 +289,11 @@ def _gradients(
     leaves = [value.requires_grad_() for value in values if getattr(value, "is_floating_point", bool)()]
     with torch.enable_grad():  # which autograd switches off on the way back
         results = function(*arguments, **keywords)
-    results = results if isinstance(results, tuple) else (results,)
-    found = torch.autograd.grad(results, leaves, gradients, allow_unused=True)
+        results = results if isinstance(results, tuple) else (results,)
+        # of a sum, as in `inside._backward`, and of no more numbers than there are results
+        pairs = zip(results, gradients, strict=True)
+        total = sum((result * gradient.expand_as(result)).sum() for result, gradient in pairs)
+    found = torch.autograd.grad(total, leaves, allow_unused=True)
     of_leaf = {id(leaf): gradient for leaf, gradient in zip(leaves, found, strict=True)}
     return [of_leaf.get(id(value)) for value in values]
 

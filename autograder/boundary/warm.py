@@ -112,6 +112,7 @@ def main() -> None:
         importlib.import_module(name)
     if "matplotlib.pyplot" in sys.modules:
         import matplotlib_inline.backend_inline  # noqa: F401
+    inside.seed_all(None)  # NumPy imports what draws at random when it is first asked for
 
     channel = socket.socket(fileno=int(sys.argv[1]))
     if len(os.listdir("/proc/self/task")) != 1:  # a fork takes one thread along, and the locks of all

@@ -341,8 +341,8 @@ DROPOUT_MISTAKES = ("M29", "M30", "M85")
 def layer_dropout(rng):
     """Many images, so that the spread of a sum, of weights or of values, is known to a few per cent."""
     return [
-        Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (200, 20, 6)), tells=DROPOUT_MISTAKES),
-        Case("dropout of a half", ("dropout", sizes_of(3, 2, 0.5), 0, (200, 18, 6)), tells=DROPOUT_MISTAKES),
+        Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (300, 8, 6)), tells=DROPOUT_MISTAKES),
+        Case("dropout of a half", ("dropout", sizes_of(3, 2, 0.5), 0, (300, 7, 6)), tells=DROPOUT_MISTAKES),
     ]
 
 
@@ -361,7 +361,7 @@ def layer_visible(rng):
         case("a mask of keys, as many images as heads", "output", 3, 3, 3, 2, draw_mask(rng, 3, 3)),
         case("a mask of pairs in each head", "output", 3, 2, 4, 2, draw_mask(rng, 3, 2, 4, 4)),
         case("gradients", "gradient", 2, 3, 4, 1),
-        Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (200, 20, 6)), tells=DROPOUT_MISTAKES),
+        Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (300, 8, 6)), tells=DROPOUT_MISTAKES),
         Case("dropout of a half", ("weights in training", sizes_of(3, 4, 0.5), 0, (4, 30, 12)), tells=("M86",)),
     ]
 
