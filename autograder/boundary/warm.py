@@ -23,6 +23,7 @@ NEW_USER = 0x10000000
 NO_SETUID, NO_DEVICES, NO_PROGRAMS = 2, 4, 8
 BIND, MOVE, RECURSIVE, PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 DIE_WITH_PARENT, DROP_FROM_BOUND, NO_NEW_PRIVILEGES = 1, 24, 38
+LARGE_PAGES = 25  # MADV_COLLAPSE, of Linux 6.1
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -42,6 +43,15 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str |
 def die_with_parent() -> None:
     """Let this process be killed when its parent ends."""
     call("prctl", DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+
+
+def collapse_pages() -> None:
+    """Hold this process's own memory in pages of 2 MB, where Linux can: a fork copies the list of all pages."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        area, rights, _, _, _, *path = line.split()
+        begin, end = (int(side, 16) for side in area.split("-"))
+        if rights == "rw-p" and path in ([], ["[heap]"]):
+            LIBC.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), LARGE_PAGES)
 
 
 def enter_sandbox(request: dict) -> None:
@@ -119,6 +129,7 @@ def main() -> None:
         raise SystemExit("It has several threads.")
     gc.collect()
     gc.freeze()  # so that the kernels' garbage collection does not copy what they share
+    collapse_pages()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the kernels
     while True:
         message, files, _, _ = socket.recv_fds(channel, 2**16, 3)

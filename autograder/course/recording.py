@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import nbgrader
-from alembic.script import ScriptDirectory
 from nbformat import NotebookNode, from_dict
 from nbgrader.api import (
     Assignment,
@@ -106,6 +105,8 @@ def _make(url: URL) -> None:
 
 def _make_tables(connection: Connection) -> None:
     """Make what nbgrader makes in an empty database; it would start a program to learn the version of its tables."""
+    from alembic.script import ScriptDirectory  # takes a third of a second, and a gradebook is made once
+
     version = ScriptDirectory(str(Path(nbgrader.__file__).parent / "alembic")).get_current_head()
     Base.metadata.create_all(connection)
     connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
