@@ -290,8 +290,8 @@ def _gradients(
     with torch.enable_grad():  # which autograd switches off on the way back
         results = function(*arguments, **keywords)
         results = results if isinstance(results, tuple) else (results,)
-        # of a sum, as in `inside._backward`, and of no more numbers than there are results
         pairs = zip(results, gradients, strict=True)
+        # of a sum, as in `inside._backward`; a gradient larger than its result is an error, and is not multiplied out
         total = sum((result * gradient.expand_as(result)).sum() for result, gradient in pairs)
     found = torch.autograd.grad(total, leaves, allow_unused=True)
     of_leaf = {id(leaf): gradient for leaf, gradient in zip(leaves, found, strict=True)}

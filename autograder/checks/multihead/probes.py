@@ -13,7 +13,6 @@ from autograder.judging.compare import Measured
 
 PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")
 IN_TORCH = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
-NUMBERS = np.random.RandomState()  # seeded anew for each parameter: to make one takes ten times as long
 BLOCKS = (*[f"{name} for {part}" for name in IN_TORCH[:2] for part in "qkv"], *IN_TORCH[2:])
 
 
@@ -64,10 +63,11 @@ def gradients_of(output, sources):
 
 def fill(module, seed):
     """Give every parameter numbers that depend on its name, its shape and the seed alone; return the module."""
+    draw = np.random.RandomState()  # one, seeded anew for each parameter: to make one takes ten times as long
     with torch.no_grad():
         for name, parameter in module.named_parameters():
-            NUMBERS.seed([seed, *name.encode()])
-            numbers = NUMBERS.normal(size=tuple(parameter.shape))
+            draw.seed([seed, *name.encode()])
+            numbers = draw.normal(size=tuple(parameter.shape))
             parameter.copy_(tensor(1.5 * numbers / np.sqrt(parameter.shape[-1])))
     return module
 
