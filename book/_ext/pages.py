@@ -150,13 +150,15 @@ def take_out_what_is_not_used(app: Sphinx, problem: Exception | None) -> None:
         return
     static = Path(app.outdir, "_static")
     pages = {path: path.read_text(encoding="utf-8") for path in sorted(Path(app.outdir).rglob("*.html"))}
+    new = {path: text for path, text in pages.items() if SHEET_OF_ALL not in text}
+    sheets = dict.fromkeys(name for text in new.values() for name in SHEET.findall(text))
+    if not sheets:  # no page changed since the last build, which left nothing but what is used
+        return
     used = {name for text in pages.values() for names in NAMED.findall(text) for name in names.split()}
     for path in static.glob("scripts/fontawesome.js*"):
         path.unlink()
     for path in static.rglob("*.js"):  # scripts give names too
         used |= set(NAME.findall(path.read_text(encoding="utf-8")))
-    new = {path: text for path, text in pages.items() if SHEET_OF_ALL not in text}
-    sheets = dict.fromkeys(name for text in new.values() for name in SHEET.findall(text))
     text = "".join(read_sheet(static / name) for name in sheets)  # as one: a browser asks once, and paints sooner
     rules = rules_for(used, tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True))
     for path in static.rglob("*.css*"):

@@ -42,6 +42,26 @@ def test_solution_needs_a_folder_of_solutions(edition: str, tmp_path: Path) -> N
     assert ("Solution: softmax" in text, "Say ```so```." in text) == ((edition == "self-study",) * 2)
 
 
+def test_pages_keep_their_style_sheet_when_built_again(tmp_path: Path) -> None:
+    """Do pages look the same after a build for which none of them had changed, and after one for which one had?"""
+    for name in ("index", "other"):
+        (tmp_path / f"{name}.md").write_text(f"---\norphan: true\n---\n# Page {name}\n\n> Quoted.\n", encoding="utf-8")
+
+    def sheet_after_build() -> str:
+        command = [sys.executable, "-m", "sphinx", "-C", "-W", "-q", "-D", "extensions=myst_parser,attention_book"]
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "book" / "_ext")}
+        subprocess.run([*command, ".", "built"], cwd=tmp_path, env=environment, check=True)
+        (path,) = (tmp_path / "built").rglob("*.css")
+        return path.read_text(encoding="utf-8")
+
+    first = sheet_after_build()
+    assert "blockquote" in first
+    (tmp_path / "built" / "redirect.html").write_text("as the list of contents writes one", encoding="utf-8")
+    assert sheet_after_build() == first
+    (tmp_path / "other.md").write_text("---\norphan: true\n---\n# Page\n\nNothing quoted.\n", encoding="utf-8")
+    assert sheet_after_build() == first
+
+
 def test_drawings_are_up_to_date() -> None:
     """Are logo, icon and maps what book/_ext/drawings.py draws?"""
     drawings = runpy.run_path(str(ROOT / "book" / "_ext" / "drawings.py"))["drawings"]()
