@@ -260,10 +260,20 @@ WIDGET_PAGE = """<!doctype html>
 </article></main></body></html>"""
 
 
+@pytest.fixture(scope="session")
+def page_of_widgets(browser: Browser) -> tuple[Page, list[str]]:
+    """A page for all tests of widgets in a process, and what it complains of: to open one takes longer than such a test."""
+    page, complaints = browser.new_page(has_touch=True), list[str]()
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("request", lambda sent: sent.url.startswith(("file:", "data:", "about:")) or complaints.append(sent.url))
+    return page, complaints
+
+
 @pytest.fixture
-def open_widget(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+def open_widget(page_of_widgets: tuple[Page, list[str]], tmp_path: Path) -> Iterator[Callable[..., Page]]:
     """Return a function that opens a page with one widget from its file, and fails where the page complains."""
-    pages, complaints = [], []
+    page, complaints = page_of_widgets
 
     def open_page(name: str, width: int = 1280, theme: str = "light") -> Page:
         scripts = "".join(
@@ -276,20 +286,13 @@ def open_widget(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page
         )
         path = tmp_path / f"{name}.html"
         path.write_text(WIDGET_PAGE.format(name=name, theme=theme, head=sheets + scripts), encoding="utf-8")
-        page = browser.new_page(viewport={"width": width, "height": 900}, has_touch=True, color_scheme=theme)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on(
-            "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
-        )
-        page.on(
-            "request",
-            lambda request: complaints.append(request.url) if not request.url.startswith(("file:", "data:")) else None,
-        )
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(media="screen", color_scheme=theme)
         page.goto(path.as_uri())
-        pages.append(page)
         return page
 
     yield open_page
-    for page in pages:
-        page.close()
-    assert complaints == []
+    page.goto("about:blank")
+    said = complaints.copy()
+    complaints.clear()
+    assert said == []
