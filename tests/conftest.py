@@ -13,12 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import nbformat
-import pytest
-import sample_class
-from axe_playwright_python.sync_playwright import Axe
-from nbformat import NotebookNode
-from playwright.sync_api import Browser, Page, sync_playwright
+from autograder.imports import ROOT  # first: nbformat is imported faster without what autograder/__init__.py leaves out
 
 # Before anything imports a library that reads them: one thread for each process, as in the sandbox, and no window.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -26,7 +21,13 @@ os.environ.setdefault("MPLBACKEND", "agg")
 os.environ["MNIST_ROOT"] = os.devnull  # no test downloads, or depends on what this machine has: the stand-in is taken
 
 import downloads
+import nbformat
 import numpy as np
+import pytest
+import sample_class
+from axe_playwright_python.sync_playwright import Axe
+from nbformat import NotebookNode
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from autograder.authoring.generated import sources
 from autograder.boundary.kernel import Kernel
@@ -34,7 +35,6 @@ from autograder.boundary.sandbox import Limits
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading.grade import grade, load_assignment
 from autograder.grading.workers import Workers
-from autograder.imports import ROOT
 from autograder.judging.exercise import Case, Exercise
 from autograder.judging.kill_matrix import Matrix, kept_matrix
 
@@ -177,7 +177,7 @@ def in_a_thread(function: Callable[..., T], *arguments: Any) -> T:
 
 
 @pytest.fixture(scope="session")
-def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> GradedClass:
+def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two_workers: Workers) -> GradedClass:
     """The sample class, and one student who attacks the page of feedback: a copy of what one process graded for all."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -191,7 +191,7 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
             sample_class.hand_in(graded, "zoe", attack)
             calls = []
             limits = Limits(cell_seconds=10.0, call_seconds=1.0)  # less than by default: one of them waits for ever
-            options = dict(seed=SEED, workers=2, limits=limits, progress=lambda *call: calls.append(call))
+            options = dict(seed=SEED, workers=two_workers, limits=limits, progress=lambda *call: calls.append(call))
             results = grade(Course(graded), assignment, **options)
             told.write_text(json.dumps([[asdict(result) for result in results], calls]), encoding="utf-8")
     results, calls = json.loads(told.read_text(encoding="utf-8"))
@@ -200,9 +200,9 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
     return GradedClass(course, assignment, by_student, [tuple(call) for call in calls])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def two_workers() -> Iterator[Workers]:
-    """Processes for all runs of the grader in a file: to begin them takes longer than a submission of the first assignment."""
+    """Processes for all runs of the grader: to begin them takes longer than a submission of the first assignment."""
     with Workers(2, ALL[NAME], Limits()) as workers:
         yield workers
 
