@@ -77,15 +77,16 @@ class MistakeEntry(SphinxDirective):
 
     def line(self, name: str, exercise: str) -> str:
         """Return what the first way of making a mistake writes; nothing in an edition without answers."""
-        if not Path(self.env.srcdir, "solutions").is_dir():
+        answers = Path(self.env.srcdir, "solutions")
+        if not answers.is_dir():
             return ""
-        from autograder.judging.catalogue import STEMS, checks_of, mistakes_of
-        from autograder.judging.exercise import exercises_of
+        from autograder.judging.catalogue import STEMS, checks_of, mistakes_of  # without PyTorch
         from autograder.judging.mistake import changed_lines, ways_of
 
         for stem in STEMS:
             if way := ways_of(exercise, (m for m in mistakes_of(stem) if m.name == name)).get(name):
-                path = Path(exercises_of(stem)[exercise].answers.__file__)
+                files = (answers / f"{stem}.py", answers / "programs.py")
+                path = next(f for f in files if re.search(rf"^(def|class) {exercise}\b", f.read_text("utf-8"), re.M))
                 for source in (str(path), checks_of(stem, "mistakes").__file__):
                     self.env.note_dependency(source)
                 lines = changed_lines(path, exercise, way)
