@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,10 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 import sample_class
+from conftest import GradedClass
 
 from autograder.boundary.sandbox import lives
 from autograder.course.course import Course
-from autograder.grading.grade import load_assignment
+from autograder.grading.grade import grade, load_assignment
 
 STUDENTS = ("ada", "goran", "ivan", "jana", "pia", "rosa")
 SEED = 7
@@ -112,15 +114,16 @@ def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
     assert marks(course) == marks(uninterrupted)
 
 
-def test_grade_killed_before_recording_records_when_run_again(uninterrupted: Course) -> None:
+def test_grade_killed_before_recording_records_when_run_again(graded_class: GradedClass, tmp_path: Path) -> None:
     """Does a mark reach the gradebook that was worked out, but not recorded, when the grader was killed?"""
-    assignment = load_assignment(sample_class.ASSIGNMENT)
-    before = marks(uninterrupted)
-    result = uninterrupted.load_result("goran", sample_class.ASSIGNMENT)
+    course, assignment = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), graded_class.assignment
+    before = marks(course)
+    result = course.load_result("goran", assignment.name)
     assert result is not None
     result.recorded = False
-    uninterrupted.save_result(result)
-    with uninterrupted.gradebook() as gradebook:
+    course.save_result(result)
+    with course.gradebook() as gradebook:
         gradebook.remove_submission(assignment.name, "goran")
-    assert start_grading(uninterrupted).wait(timeout=300) == 0
-    assert marks(uninterrupted) == before
+    assert marks(course) != before
+    grade(course, assignment)
+    assert marks(course) == before

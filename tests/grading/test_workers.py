@@ -45,7 +45,7 @@ def test_run_tries_a_killed_job_once_more(tmp_path: Path) -> None:
 def test_run_ends_a_job_that_takes_too_long() -> None:
     """Is a process ended that hears no signal and never comes back, and are the jobs behind it done?"""
     hangs = "[__import__('signal').signal(15, 1), __import__('time').sleep(1000)]"
-    with Workers(1, seconds=2.0) as workers:
+    with Workers(1, seconds=1.0) as workers:
         found = dict(workers.run(eval, {"hangs": (hangs,)} | {f"{n}": (f"{n}",) for n in range(3)}))
     assert isinstance(found.pop("hangs"), TimeoutError)
     assert found == {f"{n}": n for n in range(3)}
