@@ -156,7 +156,10 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     if page.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest.hexdigest():
         return page
     run_chapters(root, progress)
-    if not stamp.exists():  # the last build failed or was ended: an unchanged page would not warn again
+    # Where the last build failed or was ended, an unchanged page would not warn again; where an extension has changed since,
+    # it would stay as the old one made it.
+    last = stamp.stat().st_mtime if stamp.exists() else 0
+    if any(path.stat().st_mtime > last for path in root.glob("book/_ext/*.py")):
         shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
     stamp.unlink(missing_ok=True)
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(root), "-W", "-n", "--keep-going"]

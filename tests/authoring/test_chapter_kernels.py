@@ -1,7 +1,9 @@
 """Do chapters run side by side in kernels that know nothing of each other, and is what fails said?"""
 
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import jupytext
@@ -12,7 +14,7 @@ from jupyter_cache import get_cache
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.authoring.book import FIGURES, BookError, record_chapter, run_chapters
+from autograder.authoring.book import FIGURES, BookError, build_book, record_chapter, run_chapters
 from autograder.imports import ROOT
 
 
@@ -81,3 +83,36 @@ def test_record_is_what_the_long_cell_makes(root: Path) -> None:
     with pytest.raises(BookError, match=r"(?s)book/chapter\.md failed:.*ZeroDivisionError"):
         in_a_thread(record_chapter, "chapter", root)
     assert json.loads(path.read_text()) == found
+
+
+def test_pages_are_read_anew_where_they_would_stay_as_they_were(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are all pages read after a build that failed and after a change of an extension, and else what changed alone?"""
+    page, index, stamp = (root / "_build" / name for name in (".doctrees/a page", "html/index.html", ".stamp"))
+    kept, ends = [], [0]
+
+    def jupyter_book(command: list[str], **_: object) -> subprocess.CompletedProcess:
+        kept.append(page.exists())
+        for path in (page, index):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        return subprocess.CompletedProcess(command, ends[-1])
+
+    monkeypatch.setattr("autograder.authoring.book.subprocess.run", jupyter_book)
+    os.utime(root / FIGURES, (0, 0))
+    build_book(root)
+    build_book(root)
+    assert kept == [False]  # the second time, nothing had changed
+    (root / "_config.yml").write_text("title: A book", encoding="utf-8")
+    build_book(root)
+    assert kept == [False, True]
+    os.utime(stamp, (1, 1))
+    (root / FIGURES).write_text("# changed", encoding="utf-8")
+    build_book(root)
+    assert kept == [False, True, False]
+    (root / "_config.yml").write_text("title: Another", encoding="utf-8")
+    ends.append(1)
+    with pytest.raises(BookError):
+        build_book(root)
+    ends.append(0)
+    build_book(root)
+    assert kept == [False, True, False, True, False]
