@@ -17,8 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from nbgrader.utils import parse_utc
-
 from autograder.course.course import REFUSED, Assignment, Course
 from autograder.course.roster import Person, Roster, Worksheet, check_id
 from autograder.exchange.archives import Member, members
@@ -355,6 +353,8 @@ def _is_older(record: dict[str, Any], before: dict[str, Any]) -> bool:
 
 
 def _time(member: Member) -> datetime | None:
+    from nbgrader.utils import parse_utc  # takes half a second to import, and most archives hold no file of a time
+
     try:
         return parse_utc(member.read()[:100].decode("utf-8").strip()).replace(tzinfo=UTC)
     except Exception:  # whatever dateutil makes of a stranger's text
