@@ -190,7 +190,7 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
             attack = attacker(sample_class.fill_in(assignment.release, assignment.instructor))
             sample_class.hand_in(graded, "zoe", attack)
             calls = []
-            limits = Limits(cell_seconds=10.0, call_seconds=0.5)  # less than by default: one of them waits for ever
+            limits = Limits(cell_seconds=10.0, call_seconds=1.0)  # less than by default: one of them waits for ever
             options = dict(seed=SEED, workers=two_workers, limits=limits, progress=lambda *call: calls.append(call))
             results = grade(Course(graded), assignment, **options)
             told.write_text(json.dumps([[asdict(result) for result in results], calls]), encoding="utf-8")

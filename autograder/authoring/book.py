@@ -15,7 +15,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.imports import ROOT
+from autograder.imports import ROOT, digest_of
 from autograder.progress import Progress
 
 INPUTS = (
@@ -148,24 +148,23 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     Raises:
         BookError: a chapter failed, or jupyter-book did.
     """
-    digest = hashlib.sha256()
-    for path in sorted({path for pattern in INPUTS for path in root.glob(pattern)}):
-        if path.is_file() and path.suffix not in (".ipynb", ".pyc"):
-            digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    inputs = {path for pattern in INPUTS for path in root.glob(pattern) if path.suffix not in (".ipynb", ".pyc")}
+    extensions = digest_of(root.glob("book/_ext/*.py"), root=root)
+    digest = f"{digest_of(filter(Path.is_file, inputs), root=root)} {extensions}"
     page, stamp = root / "_build" / "html" / "index.html", root / "_build" / ".stamp"
-    if page.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest.hexdigest():
+    last = stamp.read_text(encoding="utf-8") if stamp.exists() else ""
+    if page.exists() and last == digest:
         return page
     run_chapters(root, progress)
     # Where the last build failed or was ended, an unchanged page would not warn again; where an extension has changed since,
     # it would stay as the old one made it.
-    last = stamp.stat().st_mtime if stamp.exists() else 0
-    if any(path.stat().st_mtime > last for path in root.glob("book/_ext/*.py")):
+    if not last.endswith(extensions):
         shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
     stamp.unlink(missing_ok=True)
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(root), "-W", "-n", "--keep-going"]
     if subprocess.run(command, cwd=root, env=chapter_environment(root), check=False).returncode != 0:
         raise BookError("the book was not built; the warnings above say why")
-    stamp.write_text(digest.hexdigest(), encoding="utf-8")
+    stamp.write_text(digest, encoding="utf-8")
     return page
 
 

@@ -385,9 +385,8 @@ def test_notebooks_link_to_places_of_the_book(site: str) -> None:
         links = re.findall(rf"\]\({re.escape(published)}([^)]*)\)", text)
         assert links
         for address, anchor in map(urldefrag, links):
-            assert not anchor or anchor in places(HTML / (address or "index.html")), (
-                f"{path.name} links to {address}#{anchor}"
-            )
+            page = places(HTML / (address or "index.html"))
+            assert not anchor or anchor in page, f"{path.name} links to {address}#{anchor}"
 
 
 def test_search_finds_a_term(page: Page, site: str) -> None:

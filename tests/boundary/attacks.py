@@ -160,7 +160,7 @@ ONCE |= spread([attack for attack in ATTACKS if attack.name not in KINDS])
 GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; nothing may happen to them
 SEED = 20
 FORKED = os.environ.get("KERNELS") != "fresh"  # the two kinds of kernels
-CELL = 2.0 if FORKED else 5.0  # seconds; a fresh kernel imports PyTorch in a cell
+CELL = 3.0 if FORKED else 5.0  # seconds; a fresh kernel imports PyTorch in a cell
 LIMITS = Limits(cell_seconds=CELL, call_seconds=3.0, memory_bytes=3 * 2**29, total_seconds=150.0, forked=FORKED)
 
 
