@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import gc
 import importlib
+import itertools
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ NO_SETUID, NO_DEVICES, NO_PROGRAMS = 2, 4, 8
 BIND, MOVE, RECURSIVE, PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 DIE_WITH_PARENT, DROP_FROM_BOUND, NO_NEW_PRIVILEGES = 1, 24, 38
 LARGE_PAGES = 25  # MADV_COLLAPSE, of Linux 6.1
+MANY_FORKS = 16  # after which a class is taken to be large: large pages cost what some twenty forks save
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -129,9 +131,8 @@ def main() -> None:
         raise SystemExit("It has several threads.")
     gc.collect()
     gc.freeze()  # so that the kernels' garbage collection does not copy what they share
-    collapse_pages()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the kernels
-    while True:
+    for forks in itertools.count(1):
         message, files, _, _ = socket.recv_fds(channel, 2**16, 3)
         if not message:
             return
@@ -150,6 +151,8 @@ def main() -> None:
             asker.send(json.dumps({"process": child}).encode())
         for file in files:
             os.close(file)
+        if forks == MANY_FORKS:
+            collapse_pages()
 
 
 if __name__ == "__main__":
