@@ -3,6 +3,7 @@
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import typer
@@ -43,10 +44,7 @@ for name, function in COMMANDS.items():
 def main() -> None:
     """Run the command."""
     enter_repository()
-    with contextlib.ExitStack() as until_it_ends:
-        if not os.access(Path.home(), os.W_OK):  # where Jupyter and Matplotlib keep what they need to run
-            home = tempfile.TemporaryDirectory(prefix="autograder-home-", ignore_cleanup_errors=True)
-            os.environ["HOME"] = until_it_ends.enter_context(home)
+    with home_to_write_in():
         try:
             app()
         except RuntimeError as error:
@@ -55,3 +53,13 @@ def main() -> None:
             if isinstance(error, GradebookError):
                 raise SystemExit(stopped(error).exit_code) from None
             raise
+
+
+@contextlib.contextmanager
+def home_to_write_in() -> Iterator[None]:
+    """Work in a home that lasts as long, where the user's own cannot be written: Jupyter and Matplotlib need one to run."""
+    with contextlib.ExitStack() as until_it_ends:
+        if not os.access(Path.home(), os.W_OK):
+            home = tempfile.TemporaryDirectory(prefix="autograder-home-", ignore_cleanup_errors=True)
+            os.environ["HOME"] = until_it_ends.enter_context(home)
+        yield

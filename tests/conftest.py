@@ -32,6 +32,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from autograder.authoring.generated import sources
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import Limits
+from autograder.cli import home_to_write_in
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading.grade import grade, load_assignment
 from autograder.grading.workers import Workers
@@ -53,6 +54,13 @@ def soon(values: Iterable[Any], *first: Any) -> list[Any]:
 
 
 FIRST_SEED_SOON = soon((0, 1))  # where a second one shows no more than the first
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Run the tests as commands run, also where this user's home cannot be written; their own processes inherit it."""
+    until_it_ends = contextlib.ExitStack()
+    until_it_ends.enter_context(home_to_write_in())
+    config.add_cleanup(until_it_ends.close)
 
 
 @dataclass

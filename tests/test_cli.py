@@ -12,7 +12,7 @@ from conftest import ALL, NAME
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from autograder.cli import app
+from autograder.cli import app, home_to_write_in
 from autograder.commands.bars import Bars
 from autograder.course.course import Course
 from autograder.judging.kill_matrix import Matrix, Verdict
@@ -192,3 +192,13 @@ def test_bars_show_pace_and_states() -> None:
     bar, states = page.export_text().rstrip().split("\n")
     assert bar.rstrip().endswith("3/500 6.0/min 1:22:50 left")
     assert states.strip() == "2 graded, 1 crashed"
+
+
+def test_home_that_cannot_be_written_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Does a command work in a home of its own, which then goes, only where the user's is missing or not theirs?"""
+    for home, stays in ((tmp_path, True), (tmp_path / "none", False)):
+        monkeypatch.setenv("HOME", str(home))
+        with home_to_write_in():
+            mine = Path.home()
+            (mine / "settings").write_text("kept", encoding="utf-8")
+        assert ((mine == home), mine.exists()) == (stays, stays)
