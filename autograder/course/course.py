@@ -351,6 +351,16 @@ class Course:
         result.recorded = True
         self.save_result(result)
 
+    def renew_penalties(self, assignment: Assignment) -> None:
+        """Work out anew what is taken off for handing in late, if something is: from the marks and dates as they are now.
+
+        Raises:
+            GradebookError: as `record`, or the plugin that takes points off failed.
+        """
+        if {"AssignLatePenalties", "LateSubmissionPlugin"} & self._config().keys():
+            with self.gradebook():
+                self._recorder.renew_penalties(assignment.name)
+
     def _config(self) -> Config:
         """Read nbgrader_config.py, where an instructor names database and plugin for late penalties; it may lie beside it."""
         if not (self.root / "nbgrader_config.py").exists():

@@ -7,10 +7,10 @@ this module speaks to nbgrader's tables without importing nbgrader, which takes 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, DateTime, create_engine, inspect, make_url, text
+from sqlalchemy import URL, Connection, DateTime, Interval, create_engine, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session, scoped_session
 
@@ -176,7 +176,25 @@ def comments(db: Reader, assignment: str) -> dict[str, dict[str, str | None]]:
     return found
 
 
-def penalties(db: Reader, assignment: str) -> dict[str, float]:
-    """Return by student the points that were taken off for handing in late; who has a submission, has an entry."""
-    query = f"SELECT student_id, late_submission_penalty {OF_SUBMISSIONS} WHERE assignment.name = :name"
-    return {student: float(taken or 0) for student, taken in db.execute(text(query), {"name": assignment})}
+@dataclass
+class Lateness:
+    """Whether a submission came after it was due, an extension counted, and the points that were taken off for that."""
+
+    late: bool = False
+    penalty: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """What a table says of it."""
+        return f"late, {self.penalty:g} off" if self.penalty else "late" * self.late
+
+
+def lateness(db: Reader, assignment: str) -> dict[str, Lateness]:
+    """Return by student how late an assignment was; who has a submission, has an entry."""
+    times = "submitted_assignment.timestamp AS came, duedate, extension"
+    query = text(f"SELECT student_id, {times}, late_submission_penalty {OF_SUBMISSIONS} WHERE assignment.name = :name")
+    query = query.columns(came=DateTime, duedate=DateTime, extension=Interval)
+    return {
+        student: Lateness(bool(came and due and came > due + (more or timedelta())), float(taken or 0))
+        for student, came, due, more, taken in db.execute(query, {"name": assignment})
+    }

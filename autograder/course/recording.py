@@ -39,7 +39,7 @@ from sqlalchemy.exc import DBAPIError
 from traitlets.config import Config
 
 from autograder.cells import is_grade, is_locked, is_solution, points_of
-from autograder.course.gradebook import COURSE_ID, LENGTH, address_of, explaining, in_utc
+from autograder.course.gradebook import COURSE_ID, LENGTH, GradebookError, address_of, explaining, in_utc
 
 LOCK = 7_226_471  # any number: who makes the tables in PostgreSQL holds this lock
 # nbgrader's tables have none for what every page of a submission asks; without them it takes longer the larger the class
@@ -195,7 +195,7 @@ class Recorder:
 
     def __init__(self, gradebook: Gradebook, url: URL, config: Config) -> None:
         self.gradebook, self.url = gradebook, url
-        self._steps = _SaveAutoGrades(config=config), _AssignLatePenalties(config=config)
+        self._save_marks, self._penalties = _SaveAutoGrades(config=config), _AssignLatePenalties(config=config)
 
     def record(
         self,
@@ -240,13 +240,22 @@ class Recorder:
         submitted = self._row(SubmittedNotebook, notebook_id=ids[1], assignment_id=submission.id)
         grades = self._rows(Grade, GradeCell, submitted)
         comments = self._rows(Comment, SolutionCell, submitted)
-        rows = _Rows(submission, submitted, grades, comments)
-        resources = {"notebook": stem, "assignment": assignment, "student": student, "rows": rows}
-        save_marks, assign_penalties = self._steps
-        save_marks.preprocess(notebook, {"nbgrader": resources})
+        resources = {"notebook": stem, "assignment": assignment, "student": student, "rows": _Rows(grades, comments)}
+        self._save_marks.preprocess(notebook, {"nbgrader": resources})
         db.add_all([submission, submitted, *grades.values(), *comments.values()])
         db.flush()  # so that a penalty is worked out from the sum of the marks
-        assign_penalties.preprocess(notebook, {"nbgrader": resources})
+        self._penalties.assign(submission, submitted)
+
+    def renew_penalties(self, assignment: str) -> None:
+        """Take off again what is taken off for handing in late: marks by hand or an extension may have changed it."""
+        db = self.gradebook.db
+        db.remove()
+        late = select(SubmittedAssignment, SubmittedNotebook)
+        late = late.join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        late = late.join(Assignment, Assignment.id == SubmittedAssignment.assignment_id)
+        for submission, submitted in db.execute(late.where(Assignment.name == assignment)).all():
+            self._penalties.assign(submission, submitted)
+        db.commit()
 
     def _row(self, table: type, **names: str) -> Any:
         """Return a row by what it is known by; a new one, with an id, where there is none."""
@@ -265,8 +274,6 @@ class Recorder:
 class _Rows:
     """Stands for the gradebook before nbgrader's preprocessors: the rows of one submission, which were read at once."""
 
-    submission: SubmittedAssignment
-    notebook: SubmittedNotebook
     grades: dict[str, Grade]
     comments: dict[str, Comment]
 
@@ -300,15 +307,29 @@ class _SaveAutoGrades(SaveAutoGrades):
 
 
 class _AssignLatePenalties(AssignLatePenalties):
-    """nbgrader's, on rows that were read already."""
+    """nbgrader's, on rows that were read already; the plugin is a program of the instructor's."""
 
-    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-        rows, notebook = resources["nbgrader"]["rows"], resources["nbgrader"]["rows"].notebook
-        self.init_plugin()
-        notebook.late_submission_penalty = None
-        late = rows.submission.total_seconds_late
+    def __init__(self, config: Config) -> None:
+        try:
+            super().__init__(config=config)
+            self.init_plugin()
+        except Exception as error:
+            raise GradebookError(
+                "c.AssignLatePenalties.plugin_class in nbgrader_config.py cannot be used: "
+                f"{error.__cause__ or error}. It names a class of a "
+                "file beside it, FILE.CLASS, that begins with: class CLASS(nbgrader.plugins.BasePlugin)"
+            ) from None
+
+    def assign(self, submission: SubmittedAssignment, notebook: SubmittedNotebook) -> None:
+        """Write what is taken off a submission."""
+        student, late, penalty = submission.student_id, submission.total_seconds_late, None
         if late > 0:
-            penalty = self.plugin_inst.late_submission_penalty(resources["nbgrader"]["student"], notebook.score, late)
-            if penalty is not None:
-                notebook.late_submission_penalty = self._check_late_penalty(notebook, penalty)
-        return nb, resources
+            try:
+                penalty = self.plugin_inst.late_submission_penalty(student, notebook.score, late)
+                penalty = None if penalty is None else self._check_late_penalty(notebook, penalty)
+            except Exception as error:
+                plugin, said = type(self.plugin_inst).__name__, f"{type(error).__name__}: {error}"
+                raise GradebookError(
+                    f"{plugin}, which takes points off for being late, failed on {student}: {said}"
+                ) from None
+        notebook.late_submission_penalty = penalty

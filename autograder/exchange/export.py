@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.course.course import Assignment, Course, Result
-from autograder.course.gradebook import penalties, students
+from autograder.course.gradebook import students
 from autograder.course.roster import Person, Roster, Worksheet
 from autograder.exchange.collect import Ledger
 from autograder.files import Unreadable, read_plain_file, shown, write_atomically
@@ -30,6 +30,7 @@ from autograder.reporting.report import STATES, csv_text, defuse, marks_table
 
 COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # what an earlier export wrote into a comment
 KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and those who do not have the assignment
+NUMBERS = ("automatic", "by hand", "waiting", "total", "of", "late penalty", "mark")
 MOODLE_COLUMNS = ["Identifier", "Full name", "Email address", "Grade", "Last modified (grade)", "Feedback comments"]
 
 
@@ -102,7 +103,7 @@ class _Marks:
         self.of = next((row["of"] for row in self.rows.values() if row["of"] != ""), "")
         self.why = {result.student: result.why for result in results}
         self._add_who_has_no_result()
-        self._add_names_and_penalties()
+        self._add_names()
         for result in results:
             if result.content and result.content != self._content_now(result.student):
                 self.warnings.append(
@@ -119,33 +120,31 @@ class _Marks:
         return "" if found is None else content_of(found[0], self.course.read_files(student, self.assignment)[0])
 
     def _add_who_has_no_result(self) -> None:
-        columns = next(iter(self.rows.values()), {"automatic": 0, "by hand": 0, "waiting": 0, "total": 0, "of": 0})
+        columns = next(iter(self.rows.values()), NUMBERS)
         for student in sorted({person.id for person in self.roster.people} | set(self.ledger.collected)):
             if student not in self.rows:
                 state = "not graded" if student in self.ledger.collected else "missing"
-                self.rows[student] = dict.fromkeys(columns, "") | {"student": student, "state": state, "mistakes": ""}
+                empty = dict.fromkeys((*columns, "late", "mistakes"), "")
+                self.rows[student] = empty | {"student": student, "state": state}
                 self.why[student] = "It was not graded yet." if state == "not graded" else "No notebook was handed in."
 
-    def _add_names_and_penalties(self) -> None:
+    def _add_names(self) -> None:
         known = {person.id: person for person in self.roster.people}
         with self.course.reading() as db:
             for student, about in students(db).items():
                 known.setdefault(student, Person(*(text or "" for text in about.values())))
-            taken = penalties(db, self.assignment.name)
         for student, row in self.rows.items():
             row["person"] = known.get(student) or Person(student)
-            penalty, marked = taken.get(student, 0.0), row["total"] != ""
-            row["late penalty"] = plain_number(penalty) if marked else ""
-            row["mark"] = plain_number(max(0.0, row["total"] - penalty)) if marked else ""
 
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each student, and one for each file that is nobody's."""
         table = []
         for student, row in self.rows.items():
-            person, late = row["person"], self.ledger.collected.get(student, {}).get("late")
+            person = row["person"]
+            late = bool(row["late"]) or self.ledger.collected.get(student, {}).get("late")  # Canvas says so by itself
             line = {"id": student, "first name": person.first_name, "last name": person.last_name}
             line |= {"email": person.email, "state": row["state"], "mark": row["mark"]}
-            line |= {key: row[key] for key in ("automatic", "by hand", "waiting", "total", "of", "late penalty")}
+            line |= {key: row[key] for key in NUMBERS if key != "mark"}
             why = "" if row["state"].startswith("graded") else self.why.get(student, "")
             table.append(line | {"late": "yes" if late else "", "mistakes": row["mistakes"], "why": why})
         columns = table[0] if table else dict.fromkeys(("id", "state", "why"))

@@ -140,6 +140,7 @@ def grade(
                     progress("submissions", done, len(jobs), result.state)
                     open_gradebook()
                     course.record(result, assignment)
+        course.renew_penalties(assignment)
     return sorted(results, key=lambda result: result.student)
 
 

@@ -65,7 +65,7 @@ def course_table(course: Course, graded: Graded) -> list[dict[str, Any]]:
         for column in columns:
             row, name = column.rows.get(student), column.assignment.name
             line[f"{name} state"] = row.result.state if row else "missing"
-            line[f"{name} points"] = plain_number(row.total) if row and row.marks else ""
+            line[f"{name} points"] = plain_number(row.mark) if row and row.marks else ""
             line[f"{name} of"] = plain_number(column.of)
             line[f"{name} waiting"] = row.waiting if row and row.marks else ""
             share = column.share(student)
@@ -142,6 +142,7 @@ def _line(course: Course, columns: list[Column], line: dict[str, Any]) -> dict[s
                 "state": line[f"{name} state"],
                 "points": line[f"{name} points"],
                 "waiting": line[f"{name} waiting"],
+                "late": row.lateness.words if row else "",
                 "mistakes": row.mistakes if row and row.marks else [],
                 "report": f"{quote(name)}/index.html",
                 "page": f"../{quote(page.relative_to(course.root).as_posix())}" if page.exists() else "",

@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 
 from autograder.cells import grade_id, is_grade, is_locked, points_of
 from autograder.course.course import Assignment, Course, Result
-from autograder.course.gradebook import Mark, marks, penalties
+from autograder.course.gradebook import Lateness, Mark, lateness, marks
 from autograder.course.gradebook import comments as all_comments
 from autograder.course.requests import Request, read_requests
 from autograder.files import Unreadable, read_plain_file, write_atomically
@@ -37,25 +37,31 @@ PICTURES = ("image/png", "image/jpeg")
 
 
 def facts_of(
-    result: Result, scores: dict[str, Mark], comments: dict[str, str | None], penalty: float, assignment: Assignment
+    result: Result,
+    scores: dict[str, Mark],
+    comments: dict[str, str | None],
+    late: Lateness,
+    assignment: Assignment,
 ) -> dict[str, Any]:
     """Return what stands above a student's notebook: points, state, parts, named mistakes, what was mended."""
     checks = {check["name"]: check for check in result.checks}
     parts, questions = [], questions_of(assignment)
     for question in questions:
         asked = [checks[name] for name in question.cells if name in checks]
-        tests = [_test(check, question.name) for check in asked]
+        tests = [_test(check, question.name, scores.get(check["name"])) for check in asked]
         found = [scores[name] for name in question.cells if name in scores]
         waits = any(mark.waits for mark in found) or not found
         points = float(sum(mark.score for mark in found))
         unwritten = question.bonus and not points and all(map(is_unwritten, asked))
-        part = dict(name=question.name, of=question.of, points=points, waits=waits and not tests, tests=tests)
+        part = dict(name=question.name, of=question.of, points=points, tests=tests)
+        part |= dict(waits=waits and not tests and not points, again=waits and bool(points))  # they were given before
         parts.append(part | dict(bonus=question.bonus, unwritten=unwritten))
     costs: dict[str, float] = {}
     on_top = {name for question in questions if question.bonus for name in question.cells}
     for check in result.checks:
         if check["mistake"]:
-            cost = 0.0 if check["name"] in on_top else check["points"]
+            given = scores[check["name"]].score if check["name"] in scores else 0.0  # by a person, if any
+            cost = 0.0 if check["name"] in on_top else max(0.0, check["points"] - given)
             costs[check["mistake"]] = costs.get(check["mistake"], 0.0) + cost
     made = dict.fromkeys(name for names in costs for name in names.split("+"))
     return dict(
@@ -63,11 +69,12 @@ def facts_of(
         state=result.state,
         why=result.why,
         files=result.files,
-        score=float(sum(mark.score for mark in scores.values()) - penalty),
+        score=max(0.0, float(sum(mark.score for mark in scores.values()) - late.penalty)),
         of=maximum_of(questions),
         bonus=sum(part["points"] for part in parts if part["bonus"]),
         waiting=sum(part["of"] for part in parts if part["waits"]),
-        penalty=float(penalty),
+        late=late.late,
+        penalty=late.penalty,
         parts=parts,
         costs={names: cost for names, cost in costs.items() if cost},
         mistakes=[dict(name=n, title=catalogue.TITLES[n], question=catalogue.QUESTIONS[n]) for n in made],
@@ -93,17 +100,17 @@ def _asked(
     )
 
 
-def _test(check: dict[str, Any], question: str) -> dict[str, Any]:
+def _test(check: dict[str, Any], question: str, mark: Mark | None) -> dict[str, Any]:
     names = [name for name in (check["mistake"] or "").split("+") if name]
     said = "; ".join(f"{name}: {catalogue.TITLES[name]}" for name in names)
     said = said or (check["message"].splitlines()[0] if check["message"] else "wrong")[:300]
+    points = check["points"] * check["passed"]
     seen = "right" if check["passed"] else said
+    if mark and mark.of_tests is not None and mark.score != mark.of_tests:
+        points, seen = mark.score, f"{seen}; a person gave other points than the test"
+    full = points >= check["points"]
     return dict(
-        name=check["name"].removeprefix(f"{question}_"),
-        of=check["points"],
-        points=check["points"] * check["passed"],
-        passed=check["passed"],
-        seen=seen,
+        name=check["name"].removeprefix(f"{question}_"), of=check["points"], points=points, full=full, seen=seen
     )
 
 
@@ -183,10 +190,10 @@ def write_feedback(
     marked = [result for result in results if result.has_marks]
     with course.reading() as db:
         scores, comments = marks(db, assignment.name), all_comments(db, assignment.name)
-        late = penalties(db, assignment.name)
+        late = lateness(db, assignment.name)
     writer = _Writer(course, assignment, show_hidden, read_requests(course.root))
     of_each = [
-        (r, *(found.get(r.student, none) for found, none in ((scores, {}), (comments, {}), (late, 0.0))))
+        (r, *(found.get(r.student, none) for found, none in ((scores, {}), (comments, {}), (late, Lateness()))))
         for r in marked
     ]
     workers = min(workers or os.cpu_count() or 1, len(marked) // PAGES_OF_A_PROCESS)
@@ -233,12 +240,12 @@ class _Writer:
     show_hidden: bool
     requests: list[Request]
 
-    def write(self, of_one: tuple[Result, dict[str, Mark], dict[str, str | None], float]) -> Path:
+    def write(self, of_one: tuple[Result, dict[str, Mark], dict[str, str | None], Lateness]) -> Path:
         """Write the page of one student, if it changed."""
-        result, scores, comments, penalty = of_one
+        result, scores, comments, late = of_one
         assignment = self.assignment
         text = self.course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
-        facts = facts_of(result, scores, comments, penalty, assignment)
+        facts = facts_of(result, scores, comments, late, assignment)
         for part in facts["parts"]:
             part["ask"] = self.course.settings.link_to_ask(result.student, assignment.name, part["name"])
         own = [r for r in self.requests if (r.student, r.assignment) == (result.student, assignment.name)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from autograder.cells import is_grade, is_solution, points_of
 from autograder.course.course import Assignment, Course, Result
+from autograder.course.gradebook import Lateness, lateness
 from autograder.files import write_atomically
 from autograder.judging import catalogue
 from autograder.judging.compare import UNWRITTEN
@@ -61,12 +62,14 @@ class Row:
 
     result: Result
     marks: dict[str, Mark]
+    lateness: Lateness = field(default_factory=Lateness)
 
     def __post_init__(self) -> None:
         self.student = self.result.student
         self.automatic = sum(mark.points for mark in self.marks.values() if not mark.written)
         self.by_hand = sum(mark.points for mark in self.marks.values() if mark.written)
         self.total = self.automatic + self.by_hand
+        self.mark = max(0.0, self.total - self.lateness.penalty)  # what counts
         self.waiting = sum(mark.waiting for mark in self.marks.values())
         self.mistakes = sorted({name for mark in self.marks.values() for name in mark.mistakes}, key=number_of)
 
@@ -109,8 +112,9 @@ def marks_table(course: Course, assignment: Assignment, results: list[Result]) -
                 plain_number(mark.points) if mark and mark.given else "waits" if mark and mark.waiting else ""
             )
         numbers = {"automatic": row.automatic, "by hand": row.by_hand, "waiting": row.waiting, "total": row.total}
-        numbers["of"] = maximum_of(questions)
+        numbers |= {"late penalty": row.lateness.penalty, "mark": row.mark, "of": maximum_of(questions)}
         shown |= {name: plain_number(number) if row.marks else "" for name, number in numbers.items()}
+        shown["late"] = row.lateness.words
         table.append(shown | {"mistakes": ", ".join(row.mistakes)})
     return table
 
@@ -160,12 +164,14 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
 def rows_of(course: Course, assignment: Assignment, questions: list[Question], results: list[Result]) -> list[Row]:
     """Return a row for each student, by name."""
     scores = course.scores(assignment)
+    with course.reading() as db:
+        late = lateness(db, assignment.name)
     rows = []
     for result in sorted(results, key=lambda result: result.student):
         # an older submission may have left marks in the gradebook; they say nothing about one that could not be read
         grades = scores.get(result.student) if result.has_marks else None
         marks = {question.name: _mark(question, grades, result.checks) for question in questions} if grades else {}
-        rows.append(Row(result, marks))
+        rows.append(Row(result, marks, (marks and late.get(result.student)) or Lateness()))
     return rows
 
 

@@ -21,15 +21,16 @@ def marks_table_of(course: Course, assignment: Assignment, results: list[Result]
         title=assignment.name, caption="waits: written answers that wait for a person. No marks is not 0.", min_width=66
     )
     table.add_column("student", overflow="fold", min_width=7)
-    table.add_column("state", no_wrap=True)
+    table.add_column("state")
     table.add_column("points", justify="right", no_wrap=True)
     table.add_column("waits", justify="right", no_wrap=True)
-    table.add_column("where points were lost", overflow="fold", min_width=22)
+    table.add_column("where points were lost", overflow="fold")
     for row in marks_table(course, assignment, results):
         lost = [f"{part} {row[part]:g}/{of:g}" for part, of in points.items() if row[part] not in ("", "waits", of)]
         words = "everywhere" if row["total"] == 0 and not row["waiting"] else ", ".join(lost)
         words += f" ({row['mistakes']})" if row["mistakes"] else ""
-        total = "" if row["total"] == "" else f"{row['total']} of {row['of']}"
+        words = "; ".join(filter(None, (words, row["late"])))
+        total = "" if row["mark"] == "" else f"{row['mark']} of {row['of']}"
         cells = row["student"], row["state"], total, row["waiting"] or "", words
         table.add_row(*(escape(shown(str(cell))) for cell in cells))
     return table

@@ -381,7 +381,7 @@ def done(assignment: Assignment, change: Callable = lambda notebook: None, **lim
 
 
 TRIED = {  # what a test does with its candidate, and the state in which that ends; none of it gets a point
-    "loops": ("while True:\n    candidate(*torch.ones(3, 1, 1, 2, 2))", "timed out"),
+    "loops": ("while True:\n    candidate(*torch.ones(3, 1, 1, 2, 2))", "graded"),  # after 200 calls, if it is fast
     "reads the source": (
         "import inspect\ntext = inspect.getsource(candidate) + str(inspect.getclosurevars(candidate))\n"
         "assert not any(word in text for word in ('softmax', 'M6', 'scores'))",

@@ -49,6 +49,12 @@ class AnHour(BasePlugin):
 '''
 
 
+@pytest.fixture(autouse=True)
+def import_plugin_anew() -> None:
+    """Let a plugin be that of the test's own course."""
+    sys.modules.pop("hourly_penalty", None)
+
+
 def test_gradebook_is_made_as_nbgrader_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Are tables, their version and the course what nbgrader's own way gives, where there is no file or an empty one?"""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))  # where nbgrader finds the program alembic
@@ -165,6 +171,48 @@ def test_record_writes_what_nbgrader_writes(assignment: Assignment, tmp_path: Pa
     assert len(rows(ours)["grade"]) == graded * len(STUDENTS)
     late = {student: points for student, points in penalties_of(ours, assignment).items() if points}
     assert late == {"late": 0.75, "by_hand": 1.0, "much_too_late": pytest.approx(total(ours, assignment))}
+
+
+def test_penalties_are_those_of_the_marks_and_dates_as_they_are_now(assignment: Assignment, tmp_path: Path) -> None:
+    """After marks by hand, another plugin and more time for one: is what is taken off worked out anew, and that alone?"""
+    course = make_course(tmp_path, assignment)
+    record_first(course, assignment, Course.record, 0)
+    write_atomically(
+        course.root / "hourly_penalty.py", PLUGIN.replace("(total_seconds_late / 3600 - 1) / 2", "score / 4")
+    )
+    sys.modules.pop("hourly_penalty", None)
+    by_hand(course, assignment)
+    before = course.scores(assignment)
+    course.renew_penalties(assignment)
+    assert course.scores(assignment) == before
+    with course.gradebook() as gradebook:
+        scores = {s.student.id: s.score for s in gradebook.assignment_submissions(assignment.name)}
+    late = {student: scores[student] / 4 for student in ("late", "by_hand", "much_too_late")}
+    found = penalties_of(course, assignment)
+    assert found == pytest.approx(dict.fromkeys(STUDENTS, 0.0) | late) and found["by_hand"] > 0
+
+
+@pytest.mark.parametrize(
+    ("plugin", "said"),
+    [
+        (PLUGIN.replace("(BasePlugin)", ""), "class CLASS(nbgrader.plugins.BasePlugin)"),
+        ("import nothing_of_that_name", "nothing_of_that_name"),
+        (
+            PLUGIN.replace("return ", "return 'much' or "),
+            "AnHour, which takes points off for being late, failed on by_hand",
+        ),
+        (PLUGIN.replace("return ", "return score / 0 or "), "ZeroDivisionError: float division by zero"),
+    ],
+)
+def test_plugin_that_fails_is_said_in_one_line(plugin: str, said: str, assignment: Assignment, tmp_path: Path) -> None:
+    """Is a plugin for late penalties that is none, or that raises, named with what to do?"""
+    course = make_course(tmp_path, assignment)
+    record_first(course, assignment, Course.record, 0)
+    write_atomically(course.root / "hourly_penalty.py", plugin)
+    sys.modules.pop("hourly_penalty", None)
+    with pytest.raises(GradebookError) as failed:
+        course.renew_penalties(assignment)
+    assert said in str(failed.value) and "\n" not in str(failed.value)
 
 
 def penalties_of(course: Course, assignment: Assignment) -> dict[str, float]:

@@ -56,6 +56,8 @@ def test_measure_counts_every_process(tmp_path: Path, killed: bool) -> None:
         code = f"import subprocess, psutil\nchild = psutil.Popen({sandbox!r}, stdout=-1)\nchild.stdout.readline()\n"
         code += "for each in (child, *child.children()): each.kill()"
     found = measured([sys.executable, "-c", code], tmp_path)
+    if found["cpu_of"] != "the command" and not killed:
+        pytest.skip("without a control group nobody knows of a process that outlives its parent")
     assert found["cpu_seconds"] >= 1
     assert found["cpu_seconds"] < 3 or found["cpu_of"] != "the command"
 

@@ -95,6 +95,27 @@ def test_page_begins_with_the_verdict(page: Path) -> None:
     assert soup.select_one("img")["src"] == "data:image/png;base64,iVBORw0KGgo="
 
 
+def test_what_a_person_gave_is_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    """Does a page agree with itself where a test was overruled, a mark is to be seen again, and points were taken off?"""
+    course, assignment = Course(tmp_path), load_assignment("1_attention")
+    page.unlink()
+    lost = {"attention_weights": "M6", "attention_output": "M6+M8"}
+    with course.gradebook() as gradebook:
+        names = (assignment.notebook, assignment.name, "ada")
+        gradebook.find_grade("attention_weights", *names).manual_score = 0.75
+        gradebook.find_grade("why_scale", *names).needs_manual_grade = True  # 1.5 were given, and it was graded again
+        gradebook.find_submission_notebook(*names).late_submission_penalty = 2.0
+        gradebook.db.commit()
+    (written,) = write_feedback(course, assignment, [result(assignment, "ada", lost)])
+    soup = BeautifulSoup(written.read_text(encoding="utf-8"), "html.parser")
+    verdict = " ".join(soup.select_one(".verdict").get_text(" ").split())
+    said = "12.25 of 20 points; 3 wait for a person; 2 were taken off for being late. M6 cost 0.25; M6 and M8 cost 1."
+    assert verdict.startswith(said)
+    parts = " ".join(soup.select(".parts")[0].get_text(" ").split())
+    assert "why scale 1.5 of 2; a person will look at it again" in parts
+    assert "weights, 0.75 of 1: " in parts and "a person gave other points than the test" in parts
+
+
 def test_page_of_a_notebook_that_no_library_can_show(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

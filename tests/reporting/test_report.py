@@ -1,16 +1,21 @@
 """Does the report on a class say what is true, and is it safe to open?"""
 
 import csv
+import io
 import re
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
 from nbgrader.api import Gradebook
+from rich.console import Console
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.grading.grade import load_assignment
+from autograder.reporting.course_page import course_table, write_course_page
 from autograder.reporting.report import marks_table, questions_of, write_report
+from autograder.reporting.tables import marks_table_of
 
 # nbgrader's own add_submission() makes SQLAlchemy warn
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")
@@ -154,6 +159,44 @@ def test_bonus_is_on_top_and_never_lost(assignment: Assignment, tmp_path: Path) 
     assert "online softmax (bonus 2)" in [button.get_text() for button in page.find_all("button")]
     assert "not written yet" not in page.get_text() and "waits" not in page.find_all("table")[-1].get_text()
     assert not [image["alt"] for image in page.find_all("img") if "online" in image["alt"]]  # nor hardest, nor easiest
+
+
+def test_late_submission_is_told_and_its_mark_is_what_is_left(assignment: Assignment, tmp_path: Path) -> None:
+    """Do table, report and page of the course say who was late, and count what is left of the points, 0 at least?"""
+    course, due = Course(tmp_path), datetime(2026, 3, 1, 12)
+    course.prepare(assignment)
+    penalties = {"punctual": None, "extended": None, "late": 4.0, "excused": None, "lowered": 16.0}
+    results = [result(assignment, student, {}) for student in penalties]
+    with course.gradebook() as gradebook:
+        gradebook.update_or_create_assignment(assignment.name, duedate=due)
+        for outcome in results:
+            student = outcome.student
+            put_in_gradebook(gradebook, assignment, outcome, dict.fromkeys(WRITTEN, 0.0))
+            came = due + timedelta(seconds=student != "punctual")
+            gradebook.update_or_create_submission(assignment.name, student, timestamp=came)
+            submitted = gradebook.find_submission_notebook(assignment.notebook, assignment.name, student)
+            submitted.late_submission_penalty = penalties[student]
+        gradebook.grant_extension(assignment.name, "extended", hours=1)
+    rows = {row["student"]: row for row in marks_table(course, assignment, results)}
+    words = {student: row["late"] for student, row in rows.items()}
+    assert words == {
+        "punctual": "",
+        "extended": "",
+        "late": "late, 4 off",
+        "excused": "late",
+        "lowered": "late, 16 off",
+    }
+    assert {(row["total"], row["mark"]) for row in rows.values()} == {(15, 15), (15, 11), (15, 0)}
+    page = BeautifulSoup(write_report(course, assignment, results).read_text(encoding="utf-8"), "html.parser")
+    last = [line.find_all("td")[-1].get_text(" ") for line in page.find_all("table")[-1].tbody.find_all("tr")]
+    assert sorted(last) == ["0 late, 16 off", "11 late, 4 off", "15", "15", "15 late"]
+    graded = [(assignment, results)]
+    page = BeautifulSoup(write_course_page(course, graded).read_text(encoding="utf-8"), "html.parser")
+    assert [small.get_text() for small in page.select("td small")] == ["late", "late, 4 off", "late, 16 off"]
+    assert {row["student"]: row["total"] for row in course_table(course, graded)}["late"] == 11
+    console = Console(file=io.StringIO(), width=80)
+    console.print(marks_table_of(course, assignment, results))
+    assert "11 of 20" in console.file.getvalue() and "late, 4 off" in console.file.getvalue()
 
 
 def test_marks_table_tells_zero_from_no_mark(course: Course, assignment: Assignment, results: list[Result]) -> None:
