@@ -58,7 +58,7 @@ def collect(
         said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
         say(said or "nothing was found")
     if any(line.outcome == "refused" and not line.student for line in lines):
-        raise stopped("something was not collected at all; see the table")
+        raise stopped("something was not collected at all; see the list above")
 
 
 def export(

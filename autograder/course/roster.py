@@ -118,6 +118,8 @@ class Roster:
             number: Of the participant or the user, as the file's name has it.
             name: As the file's name has it, without the characters that the system takes out.
         """
+        if not number:
+            return None, "its name holds the marks of two participants, one of them in the student's own words"
         holders = [person for person in self.people if person.numbers.get(system) == number]
         if len(holders) > 1:
             return None, f"{_ids(holders)} have the same number {number}"

@@ -8,7 +8,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<plugin>[a-z]+)(?:_(?P<file>.*))?", re.S)
+MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<plugin>[a-z]+)(?:_(?P<file>.*))?", re.S)
+MARK = re.compile(r"_\d+_assignsubmission_")
 CANVAS = re.compile(
     r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d{1,18})_(?P<file>.+)", re.S
 )
@@ -54,6 +55,10 @@ def read_name(path: str, assignment: str) -> Sender | None:
             return None
         if found:
             folder = index < len(parts) - 1
+            if (
+                len(MARK.findall(part)) > 1
+            ):  # one of them is the student's own words, who may have written another's number
+                return Sender(parts[-1], "moodle", name=part)
             back = f"{path.split('/')[index]}/{page}" if folder else page
             return Sender(
                 parts[-1] if folder else found["file"] or "", "moodle", found["number"], found["name"], back=back

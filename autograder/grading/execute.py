@@ -71,6 +71,7 @@ class _Cell:
     source: str
     own: bool = False  # whether the student's own
     plain: bool = False  # whether Python and nothing of IPython's
+    once: bool = False  # whether nothing is left of it that a fresh kernel would need
 
     def run(self, kernel: Kernel, seconds: float) -> list[NotebookNode]:
         """Run it, and return its outputs; those of a plain one are dropped."""
@@ -127,13 +128,18 @@ class _Session:
                 self.failed[name] = said[-1]
         return outputs
 
+    def show(self, source: str) -> list[NotebookNode]:
+        """Run a visible test beside the student's code, as in the notebook; return its outputs, and forget it."""
+        return self._run(_Cell(source, once=True))
+
     def _run(self, cell: _Cell) -> list[NotebookNode]:
         """Run a cell; one of the student's own only while the exercises have time enough."""
         begun, own = time.monotonic(), cell.own
         try:
             if own and (self.own_seconds <= 0 or self.own_kernels > self.limits.kernels / 5):
                 raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
-            seconds = max(1.0, self.own_seconds) if own else self.patience(math.inf)
+            of_test = 3 * self.limits.call_seconds if cell.once else math.inf
+            seconds = max(1.0, self.own_seconds) if own else self.patience(of_test)
             outputs = self.attempt(lambda: cell.run(self.ready(), min(self.left(), seconds)), again=not own)
         except KernelLost as lost:
             self.lost.append(lost)
@@ -142,7 +148,8 @@ class _Session:
             return [nbformat.v4.new_output("error", ename="KernelLost", evalue=str(lost), traceback=[str(lost)])]
         finally:
             self.own_seconds -= own * (time.monotonic() - begun)
-        self.ran.append(cell)
+        if not cell.once:
+            self.ran.append(cell)
         return outputs
 
     def patience(self, seconds: float) -> float:
@@ -286,10 +293,11 @@ def execute(
                 elif cell.metadata.nbgrader.grade_id == "setup":
                     student.run(_Cell(cell.source, plain=True))
                     cell.outputs = _run_test(cell, namespace, student)[0]
-                else:
+                elif is_grade(cell):
                     cell.outputs, error = _run_test(cell, namespace, student)
-                    if is_grade(cell) and not is_solution(cell):
-                        checks.append(_check_result(cell, error))
+                    checks += [] if is_solution(cell) else [_check_result(cell, error)]
+                else:  # a visible test: it gives no mark, and what it asks for, as a model's method, may not cross
+                    cell.outputs = student.show(cell.source)
     finally:
         student.close()
     _shorten(notebook, limits)

@@ -32,6 +32,7 @@ from autograder.reporting.written import cleaned_code, cleaned_markdown, code_co
 
 PAGES_OF_A_PROCESS = 25  # at least: it takes about two seconds to start
 HIDDEN = "# This test is hidden. Points and diagnosis stand above."
+COLOURED, ALL_COLOURED = 4_000, 40_000  # characters, at most, of a cell and of a page: ours have 2,900 and 20,000
 OF_EXCHANGE = ("timestamp.txt", "submission_secret.txt")  # what "nbgrader release_feedback" reads beside a page
 PICTURES = ("image/png", "image/jpeg")
 
@@ -124,7 +125,7 @@ def cells_of(
     """Return what is shown of each cell, with the released text in place of the hidden tests, unless these may be shown."""
     tests = {cell.metadata.nbgrader.grade_id: cell.source for cell in assignment.graded_cells()}
     blanks = {cell.metadata.nbgrader.grade_id: cell for cell in assignment.release.cells if "nbgrader" in cell.metadata}
-    shown = []
+    shown, coloured = [], 0
     for cell in notebook.cells:
         name, source, folded = grade_id(cell), cell.source, ""
         if name and is_locked(cell):
@@ -139,10 +140,15 @@ def cells_of(
         if "bonus" in cell.metadata and any(o.get("evalue", "").endswith(UNWRITTEN) for o in outputs):
             outputs, mark = [], mark if mark and mark.score else None  # it is left unwritten
         points = f"{mark.score:g} of {points_of(cell):g}" if mark else ""
+        if cell.cell_type == "markdown":
+            html = cleaned_markdown(source)
+        else:
+            coloured += len(source)
+            html = cleaned_code(source, len(source) <= COLOURED and coloured <= ALL_COLOURED)
         shown.append(
             dict(
                 id=name,
-                html=(cleaned_markdown if cell.cell_type == "markdown" else cleaned_code)(source),
+                html=html,
                 folded=folded,
                 mark="waits" if mark and mark.waits else points,
                 comment=comments.get(name),
@@ -265,6 +271,7 @@ class _Writer:
             html = page_template("feedback.html.j2").render(
                 **facts, cells=cells, book=book, colours=Markup(code_colours())
             )
+            html = html.replace(catalogue.address_of_book(), book)  # in given cells, and in what tests say
             write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
         for name in OF_EXCHANGE:
             with contextlib.suppress(Unreadable):  # came otherwise than through the exchange

@@ -54,8 +54,10 @@ def cleaned_markdown(text: str) -> Markup:
     return Markup(nh3.clean(html, tags=TAGS, attributes=ATTRIBUTES, filter_style_properties=STYLE))
 
 
-def cleaned_code(source: str) -> Markup:
-    """Return Python as HTML, in colours."""
+def cleaned_code(source: str, in_colours: bool = True) -> Markup:
+    """Return Python as HTML. To find the colours of a long text that is made for it takes minutes."""
+    if not in_colours:
+        return Markup('<div class="code"><pre>{}</pre></div>').format(writable(source))
     return Markup(highlight(source, PythonLexer(stripnl=False), HtmlFormatter(cssclass="code")))
 
 

@@ -28,6 +28,7 @@ from autograder.course.course import Assignment, Course
 from autograder.course.roster import read_worksheet
 from autograder.exchange.collect import collect
 from autograder.exchange.names import read_name
+from autograder.files import write_atomically
 
 
 def test_collect_moodle_folders(course: Course, tmp_path: Path, assignment: Assignment) -> None:
@@ -75,6 +76,22 @@ def test_collect_with_worksheet_of_another_assignment(course: Course, tmp_path: 
     lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)], read_worksheet(sheet))
     assert [line.outcome for line in lines] == ["unmatched"]
     assert "is the worksheet, or moodle_id, that of this assignment?" in lines[0].why
+
+
+def test_collect_takes_no_file_for_one_of_another_number(tmp_path: Path, assignment: Assignment) -> None:
+    """Is a file nobody's whose name holds a classmate's mark, also where the roster has numbers alone, and hers collected?"""
+    course = Course(tmp_path / "course")
+    write_atomically(course.root / "roster.csv", "id,moodle_id\nada,101\nmal,102\n")
+    mark = "_101_assignsubmission_file_"
+    download = {
+        f"Ada L{mark}attention.ipynb": notebook("hers"),
+        f"Mal M_102_assignsubmission_file_Ada L{mark}attention.ipynb": notebook("his"),
+        f"Ada L{mark}_102_assignsubmission_file_/attention.ipynb": notebook("his"),
+    }
+    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
+    assert submitted(course) == {"ada": notebook("hers")}
+    assert sorted(line.outcome for line in lines) == ["collected", "unmatched", "unmatched"]
+    assert all("marks of two participants" in line.why for line in lines if line.outcome == "unmatched")
 
 
 @pytest.mark.parametrize("with_roster", [True, False])

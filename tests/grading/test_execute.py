@@ -9,16 +9,17 @@ from typing import Any
 import nbformat
 import pytest
 import sample_class
-from conftest import EXERCISES, NAME, SEED
+from conftest import ALL, EXERCISES, NAME, SEED, soon
 from nbformat import NotebookNode
 from nbgrader.utils import determine_grade
 from sample_class import BONUS, fill_in, hand_in
 
 from autograder.boundary.kernel import KernelLost
 from autograder.boundary.sandbox import Limits
+from autograder.cells import is_grade
 from autograder.course.course import Assignment, Course
 from autograder.grading.execute import CUT, MAX_NAMES, GraderError, _Cell, _Session, execute
-from autograder.grading.grade import InstallationError, grade
+from autograder.grading.grade import InstallationError, grade, load_assignment
 from autograder.grading.mend import mend
 from autograder.grading.workers import Workers
 
@@ -306,3 +307,19 @@ def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: No
     why = "because the cell that defines it ended with ModuleNotFoundError: No module named 'nowhere'"
     assert failed and all(why in message for message in failed.values()), failed
     assert {name.split("_")[0] for name in failed} >= {"softmax", "attention"}
+
+
+@pytest.mark.parametrize("name", soon(ALL, "5_debugging"))
+def test_page_of_the_answers_shows_no_error(name: str) -> None:
+    """Do the visible tests pass in the notebook that was run, also those that call a model's methods?"""
+    assignment = load_assignment(name)
+    solved = nbformat.writes(fill_in(assignment.release, assignment.instructor))
+    done = execute(mend(solved.encode(), assignment.instructor, assignment.release).notebook, SEED)
+    said = [
+        f"{cell.id}: {output.ename}: {output.evalue}"
+        for cell in done.notebook.cells
+        if cell.cell_type == "code" and not is_grade(cell)  # a file beside the notebook was not handed in
+        for output in cell.outputs
+        if output.output_type == "error"
+    ]
+    assert said == [] and not done.why

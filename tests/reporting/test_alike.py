@@ -132,6 +132,20 @@ def test_own_code_is_without_what_was_released(course: Course, assignment: Assig
     assert "np.exp(" in own["softmax"] and "Args:" not in own["softmax"] and "def softmax" not in own["softmax"]
 
 
+def test_own_code_is_read_in_bounded_time(course: Course, assignment: Assignment) -> None:
+    """Is a line cut that nobody writes by hand, of which to find the words takes minutes?"""
+    path = course.autograded_path("ben", assignment)
+    before = path.read_text(encoding="utf-8")
+    notebook = nbformat.reads(before, 4)
+    notebook.cells.append(nbformat.v4.new_code_cell("'%-" + "0" * 50_000 + "\nmine = 1"))
+    path.write_text(nbformat.writes(notebook), encoding="utf-8")
+    try:
+        (own,) = own_code(course, assignment, "ben").values()
+    finally:
+        path.write_text(before, encoding="utf-8")
+    assert len(own) <= 300 and own.startswith("'%-000")
+
+
 def test_alike_writes_page_and_table_with_the_words(course: Course, assignment: Assignment) -> None:
     """Do page and command say that it is no proof, show both sides, and name an unusual mistake in the same words?"""
     page, (pair,), files = write_alike(course, assignment, course.load_results(assignment.name))

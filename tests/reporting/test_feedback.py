@@ -1,6 +1,7 @@
 """Is a page of feedback legible to everybody, and can nothing that a student wrote be carried out by a browser?"""
 
 import json
+import time
 from pathlib import Path
 
 import nbformat
@@ -93,6 +94,22 @@ def test_page_begins_with_the_verdict(page: Path) -> None:
     }
     assert "NameError: x" in soup.select_one("pre.error").get_text() or "NameError" in soup.get_text()
     assert soup.select_one("img")["src"] == "data:image/png;base64,iVBORw0KGgo="
+
+
+def test_long_code_is_shown_without_colours(page: Path, tmp_path: Path) -> None:
+    """Does no cell hold up the pages of a class, one long line or many cells, and is its text there all the same?"""
+    course, assignment = Course(tmp_path), load_assignment("1_attention")
+    path = course.autograded_path("ada", assignment)
+    notebook = nbformat.read(path, 4)
+    long = "'%-" + "0" * 30_000 + "<b>"
+    notebook.cells += [new_code_cell(long), *(new_code_cell(f"# {place}\n" + " \n" * 1900) for place in range(100))]
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    begun = time.process_time()
+    (written,) = write_feedback(course, assignment, [result(assignment, "ada", {})])
+    assert time.process_time() - begun < 20  # in colours: a minute and more
+    soup = BeautifulSoup(written.read_text(encoding="utf-8"), "html.parser")
+    code = [block.get_text() for block in soup.select(".code pre")]
+    assert long in code and "# 99\n" in "".join(code) and soup.select(".code pre span.k")
 
 
 def test_what_a_person_gave_is_what_the_page_says(page: Path, tmp_path: Path) -> None:
