@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -117,8 +118,11 @@ async def _run_side_by_side(
 async def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
     """Run a notebook, as on Colab in a folder that holds nothing of the repository; return the seconds that it took."""
     from nbclient import NotebookClient
+    from traitlets.log import get_logger
 
     from autograder.authoring.warm_kernel import warm
+
+    get_logger().setLevel(logging.WARNING)  # the bar says which chapters run
 
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

@@ -66,6 +66,7 @@ def facts_of(
             costs[check["mistake"]] = costs.get(check["mistake"], 0.0) + cost
     made = dict.fromkeys(name for names in costs for name in names.split("+"))
     return dict(
+        student=result.student,
         assignment=assignment.name,
         state=result.state,
         why=result.why,

@@ -408,6 +408,16 @@ def test_build_check_names_the_file_and_the_mend(tree: Path, monkeypatch: pytest
     assert not missing.exists(), "--check wrote a file"
 
 
+def test_chapter_that_no_notebook_can_say_is_one_line(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the command say which words of which chapter, with no traceback?"""
+    chapter = tree / "book" / "softmax.md"
+    chapter.write_text(chapter.read_text(encoding="utf-8") + "\nSee {ref}`nowhere`.\n", encoding="utf-8")
+    monkeypatch.setattr(build, "stale_files", partial(stale_files, tree))
+    result = CliRunner().invoke(app, ["build"])
+    assert result.exit_code == 1 and isinstance(result.exception, SystemExit)
+    assert "softmax.md" in result.stderr and "{ref}`nowhere`" in result.stderr
+
+
 # --------------------------------------------------------------------------------------------------- bad sources
 
 
