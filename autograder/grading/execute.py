@@ -140,7 +140,9 @@ class _Session:
                 raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
             of_test = 3 * self.limits.call_seconds if cell.once else math.inf
             seconds = max(1.0, self.own_seconds) if own else self.patience(of_test)
-            outputs = self.attempt(lambda: cell.run(self.ready(), min(self.left(), seconds)), again=not own)
+            outputs = self.attempt(
+                lambda: cell.run(self.ready(), min(self.left(), seconds)), again=not (own or cell.once)
+            )
         except KernelLost as lost:
             self.lost.append(lost)
             self.own_kernels += own

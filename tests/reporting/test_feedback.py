@@ -137,7 +137,7 @@ def test_page_of_a_notebook_that_no_library_can_show(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Has a student whose cells make a library fail the verdict all the same, and is the failure said?"""
-    monkeypatch.setattr("autograder.reporting.feedback.cleaned_code", lambda source: source.nothing)
+    monkeypatch.setattr("autograder.reporting.feedback.cleaned_code", lambda source, _: source.nothing)
     page.unlink()
     course, assignment = Course(tmp_path), load_assignment("1_attention")
     (written,) = write_feedback(course, assignment, [result(assignment, "ada", {})])
