@@ -85,7 +85,7 @@ class Limits:
 
 @dataclass
 class Sandbox:
-    """A running kernel: the process above all of its own, and the folder in which its log lies."""
+    """A running kernel: the process above all of its own, and a folder, its home where there is no sandbox."""
 
     process: psutil.Process
     folder: Path
@@ -195,11 +195,13 @@ def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
 def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sandbox:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     channel, theirs = socket.socketpair()
-    with contextlib.ExitStack() as undo:
+    # A pipe, until the kernel is ready: a file on our disk could be made larger than any limit, as by fallocate.
+    log, their_log = (os.fdopen(end, mode, 0) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
+    with log, contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         undo.callback(channel.close)  # with which a kernel ends
-        with theirs:
-            process = _kernel_process(limits, sandboxed, parent, folder, theirs)
+        with theirs, their_log:
+            process = _kernel_process(limits, sandboxed, parent, folder, their_log, theirs)
         sandbox = Sandbox(process, folder, channel)
         undo.callback(sandbox.close)
         channel.settimeout(START_SECONDS)
@@ -207,7 +209,8 @@ def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sand
         with contextlib.suppress(TimeoutError):
             ready = channel.recv(1)
         if not ready:
-            printed = (folder / "log").read_text(errors="replace")[-2000:]
+            os.set_blocking(log.fileno(), False)
+            printed = (log.read(2**20) or b"").decode(errors="replace")[-2000:]
             raise SandboxError(f"The kernel did not start within {START_SECONDS:.0f} s. It printed:\n{printed}")
         if parent is not None:
             first = next(_below(process.pid))  # of its namespace: with it all others die
@@ -224,18 +227,17 @@ def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sand
 
 
 def _kernel_process(
-    limits: Limits, sandboxed: bool, parent: "WarmParent | None", folder: Path, channel: socket.socket
+    limits: Limits, sandboxed: bool, parent: "WarmParent | None", folder: Path, log: BinaryIO, channel: socket.socket
 ) -> psutil.Process:
-    """Start the process of a kernel that serves a channel, and prints to the log in a folder."""
+    """Start the process of a kernel that serves a channel, and prints to a log until it is ready."""
     user = _own_user() if sandboxed else None
-    with (folder / "log").open("wb") as log:
-        if parent is not None:
-            return parent.fork(user, limits, log, channel)
-        walls = _bubblewrap(user, limits) if sandboxed else []
-        program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
-        bounds = json.dumps(limits.resource_limits() if sandboxed else {})
-        command = [*walls, *_python(program), str(channel.fileno()), bounds]
-        return _launch(command, folder, log, pass_fds=[channel.fileno()])
+    if parent is not None:
+        return parent.fork(user, limits, log, channel)
+    walls = _bubblewrap(user, limits) if sandboxed else []
+    program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
+    bounds = json.dumps(limits.resource_limits() if sandboxed else {})
+    command = [*walls, *_python(program), str(channel.fileno()), bounds]
+    return _launch(command, folder, log, pass_fds=[channel.fileno()])
 
 
 class WarmParent:
