@@ -175,6 +175,10 @@ def test_time_in_line_for_a_processor_is_not_the_students(
     assert kernel.spent < 0.4
     with pytest.raises(KernelLost, match="Not done"):  # but not for ever
         kernel.run_cell("while True: pass")
+    kernel = start(cell_seconds=30.0)
+    kernel.ends = time.monotonic() + 0.3
+    with pytest.raises(KernelLost, match="Not done"):  # nor beyond the end of the submission
+        kernel.run_cell("while True: pass")
     monkeypatch.setattr(Sandbox, "activity", lambda self: (0.0, False))
     with pytest.raises(KernelLost, match="Not done"):
         start(cell_seconds=0.3).run_cell("import time; time.sleep(1)")
