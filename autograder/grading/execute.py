@@ -100,18 +100,14 @@ class _Session:
 
     def ready(self) -> Kernel:
         """Return the kernel; a fresh one, in which the earlier cells ran, if the last was lost."""
-        if self.is_late():
-            self.close()
+        self._refuse_if(self.is_late())
         while self.kernel is None or self.kernel.closed:
-            if self.kernels == self.limits.kernels or self.is_late():
-                raise KernelLost(
-                    "timed out",
-                    f"The notebook used up its {self.limits.total_seconds:.0f} s or its {self.limits.kernels} fresh kernels.",
-                )
+            self._refuse_if(self.is_late() or self.kernels == self.limits.kernels)
             self.kernels += 1
             self.spent_before += 0.0 if self.kernel is None else self.kernel.spent
             self.kernel = Kernel(self.limits, self.sandboxed, self.ends)
             for cell in list(self.ran):
+                self._refuse_if(self.is_late())
                 try:
                     cell.run(self.kernel, self.left())
                 except KernelLost:
@@ -120,6 +116,15 @@ class _Session:
                     self.ran = [each for each in self.ran if each not in (own or [cell])]
                     break
         return self.kernel
+
+    def _refuse_if(self, over: bool) -> None:
+        """Close the kernel and raise a KernelLost where the submission has used up its time, or its kernels."""
+        if over:
+            self.close()
+            raise KernelLost(
+                "timed out",
+                f"The notebook used up its {self.limits.total_seconds:.0f} s or its {self.limits.kernels} fresh kernels.",
+            )
 
     def run(self, cell: _Cell) -> list[NotebookNode]:
         """Run a cell, and return its outputs; remember with which error it ended."""

@@ -302,6 +302,34 @@ def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatc
     assert [lost.state for lost in student.lost] == ["timed out"]
 
 
+def test_end_of_a_submission_ends_what_a_fresh_kernel_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are cells that were fast, and are slow in a fresh kernel, repeated no longer than the submission may take?"""
+    repeated: list[str] = []
+
+    class Slow:
+        """A kernel in which each cell takes a second."""
+
+        def __init__(self, *_: Any) -> None:
+            self.closed, self.spent = False, 0.0
+
+        def run_cell(self, source: str, seconds: float) -> list[NotebookNode]:
+            self.spent += 1.0
+            repeated.append(source)
+            return []
+
+        def close(self) -> None:
+            self.closed = True
+
+    monkeypatch.setattr("autograder.grading.execute.Kernel", Slow)
+    clock = types.SimpleNamespace(monotonic=lambda: float(len(repeated)), thread_time=lambda: 0.0)
+    monkeypatch.setattr("autograder.grading.execute.time", clock)
+    student = _Session(Limits(total_seconds=10.0), sandboxed=True)
+    student.ran = [_Cell(f"{number}", own=True) for number in range(1900)]
+    with pytest.raises(KernelLost, match="used up its 10 s") as lost:
+        student.ready()
+    assert (lost.value.state, len(repeated), student.kernel.closed) == ("timed out", 11, True)
+
+
 def test_end_of_a_tests_time_is_not_called_that_of_one_call() -> None:
     """Is it said that all calls of a test together took too long, where the last of them had little left?"""
 
