@@ -91,6 +91,7 @@ class Sandbox:
     folder: Path
     channel: socket.socket  # over which requests go and replies come
     group: Group | None = None  # by which the system bounds memory and processes, where one can be had
+    log: BinaryIO | None = None  # of its start; a forked kernel ends when nobody can read it any more
 
     def took_more_than(self, memory_bytes: int) -> bool:
         """Whether the sandbox was ended for its memory, or all of its processes together have more of it now."""
@@ -131,6 +132,8 @@ class Sandbox:
         if self.group is not None:
             self.group.remove()
         self.channel.close()
+        if self.log is not None:
+            self.log.close()
         with contextlib.suppress(RecursionError):
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -195,14 +198,15 @@ def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
 def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sandbox:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     channel, theirs = socket.socketpair()
-    # A pipe, until the kernel is ready: a file on our disk could be made larger than any limit, as by fallocate.
+    # A pipe, which is read where the kernel does not start: fallocate makes a file on our disk larger than any limit.
     log, their_log = (os.fdopen(end, mode, 0) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
-    with log, contextlib.ExitStack() as undo:
+    with contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        undo.callback(log.close)
         undo.callback(channel.close)  # with which a kernel ends
         with theirs, their_log:
             process = _kernel_process(limits, sandboxed, parent, folder, their_log, theirs)
-        sandbox = Sandbox(process, folder, channel)
+        sandbox = Sandbox(process, folder, channel, log=log)
         undo.callback(sandbox.close)
         channel.settimeout(START_SECONDS)
         ready = b""

@@ -12,6 +12,7 @@ import importlib
 import itertools
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -82,14 +83,30 @@ def enter_sandbox(request: dict) -> None:
 
 
 def outside_wait_for(child: int) -> None:
-    """In the parent of a fork: let go of everything, take in orphans, end with the child. In the child: return."""
+    """In the parent of a fork: let go of all but the log, take in orphans, end with the child. In the child: return.
+
+    It also ends once nobody can read the log: then the grader's process was killed, and the agent may not care.
+    """
     die_with_parent()
     if child:
-        os.closerange(0, 256)
-        with contextlib.suppress(ChildProcessError):
-            while os.wait()[0] != child:
-                pass
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # which wakes it below
+        os.closerange(0, 2)
+        os.closerange(3, 256)
+        grader = select.poll()
+        grader.register(2, 0)
+        while not has_ended(child) and not grader.poll(0):
+            signal.sigtimedwait({signal.SIGCHLD}, 1.0)
         os._exit(0)
+
+
+def has_ended(child: int) -> bool:
+    """Take in all processes that have ended; return whether a child is among them."""
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitpid(-1, os.WNOHANG)[0]:
+            if ended == child:
+                return True
+        return False
+    return True
 
 
 def drop_privileges(user: int | None) -> None:

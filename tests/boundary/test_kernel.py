@@ -156,6 +156,23 @@ def test_kernel_close_leaves_no_process(start: Callable[..., Kernel]) -> None:
     assert not kernel.sandbox.folder.exists()
 
 
+def test_kernel_ends_with_a_grader_that_was_killed() -> None:
+    """Is a forked kernel, whose agent does not care, gone soon after the process that spoke with it, and read its log?"""
+    kernel = Kernel(Limits())
+    if isinstance(kernel.sandbox.process, psutil.Popen):
+        kernel.close()
+        pytest.skip("this machine forks no kernels; bubblewrap ends with its parent")
+    kernel.run_cell("import inside, time\ninside._receive = lambda: time.sleep(600)")
+    processes = [kernel.sandbox.process, *kernel.sandbox.process.children(recursive=True)]
+    try:
+        kernel.sandbox.log.close()  # both as when that process is killed
+        kernel.channel.close()
+        _, alive = psutil.wait_procs(processes, timeout=10)
+        assert alive == []
+    finally:
+        kernel.close()
+
+
 def test_plain_cell_is_run_for_so_many_seconds(start: Callable[..., Kernel]) -> None:
     """Does a set-up that hangs end when its time is over, which may be less than that of a cell?"""
     kernel = start(cell_seconds=5.0)
