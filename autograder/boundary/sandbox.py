@@ -42,6 +42,7 @@ SLOW = (
 )  # that a warm parent may have imported
 START_SECONDS = 60.0  # until a kernel is ready
 OWN_PROCESSES = 4  # of bubblewrap's, or of a fork's, beside what the student may start
+FIRST_TO_GO = "1000"  # of all processes, where the machine's memory is used up
 INSIDE = ("inside.py", "notebook_shell.py", "refused.py", "warm.py", "wire.py")  # our files that run in a sandbox
 
 
@@ -223,9 +224,12 @@ def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sand
         if sandboxed:
             name = f"{PREFIX}{os.getpid()}-"
             sandbox.group = make_group(name, limits.memory_bytes, OWN_PROCESSES + limits.processes)
-        if sandbox.group is not None:
-            # none of the student's among them yet
-            sandbox.group.add([sandbox.process.pid, *_below(sandbox.process.pid)])
+            processes = [sandbox.process.pid, *_below(sandbox.process.pid)]  # none of the student's among them yet
+            for process in processes:
+                with contextlib.suppress(OSError):  # where Linux has been built without
+                    Path(f"/proc/{process}/oom_score_adj").write_text(FIRST_TO_GO)
+            if sandbox.group is not None:
+                sandbox.group.add(processes)
         undo.pop_all()
     return sandbox
 
@@ -430,6 +434,7 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
     if parent:
         command += ["--dir", "/new_tmp"]  # where its kernels' own temporary files begin
     command += ["--remount-ro", "/", "--remount-ro", "/dev"]
+    command += [] if parent else ["--remount-ro", "/proc"]  # else a kernel could say that it is not the first to go
     home = "/tmp/home"
     command += ["--perms", "0777", "--dir", home, "--setenv", "HOME", home, "--chdir", home]
     if os.getuid() != 0:

@@ -22,7 +22,7 @@ import inside
 
 NEW = {"ns": 0x20000, "uts": 0x4000000, "ipc": 0x8000000, "pid": 0x20000000, "net": 0x40000000}
 NEW_USER = 0x10000000
-NO_SETUID, NO_DEVICES, NO_PROGRAMS = 2, 4, 8
+READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 BIND, MOVE, RECURSIVE, PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 DIE_WITH_PARENT, DROP_FROM_BOUND, NO_NEW_PRIVILEGES = 1, 24, 38
 LARGE_PAGES = 25  # MADV_COLLAPSE, of Linux 6.1
@@ -74,7 +74,7 @@ def enter_sandbox(request: dict) -> None:
         place.mkdir(parents=True)
         mount(path, str(place), None, BIND | RECURSIVE)  # read-only, as what it shows
     mount("/new_tmp", "/tmp", None, MOVE)
-    mount("proc", "/proc", "proc", NO_SETUID | NO_DEVICES | NO_PROGRAMS)
+    mount("proc", "/proc", "proc", READ_ONLY | NO_SETUID | NO_DEVICES | NO_PROGRAMS)
     call("sethostname", "sandbox", 7)
     os.makedirs("/tmp/home", mode=0o777)
     os.chmod("/tmp/home", 0o777)

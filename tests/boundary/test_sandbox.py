@@ -258,6 +258,17 @@ def test_sandbox_names_no_folder_but_those_of_security_md(kernel: Kernel) -> Non
     assert [root for root in named if not root.endswith(tuple(ours)) and not re.fullmatch(r"/[a-z]+", root)] == []
 
 
+def test_sandbox_is_ended_first_where_memory_is_short(kernel: Kernel) -> None:
+    """Does Linux end the processes of a sandbox before the grader's, and can no cell change that?"""
+    read = "open('/proc/self/oom_score_adj').read().strip()"
+    source = f"import subprocess, sys\ntold = [sys.executable, '-c', {f'print({read})'!r}]\n"
+    source += f"print(json.dumps([{read}, subprocess.run(told, capture_output=True, text=True).stdout.strip()]))"
+    assert told(kernel, source) == ["1000", "1000"]
+    numbers = told(kernel, "import os\nprint(json.dumps([name for name in os.listdir('/proc') if name.isdigit()]))")
+    for number in numbers:
+        assert attempt(kernel, f"open('/proc/{number}/oom_score_adj', 'w').write('0')") != ""
+
+
 def test_sandbox_has_no_memory_that_is_nobodys(kernel: Kernel) -> None:
     """Is memory refused that several share without a file, which is kept, and not counted, once it is given back?"""
     assert attempt(kernel, "import mmap; mmap.mmap(-1, 4096)") == "OSError"
