@@ -7,7 +7,7 @@ import socket
 import sys
 import tempfile
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -267,6 +267,15 @@ def test_sandbox_is_ended_first_where_memory_is_short(kernel: Kernel) -> None:
     numbers = told(kernel, "import os\nprint(json.dumps([name for name in os.listdir('/proc') if name.isdigit()]))")
     for number in numbers:
         assert attempt(kernel, f"open('/proc/{number}/oom_score_adj', 'w').write('0')") != ""
+
+
+def test_sandbox_shares_no_terminals(start: Callable[..., Kernel]) -> None:
+    """Are pseudo-terminals there, and those of one kernel not another's, which could read there what it wrote?"""
+    kernels = [start(), start()]
+    opened = told(kernels[0], "import os\nends = os.openpty()\nprint(json.dumps(os.ttyname(ends[1])))")
+    for kernel, seen in zip(kernels, (True, False), strict=True):
+        assert told(kernel, f"import os\nprint(json.dumps(os.path.exists({opened!r})))") == seen
+    assert told(kernels[1], "import os\nprint(json.dumps(os.ttyname(os.openpty()[1])))") == opened
 
 
 def test_sandbox_has_no_memory_that_is_nobodys(kernel: Kernel) -> None:
