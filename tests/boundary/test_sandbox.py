@@ -1,5 +1,6 @@
 """Can the student's side reach nothing of ours? What the sandbox promises is asked from inside, by cells in a real kernel."""
 
+import errno
 import os
 import re
 import shutil
@@ -276,6 +277,17 @@ def test_sandbox_shares_no_terminals(start: Callable[..., Kernel]) -> None:
     for kernel, seen in zip(kernels, (True, False), strict=True):
         assert told(kernel, f"import os\nprint(json.dumps(os.path.exists({opened!r})))") == seen
     assert told(kernels[1], "import os\nprint(json.dumps(os.ttyname(os.openpty()[1])))") == opened
+
+
+def test_sandbox_has_no_asynchronous_files(kernel: Kernel) -> None:
+    """Is what all processes of a machine share, room for asynchronous reading and writing, not to be had?"""
+    number = {"x86_64": 206, "aarch64": 0}[os.uname().machine]
+    source = f"""
+    import ctypes
+    library = ctypes.CDLL(None, use_errno=True)
+    print(json.dumps([library.syscall({number}, 1, ctypes.byref(ctypes.c_ulong())), ctypes.get_errno()]))
+    """
+    assert told(kernel, source) == [-1, errno.ENOSYS]
 
 
 def test_sandbox_has_no_memory_that_is_nobodys(kernel: Kernel) -> None:
