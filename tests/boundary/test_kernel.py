@@ -217,6 +217,12 @@ def test_activity_of_a_sandbox(start: Callable[..., Kernel]) -> None:
     kernel.run_cell(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {work!r}])\n{work}")
     assert comes_to_rest()
     assert kernel.sandbox.activity()[0] > before + 0.8
+    orphan = f"import os, sys\nif os.fork() == 0:\n    exec({work!r})\n    open('/tmp/done', 'w')"
+    before, _ = kernel.sandbox.activity()
+    kernel.run_cell(f"import os\nsubprocess.run([sys.executable, '-c', {orphan!r}])")
+    kernel.run_cell("while not os.path.exists('/tmp/done'):\n    time.sleep(0.01)\ntime.sleep(0.2)")
+    assert comes_to_rest()
+    assert kernel.sandbox.activity()[0] > before + 0.4
     kernel.run_cell("import os\nif os.fork() == 0:\n    while True: pass")
     assert all(kernel.sandbox.activity()[1] for _ in range(100))
 
