@@ -50,10 +50,10 @@ class KernelLost(BaseException):
 
 
 class Kernel:
-    """A sandboxed kernel. After a KernelLost it is closed."""
+    """A sandboxed kernel. After a KernelLost it is closed. No request waits beyond the time at which it ends."""
 
-    def __init__(self, limits: Limits, sandboxed: bool = True) -> None:
-        self.limits = limits
+    def __init__(self, limits: Limits, sandboxed: bool = True, ends: float = math.inf) -> None:
+        self.limits, self.ends = limits, ends
         self.process = psutil.Process()
         self.size = self.process.memory_info().rss
         self.sandbox = start_kernel(limits, sandboxed)
@@ -210,7 +210,7 @@ class _Watch:
         self.used, in_line = self.kernel.sandbox.activity()
         passed = min(now - self.looked, 10 * PATIENCE)
         self._count(min(passed, max(0.0, self.used - before)) if in_line and before < math.inf else passed)
-        late = self.spent > self.seconds or now > self.begun + MAX_IN_LINE * self.seconds
+        late = self.spent > self.seconds or now > min(self.begun + MAX_IN_LINE * self.seconds, self.kernel.ends)
         self.kernel.look_after(f"Not done after {self.seconds:.0f} s. Is there a loop that does not end?" * late)
         self.looked = time.monotonic()
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from autograder.boundary.likeness import Likeness
-from autograder.boundary.wire import MAX_PARTS, Foreign, Handle
+from autograder.boundary.wire import MAX_BYTES, MAX_PARTS, Foreign, Handle, dumps
 
 MAX_MODULES = 16  # in one returned value
 
@@ -48,11 +48,15 @@ class _Remote:
 
         Raises:
             Exception: what the student's code raised, as the nearest exception of Python itself.
+            BadReply: what came from there is too large to be sent back.
             GraderFault: our side failed.
         """
         try:
             reply = self.call({"do": do} | content, self.correct | (lent or {}))
         except Exception as error:
+            theirs = content.get("modules"), content.get("gradients")
+            if isinstance(error, ValueError) and not _leaves_room(theirs):
+                raise BadReply(f"what {self.name} is, or returned, takes more than half of what may cross") from None
             raise GraderFault(f"calling {self.name}: {type(error).__name__}: {error}") from error
         if "error" in reply:
             raise _error(reply)
@@ -135,6 +139,14 @@ class _Remote:
         if isinstance(value, dict):
             return {self.own(key): self.own(item) for key, item in value.items()}
         return value
+
+
+def _leaves_room(theirs: Any) -> bool:
+    """Whether what came from the student's side fills at most half of a message: for our own values that is room enough."""
+    try:
+        return len(dumps(theirs)) <= MAX_BYTES / 2
+    except ValueError:
+        return False
 
 
 def _crossing(value: Any) -> Any:

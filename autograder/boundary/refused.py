@@ -13,7 +13,7 @@ REFUSED = {
     "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "fsopen": (430, 430), "open_tree": (428, 428),
     "clone3": (435, 435), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
-    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
+    "io_setup": (206, 0), "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
 }  # fmt: skip
 SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}  # which are refused but for the families below
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)  # of the last two nothing leads out of the sandbox

@@ -42,6 +42,7 @@ SLOW = (
 )  # that a warm parent may have imported
 START_SECONDS = 60.0  # until a kernel is ready
 OWN_PROCESSES = 4  # of bubblewrap's, or of a fork's, beside what the student may start
+FIRST_TO_GO = "1000"  # of all processes, where the machine's memory is used up
 INSIDE = ("inside.py", "notebook_shell.py", "refused.py", "warm.py", "wire.py")  # our files that run in a sandbox
 
 
@@ -85,12 +86,13 @@ class Limits:
 
 @dataclass
 class Sandbox:
-    """A running kernel: the process above all of its own, and the folder in which its log lies."""
+    """A running kernel: the process above all of its own, and a folder, its home where there is no sandbox."""
 
     process: psutil.Process
     folder: Path
     channel: socket.socket  # over which requests go and replies come
     group: Group | None = None  # by which the system bounds memory and processes, where one can be had
+    log: BinaryIO | None = None  # of its start; a forked kernel ends when nobody can read it any more
 
     def took_more_than(self, memory_bytes: int) -> bool:
         """Whether the sandbox was ended for its memory, or all of its processes together have more of it now."""
@@ -101,7 +103,7 @@ class Sandbox:
     def activity(self) -> tuple[float, bool]:
         """Return the seconds of processor that its processes have used, and whether one of them wants it, or the disk, now."""
         ticks, states, parents = 0, {}, set()
-        for number in _below(self.process.pid):
+        for number in (self.process.pid, *_below(self.process.pid)):  # the first takes in what others left
             with contextlib.suppress(OSError, IndexError):  # it has ended
                 states[number], *fields = _told(number, "stat").rpartition(")")[2].split()
                 parents.add(int(fields[0]))
@@ -131,6 +133,8 @@ class Sandbox:
         if self.group is not None:
             self.group.remove()
         self.channel.close()
+        if self.log is not None:
+            self.log.close()
         with contextlib.suppress(RecursionError):
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -195,19 +199,23 @@ def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
 def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sandbox:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     channel, theirs = socket.socketpair()
+    # A pipe, which is read where the kernel does not start: fallocate makes a file on our disk larger than any limit.
+    log, their_log = (os.fdopen(end, mode, 0) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
     with contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        undo.callback(log.close)
         undo.callback(channel.close)  # with which a kernel ends
-        with theirs:
-            process = _kernel_process(limits, sandboxed, parent, folder, theirs)
-        sandbox = Sandbox(process, folder, channel)
+        with theirs, their_log:
+            process = _kernel_process(limits, sandboxed, parent, folder, their_log, theirs)
+        sandbox = Sandbox(process, folder, channel, log=log)
         undo.callback(sandbox.close)
         channel.settimeout(START_SECONDS)
         ready = b""
         with contextlib.suppress(TimeoutError):
             ready = channel.recv(1)
         if not ready:
-            printed = (folder / "log").read_text(errors="replace")[-2000:]
+            os.set_blocking(log.fileno(), False)
+            printed = (log.read(2**20) or b"").decode(errors="replace")[-2000:]
             raise SandboxError(f"The kernel did not start within {START_SECONDS:.0f} s. It printed:\n{printed}")
         if parent is not None:
             first = next(_below(process.pid))  # of its namespace: with it all others die
@@ -216,26 +224,28 @@ def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sand
         if sandboxed:
             name = f"{PREFIX}{os.getpid()}-"
             sandbox.group = make_group(name, limits.memory_bytes, OWN_PROCESSES + limits.processes)
-        if sandbox.group is not None:
-            # none of the student's among them yet
-            sandbox.group.add([sandbox.process.pid, *_below(sandbox.process.pid)])
+            processes = [sandbox.process.pid, *_below(sandbox.process.pid)]  # none of the student's among them yet
+            for process in processes:
+                with contextlib.suppress(OSError):  # where Linux has been built without
+                    Path(f"/proc/{process}/oom_score_adj").write_text(FIRST_TO_GO)
+            if sandbox.group is not None:
+                sandbox.group.add(processes)
         undo.pop_all()
     return sandbox
 
 
 def _kernel_process(
-    limits: Limits, sandboxed: bool, parent: "WarmParent | None", folder: Path, channel: socket.socket
+    limits: Limits, sandboxed: bool, parent: "WarmParent | None", folder: Path, log: BinaryIO, channel: socket.socket
 ) -> psutil.Process:
-    """Start the process of a kernel that serves a channel, and prints to the log in a folder."""
+    """Start the process of a kernel that serves a channel, and prints to a log until it is ready."""
     user = _own_user() if sandboxed else None
-    with (folder / "log").open("wb") as log:
-        if parent is not None:
-            return parent.fork(user, limits, log, channel)
-        walls = _bubblewrap(user, limits) if sandboxed else []
-        program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
-        bounds = json.dumps(limits.resource_limits() if sandboxed else {})
-        command = [*walls, *_python(program), str(channel.fileno()), bounds]
-        return _launch(command, folder, log, pass_fds=[channel.fileno()])
+    if parent is not None:
+        return parent.fork(user, limits, log, channel)
+    walls = _bubblewrap(user, limits) if sandboxed else []
+    program = "/grader/inside.py" if sandboxed else str(HERE / "inside.py")
+    bounds = json.dumps(limits.resource_limits() if sandboxed else {})
+    command = [*walls, *_python(program), str(channel.fileno()), bounds]
+    return _launch(command, folder, log, pass_fds=[channel.fileno()])
 
 
 class WarmParent:
@@ -424,6 +434,7 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
     if parent:
         command += ["--dir", "/new_tmp"]  # where its kernels' own temporary files begin
     command += ["--remount-ro", "/", "--remount-ro", "/dev"]
+    command += [] if parent else ["--remount-ro", "/proc"]  # else a kernel could say that it is not the first to go
     home = "/tmp/home"
     command += ["--perms", "0777", "--dir", home, "--setenv", "HOME", home, "--chdir", home]
     if os.getuid() != 0:

@@ -12,6 +12,7 @@ import importlib
 import itertools
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -21,7 +22,7 @@ import inside
 
 NEW = {"ns": 0x20000, "uts": 0x4000000, "ipc": 0x8000000, "pid": 0x20000000, "net": 0x40000000}
 NEW_USER = 0x10000000
-NO_SETUID, NO_DEVICES, NO_PROGRAMS = 2, 4, 8
+READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 BIND, MOVE, RECURSIVE, PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 DIE_WITH_PARENT, DROP_FROM_BOUND, NO_NEW_PRIVILEGES = 1, 24, 38
 LARGE_PAGES = 25  # MADV_COLLAPSE, of Linux 6.1
@@ -73,7 +74,8 @@ def enter_sandbox(request: dict) -> None:
         place.mkdir(parents=True)
         mount(path, str(place), None, BIND | RECURSIVE)  # read-only, as what it shows
     mount("/new_tmp", "/tmp", None, MOVE)
-    mount("proc", "/proc", "proc", NO_SETUID | NO_DEVICES | NO_PROGRAMS)
+    mount("devpts", "/dev/pts", "devpts", NO_SETUID | NO_PROGRAMS, "newinstance,ptmxmode=0666,mode=620")
+    mount("proc", "/proc", "proc", READ_ONLY | NO_SETUID | NO_DEVICES | NO_PROGRAMS)
     call("sethostname", "sandbox", 7)
     os.makedirs("/tmp/home", mode=0o777)
     os.chmod("/tmp/home", 0o777)
@@ -82,14 +84,30 @@ def enter_sandbox(request: dict) -> None:
 
 
 def outside_wait_for(child: int) -> None:
-    """In the parent of a fork: let go of everything, take in orphans, end with the child. In the child: return."""
+    """In the parent of a fork: let go of all but the log, take in orphans, end with the child. In the child: return.
+
+    It also ends once nobody can read the log: then the grader's process was killed, and the agent may not care.
+    """
     die_with_parent()
     if child:
-        os.closerange(0, 256)
-        with contextlib.suppress(ChildProcessError):
-            while os.wait()[0] != child:
-                pass
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # which wakes it below
+        os.closerange(0, 2)
+        os.closerange(3, 256)
+        grader = select.poll()
+        grader.register(2, 0)
+        while not has_ended(child) and not grader.poll(0):
+            signal.sigtimedwait({signal.SIGCHLD}, 1.0)
         os._exit(0)
+
+
+def has_ended(child: int) -> bool:
+    """Take in all processes that have ended; return whether a child is among them."""
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitpid(-1, os.WNOHANG)[0]:
+            if ended == child:
+                return True
+        return False
+    return True
 
 
 def drop_privileges(user: int | None) -> None:

@@ -35,6 +35,7 @@ MAX_NAMES = 1000  # that cells which failed would have defined, of which is said
 EXHAUSTED = re.compile(
     "MemoryError|[Cc]an(no|')t allocate memory|could not create a primitive|start new thread|out of memory"
 )
+MAX_WALL = 2  # times as long as a submission may take, it may stay, its waiting on a busy machine included
 CUT = "[Cut here. The whole is in the file that was handed in.]"
 
 
@@ -89,7 +90,9 @@ class _Session:
         self.kernel: Kernel | None = None
         self.ran: list[_Cell] = []  # the cells that did not lose the kernel
         self.kernels = self.own_kernels = 0  # that were started; that cells of the student's own lost
-        self.deadline = time.monotonic() + limits.total_seconds
+        self.begun, self.begun_here = time.monotonic(), time.thread_time()
+        self.ends = self.begun + MAX_WALL * limits.total_seconds
+        self.spent_before = 0.0  # seconds that requests to kernels took which are gone
         self.own_seconds = limits.total_seconds / 3  # that cells of the student's own may still take
         self.test_seconds, self.calls = 0.0, 0  # that calls of the present test may still take; how many there were
         self.lost: list[KernelLost] = []
@@ -98,17 +101,14 @@ class _Session:
 
     def ready(self) -> Kernel:
         """Return the kernel; a fresh one, in which the earlier cells ran, if the last was lost."""
-        if time.monotonic() > self.deadline:
-            self.close()
+        self._refuse_if(self.is_late())
         while self.kernel is None or self.kernel.closed:
-            if self.kernels == self.limits.kernels or time.monotonic() > self.deadline:
-                raise KernelLost(
-                    "timed out",
-                    f"The notebook used up its {self.limits.total_seconds:.0f} s or its {self.limits.kernels} fresh kernels.",
-                )
+            self._refuse_if(self.is_late() or self.kernels == self.limits.kernels)
             self.kernels += 1
-            self.kernel = Kernel(self.limits, self.sandboxed)
+            self.spent_before += 0.0 if self.kernel is None else self.kernel.spent
+            self.kernel = Kernel(self.limits, self.sandboxed, self.ends)
             for cell in list(self.ran):
+                self._refuse_if(self.is_late())
                 try:
                     cell.run(self.kernel, self.left())
                 except KernelLost:
@@ -117,6 +117,15 @@ class _Session:
                     self.ran = [each for each in self.ran if each not in (own or [cell])]
                     break
         return self.kernel
+
+    def _refuse_if(self, over: bool) -> None:
+        """Close the kernel and raise a KernelLost where the submission has used up its time, or its kernels."""
+        if over:
+            self.close()
+            raise KernelLost(
+                "timed out",
+                f"The notebook used up its {self.limits.total_seconds:.0f} s or its {self.limits.kernels} fresh kernels.",
+            )
 
     def run(self, cell: _Cell) -> list[NotebookNode]:
         """Run a cell, and return its outputs; remember with which error it ended."""
@@ -134,7 +143,7 @@ class _Session:
 
     def _run(self, cell: _Cell) -> list[NotebookNode]:
         """Run a cell; one of the student's own only while the exercises have time enough."""
-        begun, own = time.monotonic(), cell.own
+        begun, own = self.spent(), cell.own
         try:
             if own and (self.own_seconds <= 0 or self.own_kernels > self.limits.kernels / 5):
                 raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
@@ -149,7 +158,7 @@ class _Session:
             self.losses["cells"] += not own
             return [nbformat.v4.new_output("error", ename="KernelLost", evalue=str(lost), traceback=[str(lost)])]
         finally:
-            self.own_seconds -= own * (time.monotonic() - begun)
+            self.own_seconds -= own * (self.spent() - begun)
         if not cell.once:
             self.ran.append(cell)
         return outputs
@@ -242,7 +251,19 @@ class _Session:
 
     def left(self) -> float:
         """Return the seconds that the submission has left, at least one."""
-        return max(1.0, self.deadline - time.monotonic())
+        return max(1.0, self.limits.total_seconds - self.spent())
+
+    def spent(self) -> float:
+        """Return the seconds that the submission took: of its kernels, and of this process for its tests.
+
+        What both wait for a processor does not count: others would use up its time, as by programs that never end.
+        """
+        kernels = self.spent_before + (0.0 if self.kernel is None else self.kernel.spent)
+        return min(kernels + time.thread_time() - self.begun_here, time.monotonic() - self.begun)
+
+    def is_late(self) -> bool:
+        """Whether the submission has used up its time."""
+        return self.spent() > self.limits.total_seconds or time.monotonic() > self.ends
 
     def close(self) -> None:
         """End the kernel."""

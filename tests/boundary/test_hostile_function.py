@@ -9,8 +9,8 @@ import torch
 from in_kernel import error_of, function_of, told
 
 from autograder.boundary.kernel import Kernel, KernelLost, _text_of
-from autograder.boundary.proxy import Function, GraderFault, Module, _Remote
-from autograder.boundary.wire import Handle
+from autograder.boundary.proxy import BadReply, Function, GraderFault, Module, _Remote
+from autograder.boundary.wire import Handle, dumps, loads
 from autograder.checks.encoder import layers
 from autograder.checks.vit import measures
 from autograder.judging.compare import judge, outcome
@@ -133,6 +133,35 @@ def test_function_arguments_that_cannot_cross_are_our_fault(kernel: Kernel) -> N
     """Is a test that sends what is too big for the wire a fault of ours, and no lost point of a student's?"""
     with pytest.raises(GraderFault, match="ValueError"):
         function_of(kernel, "echo", "def echo(value): return value")(np.zeros(2_500_000))
+
+
+LARGE = {
+    "numbers": {f"part{number}": torch.zeros(2**20 - 500) for number in range(8)},
+    "names": {f"{number}".zfill(33_500): torch.zeros(1) for number in range(1000)},
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_module_that_leaves_no_room_for_the_inputs_is_no_fault_of_ours(kind: str) -> None:
+    """Is a module that crossed, and is too large to be sent back with a test's inputs, an error of the student's?"""
+    about: dict[str, Any] = {"modules": {"": "Net"}, "training": {"": True}, "parameters": {}, "shared": {}}
+    description = loads(dumps(about | {"trainable": {}, "buffers": LARGE[kind]}))
+    net = Module.like(_Remote(lambda request, correct: dumps(request), "f"), Handle(0, description=description))
+    with pytest.raises(BadReply, match="takes more than half of what may cross"):
+        net(torch.zeros(20_000))
+
+
+def test_gradients_that_are_too_large_are_no_fault_of_ours() -> None:
+    """Is a result that crossed, and whose gradient is too large to be sent back, an error of the student's?"""
+
+    def call(request: dict[str, Any], correct: dict[str, Any]) -> dict[str, Any]:
+        if request["do"] == "backward":
+            dumps({"classes": "x" * 2**15} | request)
+        return {"id": "1", "value": [torch.zeros(2**20 - 500)] * 8, "graph": [True] * 8}
+
+    results = Function("f", call)(torch.ones(2, requires_grad=True))
+    with pytest.raises(BadReply, match="takes more than half of what may cross"):
+        sum(result.sum() for result in results).backward()
 
 
 def test_module_with_a_forged_description_is_refused(kernel: Kernel) -> None:

@@ -1,5 +1,6 @@
 """Can the student's side reach nothing of ours? What the sandbox promises is asked from inside, by cells in a real kernel."""
 
+import errno
 import os
 import re
 import shutil
@@ -7,7 +8,7 @@ import socket
 import sys
 import tempfile
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -256,6 +257,37 @@ def test_sandbox_names_no_folder_but_those_of_security_md(kernel: Kernel) -> Non
     named = [root for root, place in shown if not (place.startswith(system) and root.endswith((place, "/")))]
     named = [root for root in named if root not in ("/", "/newroot") and not root.startswith(("/usr/share/zoneinfo",))]
     assert [root for root in named if not root.endswith(tuple(ours)) and not re.fullmatch(r"/[a-z]+", root)] == []
+
+
+def test_sandbox_is_ended_first_where_memory_is_short(kernel: Kernel) -> None:
+    """Does Linux end the processes of a sandbox before the grader's, and can no cell change that?"""
+    read = "open('/proc/self/oom_score_adj').read().strip()"
+    source = f"import subprocess, sys\ntold = [sys.executable, '-c', {f'print({read})'!r}]\n"
+    source += f"print(json.dumps([{read}, subprocess.run(told, capture_output=True, text=True).stdout.strip()]))"
+    assert told(kernel, source) == ["1000", "1000"]
+    numbers = told(kernel, "import os\nprint(json.dumps([name for name in os.listdir('/proc') if name.isdigit()]))")
+    for number in numbers:
+        assert attempt(kernel, f"open('/proc/{number}/oom_score_adj', 'w').write('0')") != ""
+
+
+def test_sandbox_shares_no_terminals(start: Callable[..., Kernel]) -> None:
+    """Are pseudo-terminals there, and those of one kernel not another's, which could read there what it wrote?"""
+    kernels = [start(), start()]
+    opened = told(kernels[0], "import os\nends = os.openpty()\nprint(json.dumps(os.ttyname(ends[1])))")
+    for kernel, seen in zip(kernels, (True, False), strict=True):
+        assert told(kernel, f"import os\nprint(json.dumps(os.path.exists({opened!r})))") == seen
+    assert told(kernels[1], "import os\nprint(json.dumps(os.ttyname(os.openpty()[1])))") == opened
+
+
+def test_sandbox_has_no_asynchronous_files(kernel: Kernel) -> None:
+    """Is what all processes of a machine share, room for asynchronous reading and writing, not to be had?"""
+    number = {"x86_64": 206, "aarch64": 0}[os.uname().machine]
+    source = f"""
+    import ctypes
+    library = ctypes.CDLL(None, use_errno=True)
+    print(json.dumps([library.syscall({number}, 1, ctypes.byref(ctypes.c_ulong())), ctypes.get_errno()]))
+    """
+    assert told(kernel, source) == [-1, errno.ENOSYS]
 
 
 def test_sandbox_has_no_memory_that_is_nobodys(kernel: Kernel) -> None:

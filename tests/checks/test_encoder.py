@@ -1,8 +1,10 @@
 """Exercise 3: cases, what a step measures, what the grader says of classes and repairs, and a wrong norm in the sandbox."""
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import nbformat
 import numpy as np
@@ -12,6 +14,7 @@ import torch.nn.functional as F
 from conftest import assignment_of, cases_of, lost
 from sample_class import change, fill_in
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from unseen_encoder import BlockOfUvA, repair_by_another_class
 
 from autograder.boundary.sandbox import Limits
@@ -64,6 +67,48 @@ def test_post_norm_keeps_the_point_for_dropout() -> None:
 def test_repair_that_returns_another_class_gets_nothing() -> None:
     """Does another model not pass, whatever it does?"""
     assert lost_in("repair", repair_by_another_class).keys() == EXERCISES["repair"].stages.keys()
+
+
+def widen_the_first_layer() -> None:
+    """Give the first layer of a repaired block another width."""
+    block = answers.repair(BrokenBlock(8, 2, 12))
+    block.feed_forward[0].weight = torch.nn.Parameter(torch.zeros(1, 100))
+    probes.faults_left(block, 2, torch.zeros(1, 3, 8))
+
+
+def lengthen_the_last_matrix() -> None:
+    """Give the last matrix of an attention another shape."""
+    block = answers.EncoderBlock(8, 2, 12)
+    block.attention.out.weight = torch.nn.Parameter(torch.zeros(100, 1))
+    probes.uniform_attention(block, "attention.", 1.0)
+
+
+def lengthen_the_first_layer() -> None:
+    """Give the first layer of a block, which nothing calls here, another shape."""
+    block = answers.EncoderBlock(8, 2, 12)
+    block.feed_forward.expand.weight = torch.nn.Parameter(torch.zeros(100, 1))
+    block.forward = lambda x: x
+    probes.results_in_training(block, torch.zeros(1, 3, 8), 0)
+
+
+@pytest.mark.parametrize("try_it", [widen_the_first_layer, lengthen_the_last_matrix, lengthen_the_first_layer])
+def test_shapes_of_an_answer_do_not_grow_in_the_grader(try_it: Callable) -> None:
+    """Does the grader make nothing that grows with the square of a shape that came from the student's side?"""
+
+    class Largest(TorchDispatchMode):
+        """Notes the most numbers that a tensor has which is made."""
+
+        found = 0
+
+        def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+            made = function(*arguments, **(keywords or {}))
+            if isinstance(made, torch.Tensor):
+                self.found = max(self.found, made.numel())
+            return made
+
+    with Largest() as largest, contextlib.suppress(ValueError, RuntimeError):
+        try_it()
+    assert 100 <= largest.found < 1000
 
 
 def test_repair_that_stores_weights_gets_no_point_for_them() -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,8 @@ def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(mo
     class Fragile:
         """A kernel that is lost at a cell that falls, and at any answer after one that leaves no threads."""
 
+        spent = 0.0
+
         def __init__(self, *_: Any) -> None:
             self.closed, self.done = False, []
 
@@ -269,6 +272,63 @@ def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(mo
     student = _Session(Limits(), sandboxed=True)
     student.ran = [_Cell("threads", own=True), _Cell("answer"), _Cell("falls"), _Cell("harmless", own=True)]
     assert student.ready().done == ["answer", "harmless"]
+
+
+def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, does a submission keep its time, and its own cells theirs, but not for ever?"""
+    clock = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now, thread_time=lambda: clock.now / 100)
+    monkeypatch.setattr("autograder.grading.execute.time", clock)
+
+    class Starved:
+        """A kernel that takes a tenth of the time that passes, and waits for nine."""
+
+        closed, spent = False, 0.0
+
+        def run_cell(self, source: str, seconds: float) -> list[NotebookNode]:
+            clock.now += 150.0
+            self.spent += 15.0
+            return []
+
+        def close(self) -> None:
+            self.closed = True
+
+    student = _Session(Limits(total_seconds=300.0), sandboxed=True)
+    student.kernel = Starved()
+    for _ in range(4):
+        student.run(_Cell("np.ones(3)", own=True))
+    assert student.lost == []
+    assert (student.left(), student.own_seconds) == pytest.approx((300 - 60 - 6, 100 - 60 - 6))
+    clock.now += 1.0  # past what it may stay
+    student.run(_Cell("np.ones(3)", own=True))
+    assert [lost.state for lost in student.lost] == ["timed out"]
+
+
+def test_end_of_a_submission_ends_what_a_fresh_kernel_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are cells that were fast, and are slow in a fresh kernel, repeated no longer than the submission may take?"""
+    repeated: list[str] = []
+
+    class Slow:
+        """A kernel in which each cell takes a second."""
+
+        def __init__(self, *_: Any) -> None:
+            self.closed, self.spent = False, 0.0
+
+        def run_cell(self, source: str, seconds: float) -> list[NotebookNode]:
+            self.spent += 1.0
+            repeated.append(source)
+            return []
+
+        def close(self) -> None:
+            self.closed = True
+
+    monkeypatch.setattr("autograder.grading.execute.Kernel", Slow)
+    clock = types.SimpleNamespace(monotonic=lambda: float(len(repeated)), thread_time=lambda: 0.0)
+    monkeypatch.setattr("autograder.grading.execute.time", clock)
+    student = _Session(Limits(total_seconds=10.0), sandboxed=True)
+    student.ran = [_Cell(f"{number}", own=True) for number in range(1900)]
+    with pytest.raises(KernelLost, match="used up its 10 s") as lost:
+        student.ready()
+    assert (lost.value.state, len(repeated), student.kernel.closed) == ("timed out", 11, True)
 
 
 def test_end_of_a_tests_time_is_not_called_that_of_one_call() -> None:

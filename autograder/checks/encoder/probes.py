@@ -111,7 +111,7 @@ def uniform_attention(module, prefix, amount):
     width = out.shape[0]
     with torch.no_grad():
         qkv.zero_()
-        out.copy_(amount * torch.eye(width))
+        out.copy_(amount * torch.eye(*out.shape))  # of as many numbers as came, whatever shape that is
         value = 1 + 0.5 * torch.cos(torch.arange(width))
         found(module, f"{prefix}qkv.bias").copy_(torch.cat([torch.zeros(2 * width), value]))
         found(module, f"{prefix}out.bias").zero_()
@@ -226,7 +226,8 @@ def results_in_training(module, x, branch):
     with torch.no_grad():
         found(module, "attention.qkv.weight").copy_(torch.cat([torch.zeros(2 * width, width), dense]))
         expand = found(module, "feed_forward.expand.weight")
-        expand.copy_(dense.flatten().repeat(expand.shape[0])[: expand.numel()].reshape(expand.shape))
+        often = expand.numel() // dense.numel() + 1
+        expand.copy_(dense.flatten().repeat(often)[: expand.numel()].reshape(expand.shape))
     results = [run(module, x, training) for training in (False, True)]
     with torch.no_grad():
         for name in ("attention.out.weight", "feed_forward.contract.weight"):
@@ -346,12 +347,14 @@ TORCH_PARTS = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.
 TORCH_PARTS += ["self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias"]
 
 
-def sound_copy(block, num_heads):
-    """Return PyTorch's encoder layer with a block's parameters."""
+def sound_copy(block, num_heads, width):
+    """Return PyTorch's encoder layer with the parameters of a block for tokens of some width."""
     parameters = {name: found(block, name) for name in PARTS}
     if None in parameters.values():
         raise AttributeError(f"the block has lost {next(n for n, p in parameters.items() if p is None)}")
-    width, hidden_width = parameters["feed_forward.0.weight"].shape[1], parameters["feed_forward.0.weight"].shape[0]
+    hidden_width, own_width = parameters["feed_forward.0.weight"].shape
+    if own_width != width:  # PyTorch's layer grows with its square
+        raise ValueError(f"feed_forward.0 takes {own_width} components; the block was made for {width}")
     copy = nn.TransformerEncoderLayer(width, num_heads, hidden_width, 0.0, "gelu", norm_first=True, batch_first=True)
     own = dict(copy.named_parameters())
     with torch.no_grad():
@@ -389,7 +392,7 @@ def shares_a_norm(block):
 
 def faults_left(block, num_heads, x):
     """Find which of both norms and the batch axis are mended. Return that and PyTorch's layer with the rest left in it."""
-    copy = sound_copy(block, num_heads)
+    copy = sound_copy(block, num_heads, x.shape[-1])
     norms = copy.norm1, copy.norm2
     with torch.no_grad():
         output = call(block, x)
