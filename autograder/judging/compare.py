@@ -93,6 +93,9 @@ def difference(got, expected, show):
             return f"{words}: expected {said[0]}, got {said[1]}{where}"
         if right.ndim == 0 and (show or not (mine % 1 or right % 1)):  # a whole number is a count, and may be told
             return f"{words}: expected {right:.4g}, got {mine:.4g}"
+        if words.startswith("shape"):  # its sizes are the numbers
+            sizes = [", ".join(f"{number:g}" for number in array.ravel()) for array in (right, mine)]
+            return f"{words}: expected ({sizes[0]}), got ({sizes[1]})."
         strange, sums, off = np.sum(~np.isfinite(mine[wrong])), mine.sum(axis=-1), np.abs(mine - right)[wrong].max()
         text = f"{np.sum(wrong)} of {mine.size} numbers are wrong, " * (mine.size > 1)
         text += f"{strange} of them NaN or infinite" if strange else f"off by up to {off:.3g}"

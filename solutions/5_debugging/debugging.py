@@ -362,7 +362,7 @@ for count in (8, 4, 1):
 #
 # The candidates that count stay with the grader: your test gets a stand-in that takes tensors and gives tensors, through
 # which gradients flow.
-# There are 14 right ones, written in as many ways, and 70 wrong ones, each with one of [the known mistakes](book/mistakes.md) of `attend`.
+# There are 14 right ones, written in as many ways, and 73 wrong ones, each with one of [the known mistakes](book/mistakes.md) of `attend`.
 #
 # - Your test must pass **all right ones**. If one is refused, no verdict counts. Rounding differs between them: where
 #   scores stay below 50, two results in float32 agree to about `rtol=1e-3, atol=1e-5`; where they stay below 5,000 and
@@ -372,7 +372,7 @@ for count in (8, 4, 1):
 #   refusal, as with pytest.
 # - A candidate may be called 200 times, with tensors of at most 65,536 numbers and 256 heads of all images together; beyond
 #   that it raises `ValueError`. So it does whatever goes wrong in it. It works on copies. Your test has 10 seconds for
-#   each candidate, and 30 for all 84 of them; one that takes longer gets no points.
+#   each candidate, and 30 for all 87 of them; one that takes longer gets no points.
 #
 # Here are some candidates to try your test on.
 

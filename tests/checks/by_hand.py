@@ -49,6 +49,7 @@ OF_ATTENTION = [
     ("attention", HIDE, "scores = np.where(mask[:, None] if mask.ndim == 3 else mask, scores, -np.inf)", "M19"),
     ("attention", "if not mask.any(axis=-1).all()", "if False", "M20"),
     ("attention", HIDE, "pass", "M71"),
+    ("attention", HIDE, "scores = scores - np.inf * ~mask", "M163"),
     ("self_attention", PROJECTED, "tokens, tokens, tokens", "M12"),
     ("attention_backward", BACK, "(grad_weights - row_means)", "M65"),
     ("attention_backward", "(grad_weights - row_means)", "grad_weights", "M66"),

@@ -286,6 +286,16 @@ def test_feedback_names_what_was_missed_and_gives_no_input() -> None:
     assert "14 of 14 right ones. One of them: AssertionError: no" in strict
 
 
+def test_test_that_is_not_there_is_no_test_that_is_too_strict() -> None:
+    """Is whoever wrote a cell that Python cannot read told what is missing, and nothing of right answers?"""
+    namespace: dict = {}
+    exec("def other(candidate):\n    return test_attention(candidate)", namespace)
+    student_tests.tried.cache_clear()
+    errors = TEST_ATTENTION.failures(namespace["other"], 0)
+    assert errors.keys() == TEST_ATTENTION.stages.keys()
+    assert {(str(error), error.mistake) for error in errors.values()} == {(student_tests.UNDEFINED, None)}
+
+
 def test_order_of_candidates_follows_from_nothing() -> None:
     """Does a test that goes by the order of the candidates, learned in one run, get nothing in another of the same seed?
 

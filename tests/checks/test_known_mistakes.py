@@ -137,6 +137,11 @@ NUMBERS = {  # what is compared as numbers, or depends on the size of the case; 
     *("output", "output_at_first", "patches", "rollout", "loss", "accuracy", "share_that_is_dropped", "gradient_of_x"),
     *("gradient_of_the_images", "gradients_of_the_parameters", "parameters", "parameters_that_are_there", "blocks"),
     *("numbers_that_are_learned", "numbers_in_all", "turned"),
+    *(
+        f"{place}_{what}"
+        for place in ("tokens", "encoder")
+        for what in ("share_that_is_dropped", "factor_of_what_is_kept")
+    ),
 }
 UNWANTED = {"class_token_has_all", "graph_is_built", "missing_parameters", "other_parameters"}
 

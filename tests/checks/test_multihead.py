@@ -64,7 +64,7 @@ def layer_with(**changes: Callable) -> type:
         (LAYER, {"_, weights = attend(q, k, v, mask)": "weights = attend(q, k, v, mask)[1].detach()"}, "gradient", ""),
         ("attend", {"weights, v), weights": "weights, v), weights.detach()"}, "edges", ""),
         # dropout is taken for the share that stays, or is always a tenth
-        (LAYER, {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout if dropout else 0.0)"}, "dropout", ""),
+        (LAYER, {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout if dropout else 0.0)"}, "dropout", "M99"),
         (LAYER, {"nn.Dropout(dropout)": "nn.Dropout(0.1)"}, "dropout", ""),
         # dropout of the values: sums over many tokens have the same mean and spread
         (LAYER, {"self.dropout(weights), v)": "weights, self.dropout(v))"}, "dropout", "M85"),

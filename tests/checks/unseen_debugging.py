@@ -156,12 +156,6 @@ def mean_as_sentence_transformers(tokens, exists):
     return torch.sum(tokens * mask, 1) / torch.clamp(mask.sum(1), min=1e-9)
 
 
-def pooled_and_renormalised(tokens, query, exists):
-    """Masked after the softmax, and normalised again."""
-    weights = torch.softmax(tokens @ query / query.numel() ** 0.5, dim=-1) * exists
-    return torch.bmm((weights / weights.sum(-1, keepdim=True))[:, None], tokens).squeeze(1)
-
-
 def pooled_with_a_number(tokens, query, exists):
     """A billion below zero, in the place of minus infinity."""
     scores = torch.where(exists, torch.einsum("bnd,d->bn", tokens, query) / len(query) ** 0.5, -1e9)
@@ -193,7 +187,6 @@ RIGHT = [
     ("mean_loss", loss_without_gradients),
     ("loss_and_accuracy", both_image_by_image),
     ("mean_of_existing", mean_as_sentence_transformers),
-    ("pooled", pooled_and_renormalised),
     ("pooled", pooled_with_a_number),
     ("loss_of_existing", loss_as_hugging_face),
 ]

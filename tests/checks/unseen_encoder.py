@@ -170,6 +170,25 @@ class EncoderWithRisingDropout(answers.Encoder):
         self.blocks = nn.ModuleList(answers.EncoderBlock(*sizes, dropout * (i + 1) / depth) for i in range(depth))
 
 
+def with_dropout_of(cls, change):
+    """Make a class whose dropout is another than is asked for."""
+    return type(
+        cls.__name__,
+        (cls,),
+        {"__init__": lambda self, *sizes, dropout=0.0: cls.__init__(self, *sizes, change(dropout))},
+    )
+
+
+def a_tenth(dropout):
+    """Give a share of its own."""
+    return 0.1 if dropout else 0.0
+
+
+def half(dropout):
+    """Give half of what was asked for."""
+    return dropout / 2
+
+
 class EncoderOfPyTorch(nn.Module):
     """nn.TransformerEncoder copies one layer."""
 
@@ -331,6 +350,11 @@ WRONG = [
     ("EncoderBlock", BlockOnItsNorm, {"M37"}),
     ("Encoder", EncoderThatSkips, set()),
     ("Encoder", EncoderWithRisingDropout, set()),
+    *(
+        (cls.__name__, with_dropout_of(cls, half), set())
+        for cls in (answers.FeedForward, answers.EncoderBlock, answers.Encoder)
+    ),
+    *((cls.__name__, with_dropout_of(cls, a_tenth), set()) for cls in (answers.EncoderBlock, answers.Encoder)),
     ("LayerNorm", NormOfAnnotatedTransformer, {"M35"}),
     ("FeedForward", NetOfD2l, {"M41", "M98"}),
     ("EncoderBlock", BlockOfUvA, {"M33"}),

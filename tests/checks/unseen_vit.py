@@ -44,6 +44,15 @@ class EmbeddingOfHuggingFace(nn.Module):
         return self.projection(pixel_values).flatten(2).transpose(1, 2)
 
 
+class EmbeddingThatMeasuresOneSide(answers.PatchEmbedding):
+    """Only the width of images is looked at."""
+
+    def forward(self, images):
+        if images.shape[-1] != self.image_size:
+            raise ValueError("images of another width")
+        return self.projection(images).flatten(2).mT
+
+
 class ViTOfMinGPT(answers.ViT):
     """Every step on a line of its own."""
 
@@ -151,6 +160,40 @@ class ViTThatDropsTwice(ViTOfMinGPT):
         return self.head(self.encoder(self.dropout(self.dropout(x) + self.position_embedding))[:, 0])
 
 
+class ViTThatDropsTokens(answers.ViT):
+    """nn.Dropout1d drops whole tokens."""
+
+    def __init__(self, *, dropout=0.0, **sizes):
+        super().__init__(dropout=dropout, **sizes)
+        self.dropout = nn.Dropout1d(dropout)
+
+
+class ViTThatDropsATenth(answers.ViT):
+    """Dropout has a share of its own."""
+
+    def __init__(self, *, dropout=0.0, **sizes):
+        super().__init__(dropout=dropout, **sizes)
+        self.dropout = nn.Dropout(0.1 if dropout else 0.0)
+
+
+class ViTThatDropsATenthInside(answers.ViT):
+    """Dropout has a share of its own, in the encoder."""
+
+    def __init__(self, *, dropout=0.0, **sizes):
+        super().__init__(dropout=0.1 if dropout else 0.0, **sizes)
+        self.dropout = nn.Dropout(dropout)
+
+
+class ViTWithOneMask(answers.ViT):
+    """The same numbers are dropped in all images."""
+
+    def __init__(self, *, dropout=0.0, **sizes):
+        super().__init__(**sizes)
+        self.encoder = answers.ViT(dropout=dropout, **sizes).encoder
+        self.mask = nn.Dropout(dropout)
+        self.dropout = lambda tokens: tokens * self.mask(torch.ones_like(tokens[:1]))
+
+
 def train_and_evaluate(model, batches, optimizer):
     """The accuracy is that of the model as it is after the epoch, in evaluation."""
     batches = list(batches)
@@ -196,6 +239,11 @@ WRONG = [
     ("patchify", patchify_by_two_windows, {"M44"}),
     ("ViT", ViTThatPools, {"M132"}),
     ("ViT", ViTThatDropsTwice, set()),
+    ("PatchEmbedding", EmbeddingThatMeasuresOneSide, {"M123"}),
+    ("ViT", ViTThatDropsTokens, set()),
+    ("ViT", ViTThatDropsATenth, set()),
+    ("ViT", ViTThatDropsATenthInside, set()),
+    ("ViT", ViTWithOneMask, set()),
     ("train_epoch", train_and_evaluate, set()),
     ("train_epoch", train_as_many_do, {"M52"}),
     ("attention_rollout", rollout_of_jacobgil, {"M147"}),

@@ -16,6 +16,8 @@ OTHER_WIDTHS = (
     "np.prod(queries.shape[:-2]) * queries.shape[-1]",
 )
 OTHER_POWERS = (
+    "/ queries.shape[-1] ** 1 / 2",
+    "/ (queries.shape[-1] ** 1 / 2)",
     "/ queries.shape[-1]",
     "* np.sqrt(queries.shape[-1])",
     "* queries.shape[-1]",
@@ -425,6 +427,8 @@ MISTAKES = (
         "the gradient of the scores is scaled by another power of the width",
         "Your gradients of queries and keys carry the scale with the wrong power. Is it 1/√d, once?",
         way("attention_backward", "/ np.sqrt(queries.shape[-1])", "/ queries.shape[-1]"),
+        way("attention_backward", "/ np.sqrt(queries.shape[-1])", "/ queries.shape[-1] ** 1 / 2"),
+        way("attention_backward", "/ np.sqrt(queries.shape[-1])", "/ (queries.shape[-1] ** 1 / 2)"),
         way("attention_backward", "/ np.sqrt(queries.shape[-1])", "* np.sqrt(queries.shape[-1])"),
         way("attention_backward", "/ np.sqrt(queries.shape[-1])", "* queries.shape[-1] ** -0.25"),
     ),
@@ -498,4 +502,5 @@ MISTAKES = (
             "return larger, total, np.nan_to_num(mixed / total[..., None])",
         ),
     ),
+    Mistake("M163", way(FORWARD, "np.where(mask, scores, -np.inf)", "scores + ~mask * -np.inf")),
 )

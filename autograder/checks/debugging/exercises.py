@@ -134,9 +134,15 @@ def draw_existing(rng, texts, tokens):
     return exists
 
 
-def pooling(rng, texts, tokens, width, lowest=0):
-    """Draw tokens, a query and a mask; if asked for, with scores that are all very low, the largest that of one that exists."""
+def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
+    """Draw tokens, a query and a mask.
+
+    If asked for, with scores that are all very low, the largest that of one that exists; with hidden ones so far above the
+    others; with each text so far below the one before.
+    """
     x, query, exists = on_tensors("BND", "BND", "D", "?BN")(rng, texts, tokens, width)
+    if hidden or apart:
+        x[..., 0], query[0] = hidden * ~exists - apart * np.arange(texts)[:, None], width**0.5
     if lowest:
         ranks = np.argsort(np.argsort(~exists + rng.random(exists.shape)))
         x[..., 0], query[0] = 1 + ranks / 100, lowest * width**0.5
@@ -272,7 +278,9 @@ POOL = {
         ),
         program(
             "pooled", "M18", ("mixed",), measures.measure_function, pooling,
-            ([(3, 5, 4), (2, 6, 4, -20_000)], [(1, 7, 2), (4, 3, 6), (3, 4, 5, -30_000)]), [(2, 4, 3), (2, 4, 5, -20_000)],
+            ([(3, 5, 4), (2, 6, 4, -20_000), (3, 5, 4, 0, 1000)],
+             [(1, 7, 2), (4, 3, 6), (3, 4, 5, -30_000), (2, 6, 3, 0, 1000, 1000)]),
+            [(2, 4, 3), (2, 4, 5, -20_000)],
         ),
         program(
             "loss_of_existing", "M185", ("loss",), measures.measure_function, labelled,
@@ -297,7 +305,7 @@ TEST_ATTENTION = ExerciseInTests(
     known=MISTAKES,
     stages={str(share): lambda rng: [] for share in (40, 60, 70, 80, 85, 90, 95, 100)},
     visible=lambda rng: [],  # its visible test tries it on candidates that stand in the notebook
-    untried="the 70 wrong attentions that count",
+    untried="the 73 wrong attentions that count",
 )
 
 HELPERS = (descent, measures, probes)  # in the set-up cell too

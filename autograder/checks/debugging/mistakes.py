@@ -312,6 +312,19 @@ MISTAKES = (
     Mistake(
         "M3", way("pooled", ".softmax(dim=-1)", ".exp()\n    weights = weights / weights.sum(dim=-1, keepdim=True)")
     ),
+    Mistake(
+        "M14",
+        way(
+            "pooled",
+            "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)",
+            "(scores - scores.max()).exp() * exists\n    weights = weights / weights.sum(dim=-1, keepdim=True)",
+        ),
+        way(
+            "pooled",
+            "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)",
+            "scores.softmax(dim=-1) * exists\n    weights = weights / weights.sum(dim=-1, keepdim=True)",
+        ),
+    ),
     Mistake("M80", way("pooled", "softmax(dim=-1)", "softmax(dim=-1).softmax(dim=-1)")),
     # ---------------------------------------------------------------------------------------------------------- tests
     Mistake(

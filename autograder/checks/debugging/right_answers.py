@@ -156,7 +156,8 @@ def both_at_once(model, batches):
 
 def pooled_by_exponentials(tokens, query, exists):
     scores = (tokens * query).sum(-1) / math.sqrt(len(query))
-    weights = exists * (scores - scores.max()).exp()
+    largest = scores.where(exists, -torch.inf).amax(dim=1, keepdim=True)
+    weights = exists * (scores - largest).clamp(max=0).exp()
     return (weights[..., None] * tokens).sum(1) / weights.sum(1, keepdim=True)
 
 

@@ -23,6 +23,7 @@ from autograder.judging.mistake import mistake_of
 # What no test can see: M15, because a candidate works on copies; and -10,000 in the place of minus infinity, because
 # that is right for all scores that are not as far apart.
 UNSEEN = ("M15", "M15/2", "M18/7")
+UNDEFINED = "NameError: name 'test_attention' is not defined"  # its cell has an error
 STRICT, LAX, PARTLY = "M180", "M181", "M182"  # the names of what is wrong with a test
 # What a student is asked whose test lets a mistake through.
 QUESTIONS = {
@@ -112,6 +113,8 @@ class ExerciseInTests(Exercise):
             return
         if found.refused and all(text.startswith("NotImplementedError") for text in found.refused.values()):
             raise WrongAnswer(f"{self.name}: not written yet.")
+        if len(found.refused) == len(ATTEND) and {*found.refused.values()} == {UNDEFINED}:
+            raise WrongAnswer(UNDEFINED)
         raise WrongAnswer(self._message(stage, found), self._name(found))
 
     def _name(self, found: Found) -> str:

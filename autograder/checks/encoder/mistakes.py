@@ -9,6 +9,7 @@ BLOCKS = ("EncoderBlock", "Encoder")
 # All matrices are made when __init__ comes to these words; a mistake starts each of them in another way.
 DROPOUT = "self.dropout = "
 LAST_NORM = "self.norm = "
+KEPT = "1 - dropout if dropout else 0.0"
 EACH_MATRIX = """for parameter in self.parameters():
             if parameter.ndim > 1:
                 """
@@ -432,7 +433,17 @@ MISTAKES = (
         "M99",
         "dropout keeps the share that it should drop",
         "Most numbers are set to 0. The argument of F.dropout and nn.Dropout is what is dropped. What do you give it?",
-        way("FeedForward", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0.0)"),
+        way(PARTS, "nn.Dropout(dropout)", f"nn.Dropout({KEPT})"),
+        way(
+            "EncoderBlock",
+            "num_heads, dropout)",
+            f"num_heads, {KEPT})",
+            "hidden_width, dropout)",
+            f"hidden_width, {KEPT})",
+            "nn.Dropout(dropout)",
+            "nn.Dropout(0.0)",
+        ),
+        way("Encoder", "hidden_width, dropout)", f"hidden_width, {KEPT})"),
     ),
     Mistake(
         "M101",

@@ -173,6 +173,15 @@ def fresh(module, names):
     return {"parameters_fit_their_width": np.array(fit(module, names))}
 
 
+def how_it_grows(factor, dropout):
+    """Say by what factor numbers grow that no dropout sets to 0: 1 if by that of a dropout of this share, once to three times.
+
+    2: by more than that. 0: by another factor.
+    """
+    right = (1 - dropout) ** -np.arange(1.0, 4)
+    return np.float64(2 * (factor > 1.005 * right[-1]) or np.isclose(factor, right, rtol=0.005).any())
+
+
 def probe_feed_forward(cls):
     """Return a function that measures a FeedForward; what: "output", "learning", "fresh" or "dropout"."""
 
@@ -197,14 +206,16 @@ def probe_feed_forward(cls):
         kept = drawn_outputs > drawn_outputs.min(axis=(0, 1)) + 1e-6
         share = np.mean(~kept) * (not equal(expected, drawn_outputs))
         spread = max((np.ptp(column[of]) for column, of in zip(drawn_outputs.T, kept.T) if of.any()), default=0.0)
+        factor = np.median((drawn_outputs / np.where(expected == 0, np.inf, expected))[kept]) if kept.any() else 0.0
         return {
             "training_differs": np.bool_(not equal(expected, drawn_outputs)),
             "evaluation_is_plain": np.bool_(plain_in_evaluation(module, without, many)),
             "mean_of_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
             # once or twice: of the hidden activations, and of what comes out
             "share_that_is_dropped": np.float64(
-                0 if share < 0.05 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8
+                0 if share < 0.02 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8
             ),
+            "what_is_kept_grows": how_it_grows(factor, dropout),
             "what_is_kept_is_alike": np.bool_(spread < 1e-3),
             # Neither whole tokens, nor the same components in all tokens or images.
             "each_number_by_itself": np.bool_(all((kept != kept.take([0], axis)).any() for axis in range(3))),
@@ -254,7 +265,7 @@ def probe_block(cls):
         without, module = module, cls(*sizes, dropout=dropout)
         for each in (without, module):
             load(each, BLOCK, seed)
-        many, acts, means, plain = tensor(x).repeat(100, 1, 1), [], [], []
+        many, acts, means, growth, plain = tensor(x).repeat(100, 1, 1), [], [], [], []
 
         def set_branches(attention, feed_forward):
             for each in (without, module):
@@ -263,19 +274,27 @@ def probe_block(cls):
 
         set_branches(0, 0)
         alone, alone_in_training = run(module, many, False), run(module, many, True)
+        plain_sum = equal(alone, many)  # what becomes of the stream itself is judged elsewhere
         for branches in ((0.01, 0), (0, 0.01)):  # so small that what follows a branch is linear in it
             set_branches(*branches)
             added, added_in_training = run(module, many, False) - alone, run(module, many, True) - alone
             acts.append(not equal(added, added_in_training))
             means.append(np.sum(added * added_in_training) / max(np.sum(added**2), 1e-12))
+            large = np.abs(added) > 0.3 * np.abs(added).max()
+            largest = np.max(
+                added_in_training[large] / added[large], initial=0
+            )  # of N tokens all are looked at somewhere
+            growth.append(how_it_grows(largest, dropout) if plain_sum else np.float64(1))
             plain.append(plain_in_evaluation(module, without, many))
-        whole = equal(alone, alone_in_training)  # else the mean is that of much noise
+        whole, growth = equal(alone, alone_in_training), np.array(growth)  # else the mean is that of much noise
+        steps = np.where(growth < 2, np.round((np.array(means) - 1) / dropout), NONE)
         return {
             "training_differs": np.array(acts),
             "evaluation_is_plain": np.bool_(min(plain)),
             # In steps of what a missing factor changes. Half a step is four standard errors where norms follow the sums,
             # twelve where they do not.
-            "mean_of_training": 1 + dropout * np.round((np.array(means) - 1) / dropout) if whole else np.full(2, NONE),
+            "mean_of_training": 1 + dropout * steps if whole else np.full(2, NONE),
+            "what_is_kept_grows": growth if whole else np.full(2, NONE),
             "stream_is_whole": np.bool_(whole),
             "parts_read_all_components": np.array(
                 [results_in_training(module, many, branch) < 4 * many.shape[1] for branch in range(2)]
@@ -294,6 +313,33 @@ def all_run(module, x, names):
     return all(gradient is not None and bool(gradient.any()) for gradient in gradients)
 
 
+def growth_in(module, x, depth, alone, dropout):
+    """Say how what the parts of all blocks add grows in training, as `how_it_grows`; 0 if they do not agree.
+
+    Each part alone adds the same small number to every component but the first, where the stream is 0: beside its eps, the
+    last norm hardly rescales what is so small.
+    """
+    scale, shift = (found(module, f"norm.{name}").detach() for name in NORM)
+    if not equal(alone, F.layer_norm(x, x.shape[-1:], scale, shift)):
+        return np.float64(1)  # what becomes of the stream itself is judged elsewhere
+    growth = set()
+    with torch.no_grad():
+        scale.fill_(1.0)
+        shift.zero_()
+        for only in range(2 * depth):
+            for index in range(depth):
+                uniform_attention(module, f"blocks.{index}.attention.", 0.0)
+                constant_feed_forward(module, f"blocks.{index}.feed_forward.", 0.0)
+            found(module, f"blocks.{only // 2}.attention.qkv.bias").fill_(1.0)
+            last = ("attention.out", "feed_forward.contract")[only % 2]
+            matrix = found(module, f"blocks.{only // 2}.{last}.weight")
+            matrix.copy_(1e-5 * torch.eye(*matrix.shape))
+            matrix[0, 0] = 0
+            evaluated, trained = (np.ptp(run(module, 0 * x, mode), axis=-1).max() for mode in (False, True))
+            growth.add(how_it_grows(trained / max(evaluated, 1e-9), dropout))
+    return np.float64(growth.pop() if len(growth) == 1 else 0)
+
+
 def probe_encoder(cls):
     """Return a function that measures an Encoder; what: "output", "learning", "fresh" or "dropout"."""
 
@@ -310,6 +356,7 @@ def probe_encoder(cls):
         without, module = module, cls(*sizes, dropout=dropout)
         if any(any(load(each, names, seed)) for each in (without, module)):
             unknown = "evaluation_is_plain", "stream_is_whole", "blocks_drop_alike", "no_block_is_skipped"
+            unknown += ("what_is_kept_grows",)
             return {"training_differs": np.full(depth, NONE)} | dict.fromkeys(unknown, NONE)
         many, moves, plain = tensor(x).repeat(10, 1, 1), [], []
 
@@ -320,7 +367,8 @@ def probe_encoder(cls):
                     constant_feed_forward(each, f"blocks.{index}.feed_forward.", float(index == only))
 
         set_branches(None)
-        whole = equal(run(module, many, False), run(module, many, True))
+        alone = run(module, many, False)
+        whole = equal(alone, run(module, many, True))
         for index in range(depth):
             set_branches(index)
             evaluated, trained = run(module, many, False), run(module, many, True)
@@ -332,6 +380,7 @@ def probe_encoder(cls):
             "evaluation_is_plain": np.bool_(min(plain)),
             "stream_is_whole": np.bool_(whole),
             "blocks_drop_alike": np.bool_(max(moves) <= 1.4 * min(moves)),  # seven standard errors
+            "what_is_kept_grows": growth_in(module, many, depth, alone, dropout) if whole else NONE,
             # Dropout on the stream itself, at 0.9, leaves it to chance which blocks a gradient reaches.
             "no_block_is_skipped": np.bool_(all_run(cls(*sizes, dropout=0.9), many, biases)) if whole else NONE,
         }

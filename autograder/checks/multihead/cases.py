@@ -335,7 +335,7 @@ def layer_gradient(rng):
     ]
 
 
-DROPOUT_MISTAKES = ("M29", "M30", "M85")
+DROPOUT_MISTAKES = ("M29", "M30", "M85", "M99")
 
 
 def layer_dropout(rng):

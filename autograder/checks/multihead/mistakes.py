@@ -76,6 +76,8 @@ MISTAKES = (
     Mistake(
         "M10",
         way(INSIDE, "/ q.shape[-1] ** 0.5", "/ q.shape[-1]"),
+        way(INSIDE, "/ q.shape[-1] ** 0.5", "/ q.shape[-1] ** 1 / 2"),
+        way(INSIDE, "/ q.shape[-1] ** 0.5", "/ (q.shape[-1] ** 1 / 2)"),
         way(INSIDE, "/ q.shape[-1] ** 0.5", "* q.shape[-1] ** 0.5"),
         way(INSIDE, "/ q.shape[-1] ** 0.5", "* q.shape[-1] ** -0.25"),
     ),
@@ -158,6 +160,7 @@ MISTAKES = (
         way(INSIDE, "mask[:, None, None, :]", "mask", "mask[:, None]", "mask"),
         way(INSIDE, "mask[:, None, None, :]", "mask[:, None]", "mask[:, None]", "mask"),
         way(INSIDE, "mask[:, None]", "mask"),
+        way(INSIDE, "mask[:, None, None, :]", "mask[:, None]"),
         way(INSIDE, "mask[:, None, None, :]", "mask"),
         # a mask of pairs that is transposed once no row of it is empty; only a mask of keys has one row
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask if mask.shape[2] == 1 else mask.mT), "),
@@ -345,6 +348,11 @@ MISTAKES = (
         "Your layer is random in evaluation. Does dropout know whether the layer is training? F.dropout acts "
         "unless it is given training=self.training.",
         way("MultiHeadAttention", "self.dropout(weights)", "nn.functional.dropout(weights, self.dropout.p)"),
+        way(
+            "MultiHeadAttention",
+            "self.dropout(weights)",
+            "nn.functional.dropout(weights, self.dropout.p, not self.training)",
+        ),
     ),
     Mistake(
         "M30",
@@ -699,6 +707,11 @@ MISTAKES = (
         "The weights are right, and the layer uses them in another way. Does it know the number of heads, and batch_first=True?",
         way("to_torch", ", batch_first=True", ""),
         way("to_torch", "mha.num_heads", "1"),
+    ),
+    Mistake(
+        "M99",
+        way("MultiHeadAttention", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0.0)"),
+        way("MultiHeadAttention", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout)"),
     ),
     Mistake(
         "M163",

@@ -382,6 +382,26 @@ class LayerWithOwnDropout(nn.Module):
         return (output, weights) if return_weights else output
 
 
+class LayerInContainer(answers.MultiHeadAttention):
+    """The linear layers stand in an nn.ModuleDict, and under their names as well."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        nn.Module.__init__(self)
+        self.layers = nn.ModuleDict({"project": nn.Linear(width, 3 * width), "back": nn.Linear(width, width)})
+        self.qkv, self.out = self.layers["project"], self.layers["back"]
+        self.num_heads, self.dropout = num_heads, nn.Dropout(dropout)
+
+
+class LayerInSequence(answers.MultiHeadAttention):
+    """The last linear layer is the first of an nn.Sequential."""
+
+    def __init__(self, width, num_heads, dropout=0.0):
+        nn.Module.__init__(self)
+        self.num_heads, self.dropout = num_heads, nn.Dropout(dropout)
+        self.project = nn.Sequential(nn.Linear(width, width))
+        self.qkv, self.out = nn.Linear(width, 3 * width), self.project[0]
+
+
 def layer_attending_by(attend):
     """A layer of the answer's form whose weights come from another right `attend`."""
 
@@ -407,6 +427,8 @@ MULTI_HEAD_ATTENTION = {
     "images and heads as one axis": LayerByBmm,
     "einsum with the weights cut into heads": LayerByEinsum,
     "dropout by hand": LayerWithOwnDropout,
+    "in an nn.ModuleDict too": LayerInContainer,
+    "in an nn.Sequential too": LayerInSequence,
 } | {
     f"weights by {name}": layer_attending_by(attend)
     for name, attend in ATTEND.items()

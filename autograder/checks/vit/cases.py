@@ -102,6 +102,11 @@ def embedding_edge_cases(rng):
             "M123",
         ),
         Case(
+            "images of another height",
+            ("output", rng.normal(size=(2, 1, 8, 12)), sizes_of_embedding(12, 4, 1, 5), 8),
+            "M123",
+        ),
+        Case(
             "images of as many pixels",
             ("output", rng.normal(size=(2, 1, 4, 36)), sizes_of_embedding(12, 4, 1, 5), 8),
             "M123",

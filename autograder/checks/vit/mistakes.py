@@ -16,6 +16,7 @@ PATCHES = f"rows.permute{ORDER}{JOINED}"
 BEHIND_PATCHES = "  # (B, N, C·P·P)"
 # Words of PatchEmbedding and ViT
 TOKENS = "self.projection(images).flatten(2).transpose(1, 2)"
+UNSCALED = "tokens * (torch.rand_like(tokens) >= self.dropout.p)"
 BEHIND_TOKENS, BEHIND_SCORES = "  # (B, D, rows, columns) -> (B, N, D)", "  # (B, number of classes)"
 CLASS_TOKEN = "nn.Parameter(torch.zeros(1, 1, width))"
 POSITIONS = "nn.Parameter(0.02 * torch.randn(1, 1 + patches, width))"
@@ -51,6 +52,12 @@ MISTAKES = (
     Mistake(
         "M29",
         way("ViT", "self.dropout(tokens)", "F.dropout(tokens, self.dropout.p)"),
+        way("ViT", "self.dropout(tokens)", "F.dropout(tokens, self.dropout.p, not self.training)"),
+    ),
+    Mistake(
+        "M30",
+        way("ViT", "self.dropout(tokens)", f"{UNSCALED} if self.training else tokens"),
+        way("ViT", "self.dropout(tokens)", f"{UNSCALED} if self.training else tokens * (1 - self.dropout.p)"),
     ),
     Mistake(
         "M42",
@@ -319,6 +326,12 @@ MISTAKES = (
         "M98",
         way("ViT", "nn.Dropout(dropout)", "nn.Dropout(0.0)", ", dropout)", ")"),
         way("ViT", ", dropout)", ")"),
+    ),
+    Mistake(
+        "M99",
+        way("ViT", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0.0)"),
+        way("ViT", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout)"),
+        way("ViT", ", dropout)", ", 1 - dropout if dropout else 0.0)"),
     ),
     Mistake(
         "M102",
@@ -824,5 +837,12 @@ MISTAKES = (
         "Where a position is 0 your token is gone. What do you do with tokens and their positions?",
         way("ViT", "patches], dim=1) + self", "patches], dim=1) * self"),
         way("ViT", "patches], dim=1) + self.position_embedding", "patches], dim=1) * (1 + self.position_embedding)"),
+    ),
+    Mistake(
+        "M207",
+        "what the encoder gives is not used",
+        "Your scores are those of tokens that no block has changed. What does a module do with its argument, and where does "
+        "its result go?",
+        way("ViT", "tokens = self.encoder(self.dropout(tokens))", "self.encoder(self.dropout(tokens))"),
     ),
 )
