@@ -139,9 +139,8 @@ class Exercise:
         """Judge a function by one hidden stage, on inputs drawn from the seed.
 
         An exercise that uses earlier ones is judged with the correct ones in their place, so that a mistake made there
-        is not paid for here; and, if errors are all that is wrong, with the student's own, which may take other arguments.
-        A wrong result stands, so that nobody has a second try. `own` is what the probe needs beside the function, such as
-        the student's class for `to_torch`.
+        is not paid for here; and, if that fails, with the student's own, which may take other arguments. `own` is what
+        the probe needs beside the function, such as the student's class for `to_torch`.
 
         Raises:
             WrongAnswer: the function is wrong.
@@ -155,9 +154,8 @@ class Exercise:
             error = found
             if error.mistake is None and not error.fits and (pair := self._pair(error)):
                 text = "\n".join([*(catalogue.MESSAGES[name] for name in pair), str(error)])
-                error = WrongAnswer(text, "+".join(pair), (), error.got, error.case, error.wrong)
-            answered = any("error" not in got and "error" not in wrong["expected"] for wrong, got in error.wrong)
-            if answered or (not (changed and self.uses) and not own):
+                error = WrongAnswer(text, "+".join(pair), (), error.got, error.case)
+            if not (changed and self.uses) and not own:
                 raise error from None
             try:
                 with replaced(function, self.given):

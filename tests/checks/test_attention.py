@@ -241,26 +241,6 @@ def test_own_helper_with_other_arguments_is_used() -> None:
     assert lost(EXERCISES["attention"], namespace["attention"]) == {}
 
 
-def test_inputs_that_come_again_give_no_second_try() -> None:
-    """Is an answer judged by its first guess that has another one for inputs that it sees a second time?"""
-    namespace: dict = {
-        "__name__": "__main__",
-        "right": EXERCISES["attention"].answers.attention,
-        "np": np,
-        "seen": set(),
-    }
-    exec(
-        "def softmax(scores): pass\n"
-        "def attention(queries, keys, values, mask=None):\n"
-        "    known = queries.tobytes() in seen\n"
-        "    seen.add(queries.tobytes())\n"
-        "    output, weights = right(queries, keys, values, mask)\n"
-        "    return (output, weights) if known else (2 * output, 2 * weights)\n",
-        namespace,
-    )
-    assert lost(EXERCISES["attention"], namespace["attention"]).keys() == EXERCISES["attention"].stages.keys()
-
-
 def test_outcome_hands_out_copies() -> None:
     """Does a function that changes its arguments leave the case as it was, so that the next is judged fairly?"""
     given = np.array([1.0, 2.0])
