@@ -428,7 +428,6 @@ MISTAKES = (
         "Your gradients of queries and keys carry the scale with the wrong power. Is it 1/√d, once?",
         way("attention_backward", "/ np.sqrt(queries.shape[-1])", "/ queries.shape[-1]"),
         way("attention_backward", "/ np.sqrt(queries.shape[-1])", "/ queries.shape[-1] ** 1 / 2"),
-        way("attention_backward", "/ np.sqrt(queries.shape[-1])", "/ (queries.shape[-1] ** 1 / 2)"),
         way("attention_backward", "/ np.sqrt(queries.shape[-1])", "* np.sqrt(queries.shape[-1])"),
         way("attention_backward", "/ np.sqrt(queries.shape[-1])", "* queries.shape[-1] ** -0.25"),
     ),
