@@ -83,19 +83,16 @@ def difference(got, expected, show):
         mine, right = got["arrays"][name].astype(float), np.asarray(right, float)
         if mine.shape != right.shape:
             return f"{words}: expected shape {right.shape}, got {mine.shape}."
-        wrong = wrong_in(right, mine)
-        if not wrong.any():
+        if not (wrong := wrong_in(right, mine)).any():
             continue
         if says_yes and np.isfinite(mine).all():
             first = tuple(np.argwhere(wrong)[0])
             said = [("no", "yes")[int(right[first])], {0: "no", 1: "yes"}.get(float(mine[first]), "something else")]
             where = f" at {wrong.sum()} of {wrong.size} places" if wrong.size > 1 else ""
             return f"{words}: expected {said[0]}, got {said[1]}{where}"
-        if right.ndim == 0 and (show or not (mine % 1 or right % 1)):  # a whole number is a count, and may be told
-            return f"{words}: expected {right:.4g}, got {mine:.4g}"
-        if words.startswith("shape"):  # its sizes are the numbers
-            sizes = [", ".join(f"{number:g}" for number in array.ravel()) for array in (right, mine)]
-            return f"{words}: expected ({sizes[0]}), got ({sizes[1]})."
+        if words.startswith("shape") or (right.ndim == 0 and (show or not (mine % 1 or right % 1))):
+            sizes = [" × ".join(f"{number:.4g}" for number in array.ravel()) for array in (right, mine)]
+            return f"{words}: expected {sizes[0]}, got {sizes[1]}"  # whole numbers are counts, and may be told
         strange, sums, off = np.sum(~np.isfinite(mine[wrong])), mine.sum(axis=-1), np.abs(mine - right)[wrong].max()
         text = f"{np.sum(wrong)} of {mine.size} numbers are wrong, " * (mine.size > 1)
         text += f"{strange} of them NaN or infinite" if strange else f"off by up to {off:.3g}"

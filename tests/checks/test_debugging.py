@@ -433,14 +433,14 @@ def test_good_test_keeps_its_points_whatever_it_asks_besides(debugging: Assignme
         cell.source = cell.source.replace(
             "    ### BEGIN SOLUTION\n",
             "    import threading\n"
-            "    globals().setdefault('drawn', set()).add(float(torch.rand(())))\n"
-            "    assert len(drawn) == 1\n"
+            "    globals().setdefault('drawn', []).append(float(torch.rand(())))\n"
+            "    assert len(drawn) < 3 or drawn[-3] != drawn[-2] or drawn[-2] == drawn[-1]\n"  # the visible test drew others
             "    globals().setdefault('kept', []).append(candidate)\n"
             "    one = torch.ones(1, 1, 1, 1)\n"
             "    for odd in ((), (None,) * 4, (one, one, 'v'), (one.expand(999, 99, 9, 9),) * 3, (lambda: 1,) * 3, ({},) * 3):\n"
             "        try:\n            candidate(*odd)\n        except Exception:\n            pass\n"
             "    ask = threading.Thread(target=lambda: candidate(one, one, one))\n"
-            "    ask.start()\n    ask.join()\n    kept[0](one, one, one)\n",
+            "    ask.start()\n    ask.join()\n    kept[-2:][0](one, one, one)\n",
         ).replace("    ### END SOLUTION", "    return {(2, 3): 'fine'}, {5}, threading\n    ### END SOLUTION")
 
     found = done(debugging, ask_oddly)

@@ -206,7 +206,7 @@ def probe_feed_forward(cls):
         kept = drawn_outputs > drawn_outputs.min(axis=(0, 1)) + 1e-6
         share = np.mean(~kept) * (not equal(expected, drawn_outputs))
         spread = max((np.ptp(column[of]) for column, of in zip(drawn_outputs.T, kept.T) if of.any()), default=0.0)
-        factor = np.median((drawn_outputs / np.where(expected == 0, np.inf, expected))[kept]) if kept.any() else 0.0
+        factor = np.median(drawn_outputs[kept] / expected[kept]) if kept.any() else 0.0
         return {
             "training_differs": np.bool_(not equal(expected, drawn_outputs)),
             "evaluation_is_plain": np.bool_(plain_in_evaluation(module, without, many)),
@@ -287,7 +287,8 @@ def probe_block(cls):
             growth.append(how_it_grows(largest, dropout) if plain_sum else np.float64(1))
             plain.append(plain_in_evaluation(module, without, many))
         whole, growth = equal(alone, alone_in_training), np.array(growth)  # else the mean is that of much noise
-        steps = np.where(growth < 2, np.round((np.array(means) - 1) / dropout), NONE)
+        steps = np.round((np.array(means) - 1) / dropout)
+        steps[growth == 2] = NONE
         return {
             "training_differs": np.array(acts),
             "evaluation_is_plain": np.bool_(min(plain)),
