@@ -141,8 +141,9 @@ def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
     others; with each text so far below the one before.
     """
     x, query, exists = on_tensors("BND", "BND", "D", "?BN")(rng, texts, tokens, width)
-    if hidden or apart:
-        x[..., 0], query[0] = hidden * ~exists - apart * np.arange(texts)[:, None], width**0.5
+    if hidden or apart:  # eighths of a width that is a square: float32 holds such scores exactly, however far apart
+        x[..., 0] = np.round(8 * x[..., 0]) / 8 + hidden * ~exists - apart * np.arange(texts)[:, None]
+        query[0], query[1:] = width**0.5, 0
     if lowest:
         ranks = np.argsort(np.argsort(~exists + rng.random(exists.shape)))
         x[..., 0], query[0] = 1 + ranks / 100, lowest * width**0.5
@@ -279,7 +280,7 @@ POOL = {
         program(
             "pooled", "M18", ("mixed",), measures.measure_function, pooling,
             ([(3, 5, 4), (2, 6, 4, -20_000), (3, 5, 4, 0, 1000)],
-             [(1, 7, 2), (4, 3, 6), (3, 4, 5, -30_000), (2, 6, 3, 0, 1000, 1000)]),
+             [(1, 7, 2), (4, 3, 6), (3, 4, 5, -30_000), (2, 6, 4, 0, 1000, 1000)]),
             [(2, 4, 3), (2, 4, 5, -20_000)],
         ),
         program(
