@@ -319,8 +319,10 @@ def execute(
                 elif is_grade(cell):
                     cell.outputs, error = _run_test(cell, namespace, student)
                     checks += [] if is_solution(cell) else [_check_result(cell, error)]
-                else:  # a visible test: it gives no mark, and what it asks for, as a model's method, may not cross
-                    cell.outputs = student.show(cell.source)
+                else:  # a visible test: it gives no mark, and fails here also where a model's method cannot cross
+                    cell.outputs, error = _run_test(cell, namespace, student)
+                    if error is not None and not isinstance(error, KernelLost):
+                        cell.outputs = student.show(cell.source)
     finally:
         student.close()
     _shorten(notebook, limits)
