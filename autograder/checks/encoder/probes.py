@@ -376,14 +376,14 @@ def probe_encoder(cls):
             moves.append(0.0 if equal(evaluated, trained) else float(np.abs(evaluated - trained).mean()))
             plain.append(plain_in_evaluation(module, without, many))
         biases = [f"blocks.{index}.feed_forward.contract.bias" for index in range(depth)]
+        more = many.repeat(5, 1, 1)  # at a dropout of 0.9 of the stream it is chance which tokens a gradient reaches
         return {
             "training_differs": np.array([move > 0 for move in moves]),
             "evaluation_is_plain": np.bool_(min(plain)),
             "stream_is_whole": np.bool_(whole),
             "blocks_drop_alike": np.bool_(max(moves) <= 1.4 * min(moves)),  # seven standard errors
             "what_is_kept_grows": growth_in(module, many, depth, alone, dropout) if whole else NONE,
-            # Dropout on the stream itself, at 0.9, leaves it to chance which blocks a gradient reaches.
-            "no_block_is_skipped": np.bool_(all_run(cls(*sizes, dropout=0.9), many.repeat(5, 1, 1), biases)) if whole else NONE,
+            "no_block_is_skipped": np.bool_(all_run(cls(*sizes, dropout=0.9), more, biases)) if whole else NONE,
         }
 
     return probe
