@@ -17,6 +17,7 @@ from autograder.boundary.likeness import Likeness
 from autograder.boundary.wire import MAX_BYTES, MAX_PARTS, Foreign, Handle, dumps
 
 MAX_MODULES = 16  # in one returned value
+PLAIN = (type(None), bool, int, float, str, dict, np.ndarray, np.generic, torch.Tensor)  # besides lists and tuples
 
 
 class BadReply(Exception):
@@ -150,13 +151,19 @@ def _leaves_room(theirs: Any) -> bool:
 
 
 def _crossing(value: Any) -> Any:
-    """Return a value as it crosses: a module of the sandbox as its handle; of a function of ours nothing does."""
+    """Return a value as it crosses: a module of the sandbox as its handle; of a function of ours nothing does.
+
+    Raises:
+        GraderFault: of a value of ours only the name of its type would cross.
+    """
     if isinstance(value, FunctionType):
         return None
     if isinstance(value, Module):
         return value.handle
     if type(value) in (list, tuple):
         return type(value)(_crossing(item) for item in value)
+    if not isinstance(value, PLAIN):
+        raise GraderFault(f"a {type(value).__name__} cannot be passed to the student's function")
     return value
 
 
