@@ -250,10 +250,10 @@ class Recorder:
         """Take off again what is taken off for handing in late: marks by hand or an extension may have changed it."""
         db = self.gradebook.db
         db.remove()
-        late = select(SubmittedAssignment, SubmittedNotebook)
-        late = late.join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-        late = late.join(Assignment, Assignment.id == SubmittedAssignment.assignment_id)
-        for submission, submitted in db.execute(late.where(Assignment.name == assignment)).all():
+        rows = select(SubmittedAssignment, SubmittedNotebook)
+        rows = rows.join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        rows = rows.join(Assignment, Assignment.id == SubmittedAssignment.assignment_id)
+        for submission, submitted in db.execute(rows.where(Assignment.name == assignment)).all():
             self._penalties.assign(submission, submitted)
         db.commit()
 

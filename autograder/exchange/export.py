@@ -30,7 +30,7 @@ from autograder.reporting.report import STATES, csv_text, defuse, marks_table
 
 COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # what an earlier export wrote into a comment
 KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and those who do not have the assignment
-NUMBERS = ("automatic", "by hand", "waiting", "total", "of", "late penalty", "mark")
+NUMBERS = ("automatic", "by hand", "waiting", "total", "of", "late penalty")
 MOODLE_COLUMNS = ["Identifier", "Full name", "Email address", "Grade", "Last modified (grade)", "Feedback comments"]
 
 
@@ -120,12 +120,11 @@ class _Marks:
         return "" if found is None else content_of(found[0], self.course.read_files(student, self.assignment)[0])
 
     def _add_who_has_no_result(self) -> None:
-        columns = next(iter(self.rows.values()), NUMBERS)
+        columns = next(iter(self.rows.values()), (*NUMBERS, "mark", "late", "mistakes"))
         for student in sorted({person.id for person in self.roster.people} | set(self.ledger.collected)):
             if student not in self.rows:
                 state = "not graded" if student in self.ledger.collected else "missing"
-                empty = dict.fromkeys((*columns, "late", "mistakes"), "")
-                self.rows[student] = empty | {"student": student, "state": state}
+                self.rows[student] = dict.fromkeys(columns, "") | {"student": student, "state": state}
                 self.why[student] = "It was not graded yet." if state == "not graded" else "No notebook was handed in."
 
     def _add_names(self) -> None:
@@ -144,7 +143,7 @@ class _Marks:
             late = bool(row["late"]) or self.ledger.collected.get(student, {}).get("late")  # Canvas says so by itself
             line = {"id": student, "first name": person.first_name, "last name": person.last_name}
             line |= {"email": person.email, "state": row["state"], "mark": row["mark"]}
-            line |= {key: row[key] for key in NUMBERS if key != "mark"}
+            line |= {key: row[key] for key in NUMBERS}
             why = "" if row["state"].startswith("graded") else self.why.get(student, "")
             table.append(line | {"late": "yes" if late else "", "mistakes": row["mistakes"], "why": why})
         columns = table[0] if table else dict.fromkeys(("id", "state", "why"))

@@ -55,9 +55,7 @@ def read_name(path: str, assignment: str) -> Sender | None:
             return None
         if found:
             folder = index < len(parts) - 1
-            if (
-                len(MARK.findall(part)) > 1
-            ):  # one of them is the student's own words, who may have written another's number
+            if len(MARK.findall(part)) > 1:  # one is in the student's own words, who may have written another's number
                 return Sender(parts[-1], "moodle", name=part)
             back = f"{path.split('/')[index]}/{page}" if folder else page
             return Sender(

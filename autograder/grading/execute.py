@@ -103,7 +103,7 @@ class _Session:
         """Return the kernel; a fresh one, in which the earlier cells ran, if the last was lost."""
         self._refuse_if(self.is_late())
         while self.kernel is None or self.kernel.closed:
-            self._refuse_if(self.is_late() or self.kernels == self.limits.kernels)
+            self._refuse_if(self.kernels == self.limits.kernels)
             self.kernels += 1
             self.spent_before += 0.0 if self.kernel is None else self.kernel.spent
             self.kernel = Kernel(self.limits, self.sandboxed, self.ends)
@@ -147,11 +147,10 @@ class _Session:
         try:
             if own and (self.own_seconds <= 0 or self.own_kernels > self.limits.kernels / 5):
                 raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
-            of_test = 3 * self.limits.call_seconds if cell.once else math.inf
-            seconds = max(1.0, self.own_seconds) if own else self.patience(of_test)
-            outputs = self.attempt(
-                lambda: cell.run(self.ready(), min(self.left(), seconds)), again=not (own or cell.once)
-            )
+            most = 3 * self.limits.call_seconds if cell.once else math.inf
+            seconds = max(1.0, self.own_seconds) if own else self.patience(most)
+            run = lambda: cell.run(self.ready(), min(self.left(), seconds))
+            outputs = self.attempt(run, again=not own and not cell.once)
         except KernelLost as lost:
             self.lost.append(lost)
             self.own_kernels += own

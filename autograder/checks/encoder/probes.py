@@ -281,9 +281,8 @@ def probe_block(cls):
             acts.append(not equal(added, added_in_training))
             means.append(np.sum(added * added_in_training) / max(np.sum(added**2), 1e-12))
             large = np.abs(added) > 0.3 * np.abs(added).max()
-            largest = np.max(
-                added_in_training[large] / added[large], initial=0
-            )  # of N tokens all are looked at somewhere
+            # The largest: among so many, some head has all the tokens kept that it looks at.
+            largest = np.max(added_in_training[large] / added[large], initial=0)
             growth.append(how_it_grows(largest, dropout) if plain_sum else np.float64(1))
             plain.append(plain_in_evaluation(module, without, many))
         whole, growth = equal(alone, alone_in_training), np.array(growth)  # else the mean is that of much noise
@@ -356,8 +355,8 @@ def probe_encoder(cls):
             return fresh(module, names) | {"blocks_start_apart": np.bool_(min(apart))}
         without, module = module, cls(*sizes, dropout=dropout)
         if any(any(load(each, names, seed)) for each in (without, module)):
-            unknown = "evaluation_is_plain", "stream_is_whole", "blocks_drop_alike", "no_block_is_skipped"
-            unknown += ("what_is_kept_grows",)
+            unknown = "evaluation_is_plain", "stream_is_whole", "blocks_drop_alike", "what_is_kept_grows"
+            unknown += ("no_block_is_skipped",)
             return {"training_differs": np.full(depth, NONE)} | dict.fromkeys(unknown, NONE)
         many, moves, plain = tensor(x).repeat(10, 1, 1), [], []
 
