@@ -502,4 +502,10 @@ MISTAKES = (
         ),
     ),
     Mistake("M163", way(FORWARD, "np.where(mask, scores, -np.inf)", "scores + ~mask * -np.inf")),
+    Mistake(
+        "M208",
+        "the exponents have the opposite sign",
+        "Your largest score gets the smallest weight. What do you subtract from what?",
+        way(ALL, "np.exp(shifted)", "np.exp(-shifted)"),
+    ),
 )
