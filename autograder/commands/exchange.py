@@ -28,7 +28,9 @@ SYSTEMS = ("moodle", "canvas", "csv")
 
 def collect(
     assignment: AssignmentArgument,
-    paths: Annotated[list[Path], typer.Argument(help="Zip downloads of Moodle or Canvas, folders, or notebooks.")],
+    paths: Annotated[
+        list[Path], typer.Argument(exists=True, help="Zip downloads of Moodle or Canvas, folders, or notebooks.")
+    ],
     course: CourseOption = COURSE,
     worksheet: WorksheetOption = None,
     as_json: JsonOption = False,
@@ -56,7 +58,7 @@ def collect(
                     say_of_others(f"{'':12}  {line.why}")
         counts = Counter(line.outcome for line in lines)
         said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-        say(said or "nothing was found")
+        say(said)
     if any(line.outcome == "refused" and not line.student for line in lines):
         raise stopped("something was not collected at all; see the list above")
 

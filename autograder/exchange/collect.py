@@ -119,7 +119,10 @@ def collect(
                 except (Unreadable, OSError) as error:
                     collector.lines.append(Line("refused", "", str(path), str(error)))
                 else:
+                    before = len(collector.lines)
                     collector.collect(str(path), found, progress)
+                    if len(collector.lines) == before:
+                        collector.lines.append(Line("refused", "", str(path), "no submission is in it"))
     finally:
         collector.ledger.save()
     return collector.lines

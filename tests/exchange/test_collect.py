@@ -322,5 +322,13 @@ def test_command_collect_prints_a_receipt(course: Course, tmp_path: Path) -> Non
     assert result.exit_code == 0
     assert "1 collected" in result.output and "1 unmatched" in result.output
     assert "\u202e" not in result.output
-    result = CliRunner().invoke(app, ["collect", NAME, str(tmp_path / "none.zip"), "--course", str(course.root)])
-    assert result.exit_code == 1
+
+
+def test_command_collect_says_where_nothing_is(tmp_path: Path) -> None:
+    """Is a folder without a submission named, and a path that does not exist before a course is made for it?"""
+    collect_here = ["collect", NAME, "--course", str(tmp_path / "course")]
+    result = CliRunner().invoke(app, [*collect_here, str(tmp_path / "none.zip")])
+    assert result.exit_code == 2 and "does not exist" in result.output and not (tmp_path / "course").exists()
+    (tmp_path / "empty").mkdir()
+    result = CliRunner().invoke(app, [*collect_here, str(tmp_path / "empty")])
+    assert result.exit_code == 1 and "no submission is in it" in result.output
