@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from nbgrader.utils import compute_checksum
 
 from autograder.authoring.chapters import build_chapters
 from autograder.authoring.generated import exercise_of, sources, stale
@@ -104,7 +105,11 @@ class _Edition:
         for path, text in build_chapters(self.folder).items():
             self._put(path.relative_to(self.folder), text)
         for place in self.exercises.values():
-            self._put(place, (ROOT / place).read_text(encoding="utf-8"))
+            notebook = nbformat.reads(self._with_own_addresses((ROOT / place).read_text(encoding="utf-8")), 4)
+            for cell in notebook.cells:
+                if "nbgrader" in cell.metadata:
+                    cell.metadata.nbgrader.checksum = compute_checksum(cell)
+            self._put(place, nbformat.writes(notebook) + "\n")
         self._what_is_needed_to_run()
 
     def _put(self, place: str | Path, text: str) -> None:

@@ -33,6 +33,7 @@ class _Cell:
     kind: str  # "code" or "markdown"
     source: str
     names: list[str]  # by which it may be recognised: grade id, cell id
+    checksum: Any = None  # nbgrader's, of the cell as it was released
 
 
 @dataclass
@@ -107,7 +108,8 @@ def _read_cell(raw: Any) -> _Cell | None:
     nbgrader = metadata.get("nbgrader") if isinstance(metadata.get("nbgrader"), dict) else {}
     names = [nbgrader.get("grade_id"), raw.get("id"), metadata.get("id")]
     kind = "code" if raw.get("cell_type") == "code" else "markdown"
-    return _Cell(kind, writable(source).replace("\x00", ""), [name for name in names if isinstance(name, str)])
+    known = [name for name in names if isinstance(name, str)]
+    return _Cell(kind, writable(source).replace("\x00", ""), known, nbgrader.get("checksum"))
 
 
 def _cells_of_broken_json(text: str) -> list[Any]:
@@ -268,7 +270,13 @@ def _released_cell(
         if submitted is None:
             receipt.append(f"The cell {name} was missing; it was put back.")
         elif ADDRESS.sub("", submitted.source.strip()) != ADDRESS.sub("", blank.source.strip()):
-            receipt.append(f"The locked cell {name} was changed; its released text was put back.")
+            if _was_released(blank, submitted):
+                _note(
+                    receipt,
+                    "The notebook is of an earlier release; its locked cells were replaced by those of this one.",
+                )
+            else:
+                receipt.append(f"The locked cell {name} was changed; its released text was put back.")
         return nbformat.from_dict(cell)
     mended = nbformat.from_dict(blank)
     if submitted is None:
@@ -277,6 +285,13 @@ def _released_cell(
         clean = _without_installs if cell.cell_type == "code" else _without_html
         mended.source = clean(submitted.source, receipt)
     return mended
+
+
+def _was_released(blank: NotebookNode, submitted: _Cell) -> bool:
+    """Whether a locked cell has another text than the released one because an earlier release had it."""
+    from nbgrader.utils import compute_checksum  # takes seconds, and few submissions need it
+
+    return submitted.checksum == compute_checksum(nbformat.from_dict(blank | {"source": submitted.source}))
 
 
 def _own_cell(cell: _Cell, receipt: list[str]) -> NotebookNode:

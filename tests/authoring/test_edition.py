@@ -11,6 +11,7 @@ import nbformat
 import pytest
 import yaml
 from conftest import ALL
+from nbgrader.utils import compute_checksum
 from sample_class import fill_in, softmax_over_queries
 from test_build import body_lines
 from test_cli import run
@@ -162,6 +163,9 @@ def test_notebook_of_the_edition_needs_no_mending(edition: Path) -> None:
         data = next((edition / "exercises" / name).glob("*.ipynb")).read_bytes()
         assert data != nbformat.writes(assignment.release).encode() + b"\n"
         assert mend(data, assignment.instructor, assignment.release).receipt == []
+        notebook = nbformat.reads(data.decode(), 4)
+        known = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
+        assert all(cell.metadata.nbgrader.checksum == compute_checksum(cell) for cell in known)
         other = data.replace(b"import sys", b"import sys, os", 1)
         assert other != data and mend(other, assignment.instructor, assignment.release).receipt != []
 

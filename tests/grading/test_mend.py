@@ -8,6 +8,7 @@ import nbformat
 import pytest
 from conftest import EXERCISES, SEED
 from nbformat import NotebookNode
+from nbgrader.utils import compute_checksum
 from sample_class import duplicate
 
 from autograder.course.course import Assignment
@@ -172,6 +173,19 @@ def test_mend_keeps_every_answer(assignment: Assignment, perfect: NotebookNode, 
     assert words in "\n".join(mended.receipt)
     order = [cell.id for cell in mended.notebook.cells if "nbgrader" in cell.metadata]
     assert order == [cell.id for cell in assignment.instructor.cells if "nbgrader" in cell.metadata]
+
+
+def test_mend_of_an_earlier_release_blames_nobody(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Is a student whose notebook was released with other words not told to have changed them?"""
+    for cell in perfect.cells[:4]:
+        if cell.metadata.get("nbgrader", {}).get("locked"):
+            cell.source += "\n# as it was released last week"
+            cell.metadata.nbgrader.checksum = compute_checksum(cell)
+    mended = mended_from(to_bytes(perfect), assignment)
+    assert mended.receipt == [
+        "The notebook is of an earlier release; its locked cells were replaced by those of this one."
+    ]
+    assert "last week" not in nbformat.writes(mended.notebook)
 
 
 def test_mend_reversed_keeps_the_code(assignment: Assignment, perfect: NotebookNode) -> None:
