@@ -142,6 +142,7 @@ def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
     """
     x, query, exists = on_tensors("BND", "BND", "D", "?BN")(rng, texts, tokens, width)
     if hidden or apart:  # eighths of a width that is a square: float32 holds such scores exactly, however far apart
+        x[..., 1:] += 3  # results that are not small: float32 has log of a sum near 1,000 within 3e-5
         x[..., 0] = np.round(8 * x[..., 0]) / 8 + hidden * ~exists - apart * np.arange(texts)[:, None]
         query[0], query[1:] = width**0.5, 0
     if lowest:
@@ -281,7 +282,7 @@ POOL = {
             "pooled", "M18", ("mixed",), measures.measure_function, pooling,
             ([(3, 5, 4), (2, 6, 4, -20_000), (3, 5, 4, 0, 1000)],
              [(1, 7, 2), (4, 3, 6), (3, 4, 5, -30_000), (2, 6, 4, 0, 1000, 1000)]),
-            [(2, 4, 3), (2, 4, 5, -20_000)],
+            [(2, 4, 3), (2, 4, 5, -20_000), (2, 4, 4, 0, 1000)],
         ),
         program(
             "loss_of_existing", "M185", ("loss",), measures.measure_function, labelled,

@@ -222,6 +222,11 @@ def dropped_of(module, shapes, depth, images, seed):
     return 1.0  # what is read is neither, which is judged elsewhere
 
 
+def nearest(factor):
+    """Return which of these a factor means: 1, 1 / 0.7 and its square, 1 / 0.3, and what lies between."""
+    return min((0, 0.7, 1, 1.43, 1.7, 2.04, 2.7, 3.33), key=lambda known: abs(factor - known))
+
+
 def how_dropped(module, shapes, depth, images, seed, parts):
     """Measure how a dropout of 0.3 treats what these parts add to the class token, the same small number in each component.
 
@@ -251,7 +256,7 @@ def how_dropped(module, shapes, depth, images, seed, parts):
         "each_number_by_itself": np.bool_(once and (zeros != zeros[0]).any()),
         # The standard error is 0.01, of 2000 numbers: no border is nearer to a known share than seven of them.
         "share_that_is_dropped": np.float64(np.digitize(zeros.mean(), (0.02, 0.225, 0.4)) if once else -1),
-        "factor_of_what_is_kept": np.float64(np.round(np.ptp(trained, axis=-1).max(), 2) if once else -1),
+        "factor_of_what_is_kept": np.float64(nearest(np.ptp(trained, axis=-1).max()) if once else -1),
     }
 
 
