@@ -344,7 +344,7 @@ def _run_test(
     for name in code.co_names:
         if name not in namespace and name not in vars(builtins):
             namespace[name] = Function(name, student.call)
-    printed, error = io.StringIO(), None
+    printed, error, after_own_cells = io.StringIO(), None, student.ran_own_cells
     student.begin_test()
     try:
         with contextlib.redirect_stdout(printed):
@@ -355,6 +355,8 @@ def _run_test(
         if not (student.calls and _is_of_the_student(caught)):
             raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
         error = AssertionError(f"{type(caught).__name__}: {caught}")
+    if error is not None and after_own_cells and not student.ran_own_cells:
+        return _run_test(cell, namespace, student)  # they lost the kernel, and with it the test's modules
     outputs, said = [], _said_by(error)
     if printed.getvalue():
         outputs.append(nbformat.v4.new_output("stream", name="stdout", text=writable(printed.getvalue())))

@@ -383,3 +383,16 @@ def test_page_of_the_answers_shows_no_error(name: str) -> None:
         if output.output_type == "error"
     ]
     assert said == [] and not done.why
+
+
+def test_own_cell_that_ends_the_kernel_at_a_module_costs_no_test() -> None:
+    """Where a cell of one's own loses the kernel in the middle of a test, is the test held anew without it?"""
+    assignment = load_assignment("3_encoder")
+    solved = fill_in(assignment.release, assignment.instructor)
+    place = next(index for index, cell in enumerate(solved.cells) if cell.id == "LayerNorm")
+    ends = "import os, torch\ntorch.nn.Module.__call__ = lambda *arguments, **keywords: os._exit(0)"
+    solved.cells.insert(place + 1, nbformat.v4.new_code_cell(ends))
+    notebook = mend(nbformat.writes(solved).encode(), assignment.instructor, assignment.release).notebook
+    notebook.cells = [cell for cell in notebook.cells if cell.id.startswith(("setup", "cell-", "LayerNorm"))]
+    done = execute(notebook, SEED)
+    assert done.state == "crashed" and done.checks and all(check.passed for check in done.checks), done.checks
