@@ -19,6 +19,7 @@ OF_ATTENTION = [
     ),
     ("softmax", SHIFT, "np.clip(scores, -100, 100)", "M2"),
     ("softmax", SHIFT, "scores", "M3"),
+    ("softmax", SHIFT, "scores.max(axis=axis, keepdims=True) - scores", "M208"),
     ("softmax", TOTAL, "exponentials.sum(axis=1)", "M4"),
     ("softmax", TOTAL, "exponentials.sum()", "M5"),
     ("softmax", SHIFT, "scores - scores.max()", "M14"),

@@ -252,7 +252,8 @@ def test_collect_keeps_what_was_there(course: Course, file_assignment: Assignmen
 
 def test_collect_leaves_other_assignments_alone(course: Course, assignment: Assignment, tmp_path: Path) -> None:
     """Is a .pt file passed over where none is asked for?"""
-    assert collect(course, assignment, [write_zip(tmp_path / "x.zip", {"ada/1_attention/vit.pt": b"x"})]) == []
+    (line,) = collect(course, assignment, [write_zip(tmp_path / "x.zip", {"ada/1_attention/vit.pt": b"x"})])
+    assert line.why == "no submission is in it" and not (course.root / "submitted").exists()
 
 
 # ---------------------------------------------------------------------------------------------------- submit-check

@@ -228,7 +228,7 @@ WRONG = [  # the others are mistakes of no catalogue: they cost points, and get 
     ("softmax", np.zeros_like, set()),
     ("softmax", softmax_with_one_more, set()),
     ("softmax", lambda s, axis=-1: scipy.special.softmax(s / 2, axis=axis), set()),
-    ("softmax", lambda s, axis=-1: scipy.special.softmax(-s, axis=axis), set()),
+    ("softmax", lambda s, axis=-1: scipy.special.softmax(-s, axis=axis), {"M208"}),
     ("softmax", lambda s, axis=-1: scipy.special.log_softmax(s, axis=axis), set()),
     ("softmax", lambda s, axis=-1: np.maximum(s, 0) / np.maximum(s, 1e-9).sum(axis, keepdims=True), set()),
     ("softmax", lambda s, axis=-1: (s == s.max(axis, keepdims=True)).astype(float), set()),
