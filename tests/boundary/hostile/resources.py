@@ -249,7 +249,7 @@ threading.Thread(target=flood, daemon=True).start()
     ),
     Attack(
         "fills-the-disk",
-        "Fills every folder and file that it may write to, the log of its own start among them.",
+        "Fills every folder and file that it may write to, and each file that it finds open.",
         own_cell(
             """
 import os
@@ -260,14 +260,11 @@ for top in ("/tmp", "/dev/shm", "/dev", "/", "/var/tmp", COURSE):
                 file.write(bytes(2**25))
     except OSError as error:
         print(top, error)
-logs = [n for n in os.listdir("/proc/self/fd") if os.path.islink(f"/proc/self/fd/{n}") and "/log" in os.readlink(f"/proc/self/fd/{n}")]
-for path in [f"/proc/self/fd/{number}" for number in logs]:
+for number in os.listdir("/proc/self/fd"):
     try:
-        with open(path, "ab") as file:
-            for _ in range(40):
-                file.write(bytes(2**25))
+        os.posix_fallocate(int(number), 0, 2**30)
     except OSError as error:
-        print(path, error)
+        print(number, error)
 """,
             later="import glob, os\nfor path in glob.glob('/tmp/fill*') + glob.glob('/dev/shm/fill*'):\n    os.remove(path)",
         ),
