@@ -83,7 +83,8 @@ def difference(got, expected, show):
         mine, right = got["arrays"][name].astype(float), np.asarray(right, float)
         if mine.shape != right.shape:
             return f"{words}: expected shape {right.shape}, got {mine.shape}."
-        if not (wrong := wrong_in(right, mine)).any():
+        wrong = wrong_in(right, mine)
+        if not wrong.any():
             continue
         if says_yes and np.isfinite(mine).all():
             first = tuple(np.argwhere(wrong)[0])

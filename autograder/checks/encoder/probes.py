@@ -355,9 +355,9 @@ def probe_encoder(cls):
             return fresh(module, names) | {"blocks_start_apart": np.bool_(min(apart))}
         without, module = module, cls(*sizes, dropout=dropout)
         if any(any(load(each, names, seed)) for each in (without, module)):
-            unknown = "evaluation_is_plain", "stream_is_whole", "blocks_drop_alike", "what_is_kept_grows"
-            unknown += ("no_block_is_skipped",)
-            return {"training_differs": np.full(depth, NONE)} | dict.fromkeys(unknown, NONE)
+            unknown = dict(evaluation_is_plain=NONE, stream_is_whole=NONE, blocks_drop_alike=NONE)
+            unknown |= dict(what_is_kept_grows=NONE, no_block_is_skipped=NONE)
+            return {"training_differs": np.full(depth, NONE)} | unknown
         many, moves, plain = tensor(x).repeat(10, 1, 1), [], []
 
         def set_branches(only):
