@@ -20,6 +20,7 @@ COMMANDS = {  # in the order in which the help lists them
     "record": authoring.record,
     "demo": demo,
     "grade": grading.grade,
+    "settle": grading.settle,
     "feedback": reporting.feedback,
     "report": reporting.report,
     "alike": reporting.alike,

@@ -76,7 +76,8 @@ def export(
         str | None, typer.Option(help="The title of Canvas's column, if it is not clear which it is.")
     ] = None,
     allow_waiting: Annotated[
-        bool, typer.Option("--allow-waiting", help="Send marks although written answers wait for a person.")
+        bool,
+        typer.Option("--allow-waiting", help="Send marks although written answers, or submissions, wait for a person."),
     ] = False,
     show_hidden: ShowOption = False,
     as_json: JsonOption = False,

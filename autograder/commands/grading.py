@@ -9,8 +9,15 @@ from rich.markup import escape
 
 from autograder.commands.bars import Bars
 from autograder.commands.chosen import all_assignments, chosen, course_in, stop_if_not_graded
-from autograder.commands.options import COURSE, AllOption, AssignmentsArgument, CourseOption, JsonOption
-from autograder.commands.saying import err, print_json, show, stopped, stopping_at
+from autograder.commands.options import (
+    COURSE,
+    AllOption,
+    AssignmentArgument,
+    AssignmentsArgument,
+    CourseOption,
+    JsonOption,
+)
+from autograder.commands.saying import err, print_json, say, say_of_others, show, stopped, stopping_at
 
 if TYPE_CHECKING:
     from autograder.boundary.sandbox import Limits
@@ -108,10 +115,48 @@ def grade_class(
 
 
 def show_marks(folder: Path, assignment: "Assignment", results: list["Result"]) -> None:
-    """Show one line for each student."""
+    """Show one line for each student, and the questions that a person has to decide."""
+    from autograder.course.course import NEEDS_A_LOOK
     from autograder.reporting.tables import marks_table_of
 
     show(marks_table_of(course_in(folder), assignment, results))
+    looks = [result for result in results if result.state == NEEDS_A_LOOK]
+    for result in looks:
+        for question in result.questions:
+            say_of_others(f"{result.student} needs a look: {question}")
+    if looks:
+        say(
+            f'To decide: "autograder settle STUDENT {assignment.name}" shows the questions and the answers to choose from.'
+        )
+
+
+def settle(
+    student: Annotated[str, typer.Argument(help="The id of the student.")],
+    assignment: AssignmentArgument,
+    course: CourseOption = COURSE,
+    keep: Annotated[bool, typer.Option("--keep", help="The points stay as they are.")] = False,
+) -> None:
+    """Decide about a submission that needs a look: without an option, show the questions and what can be answered.
+
+    A decision holds for this submission and these questions. A new submission is asked about again.
+    """
+    from autograder.course.settled import Decision, write_decision
+
+    in_course = course_in(course)
+    result = in_course.load_result(student, assignment)
+    if result is None or not result.questions:
+        raise stopped(f"{student} has no questions to settle in {assignment}")
+    for question in result.questions:
+        say_of_others(question)
+    if not keep:
+        say(f"The state is {result.state!r}. --keep: the points stay as they are. To change points, use formgrader.")
+        return
+    with stopping_at(ValueError, OSError):
+        decision = Decision(result.questions, result.content)
+        write_decision(in_course.root, assignment, student, decision)
+        result.ask(decision)
+        in_course.save_result(result)
+    say_of_others(f"Settled: {student} is {result.state!r}.")
 
 
 def submit_check(

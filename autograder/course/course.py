@@ -20,6 +20,7 @@ from traitlets.config import Config, PyFileConfigLoader
 from autograder.cells import files_of, is_grade, is_locked
 from autograder.course import gradebook as tables
 from autograder.course.gradebook import COURSE_ID, LENGTH, GradebookError, connected, explaining, in_utc, read_url
+from autograder.course.settled import Decision
 from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, write_atomically
 from autograder.settings import Settings, read_settings
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from autograder.course.gradebook import Reader
     from autograder.course.recording import Recorder
 
+NEEDS_A_LOOK = "needs a look"  # the state of a submission about which a person has to decide something
 REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
 
 CONFIG = """from pathlib import Path
@@ -46,7 +48,8 @@ class Result:
 
     student: str
     assignment: str
-    state: str  # graded, graded after mending, crashed, timed out, missing, unreadable; not graded if we failed
+    # needs a look, graded, graded after mending, crashed, timed out, missing, unreadable; not graded if we failed
+    state: str
     why: str = ""
     receipt: list[str] = field(default_factory=list)
     checks: list[dict[str, Any]] = field(default_factory=list)
@@ -55,11 +58,29 @@ class Result:
     content: str = ""  # the digest of what was handed in
     recorded: bool = False  # in the gradebook
     files: dict[str, str] = field(default_factory=dict)  # what came of each file that is asked for beside the notebook
+    questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
+    otherwise: str = ""  # the state that it has once they are settled
 
     @property
     def has_marks(self) -> bool:
         """Whether there is a mark; a submission that nobody could read, or that we failed on, has none, not 0."""
         return bool(self.checks)
+
+    def ask(self, decision: Decision | None) -> None:
+        """Give it the state "needs a look" where it has questions that no decision answers; else its own state."""
+        answered = decision is not None and decision.content == self.content and decision.questions == self.questions
+        self.otherwise = self.otherwise or self.state
+        asks = self.questions and not answered and self.otherwise != "not graded"  # what we failed on is graded again
+        self.state = NEEDS_A_LOOK if asks else self.otherwise
+
+
+@dataclass
+class Submission:
+    """What counts of the files that a student submitted."""
+
+    data: bytes  # of the notebook
+    receipt: list[str] = field(default_factory=list)  # how it was found
+    questions: list[str] = field(default_factory=list)  # what only a person can decide about the files, in words
 
 
 @dataclass
@@ -254,8 +275,8 @@ class Course:
             names |= {entry.name for entry in os.scandir(submitted) if entry.is_symlink() or entry.is_dir()}
         return names
 
-    def read_submission(self, student: str, assignment: Assignment) -> tuple[bytes, list[str]] | None:
-        """Read what a student handed in, and a receipt of how it was found; None if there is nothing.
+    def read_submission(self, student: str, assignment: Assignment) -> Submission | None:
+        """Read the notebook that counts of what a student submitted; None if there is nothing.
 
         Raises:
             Unreadable: there is something, but it is no plain file of a bearable size.
@@ -271,7 +292,7 @@ class Course:
                 raise Unreadable(read_plain_file(folder / REFUSED)[:1000].decode("utf-8", "replace").strip())
             return None
         name, receipt = _taken(folder, entries, f"{assignment.notebook}.ipynb")
-        return read_plain_file(folder / name), receipt
+        return Submission(read_plain_file(folder / name), receipt)
 
     def read_files(self, student: str, assignment: Assignment) -> tuple[dict[str, bytes | str], list[str]]:
         """Read the files beside a submitted notebook.

@@ -10,6 +10,7 @@ from typing import Any
 
 from autograder.course.course import Course
 from autograder.course.requests import drop_requests
+from autograder.course.settled import write_decision
 from autograder.files import write_atomically
 
 OF_STUDENT = ("submitted", "autograded", "feedback", "earlier")  # folders with one of each student's
@@ -51,6 +52,8 @@ def forget(course: Course, student: str) -> list[str]:
     if _drop_from_roster(root / "roster.csv", student):
         done.append("roster.csv")
     drop_requests(root, student)
+    for path in sorted(root.glob("settled/*.json")):
+        write_decision(root, path.stem, student, None)
     with course.gradebook() as gradebook:
         try:
             gradebook.remove_student(student)

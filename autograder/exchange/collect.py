@@ -216,7 +216,7 @@ class _Collector:
             there = self.course.read_submission(student, self.assignment)
         except Unreadable:
             there = None
-        outcome = "unchanged" if there and there[0] == data else "collected"
+        outcome = "unchanged" if there and there.data == data else "collected"
         if there and outcome == "collected" and _is_older(record, before):
             return Line("older attempt", student, member.path, f"{before['file']} was collected before, and is later")
         if outcome == "collected":

@@ -13,13 +13,13 @@ import csv
 import io
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from autograder.course.course import Assignment, Course, Result
+from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import students
 from autograder.course.roster import Person, Roster, Worksheet
 from autograder.exchange.collect import Ledger
@@ -73,12 +73,8 @@ def export(
     if system == "canvas" and not worksheet:
         raise ValueError("Canvas knows columns and students by their numbers: give its gradebook export as --worksheet")
     marks = _Marks(course, assignment, results, worksheet)
-    waiting = [row["student"] for row in marks.rows.values() if row["waiting"]]
-    if waiting and system != "csv" and not allow_waiting:
-        raise ValueError(
-            f"written answers of {len(waiting)} students wait for a person: {', '.join(map(shown, waiting))}. Mark them "
-            "in formgrader, or say --allow-waiting to send what there is"
-        )
+    if system != "csv" and not allow_waiting:
+        _refuse_if_waiting(marks.rows.values(), assignment.name)
     folder = folder or course.root / "export" / assignment.name
     files: dict[str, str | bytes] = {"marks.csv": csv_text(marks.table())}
     if system == "moodle":
@@ -90,6 +86,22 @@ def export(
     for name, content in files.items():
         write_atomically(folder / name, content)
     return Exported([folder / name for name in files], marks.warnings)
+
+
+def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
+    """Raise a ValueError where a person has still to decide something about a submission."""
+    looks = [shown(row["student"]) for row in rows if row["state"] == NEEDS_A_LOOK]
+    if looks:
+        raise ValueError(
+            f"{len(looks)} submissions need a look: {', '.join(looks)}. Settle each with "
+            f'"autograder settle STUDENT {assignment}", or say --allow-waiting to send what there is'
+        )
+    waiting = [shown(row["student"]) for row in rows if row["waiting"]]
+    if waiting:
+        raise ValueError(
+            f"written answers of {len(waiting)} students wait for a person: {', '.join(waiting)}. Mark them "
+            "in formgrader, or say --allow-waiting to send what there is"
+        )
 
 
 class _Marks:
@@ -117,7 +129,7 @@ class _Marks:
             found = self.course.read_submission(student, self.assignment)
         except Unreadable:
             found = None
-        return "" if found is None else content_of(found[0], self.course.read_files(student, self.assignment)[0])
+        return "" if found is None else content_of(found.data, self.course.read_files(student, self.assignment)[0])
 
     def _add_who_has_no_result(self) -> None:
         columns = next(iter(self.rows.values()), (*NUMBERS, "mark", "late", "mistakes"))
@@ -254,6 +266,7 @@ class _Marks:
                 [f"{row['late penalty']} points were taken off for handing in late."] if row["late penalty"] else []
             )
             parts += [f"{row['waiting']} written answers wait to be read."] if row["waiting"] else []
+            parts += ["The points may change."] if row["state"] == NEEDS_A_LOOK else []
         elif row["state"] == "unreadable":
             parts.append(self.why.get(student, "").splitlines()[0][:300] if self.why.get(student) else "")
         return escape(" ".join(parts).strip(), quote=False)

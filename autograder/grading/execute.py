@@ -63,6 +63,7 @@ class Execution:
     why: str = ""
     checks: list[CheckResult] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)  # what came of each file beside the notebook
+    questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
 
 
 @dataclass(frozen=True)

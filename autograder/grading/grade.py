@@ -18,7 +18,8 @@ from pebble import ProcessExpired
 
 from autograder.authoring.build import load_notebooks
 from autograder.boundary.sandbox import Limits, check_sandbox, remove_leftovers
-from autograder.course.course import Assignment, Course, Result
+from autograder.course.course import Assignment, Course, Result, Submission
+from autograder.course.settled import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grading.mark_keys import content_of, grader_key, key_of
 from autograder.grading.workers import InstallationError, Jobs, Workers, call
@@ -86,7 +87,8 @@ def grade(
         remove_leftovers()
         in_gradebook = course.scores(assignment)
         results: list[Result] = []
-        waiting: dict[str, tuple[bytes, dict[str, bytes | str], list[str], str, str]] = {}
+        waiting: dict[str, tuple[Submission, dict[str, bytes | str], list[str], str, str]] = {}
+        decisions = read_decisions(course.root, assignment.name)
         for name, why in course.unfit_names().items():
             results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
             course.save_result(results[-1])
@@ -104,12 +106,12 @@ def grade(
                 results.append(kept if known else result)
                 continue
             files, renamed = course.read_files(student, assignment)
-            content = content_of(found[0], files)
+            content = content_of(found.data, files)
             key = key_of(of_grader, content)
             if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
                 results.append(kept)
             else:
-                waiting[student] = (found[0], files, found[1] + renamed, key, content)
+                waiting[student] = (found, files, found.receipt + renamed, key, content)
         # once, and only if there is something to record: it takes seconds
         open_gradebook = cache(lambda: stack.enter_context(course.gradebook()))
         for result in results:
@@ -119,19 +121,21 @@ def grade(
         if waiting:
             texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
             options = (*texts, seed, limits, sandboxed, held_out)
-            jobs = {student: (notebook, *options, files) for student, (notebook, files, *_) in waiting.items()}
+            jobs = {student: (found.data, *options, files) for student, (found, files, *_) in waiting.items()}
             proof = _Proof(course, assignment, options, of_grader)
             progress("submissions", 0, len(jobs))
             if not isinstance(workers, Workers):
                 workers = stack.enter_context(Workers(workers, assignment.notebook, limits if sandboxed else None))
             run_all = _runner(workers, cluster, limits, sandboxed)
             for done, (student, fields) in enumerate(proof.held_back(run_all(proof.jobs | jobs), progress), 1):
-                _, _, receipt, key, content = waiting[student]
+                found, _, receipt, key, content = waiting[student]
                 notebook = fields.pop("notebook", None)
                 fields["receipt"] = receipt + fields.get("receipt", [])
+                fields["questions"] = found.questions + fields.get("questions", [])
                 if fields["receipt"] and fields["state"] == "graded":
                     fields["state"] = "graded after mending"
                 result = Result(student, assignment.name, key=key, content=content, **fields)
+                result.ask(decisions.get(student))
                 with _undisturbed():
                     if notebook:
                         write_atomically(course.autograded_path(student, assignment), notebook)

@@ -79,11 +79,13 @@ def grade_one(
             "state": "not graded",
             "why": f"The grader failed, not the submission: {error}",
             "receipt": mended.receipt,
+            "questions": mended.questions,
         }
     return {
         "state": done.state,
         "why": done.why,
         "receipt": mended.receipt,
+        "questions": mended.questions + done.questions,
         "checks": [asdict(check) for check in done.checks],
         "seed": seed,
         "notebook": nbformat.writes(done.notebook) + "\n",

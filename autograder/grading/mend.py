@@ -42,6 +42,7 @@ class Mended:
 
     notebook: NotebookNode
     receipt: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
 
 
 def read_notebook(data: bytes, belongs: Callable[[_Cell], bool] = lambda cell: False) -> tuple[list[_Cell], list[str]]:

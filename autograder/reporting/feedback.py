@@ -18,7 +18,7 @@ from nbconvert.filters.ansi import strip_ansi
 from nbformat import NotebookNode
 
 from autograder.cells import grade_id, is_grade, is_locked, points_of
-from autograder.course.course import Assignment, Course, Result
+from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import Lateness, Mark, lateness, marks
 from autograder.course.gradebook import comments as all_comments
 from autograder.course.requests import Request, read_requests
@@ -70,6 +70,7 @@ def facts_of(
         assignment=assignment.name,
         state=result.state,
         why=result.why,
+        questions=result.questions if result.state == NEEDS_A_LOOK else [],
         files=result.files,
         score=max(0.0, float(sum(mark.score for mark in scores.values()) - late.penalty)),
         of=maximum_of(questions),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autograder.cells import is_grade, is_solution, points_of
-from autograder.course.course import Assignment, Course, Result
+from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import Lateness, lateness
 from autograder.files import write_atomically
 from autograder.judging import catalogue
@@ -23,7 +23,7 @@ from autograder.reporting.page import page_template, plain_number
 if TYPE_CHECKING:  # a table of marks is shown without pages and plots
     from matplotlib.axes import Axes
 
-STATES = ("graded", "graded after mending", "crashed", "timed out", "not graded", "unreadable", "missing")
+STATES = (NEEDS_A_LOOK, "graded", "graded after mending", "crashed", "timed out", "not graded", "unreadable", "missing")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")  # of a spreadsheet
 INK, BAR = {"light": "#1f2328", "dark": "#dfe5eb"}, {"light": "#4a8fbf", "dark": "#3d86b3"}  # of plots, by page
 
@@ -120,9 +120,9 @@ def marks_table(course: Course, assignment: Assignment, results: list[Result]) -
 
 
 def marks_of(course: Course, assignment: Assignment, results: list[Result]) -> dict[str, Any]:
-    """Return the marks of an assignment for a script: the rows of `marks_table`, with why somebody has no marks."""
-    why = {result.student: result.why for result in results}
-    rows = [row | {"why": why[row["student"]]} for row in marks_table(course, assignment, results)]
+    """Return the marks of an assignment for a script: the rows of `marks_table`, with the reasons and questions."""
+    about = {result.student: {"why": result.why, "questions": result.questions} for result in results}
+    rows = [row | about[row["student"]] for row in marks_table(course, assignment, results)]
     seeds = sorted({result.seed for result in results if result.seed is not None})
     return {"assignment": assignment.name, "seeds": seeds, "students": rows}
 
@@ -162,12 +162,12 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
 
 
 def rows_of(course: Course, assignment: Assignment, questions: list[Question], results: list[Result]) -> list[Row]:
-    """Return a row for each student, by name."""
+    """Return a row for each student: first those whose submission needs a look, then the others, each by name."""
     scores = course.scores(assignment)
     with course.reading() as db:
         late = lateness(db, assignment.name)
     rows = []
-    for result in sorted(results, key=lambda result: result.student):
+    for result in sorted(results, key=lambda result: (result.state != NEEDS_A_LOOK, result.student)):
         # an older submission may have left marks in the gradebook; they say nothing about one that could not be read
         grades = scores.get(result.student) if result.has_marks else None
         marks = {question.name: _mark(question, grades, result.checks) for question in questions} if grades else {}

@@ -24,7 +24,7 @@ from downloads import (
 from typer.testing import CliRunner
 
 from autograder.cli import app
-from autograder.course.course import Assignment, Course
+from autograder.course.course import Assignment, Course, Submission
 from autograder.course.roster import read_worksheet
 from autograder.exchange.collect import collect
 from autograder.exchange.names import read_name
@@ -213,7 +213,7 @@ def test_collect_keeps_what_was_put_there_by_hand(course: Course, tmp_path: Path
     (place / "timestamp.txt").write_text("2025-01-01 00:00:00 UTC", encoding="utf-8")
     download = {"Ada Lovelace_100_assignsubmission_file_/x.ipynb": notebook("new")}
     collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
-    assert course.read_submission("ada", assignment) == (notebook("new"), [])
+    assert course.read_submission("ada", assignment) == Submission(notebook("new"))
     assert sorted(os.listdir(course.root / "earlier/ada" / NAME / "001")) == ["mine.ipynb", "timestamp.txt"]
     assert sorted(os.listdir(place)) == ["attention.ipynb"]
 
@@ -327,7 +327,7 @@ def test_command_collect_prints_a_receipt(course: Course, tmp_path: Path) -> Non
 def test_command_collect_says_where_nothing_is(tmp_path: Path) -> None:
     """Is a folder without a submission named, and a path that does not exist before a course is made for it?"""
     collect_here = ["collect", NAME, "--course", str(tmp_path / "course")]
-    result = CliRunner().invoke(app, [*collect_here, str(tmp_path / "none.zip")])
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*collect_here, str(tmp_path / "none.zip")])
     assert result.exit_code == 2 and "does not exist" in result.output and not (tmp_path / "course").exists()
     (tmp_path / "empty").mkdir()
     result = CliRunner().invoke(app, [*collect_here, str(tmp_path / "empty")])

@@ -319,7 +319,7 @@ def test_export_says_what_changed_since_the_grading(
     results = record(course, graded)
     for kept in results:
         if found := course.read_submission(kept.student, assignment):
-            kept.content = content_of(found[0], {})
+            kept.content = content_of(found.data, {})
     for path in course.root.glob("submitted/*/*/*.ipynb"):
         path.touch()
     assert "handed in" not in "\n".join(export(course, assignment, results, "csv").warnings)

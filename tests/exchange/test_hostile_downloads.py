@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from downloads import ADA, NAME, listing, notebook, outcomes, patch, submitted, write_roster, write_zip
 
-from autograder.course.course import Assignment, Course
+from autograder.course.course import Assignment, Course, Submission
 from autograder.exchange import archives
 from autograder.exchange.collect import collect
 from autograder.files import Unreadable
@@ -83,7 +83,7 @@ def test_collect_after_a_refusal(course: Course, tmp_path: Path, assignment: Ass
     collect(course, assignment, [good])
     assert os.listdir(course.root / "submitted/ada" / NAME) == ["attention.ipynb"]
     assert [line.outcome for line in collect(course, assignment, [bad])] == ["refused"]
-    assert course.read_submission("ada", assignment) == (notebook(), [])
+    assert course.read_submission("ada", assignment) == Submission(notebook())
 
 
 @pytest.mark.parametrize(("file", "why"), [("work.zip", "archive in the archive"), ("work.pdf", "not a notebook")])
@@ -126,7 +126,7 @@ def test_collect_into_a_hostile_course(course: Course, tmp_path: Path, assignmen
     lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
     assert sorted(line.outcome for line in lines) == ["collected", "refused"]
     assert os.listdir(tmp_path / "out") == []
-    assert course.read_submission("dan", assignment) == (notebook("dan"), [])
+    assert course.read_submission("dan", assignment) == Submission(notebook("dan"))
 
 
 @pytest.mark.parametrize("limit", ["MAX_MEMBERS", "MAX_DIRECTORY", "MAX_TOTAL"])

@@ -1,0 +1,47 @@
+"""What a person decided about submissions that need a look: settled/ASSIGNMENT.json in the course's folder.
+
+A decision answers the questions that were asked about one content. A new submission, or a new question, asks again.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from autograder.files import read_json, write_atomically
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a person said about one submission."""
+
+    questions: list[str]  # that were answered
+    content: str  # the digest of the submission that they were asked about
+    file: str = ""  # the notebook that counts, where that was the question
+
+
+def read_decisions(root: Path, assignment: str) -> dict[str, Decision]:
+    """Return the decisions on an assignment by student; none where there is no file.
+
+    Raises:
+        ValueError: the file is damaged. The message says what to do.
+    """
+    kept = read_json(_path(root, assignment), "Remove it, and settle the questions again.") or {}
+    return {student: Decision(**fields) for student, fields in kept.items()}
+
+
+def write_decision(root: Path, assignment: str, student: str, decision: Decision | None) -> None:
+    """Keep a decision about a student's submission; with None, delete the one that is there.
+
+    Raises:
+        ValueError: as `read_decisions`.
+    """
+    decisions = read_decisions(root, assignment)
+    kept = {name: asdict(each) for name, each in decisions.items() if name != student}
+    if decision is not None:
+        kept[student] = asdict(decision)
+    if kept or decisions:
+        write_atomically(_path(root, assignment), json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def _path(root: Path, assignment: str) -> Path:
+    return root / "settled" / f"{assignment}.json"

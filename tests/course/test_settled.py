@@ -1,0 +1,79 @@
+"""Does a submission that needs a look wait for a person, and does a decision hold for what it was made about?"""
+
+from pathlib import Path
+
+import pytest
+from conftest import NAME
+from typer.testing import CliRunner
+
+from autograder.cli import app
+from autograder.course.course import NEEDS_A_LOOK, Course, Result
+from autograder.course.forget import forget
+from autograder.course.settled import Decision, read_decisions, write_decision
+
+QUESTION = "Text was found below the question: is it the answer?"
+
+
+def asked(**fields: object) -> Result:
+    """A result with a question, before anybody decided."""
+    result = Result("ada", NAME, "graded", content="digest", questions=[QUESTION], **fields)
+    result.ask(None)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("decision", "state"),
+    [
+        (None, NEEDS_A_LOOK),
+        (Decision([QUESTION], "digest"), "graded"),
+        (Decision([QUESTION], "another submission"), NEEDS_A_LOOK),
+        (Decision(["Another question?"], "digest"), NEEDS_A_LOOK),
+    ],
+)
+def test_ask_heeds_a_decision_about_this_submission_and_these_questions(decision: Decision, state: str) -> None:
+    """Does a decision settle exactly what it answered?"""
+    result = asked()
+    assert result.state == NEEDS_A_LOOK
+    result.ask(decision)
+    assert result.state == state
+
+
+def test_ask_leaves_what_we_failed_on_to_the_next_run() -> None:
+    """Is a submission that the grader failed on graded again, whatever is to be asked about it?"""
+    result = Result("ada", NAME, "not graded", questions=[QUESTION])
+    result.ask(None)
+    assert result.state == "not graded"
+
+
+def test_settle_shows_the_questions_and_keeps_the_decision(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the command show what is asked, change nothing without an answer, and settle it with one?"""
+    course.save_result(asked())
+    command = ["settle", "ada", NAME, "--course", str(course.root)]
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0
+    assert QUESTION in shown.output
+    assert course.load_result("ada", NAME).state == NEEDS_A_LOOK
+    assert CliRunner().invoke(app, [*command, "--keep"]).exit_code == 0
+    assert course.load_result("ada", NAME).state == "graded"
+    assert read_decisions(course.root, NAME) == {"ada": Decision([QUESTION], "digest")}
+    nobody = CliRunner().invoke(app, ["settle", "bea", NAME, "--course", str(course.root)])
+    assert nobody.exit_code == 1
+    assert "no questions to settle" in nobody.output
+
+
+def test_forget_forgets_decisions(course: Course) -> None:
+    """Is nothing left of a student in the decisions?"""
+    (course.root / "submitted/ada").mkdir(parents=True)
+    for student in ("ada", "bea"):
+        write_decision(course.root, NAME, student, Decision([QUESTION], "digest"))
+    forget(course, "ada")
+    assert set(read_decisions(course.root, NAME)) == {"bea"}
+
+
+def test_damaged_decisions_are_said(tmp_path: Path) -> None:
+    """Is a file that was cut off an error that names it, and not a class without decisions?"""
+    write_decision(tmp_path, NAME, "ada", Decision([QUESTION], "digest"))
+    path = tmp_path / "settled" / f"{NAME}.json"
+    path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
+    with pytest.raises(ValueError, match=str(path)):
+        read_decisions(tmp_path, NAME)
