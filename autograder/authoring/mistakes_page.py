@@ -18,9 +18,10 @@ On inputs of seed {seed} the checks catch and name all wrong ones, and pass all 
 `autograder mutants` does the same on new inputs.
 
 Open a mistake to see what a student who made it is asked, and how it looked from outside.
-That was measured too: {silent} of the {all} show in nothing but wrong numbers of the right shape.
+That was measured too: {silent} of the {all} that are made show in nothing but wrong numbers of the right shape.
 Where the book holds the solutions, the line that makes a mistake is folded below it, and shows a part of the answer.
 Of the programs of exercise 5 a class gets six; what can be wrong with the others is listed without symptoms.
+With these, and with those that are [taught, and not tested](#taught-and-not-tested), the list has {listed} mistakes.
 
 {lists}
 
@@ -97,6 +98,7 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
         seed=matrices[0].seed,
         silent=sum({symptom for each in ways for symptom in each.symptoms} == {NUMBERS} for ways in found.values()),
         all=len(found),
+        listed=sum(entry.startswith("::::") for entry in lists),
     )
     return PAGE.format(**facts, **_of_slips(scores), lists="\n\n".join(lists), matrices="\n\n".join(tables))
 

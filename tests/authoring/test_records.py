@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 
 import jupytext
 import numpy as np
@@ -176,7 +176,7 @@ def test_recorded_digits_are_read_by_the_recorded_weights() -> None:
 
 
 def test_introduction_tells_what_was_recorded() -> None:
-    """Do the introduction and the README give the accuracies of right and wrong attention that were measured?"""
+    """Do the introduction and the README give the accuracies that were measured, and differences of paired seeds?"""
     runs = json.loads((ROOT / "book" / "records" / "wrong_attention.json").read_text())
     introduction, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("book/intro.md", "README.md"))
     accuracies: dict[str, list[float]] = {}
@@ -185,10 +185,28 @@ def test_introduction_tells_what_was_recorded() -> None:
         assert len(found) == run["settings"]["seed"], "each attention is trained with every seed, once"
         found.append(100 * run["test_accuracy"])
     assert len({len(found) for found in accuracies.values()}) == 1
+    assert len(accuracies["right"]) == 5  # 2.776 is the 97.5 % quantile of t for five seeds
     for name, found in accuracies.items():
+        gaps = [one - right for one, right in zip(found, accuracies["right"], strict=True)]
+        gap = "" if name == "right" else f"{mean(gaps):.2f} ± {2.776 * stdev(gaps) / 5**0.5:.2f} ".replace("-", "−")
         row = [name, *(f"{each:.2f}" for each in [*found, mean(found)])]
-        assert f"\n| {' | '.join(row)} |\n" in introduction
+        assert f"\n| {' | '.join(row)} | {gap}|\n" in introduction
     for name in ("right", "M6 softmax over the queries"):
         told = " / ".join(f"{each:.1f}" for each in accuracies[name])
         assert f"{told} %" in introduction.partition("## The map")[0]
         assert f"{told} %" in readme
+
+
+def test_introduction_tells_what_chapters_recorded() -> None:
+    """Are the ranges for uniform weights and for no positions those of the records of their chapters?"""
+    introduction = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+    read = lambda name: json.loads((ROOT / "book" / "records" / name).read_text(encoding="utf-8"))["results"]
+    heads = read("multihead.json")
+    positions = {kind: [whole for whole, _ in runs] for kind, runs in read("positions.json")["accuracies"].items()}
+    for start, link, wrong, right in (
+        ("whose weights are all $1/N$", "multihead.md", heads["uniform"], heads["right"]),
+        ("without positions", "positions.md", positions["none (M46)"], positions["learned"]),
+    ):
+        (sentence,) = [line for line in introduction.splitlines() if start in line and link in line]
+        for found in (wrong, right):
+            assert f" {min(found):.0f} to {max(found):.0f} %" in sentence
