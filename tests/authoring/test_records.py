@@ -89,16 +89,23 @@ def test_chapter_asks_this_repository(name: str) -> None:
     assert reader_of(CHAPTERS[name])[1]["RECORDS"] == f"{address}/{REPOSITORY['branch']}/book/records/"
 
 
-def test_chapters_read_records_alike() -> None:
-    """Is the function the same in every chapter that carries a copy?"""
+@pytest.mark.parametrize("name", ["read_record", "as_table"])
+def test_chapters_carry_the_same_function(name: str) -> None:
+    """Is a function that chapters copy, to read a record or to show a table, the same in all of them?"""
     functions = [
         ast.unparse(node)
         for path in CHAPTERS.values()
         for node in ast.parse(code_of(path)).body
-        if isinstance(node, ast.FunctionDef) and node.name == "read_record"
+        if isinstance(node, ast.FunctionDef) and node.name == name
     ]
-    assert len(functions) == len(CHAPTERS) >= 1
+    assert len(functions) == sum(f"def {name}(" in path.read_text(encoding="utf-8") for path in CHAPTERS.values()) > 1
     assert len(set(functions)) == 1
+
+
+def test_tables_of_cells_are_rendered() -> None:
+    """Does the book read Markdown that a cell shows as MyST? By default, a table would be shown as its text."""
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]["config"]
+    assert config["nb_render_markdown_format"] == "myst"
 
 
 def test_book_names_its_records(tmp_path: Path) -> None:
