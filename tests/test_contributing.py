@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(copy: Path, command: str) -> str:
     """Run a line of a shell in the copy, with its own `autograder`."""
-    line = f"set -o pipefail; {sys.executable} -m autograder {command}"
+    line = f"set -o pipefail; {shlex.quote(sys.executable)} -m autograder {command}"
     environment = os.environ | {"PYTHONPATH": str(copy), "COLUMNS": "130"}
     done = subprocess.run(["bash", "-c", line], cwd=copy, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

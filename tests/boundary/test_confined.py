@@ -6,6 +6,7 @@ would fail, and a packet that it tried to send would be seen.
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -38,17 +39,11 @@ def confined(course: Path, *commands: list[str]) -> subprocess.CompletedProcess:
         box += ["--bind", str(folder), str(folder)]
     box += ["--chdir", str(ROOT)]
     box += ["--cap-add", "ALL"] if os.getuid() == 0 else []
-    script = " && ".join(
-        " ".join(map(_quoted, command)) for command in (*commands, [sys.executable, "-I", "-c", COUNT])
-    )
+    script = " && ".join(map(shlex.join, (*commands, [sys.executable, "-I", "-c", COUNT])))
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(temporary)}
     return subprocess.run(
         [*box, "bash", "-c", script], capture_output=True, text=True, check=False, env=environment, timeout=500
     )
-
-
-def _quoted(word: str) -> str:
-    return "'" + word.replace("'", "'\\''") + "'"
 
 
 def counted(run: subprocess.CompletedProcess) -> dict:
@@ -73,7 +68,7 @@ def test_confinement_would_be_felt(course: Course) -> None:
     """Does a program that writes elsewhere fail in there, is one that connects counted, and one that leaves a file?"""
     run = confined(course.root, [sys.executable, "-c", f"open({str(ROOT / 'x')!r}, 'w')"])
     assert "Read-only file system" in run.stderr
-    run = confined(course.root, ["bash", "-c", f'{sys.executable} -c "{TRY}"; touch $TMPDIR/x'])
+    run = confined(course.root, ["bash", "-c", f'{shlex.quote(sys.executable)} -c "{TRY}"; touch "$TMPDIR/x"'])
     assert counted(run)["packets"] > 0 and counted(run)["left"] == ["x"]
 
 
