@@ -1,7 +1,12 @@
 # Thin: the logic lives in autograder/. "make" alone lists the targets.
-PYTHON ?= python3
+# the newest that is installed and that we support; a command may be there that runs nothing
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+  $$python -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))" 2> /dev/null && echo $$python && break; done)
 COURSE ?= course
+FOUND_PYTHON = $(or $(PYTHON),$(error Python 3.11, 3.12 or 3.13 is needed, and none is installed))
 BIN := .venv/bin
+# A path may hold any letter, whatever the locale says of letters.
+export PYTHONUTF8 = 1
 
 help:
 	@echo "make demo        everything once: install, build, grade a sample class, show the marks"
@@ -17,14 +22,16 @@ help:
 	@echo "make bench-grading   plain nbgrader and our grader on the same submissions: time, memory, marks"
 	@echo "make formgrader  open nbgrader's formgrader on course/, to mark the written answers"
 
+.NOTPARALLEL:
 setup: .venv/.installed
 .venv/.installed: requirements.txt pyproject.toml autograder/setup_environment.py
-	$(PYTHON) autograder/setup_environment.py
+	$(FOUND_PYTHON) autograder/setup_environment.py
 	@touch $@
 
-.venv/.browser: .venv/.installed
-	$(PYTHON) autograder/setup_environment.py --browser
-	@touch $@
+# Not after the other: all that is missing here is said at once.
+.venv/.browser: requirements.txt pyproject.toml autograder/setup_environment.py
+	$(FOUND_PYTHON) autograder/setup_environment.py --browser
+	@touch .venv/.installed $@
 
 demo: setup
 	$(BIN)/autograder demo

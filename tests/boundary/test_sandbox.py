@@ -1,7 +1,10 @@
 """Can the student's side reach nothing of ours? What the sandbox promises is asked from inside, by cells in a real kernel."""
 
+import contextlib
 import errno
 import os
+import re
+import shlex
 import shutil
 import socket
 import sys
@@ -13,12 +16,13 @@ from pathlib import Path
 import pytest
 from in_kernel import attempt, told
 
-from autograder.boundary import refused
+from autograder.boundary import refused, sandbox
 from autograder.boundary.control_group import mount_path
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import (
     HERE,
     INSIDE,
+    Limits,
     SandboxError,
     _font_lists,
     _python_folders,
@@ -240,6 +244,35 @@ def test_sandbox_that_does_not_work_is_said(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(SandboxError, match=r"No permissions to create new namespace.*(?s:.)*userns"):
         check_sandbox()
+
+
+def test_file_that_the_sandbox_may_not_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where what is installed was written under a umask of 077, does the error say which file, and what to change?"""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="it's installed ") as folder:
+        Path(folder).chmod(0o755)
+        for name, mode in (("shut.py", 0), ("open.py", 0o644)):
+            (Path(folder) / name).touch()
+            (Path(folder) / name).chmod(mode)
+        monkeypatch.setattr(sandbox, "_python_folders", lambda: [Path(folder)])
+        monkeypatch.setattr(sandbox, "_files_of_kernels", lambda: [f"{folder}/open.py"])
+        check_sandbox()
+        monkeypatch.setattr(sandbox, "_files_of_kernels", lambda: [f"{folder}/open.py", f"{folder}/shut.py"])
+        quoted = f"chmod -R a+rX {shlex.quote(folder)} "
+        with pytest.raises(SandboxError, match=rf"may not read {re.escape(folder)}/shut.py.*{re.escape(quoted)}"):
+            check_sandbox()
+
+
+def test_font_list_that_a_kernel_may_not_read_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Does a kernel start where Matplotlib's list of fonts was written under a umask of 077?"""
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path))
+    for name, mode in (("fontlist-v1.json", 0o600), ("fontlist-v2.json", 0o644)):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+        (tmp_path / name).chmod(mode)
+    assert {path.name for path in _font_lists()} == {"fontlist-v2.json"} | (
+        {"fontlist-v1.json"} if not IS_ROOT else set()
+    )
+    with contextlib.closing(Kernel(Limits(forked=False))) as kernel:
+        assert told(kernel, "import json\nprint(json.dumps(1))") == 1
 
 
 def test_sandbox_works_here() -> None:
