@@ -13,7 +13,7 @@ help:
 	@echo "make test        every module and every promise once"
 	@echo "make test-all    the whole test suite: all attacks on both kinds of kernels, more seeds, kills and settings"
 	@echo "make setup       install into .venv"
-	@echo "make lock        lock the versions of all packages in requirements.txt, after a change in pyproject.toml"
+	@echo "make lock        lock the versions of all packages in requirements.txt, after a change in pyproject.toml or colab.txt"
 	@echo "make exercises   generate exercises/ and the chapters' notebooks from their sources"
 	@echo "make book        build the book"
 	@echo "make grade       grade course/submitted/ and write feedback and report"
@@ -51,8 +51,8 @@ test-all: .venv/.browser lint
 	KERNELS=fresh $(PYTEST) tests/boundary/test_attacks.py
 
 lock: setup
-	$(BIN)/uv pip compile pyproject.toml -o requirements.txt -q --all-extras --universal --python-version 3.11 \
-	  --generate-hashes --no-annotate --custom-compile-command "make lock"
+	sed '/^# Only for the test/,$$d' colab.txt | $(BIN)/uv pip compile pyproject.toml -c - -o requirements.txt -q \
+	  --all-extras --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 
 exercises: setup
 	$(BIN)/autograder build
