@@ -12,6 +12,7 @@ help:
 	@echo "make demo        everything once: install, build, grade a sample class, show the marks"
 	@echo "make test        every module and every promise once"
 	@echo "make test-all    the whole test suite: all attacks on both kinds of kernels, more seeds, kills and settings"
+	@echo "make test-debian13  make demo and make test on Debian 13, as root by debootstrap in a namespace of its own"
 	@echo "make setup       install into .venv"
 	@echo "make lock        lock the versions of all packages in requirements.txt, after a change in pyproject.toml or colab.txt"
 	@echo "make exercises   generate exercises/ and the chapters' notebooks from their sources"
@@ -50,6 +51,9 @@ test-all: .venv/.browser lint
 	KERNELS=forked $(PYTEST)
 	KERNELS=fresh $(PYTEST) tests/boundary/test_attacks.py
 
+test-debian13:
+	tests/debian13.sh
+
 lock: setup
 	sed '/^# Only for the test/,$$d' colab.txt | $(BIN)/uv pip compile pyproject.toml -c - -o requirements.txt -q \
 	  --all-extras --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
@@ -79,4 +83,4 @@ formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader \
 	  --HTMLExporter.preprocessors=autograder.reporting.mark_scheme.ShowMarkSchemes $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup demo lint test test-all lock exercises book grade train bench-training bench-grading formgrader
+.PHONY: help setup demo lint test test-all test-debian13 lock exercises book grade train bench-training bench-grading formgrader
