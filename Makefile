@@ -1,14 +1,20 @@
 # Thin: the logic lives in autograder/. "make" alone lists the targets.
-PYTHON ?= python3
+# the newest that is installed and that we support; a command may be there that runs nothing
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+  $$python -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))" 2> /dev/null && echo $$python && break; done)
 COURSE ?= course
+FOUND_PYTHON = $(or $(PYTHON),$(error Python 3.11, 3.12 or 3.13 is needed, and none is installed))
 BIN := .venv/bin
+# A path may hold any letter, whatever the locale says of letters.
+export PYTHONUTF8 = 1
 
 help:
 	@echo "make demo        everything once: install, build, grade a sample class, show the marks"
 	@echo "make test        every module and every promise once"
 	@echo "make test-all    the whole test suite: all attacks on both kinds of kernels, more seeds, kills and settings"
+	@echo "make test-debian13  make demo and make test on Debian 13, as root by debootstrap in a namespace of its own"
 	@echo "make setup       install into .venv"
-	@echo "make lock        lock the versions of all packages in requirements.txt, after a change in pyproject.toml"
+	@echo "make lock        lock the versions of all packages in requirements.txt, after a change in pyproject.toml or colab.txt"
 	@echo "make exercises   generate exercises/ and the chapters' notebooks from their sources"
 	@echo "make book        build the book"
 	@echo "make grade       grade course/submitted/ and write feedback and report"
@@ -17,14 +23,16 @@ help:
 	@echo "make bench-grading   plain nbgrader and our grader on the same submissions: time, memory, marks"
 	@echo "make formgrader  open nbgrader's formgrader on course/, to mark the written answers"
 
+.NOTPARALLEL:
 setup: .venv/.installed
 .venv/.installed: requirements.txt pyproject.toml autograder/setup_environment.py
-	$(PYTHON) autograder/setup_environment.py
+	$(FOUND_PYTHON) autograder/setup_environment.py
 	@touch $@
 
-.venv/.browser: .venv/.installed
-	$(PYTHON) autograder/setup_environment.py --browser
-	@touch $@
+# Not after the other: all that is missing here is said at once.
+.venv/.browser: requirements.txt pyproject.toml autograder/setup_environment.py
+	$(FOUND_PYTHON) autograder/setup_environment.py --browser
+	@touch .venv/.installed $@
 
 demo: setup
 	$(BIN)/autograder demo
@@ -43,9 +51,12 @@ test-all: .venv/.browser lint
 	KERNELS=forked $(PYTEST)
 	KERNELS=fresh $(PYTEST) tests/boundary/test_attacks.py
 
+test-debian13:
+	tests/debian13.sh
+
 lock: setup
-	$(BIN)/uv pip compile pyproject.toml -o requirements.txt -q --all-extras --universal --python-version 3.11 \
-	  --generate-hashes --no-annotate --custom-compile-command "make lock"
+	sed '/^# Only for the test/,$$d' colab.txt | $(BIN)/uv pip compile pyproject.toml -c - -o requirements.txt -q \
+	  --all-extras --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 
 exercises: setup
 	$(BIN)/autograder build
@@ -72,4 +83,4 @@ formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader \
 	  --HTMLExporter.preprocessors=autograder.reporting.mark_scheme.ShowMarkSchemes $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup demo lint test test-all lock exercises book grade train bench-training bench-grading formgrader
+.PHONY: help setup demo lint test test-all test-debian13 lock exercises book grade train bench-training bench-grading formgrader

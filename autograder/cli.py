@@ -1,6 +1,7 @@
 """The command `autograder`."""
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -32,6 +33,9 @@ COMMANDS = {  # in the order in which the help lists them
     "mutants": authoring.mutants,
 }
 
+# What a machine refuses, whatever a program does: a disk that is full or read-only, a folder of somebody else's
+NOT_OURS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT)
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -54,6 +58,11 @@ def main() -> None:
             if isinstance(error, GradebookError):
                 raise SystemExit(stopped(error).exit_code) from None
             raise
+        except OSError as error:
+            if error.errno not in NOT_OURS or error.filename is None:
+                raise
+            said = f"{error.filename}: {error.strerror}. Where this command works, it has to be able to read and write"
+            raise SystemExit(stopped(said).exit_code) from None
 
 
 @contextlib.contextmanager

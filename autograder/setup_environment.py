@@ -3,6 +3,7 @@
 python3 autograder/setup_environment.py [--browser]
 """
 
+import importlib.util
 import os
 import re
 import shutil
@@ -14,7 +15,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.txt"
+CACHE = Path(os.environ.get("UV_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "uv"))
+INSIDE = ROOT / "autograder" / "boundary"  # of it sandboxes see some files
+RELEASE = Path("/etc/os-release")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+NO_CHROMIUM = """Ubuntu has Chromium only as a snap, which may not read the tests' temporary files. Install Google Chrome:
+    https://www.google.com/chrome
+"""
+QUIET = {"capture_output": True, "check": False}
 UV = "uv==0.13.9"
 SIZE = 6.0  # GiB of .venv, with a GPU's libraries, which PyTorch brings in any case
 IMPORTED = (
@@ -28,23 +36,24 @@ def main() -> None:
     """Make the environment and see that bubblewrap (and, for the tests, Chromium) is there."""
     if not (3, 11) <= sys.version_info < (3, 14):
         sys.exit(f'This is Python {sys.version.split()[0]}; 3.11 to 3.13 is needed. Run "make PYTHON=python3.12 …".')
+    os.umask(0o022)  # the sandbox's user is another one than root, and reads what is installed
+    if missing := missing_packages("--browser" in sys.argv):
+        install_system_packages(missing)
     if not (VENV / "bin" / "python").exists():
-        make_environment()
-    if shutil.which("bwrap") is None:
-        install_system_package("bubblewrap", "students' code is run in its sandbox")
-    if "--browser" in sys.argv and not any(map(shutil.which, BROWSERS)):
-        install_system_package("chromium", "the pages of the book are tested in it")
+        run("Making .venv", sys.executable, "-m", "venv", str(VENV))
     install()
 
 
-def make_environment() -> None:
-    """Make .venv; Debian keeps what that needs in a package of its own."""
-    print("Making .venv", flush=True)
-    if subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=False).returncode != 0:
-        shutil.rmtree(VENV, ignore_errors=True)
-        version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        install_system_package(f"python{version}-venv", "Python's venv needs it")
-        run("Making .venv", sys.executable, "-m", "venv", str(VENV))
+def missing_packages(browser: bool) -> dict[str, str]:
+    """Return the Debian packages that are missing here, all of them at once, each with what it is for."""
+    missing = {}
+    if not (VENV / "bin" / "python").exists() and importlib.util.find_spec("ensurepip") is None:
+        missing[f"python{sys.version_info.major}.{sys.version_info.minor}-venv"] = "Python makes .venv with it"
+    if shutil.which("bwrap") is None:
+        missing["bubblewrap"] = "students' code is run in its sandbox"
+    if browser and not any(map(shutil.which, BROWSERS)):
+        missing["chromium"] = "the pages of the book are tested in it"
+    return missing
 
 
 def install() -> None:
@@ -53,28 +62,51 @@ def install() -> None:
     what = f"Installing about {len(re.findall('^[a-z].*==', LOCK.read_text(encoding='utf-8'), re.M | re.I))} packages"
     # the system's certificates, as pip takes them: a network may have its own
     uv = [str(VENV / "bin" / "uv"), "pip", "install", "--system-certs", "--python", python]
+    if not can_write(CACHE):  # else uv fails, and pip needs more of the disk: it unpacks what it has downloaded
+        uv += ["--cache-dir", str(VENV / "cache")]
     by_uv = run("Installing uv", *pip, "-q", UV, must=False) and run(
         what, *uv, "--require-hashes", "-r", str(LOCK), must=False
     )
+    shutil.rmtree(VENV / "cache", ignore_errors=True)
     if not by_uv:
         run(what, *pip, "--require-hashes", "-r", str(LOCK))
     run("Installing the grader", *pip, "-q", "--no-deps", "-e", str(ROOT))
     # sandboxes cannot write into .venv, and would compile again each time
     run("Compiling what is imported at every start", python, "-c", f"import {IMPORTED}")
+    if os.getuid() == 0:  # files of uv's cache are shared with it, and keep the umask with which they came there
+        run("Letting the sandbox's user read", "chmod", "-R", "a+rX", str(VENV), str(INSIDE))
 
 
-def install_system_package(name: str, why: str) -> None:
-    """Install a Debian package as root or by passwordless sudo; else say how to go on."""
+def can_write(folder: Path) -> bool:
+    """Whether a folder can be written, or made where it is not there yet."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    return os.access(there, os.W_OK)
+
+
+def install_system_packages(missing: dict[str, str]) -> None:
+    """Install Debian packages as root or by passwordless sudo; else say how to go on.
+
+    Args:
+        missing: What each package is for, by its name.
+    """
+    reasons = "\n".join(f"  {name}: {why}" for name, why in missing.items())
     sudo = [] if os.getuid() == 0 else ["sudo", "-n"]
-    may = not sudo or subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
-    if shutil.which("apt-get") is None or not may:
-        sys.exit(
-            f"{name} is missing: {why}. Install it with your system's package manager, on Debian or Ubuntu\n"
-            f"    sudo apt-get install {name}\nand run the same command again."
-        )
-    run(f"Looking for {name}: {why}", *sudo, "apt-get", "update", "-q")
+    may = not sudo or (
+        shutil.which("sudo") is not None and subprocess.run(["sudo", "-n", "true"], **QUIET).returncode == 0
+    )
+    by_snap = "chromium" in missing and is_ubuntu()
+    if shutil.which("apt-get") is None or not may or by_snap:
+        names = " ".join(name for name in missing if not (by_snap and name == "chromium"))
+        advice = f"On Debian or Ubuntu, as root:\n    apt-get install {names}\n" if names else ""
+        sys.exit(f"Missing here:\n{reasons}\n{advice}{NO_CHROMIUM if by_snap else ''}Then run the same command again.")
+    run(f"Looking for what is missing here:\n{reasons}", *sudo, "apt-get", "update", "-q")
     options = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "--no-install-recommends"]
-    run(f"Installing {name}", *sudo, *options, name)
+    run(f"Installing {' '.join(missing)}", *sudo, *options, *missing)
+
+
+def is_ubuntu() -> bool:
+    """Whether this is Ubuntu, or made of it: it has Chromium as a snap, and no package of it."""
+    return RELEASE.exists() and bool(re.search(r"^ID(_LIKE)?=.*ubuntu", RELEASE.read_text(encoding="utf-8"), re.M))
 
 
 def run(what: str, *command: str, must: bool = True) -> bool:

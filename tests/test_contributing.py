@@ -1,7 +1,9 @@
 """Is what CONTRIBUTING.md says true when it is done, step by step, to a copy of the repository?"""
 
+import contextlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,7 @@ SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S))
 BLOCK = re.compile(r"^(`{3,})(?:python|md) (\S+)\n(.*?)^\1$", re.M | re.S)
 LINE = re.compile(r"`(- file: \S+)`")  # of the contents
 QUOTED = re.compile(r"^```text\n\$ (?:COLUMNS=130 )?\.venv/bin/autograder (.*?)\n(.*?)^```$", re.M | re.S)
+NUMBER = r"(?P<N>\d+)"
 SCRIPT = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
@@ -43,9 +46,17 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def assert_printed(said: str, printed: str) -> None:
+    """Compare what a page quotes with what was printed, word by word; N in the page is one number, wherever it is."""
+    words = [NUMBER if word == "N" else re.escape(word) for word in said.split()]
+    first = words.index(NUMBER) + 1 if NUMBER in words else len(words)
+    words[first:] = ["(?P=N)" if word == NUMBER else word for word in words[first:]]
+    assert re.fullmatch(r"\s+".join(words), printed.strip()), printed
+
+
 def run(copy: Path, command: str) -> str:
     """Run a line of a shell in the copy, with its own `autograder`."""
-    line = f"set -o pipefail; {sys.executable} -m autograder {command}"
+    line = f"set -o pipefail; {shlex.quote(sys.executable)} -m autograder {command}"
     environment = os.environ | {"PYTHONPATH": str(copy), "COLUMNS": "130"}
     done = subprocess.run(["bash", "-c", line], cwd=copy, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -81,7 +92,24 @@ def test_section_prints_what_it_says(copy: Path, title: str) -> None:
     for lines in SCRIPT.findall(SECTIONS[title]):
         run_python(copy, "-c", lines)
     for command, said in commands:
-        assert run(copy, command).split() == said.split()
+        assert_printed(said, run(copy, command))
+
+
+@pytest.mark.parametrize(
+    ("printed", "same"),
+    [
+        ("322 of 322 mutants caught,\n322 named.\n", True),
+        ("323 of 323 mutants caught, 323 named.", True),
+        ("321 of 322 mutants caught, 322 named.", False),
+        ("322 of 322 mutants caught, 321 named.", False),
+        ("N of N mutants caught, N named.", False),
+    ],
+)
+def test_number_that_a_page_leaves_open_is_one_number(printed: str, same: bool) -> None:
+    """Is any number taken where the page says N, and the same one each time?"""
+    said = "N of N mutants caught, N named."
+    with contextlib.nullcontext() if same else pytest.raises(AssertionError):
+        assert_printed(said, printed)
 
 
 def test_exercise_that_was_added_is_all_that_changes(copy: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str, str]]
     for block in CONSOLE.findall(TEXT):
         for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
             program, _, arguments = command.partition(" ")
-            line = f"{sys.executable} {'-m autograder' if program == 'autograder' else ''} {arguments}"
+            line = f"{shlex.quote(sys.executable)} {'-m autograder' if program == 'autograder' else ''} {arguments}"
             done = subprocess.run(
                 ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
             )

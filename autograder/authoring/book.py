@@ -1,6 +1,7 @@
 """Build the book, unless nothing changed since it was last built; make the records of chapters."""
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
@@ -10,14 +11,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbformat import NotebookNode
 
 from autograder.imports import ROOT, digest_of
 from autograder.progress import Progress
+
+if TYPE_CHECKING:
+    from jupyter_cache.cache.main import JupyterCacheBase
 
 INPUTS = (
     "_config.yml",
@@ -68,14 +72,38 @@ def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> Non
     Raises:
         BookError: a cell failed.
     """
-    from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
+
+    forget_outputs_of_another_kind(root)
+    with open_cache(root) as cache:
+        waiting = _not_in(cache, root)
+
+        def keep(path: Path, seconds: float) -> None:
+            bundle = CacheBundleIn(waiting[path], str(path), data={"execution_seconds": seconds})
+            cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+
+        asyncio.run(_run_side_by_side(waiting, root, keep, progress))
+
+
+@contextlib.contextmanager
+def open_cache(root: Path) -> Iterator["JupyterCacheBase"]:
+    """Open the cache of the chapters' outputs; jupyter-cache itself leaves its database open."""
+    from jupyter_cache import get_cache
+
+    cache = get_cache(str(root / "_build" / ".jupyter_cache"))
+    try:
+        yield cache
+    finally:
+        cache.db.dispose()
+
+
+def _not_in(cache: "JupyterCacheBase", root: Path) -> dict[Path, NotebookNode]:
+    """Return the chapters whose outputs are not in the cache, as notebooks, by their files."""
     from myst_nb.core.config import NbParserConfig
     from myst_nb.core.read import create_nb_reader
     from myst_parser.config.main import MdParserConfig
 
-    forget_outputs_of_another_kind(root)
-    cache, waiting = get_cache(str(root / "_build" / ".jupyter_cache")), {}
+    waiting = {}
     for path in sorted(root.glob("book/*.md")):
         text = path.read_text(encoding="utf-8")
         reader = create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text)
@@ -86,12 +114,7 @@ def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> Non
             cache.match_cache_notebook(notebook)
         except KeyError:
             waiting[path] = notebook
-
-    def keep(path: Path, seconds: float) -> None:
-        bundle = CacheBundleIn(waiting[path], str(path), data={"execution_seconds": seconds})
-        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
-
-    asyncio.run(_run_side_by_side(waiting, root, keep, progress))
+    return waiting
 
 
 async def _run_side_by_side(

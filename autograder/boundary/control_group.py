@@ -5,6 +5,7 @@ Where this process may make none, as most ordinary users may not, `Sandbox.took_
 
 import contextlib
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
@@ -84,6 +85,11 @@ def remove_groups(prefix: str, is_left: Callable[[str], bool]) -> None:
             Group(tuple(folder for folder in above.glob(f"{prefix}*") if is_left(folder.name))).remove()
 
 
+def mount_path(name: str) -> str:
+    """Return a path that a list of mounts names: a space in it is written there as a code of three digits."""
+    return re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), name)
+
+
 def _places() -> dict[str, Path]:
     """Return where groups can be made, by what they bound; nothing where they cannot bound both memory and processes."""
     mine = {}  # by controller, "" in version 2: the path of this process's group
@@ -93,7 +99,7 @@ def _places() -> dict[str, Path]:
     places = {}
     for line in (ABOUT_ME / "mountinfo").read_text().splitlines():
         before, _, (kind, _, options) = *line.partition(" - ")[:2], line.partition(" - ")[2].split(" ", 2)
-        root, mounted = before.split()[3:5]
+        root, mounted = map(mount_path, before.split()[3:5])
         names = {"cgroup": {"memory", "pids"} & set(options.split(",")), "cgroup2": {""}}.get(kind, set())
         for name in names & set(mine):
             places[name] = Path(mounted, os.path.relpath(mine[name], root))

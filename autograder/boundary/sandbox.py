@@ -6,12 +6,15 @@ files, no capabilities, and limits on memory, processes, file sizes and CPU time
 """
 
 import contextlib
+import importlib.util
 import json
 import logging
 import os
 import re
+import shlex
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -363,15 +366,37 @@ def check_sandbox() -> None:
             f"The sandbox knows the system calls of {' and '.join(MACHINES)}, not those of {os.uname().machine}: it could "
             "not refuse those that lead out. Grade on another machine. Without protection, at your own risk: --no-sandbox."
         )
-    trial = subprocess.run([*_bubblewrap(_own_user(), Limits()), "true"], capture_output=True, text=True, timeout=60)
+    command = [*_bubblewrap(_own_user(), Limits()), "sh", "-c", NOT_READABLE, "sh", *_files_of_kernels()]
+    trial = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if trial.returncode != 0:
         raise SandboxError(
             f"bubblewrap is installed but cannot make a sandbox here: {trial.stderr.strip()}\n"
             "On Ubuntu 24.04 and later allow user namespaces: "
-            '"sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0". In a container: run it with '
-            '"--security-opt seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN". '
+            '"sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0". In a container: run it with the options of '
+            "book/instructors_docker.md, which are not the same for Podman and Docker. "
             "To grade without it, at your own risk: --no-sandbox."
         )
+    if trial.stdout:
+        raise SandboxError(
+            f"The sandbox's user may not read {trial.stdout.split(chr(10))[0]}: it was written under a umask such as 077, or "
+            f'its mode was changed. Let everybody read what is installed: "chmod -R a+rX {shlex.join(_installed())}".'
+        )
+
+
+# Of the files that are named, print those that cannot be read.
+NOT_READABLE = 'for file; do test -r "$file" || echo "$file"; done'
+
+
+def _installed() -> list[str]:
+    """Return the folders that sandboxes show: of Python, its packages and the grader's own files."""
+    return [*map(str, _python_folders()), str(HERE)]
+
+
+def _files_of_kernels() -> list[str]:
+    """Return a few files that a kernel needs, as a sandbox names them: enough to see whether its user may read them."""
+    packages = ("IPython", *dict.fromkeys(module.split(".")[0] for module in SLOW))
+    found = [spec.origin for spec in map(importlib.util.find_spec, packages) if spec is not None]
+    return [sys.executable, os.__file__, *filter(None, found), *(f"/grader/{name}" for name in INSIDE)]
 
 
 def _own_user() -> int | None:
@@ -452,7 +477,9 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
 def _font_lists() -> Iterator[Path]:
     """Return what Matplotlib has found out about this machine's fonts, which else takes each kernel seconds."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "matplotlib")
-    return Path(os.environ.get("MPLCONFIGDIR", caches)).glob("fontlist-*.json")
+    for path in Path(os.environ.get("MPLCONFIGDIR", caches)).glob("fontlist-*.json"):
+        if os.getuid() != 0 or path.stat().st_mode & stat.S_IROTH:  # a kernel's user is another one than root
+            yield path
 
 
 def _python_folders() -> list[Path]:

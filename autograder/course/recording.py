@@ -85,9 +85,11 @@ def _make(url: URL) -> None:
         if not path.exists() or path.stat().st_size == 0:
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=".gradebook-") as folder:
                 engine = create_engine(f"sqlite:///{folder}/gradebook.db")
-                with engine.begin() as connection:
-                    _make_tables(connection)
-                engine.dispose()
+                try:
+                    with engine.begin() as connection:
+                        _make_tables(connection)
+                finally:
+                    engine.dispose()
                 os.replace(Path(folder) / "gradebook.db", path)
         return
     engine = create_engine(address_of(url))

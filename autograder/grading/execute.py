@@ -23,6 +23,7 @@ from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
 from autograder.cells import files_of, is_grade, is_locked, is_solution, points_of
 from autograder.files import writable
+from autograder.grading.newer_python import OUR_PYTHON, newer_python
 from autograder.judging.catalogue import checks_of
 from autograder.judging.exercise import seeded
 
@@ -98,6 +99,7 @@ class _Session:
         self.test_seconds, self.calls = 0.0, 0  # that calls of the present test may still take; how many there were
         self.lost: list[KernelLost] = []
         self.losses: Counter[str] = Counter()  # by the function that was called; one name for all cells of the notebook
+        self.newer: list[str] = []  # a question about each cell that only a newer Python reads
         self.failed: dict[str, str] = {}  # by each name that is defined in a cell that failed: the cell's error
 
     def ready(self) -> Kernel:
@@ -132,6 +134,13 @@ class _Session:
         """Run a cell, and return its outputs; remember with which error it ended."""
         outputs = self._run(cell)
         said = [f"{output.ename}: {output.evalue[:300]}" for output in outputs if output.output_type == "error"]
+        newer = newer_python(cell.source) if said and said[-1].startswith("SyntaxError:") else None
+        if newer:
+            told = f"Your Python is newer than the grader's {OUR_PYTHON}: {newer}"
+            said[-1] = f"{said[-1]}. {told}"
+            outputs.append(nbformat.v4.new_output("stream", name="stderr", text=f"{told}\n"))
+            names = ", ".join(sorted(_defined_in(cell.source))[:5])
+            self.newer.append(f"A cell{names and f' that defines {names}'} needs a newer Python. {newer}. Is it right?")
         for name in _defined_in(cell.source):
             self.failed.pop(name, None)
             if said and len(self.failed) < MAX_NAMES:
@@ -334,7 +343,9 @@ def execute(
     if student.lost:
         state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
     why = "; ".join(dict.fromkeys(str(lost) for lost in student.lost))
-    return Execution(notebook, state, why, checks, {name: str(verdict) for name, verdict in verdicts.items()})
+    told = {name: str(verdict) for name, verdict in verdicts.items()}
+    questions = student.newer if not all(check.passed for check in checks) else []
+    return Execution(notebook, state, why, checks, told, questions)
 
 
 def _run_test(

@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 
 from autograder.course.course import Assignment
+from autograder.grading.newer_python import OUR_PYTHON
 from autograder.imports import ROOT, digest_of, files_behind
 
 PACKAGES = ("numpy", "torch", "scipy", "ipython")  # whose versions count
@@ -23,6 +24,7 @@ def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Pat
     if held_out is not None:
         words.append(held_out.name)
         modules += [f"autograder.checks.{stem}.checkpoint" for stem in assignment.files.values()]
+    words.append(f"python {OUR_PYTHON}")
     words += [f"{package} {version(package)}" for package in PACKAGES]
     # of the boundary also what runs in the sandbox, which nobody here imports
     boundary = (root / "autograder" / "boundary").glob("*.py")

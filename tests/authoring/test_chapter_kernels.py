@@ -9,11 +9,10 @@ import jupytext
 import psutil
 import pytest
 from conftest import in_a_thread
-from jupyter_cache import get_cache
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.authoring.book import FIGURES, BookError, build_book, record_chapter, run_chapters
+from autograder.authoring.book import FIGURES, BookError, build_book, open_cache, record_chapter, run_chapters
 from autograder.imports import ROOT
 
 
@@ -35,8 +34,8 @@ def root(tmp_path: Path) -> Path:
 
 def outputs_of(root: Path) -> dict[str, list[NotebookNode]]:
     """Return what the chapters put out, by their names."""
-    cache = get_cache(str(root / "_build" / ".jupyter_cache"))
-    bundles = [(record.uri, cache.get_cache_bundle(record.pk)) for record in cache.list_cache_records()]
+    with open_cache(root) as cache:
+        bundles = [(record.uri, cache.get_cache_bundle(record.pk)) for record in cache.list_cache_records()]
     return {Path(uri).stem: [out for cell in bundle.nb.cells for out in cell.outputs] for uri, bundle in bundles}
 
 

@@ -79,6 +79,42 @@ def test_chapters_run_the_code_of_the_book(notebooks: dict[Path, nbformat.Notebo
             ast.parse(cell.replace("\n%", "\n#"))
 
 
+def first_error(cells: list[str], hidden: str) -> str:
+    """Run cells in a process that prepares itself with some lines; return the last line of what it printed as an error."""
+    program = "\n\n".join([hidden, *cells])
+    environment = os.environ | {"ATTENTION_BOOK_RECORDS": str(ROOT / "book" / "records")}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout
+    return done.stderr.splitlines()[-1]
+
+
+def test_chapter_that_needs_a_newer_pytorch_says_so(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
+    """Does the first cell that needs it say which version, where torch.optim has no Muon?"""
+    cells = [cell.source for cell in notebooks[ROOT / "book/training.ipynb"].cells if cell.cell_type == "code"]
+    said = first_error(cells[:1], "import torch\ndel torch.optim.Muon")
+    assert said.startswith("ImportError: This chapter needs PyTorch 2.9 or newer")
+
+
+NO_SKLEARN = """import importlib.metadata
+def distribution(name, found=importlib.metadata.distribution):
+    if name == "scikit-learn":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return found(name)
+importlib.metadata.distribution = distribution"""
+
+
+@pytest.mark.parametrize(
+    "name", [path.stem for path in sorted(ROOT.glob("book/*.md")) if "sklearn" in path.read_text()]
+)
+def test_chapter_without_scikit_learn_names_it(notebooks: dict[Path, nbformat.NotebookNode], name: str) -> None:
+    """Does the cell that reads scikit-learn's digits name the package, where it is not installed?"""
+    cells = [cell.source for cell in notebooks[ROOT / f"book/{name}.ipynb"].cells if cell.cell_type == "code"]
+    reads = next(cell for cell in cells if "sklearn/" in cell)
+    imports = "\n".join(line for line in cells[0].splitlines() if line.startswith(("import ", "from ")))
+    table = next(line.strip() for line in reads.splitlines() if "sklearn/" in line)
+    assert "No package metadata was found for scikit-learn" in first_error([imports, table], NO_SKLEARN)
+
+
 def test_chapters_have_nothing_left_of_myst(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
     """Is every role, box, label, target and relative link translated?"""
     for path, notebook in notebooks.items():

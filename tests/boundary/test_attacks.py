@@ -4,6 +4,7 @@ Those that are asked for, the quick ones on one assignment each, or all on all, 
 assignment with honest submissions in between.
 """
 
+import contextlib
 import html
 import os
 import re
@@ -139,7 +140,7 @@ def test_leaks_would_be_seen(runs: Runs, name: str) -> None:
     course, canaries, file = run.course.root, run.canaries, f"{run.assignment.notebook}.ipynb"
     assert canaries["a hidden test"] in (course / "source" / name / file).read_text(encoding="utf-8")
     assert canaries["a submission"] in (course / "submitted/b-good" / name / file).read_text(encoding="utf-8")
-    with sqlite3.connect(course / "gradebook.db") as database:
+    with contextlib.closing(sqlite3.connect(course / "gradebook.db")) as database:
         assert (canaries["the gradebook"],) in database.execute("select first_name from student").fetchall()
     expected = expected_numbers(run.assignment)
     assert 200 < len(expected) < 2000
@@ -190,7 +191,7 @@ def test_every_marked_submission_has_feedback_of_bounded_size(runs: Runs, name: 
 def test_gradebook_is_whole(runs: Runs, name: str) -> None:
     """Is the database sound, does it hold exactly the students, and did nobody give a mark by hand?"""
     run = runs(name)
-    with sqlite3.connect(run.course.root / "gradebook.db") as database:
+    with contextlib.closing(sqlite3.connect(run.course.root / "gradebook.db")) as database:
         assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
         students = {name for (name,) in database.execute("select id from student")}
         assert database.execute("select count(*) from grade where manual_score is not null").fetchone() == (0,)

@@ -6,6 +6,7 @@ would fail, and a packet that it tried to send would be seen.
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from autograder.boundary.sandbox import PREFIX, remove_leftovers
 from autograder.course.course import Assignment, Course
 from autograder.imports import ROOT
 
+OURS = [sys.executable, "-m", "autograder"]
 TRY = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
 COUNT = """
 import json, os
@@ -38,17 +40,11 @@ def confined(course: Path, *commands: list[str]) -> subprocess.CompletedProcess:
         box += ["--bind", str(folder), str(folder)]
     box += ["--chdir", str(ROOT)]
     box += ["--cap-add", "ALL"] if os.getuid() == 0 else []
-    script = " && ".join(
-        " ".join(map(_quoted, command)) for command in (*commands, [sys.executable, "-I", "-c", COUNT])
-    )
+    script = " && ".join(map(shlex.join, (*commands, [sys.executable, "-I", "-c", COUNT])))
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(temporary)}
     return subprocess.run(
         [*box, "bash", "-c", script], capture_output=True, text=True, check=False, env=environment, timeout=500
     )
-
-
-def _quoted(word: str) -> str:
-    return "'" + word.replace("'", "'\\''") + "'"
 
 
 def counted(run: subprocess.CompletedProcess) -> dict:
@@ -73,22 +69,35 @@ def test_confinement_would_be_felt(course: Course) -> None:
     """Does a program that writes elsewhere fail in there, is one that connects counted, and one that leaves a file?"""
     run = confined(course.root, [sys.executable, "-c", f"open({str(ROOT / 'x')!r}, 'w')"])
     assert "Read-only file system" in run.stderr
-    run = confined(course.root, ["bash", "-c", f'{sys.executable} -c "{TRY}"; touch $TMPDIR/x'])
+    run = confined(course.root, ["bash", "-c", f'{shlex.quote(sys.executable)} -c "{TRY}"; touch "$TMPDIR/x"'])
     assert counted(run)["packets"] > 0 and counted(run)["left"] == ["x"]
 
 
 def test_grader_touches_no_network_and_writes_below_the_course_alone(course: Course, assignment: Assignment) -> None:
     """Are marks, feedback, report and exports made in there, without a packet, and without a temporary file left?"""
-    autograder = [sys.executable, "-m", "autograder"]
     steps = ["grade", "feedback", "report"]
-    commands = [[*autograder, step, NAME, "--course", str(course.root)] for step in steps]
-    commands += [[*autograder, "export", NAME, "--format", "csv", "--course", str(course.root)]]
+    commands = [[*OURS, step, NAME, "--course", str(course.root)] for step in steps]
+    commands += [[*OURS, "export", NAME, "--format", "csv", "--course", str(course.root)]]
     run = confined(course.root, *commands)
     assert counted(run) == {"packets": 0, "left": []}, run.stderr[-2000:]
     states = {result.student: (result.state, len(result.checks)) for result in course.load_results(NAME)}
     assert states == {"ada": ("graded", 17), "rosa": ("unreadable", 0)}
     assert all(check["passed"] for check in course.load_result("ada", NAME).checks)
     assert (course.root / "feedback" / "ada" / NAME / "attention.html").exists()
+
+
+@pytest.mark.parametrize("command", [["grade", NAME, "--course"], ["demo", "--course"]], ids=" ".join)
+def test_folder_that_cannot_be_written_is_said_in_one_line(course: Course, command: list[str]) -> None:
+    """Where all is read-only, does a command end with one line that names the file, and no traceback?"""
+    elsewhere = ROOT / "course that nobody has made"
+    run = confined(
+        course.root, ["bash", "-c", f"{shlex.join(OURS + command)} {shlex.quote(str(elsewhere))} || echo $?"]
+    )
+    counted(run)
+    assert run.stdout.splitlines()[-2] == "1"
+    assert "Traceback" not in run.stderr
+    said = [line for line in run.stderr.splitlines() if line.startswith("autograder:")]
+    assert len(said) == 1 and str(elsewhere) in said[0] and "Read-only file system" in said[0]
 
 
 def test_leftovers_of_a_killed_grader_are_removed() -> None:

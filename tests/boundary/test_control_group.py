@@ -15,8 +15,9 @@ BOUNDED = {"memory.max": "1000", "memory.oom.group": "1", "pids.max": "7"}
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Folders in place of a machine with version 2, whose group /user/scope was handed over to this process."""
     (tmp_path / "cgroup").write_text("0::/user/scope\n")
-    (tmp_path / "mountinfo").write_text(f"35 24 0:30 / {tmp_path}/mounted rw - cgroup2 cgroup2 rw,nsdelegate\n")
-    scope = tmp_path / "mounted/user/scope"
+    mounted = str(tmp_path / "mounted here").replace(" ", r"\040")
+    (tmp_path / "mountinfo").write_text(f"35 24 0:30 / {mounted} rw - cgroup2 cgroup2 rw,nsdelegate\n")
+    scope = tmp_path / "mounted here/user/scope"
     scope.mkdir(parents=True)
     (scope / "cgroup.procs").write_text(f"{os.getpid()}\n")
     monkeypatch.setattr(control_group, "ABOUT_ME", tmp_path)

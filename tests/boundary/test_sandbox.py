@@ -1,8 +1,10 @@
 """Can the student's side reach nothing of ours? What the sandbox promises is asked from inside, by cells in a real kernel."""
 
+import contextlib
 import errno
 import os
 import re
+import shlex
 import shutil
 import socket
 import sys
@@ -14,11 +16,13 @@ from pathlib import Path
 import pytest
 from in_kernel import attempt, told
 
-from autograder.boundary import refused
+from autograder.boundary import refused, sandbox
+from autograder.boundary.control_group import mount_path
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.sandbox import (
     HERE,
     INSIDE,
+    Limits,
     SandboxError,
     _font_lists,
     _python_folders,
@@ -242,21 +246,81 @@ def test_sandbox_that_does_not_work_is_said(monkeypatch: pytest.MonkeyPatch, tmp
         check_sandbox()
 
 
+def test_file_that_the_sandbox_may_not_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where what is installed was written under a umask of 077, does the error say which file, and what to change?"""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="it's installed ") as folder:
+        Path(folder).chmod(0o755)
+        for name, mode in (("shut.py", 0), ("open.py", 0o644)):
+            (Path(folder) / name).touch()
+            (Path(folder) / name).chmod(mode)
+        monkeypatch.setattr(sandbox, "_python_folders", lambda: [Path(folder)])
+        monkeypatch.setattr(sandbox, "_files_of_kernels", lambda: [f"{folder}/open.py"])
+        check_sandbox()
+        monkeypatch.setattr(sandbox, "_files_of_kernels", lambda: [f"{folder}/open.py", f"{folder}/shut.py"])
+        quoted = f"chmod -R a+rX {shlex.quote(folder)} "
+        with pytest.raises(SandboxError, match=rf"may not read {re.escape(folder)}/shut.py.*{re.escape(quoted)}"):
+            check_sandbox()
+
+
+def test_font_list_that_a_kernel_may_not_read_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Does a kernel start where Matplotlib's list of fonts was written under a umask of 077?"""
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path))
+    for name, mode in (("fontlist-v1.json", 0o600), ("fontlist-v2.json", 0o644)):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+        (tmp_path / name).chmod(mode)
+    assert {path.name for path in _font_lists()} == {"fontlist-v2.json"} | (
+        {"fontlist-v1.json"} if not IS_ROOT else set()
+    )
+    with contextlib.closing(Kernel(Limits(forked=False))) as kernel:
+        assert told(kernel, "import json\nprint(json.dumps(1))") == 1
+
+
 def test_sandbox_works_here() -> None:
     """Is bubblewrap there and working, which all tests above need?"""
     assert shutil.which("bwrap"), "install bubblewrap"
     check_sandbox()
 
 
+def mounts(text: str) -> Iterator[tuple[str, Path, Path]]:
+    """Return the device, the folder of its file system and the place of each line of a list of mounts."""
+    for line in text.splitlines():
+        _, _, device, folder, place = line.split()[:5]
+        yield device, Path(mount_path(folder)), Path(mount_path(place))
+
+
+def on_its_device(path: Path, host: list[tuple[str, Path, Path]]) -> tuple[str, Path]:
+    """Return where a file of the host is: its device, and its place in that file system, as a list of mounts names it."""
+    path = path.resolve()
+    around = [mount for mount in host if path.is_relative_to(mount[2])]
+    device, folder, place = sorted(around, key=lambda mount: len(mount[2].parts))[-1]  # of two at one place, the later
+    return device, folder / path.relative_to(place)
+
+
+def test_lists_of_mounts_are_read_where_a_file_system_begins_elsewhere() -> None:
+    """Is a file found with a space in its name, in a file system of its own, and in a subfolder of one?"""
+    text = "1 0 8:1 /@ / rw\n2 1 8:2 / /home rw\n3 2 8:3 /a\\040b /home/my\\040files rw\n"
+    host = list(mounts(text))
+    assert on_its_device(Path("/usr/lib"), host) == ("8:1", Path("/@/usr/lib"))
+    assert on_its_device(Path("/home/x"), host) == ("8:2", Path("/x"))
+    assert on_its_device(Path("/home/my files/x y"), host) == ("8:3", Path("/a b/x y"))
+
+
 def test_sandbox_names_no_folder_but_those_of_security_md(kernel: Kernel) -> None:
     """Does the list of mounts name of the host only the system, Python, our files, fonts and a temporary folder?"""
-    shown = told(kernel, "import json\nprint(json.dumps([l.split()[3:5] for l in open('/proc/self/mountinfo')]))")
-    system = ("/dev", "/etc", "/proc", "/usr", "/bin", "/lib", "/sbin", "/tmp")
-    ours = [*map(str, _python_folders()), *map(str, _font_lists())]
-    ours += [str(HERE / name) for name in INSIDE]
-    named = [root for root, place in shown if not (place.startswith(system) and root.endswith((place, "/")))]
-    named = [root for root in named if root not in ("/", "/newroot") and not root.startswith(("/usr/share/zoneinfo",))]
-    assert [root for root in named if not root.endswith(tuple(ours)) and not re.fullmatch(r"/[a-z]+", root)] == []
+    text = told(kernel, "import json\nprint(json.dumps(open('/proc/self/mountinfo').read()))")
+    host = list(mounts(Path("/proc/self/mountinfo").read_text(encoding="utf-8")))
+    system = [Path("/", name) for name in ("dev", "usr", "bin", "lib", "lib32", "lib64", "sbin")]
+    system += [Path("/etc", name) for name in ("alternatives", "fonts", "ld.so.cache", "localtime")]
+    ours = [*_python_folders(), *_font_lists(), *(HERE / name for name in INSIDE)]
+    allowed = {on_its_device(path, host) for path in (*system, *ours)}
+    devices = {device for device, *_ in host}  # any other is the sandbox's own
+    shown = [(device, folder) for device, folder, _ in mounts(text) if device in devices]
+    assert shown
+    assert [
+        (device, folder)
+        for device, folder in shown
+        if not any(device == there and folder.is_relative_to(place) for there, place in allowed)
+    ] == []
 
 
 def test_sandbox_is_ended_first_where_memory_is_short(kernel: Kernel) -> None:

@@ -1,5 +1,6 @@
 """Is what is recorded nbgrader's own, whole after a kill, and the same whoever writes it?"""
 
+import contextlib
 import random
 import shutil
 import signal
@@ -63,10 +64,11 @@ def test_gradebook_is_made_as_nbgrader_makes_it(tmp_path: Path, monkeypatch: pyt
     for name in ("ours", "empty"):
         with opened(read_url(f"sqlite:///{name}.db", tmp_path)):
             pass
-    theirs, ours, empty = (
-        list(sqlite3.connect(tmp_path / f"{name}.db").iterdump()) for name in ("theirs", "ours", "empty")
-    )
-    assert ours == empty == theirs
+    dumps = []
+    for name in ("theirs", "ours", "empty"):
+        with contextlib.closing(sqlite3.connect(tmp_path / f"{name}.db")) as database:
+            dumps.append(list(database.iterdump()))
+    assert dumps[0] == dumps[1] == dumps[2]
 
 
 def test_name_that_the_gradebook_cannot_hold_is_nobodys(tmp_path: Path, assignment: Assignment) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import time
 import types
 from pathlib import Path
@@ -97,6 +98,33 @@ def test_execute_takes_a_plain_assert_as_a_test(assignment: Assignment, answer: 
     (check,) = done.checks
     assert (done.state, check.passed) == ("graded", False)
     assert re.search(words, check.message), check.message
+
+
+NEWER = {(3, 11): 'f"{", ".join(map(str, scores.shape))}"', (3, 12): "t'{axis}'", (3, 13): "t'{axis}'"}
+
+
+@pytest.mark.skipif(sys.version_info[:2] not in NEWER, reason="no Python is newer than this one")
+@pytest.mark.parametrize("kind", ["newer", "newer, right all the same", "wrong"])
+def test_execute_asks_about_code_of_a_newer_python(assignment: Assignment, kind: str) -> None:
+    """Is a student told that the grader's Python is older, and a person asked, where points are lost by it alone?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    newer = f"def softmax(scores, axis=-1):\n    print({NEWER[sys.version_info[:2]]})\n    return scores"
+    if kind == "newer, right all the same":  # a cell of the student's own, for nothing
+        notebook.cells.insert(1, nbformat.v4.new_code_cell(newer.replace("softmax", "draft"), metadata={"own": True}))
+    else:
+        notebook.cells[1].source = newer if kind == "newer" else "def softmax(scores, axis=-1:\n    return scores"
+    done = execute(notebook, SEED)
+    (check,) = done.checks
+    shown = "".join(output.get("text", "") for cell in done.notebook.cells for output in cell.get("outputs", []))
+    assert check.passed == (kind == "newer, right all the same")
+    assert ("Your Python is newer than the grader's" in shown) == (kind != "wrong")
+    if kind == "newer":
+        (question,) = done.questions
+        assert "defines softmax" in question and "line 2" in question
+        assert "Your Python is newer than the grader's" in check.message and "line 2: " in check.message
+    else:
+        assert done.questions == []
 
 
 def test_execute_cuts_what_a_test_says(assignment: Assignment) -> None:

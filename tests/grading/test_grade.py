@@ -5,11 +5,14 @@ The sample class is graded once, in `conftest.py`; most of these tests ask about
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sample_class
 from conftest import NAME, SEED, GradedClass, soon
@@ -315,6 +318,8 @@ def test_grade_with_nothing_new_imports_nothing_slow(graded_class: GradedClass) 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "imported []"
     assert done.stderr.startswith(f"{NAME}: looking for what is new in ")
+    versions = f"with Python {platform.python_version()}, NumPy {np.__version__}, PyTorch {version('torch')}"
+    assert done.stderr.splitlines()[0].endswith(versions)
 
 
 def test_submit_check_imports_nothing_slow(graded_class: GradedClass) -> None:
