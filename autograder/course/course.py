@@ -1,10 +1,10 @@
 """The folder of a course, laid out as nbgrader lays it out, and the gradebook in it."""
 
-import csv
 import glob
 import json
 import os
 import sys
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -22,6 +22,7 @@ from autograder.course import gradebook as tables
 from autograder.course.gradebook import COURSE_ID, LENGTH, GradebookError, connected, explaining, in_utc, read_url
 from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, write_atomically
 from autograder.settings import Settings, read_settings
+from autograder.spreadsheets import read_table
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from autograder.course.gradebook import Reader
     from autograder.course.recording import Recorder
 
+ROSTER = ("id", "first_name", "last_name", "email", "moodle_id", "canvas_id")  # columns of roster.csv
 REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
 
 CONFIG = """from pathlib import Path
@@ -222,19 +224,26 @@ class Course:
                 self._recorder = None
 
     def roster(self) -> list[dict[str, str]]:
-        """Read roster.csv, if there is one: a column `id`; first_name, last_name, email, moodle_id, canvas_id if known."""
+        """Read roster.csv, if there is one: by row `id`, and first_name, last_name, email, moodle_id, canvas_id if known.
+
+        Raises:
+            ValueError: it is no table, has no column of ids, or has an id twice. The message names the file and the line.
+        """
         path = self.root / "roster.csv"
         if not path.exists():
             return []
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-        if rows and "id" not in rows[0]:
-            raise ValueError(f"{path} has the columns {', '.join(rows[0])}; it needs a column id")
-        return [
-            {key: (value or "").strip() for key, value in row.items() if key}
-            for row in rows
-            if (row["id"] or "").strip()
+        table = read_table(path)
+        if table.header and table.place("id") is None:
+            raise ValueError(f"{path} has the columns {', '.join(table.header)}; it needs a column id")
+        people = [
+            {title: table.cell(row, title) for title in ROSTER if table.place(title) is not None} for row in table.rows
         ]
+        first: dict[str, int] = {}
+        for index, person in enumerate(people):
+            before = first.setdefault(unicodedata.normalize("NFC", person["id"]), index)
+            if person["id"] and before != index:
+                raise ValueError(f"{table.where(index)}: the id {person['id']!r} is on line {table.lines[before]} too")
+        return [person for person in people if person["id"]]
 
     def students(self) -> list[str]:
         """Return everybody who is in the roster, in the gradebook, or has a folder in submitted/."""

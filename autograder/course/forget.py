@@ -1,8 +1,6 @@
 """Take everything of one student out of a course."""
 
-import csv
 import glob
-import io
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 from autograder.course.course import Course
 from autograder.course.requests import drop_requests
 from autograder.files import write_atomically
+from autograder.spreadsheets import read_table, write_table
 
 OF_STUDENT = ("submitted", "autograded", "feedback", "earlier")  # folders with one of each student's
 OF_ALL = ("report", "export")  # folders of which every file may name anybody; they are made anew by their commands
@@ -84,13 +83,9 @@ def _without(student: str):
 def _drop_from_roster(path: Path, student: str) -> bool:
     if not path.exists():
         return False
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header, *rows = list(csv.reader(file)) or [[]]
-    column = [title.strip() for title in header].index("id")
-    kept = [row for row in rows if not row or row[column].strip() != student]
-    if len(kept) == len(rows):
+    table = read_table(path)
+    kept = [row for row in table.rows if table.cell(row, "id") != student]
+    if len(kept) == len(table.rows):
         return False
-    table = io.StringIO()
-    csv.writer(table).writerows([header, *kept])
-    write_atomically(path, table.getvalue())
+    write_atomically(path, write_table(table.header, kept, table.delimiter))
     return True
