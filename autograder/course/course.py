@@ -19,7 +19,18 @@ from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.cells import files_of, is_grade, is_locked
 from autograder.course import gradebook as tables
-from autograder.course.gradebook import COURSE_ID, LENGTH, GradebookError, connected, explaining, in_utc, read_url
+from autograder.course.gradebook import (
+    CHARACTERS,
+    COURSE_ID,
+    LENGTH,
+    GradebookError,
+    connected,
+    explaining,
+    id_in_gradebook,
+    in_utc,
+    name_in_gradebook,
+    read_url,
+)
 from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, write_atomically
 from autograder.settings import Settings, read_settings
 from autograder.spreadsheets import read_table
@@ -118,7 +129,7 @@ class Course:
 
     def autograded_path(self, student: str, assignment: Assignment) -> Path:
         """Return where nbgrader's formgrader looks for an executed submission."""
-        return self.root / "autograded" / student / assignment.name / f"{assignment.notebook}.ipynb"
+        return self.root / "autograded" / id_in_gradebook(student) / assignment.name / f"{assignment.notebook}.ipynb"
 
     def feedback_page(self, student: str, assignment: Assignment) -> Path:
         """Return where a student's page of feedback lies."""
@@ -161,7 +172,7 @@ class Course:
                 recording.add_indexes(gradebook)
                 due = self.settings.due.get(assignment.name)
                 recording.register(gradebook, assignment.name, assignment.notebook, *given, due)
-                recording.add_students(gradebook, self.roster())
+                recording.add_students(gradebook, self._fit_people())
 
     def _is_registered(self, assignment: Assignment) -> bool:
         """Whether the gradebook has the cells of an assignment, and the roster, as they are now."""
@@ -180,9 +191,11 @@ class Course:
                 and all(
                     person["id"] in people
                     and all(
-                        people[person["id"]].get(key, text) == text[:LENGTH] for key, text in person.items() if text
+                        people[person["id"]].get(key, text) == name_in_gradebook(text)
+                        for key, text in person.items()
+                        if text and key != "id"
                     )
-                    for person in self.roster()
+                    for person in self._fit_people()
                 )
             )
 
@@ -245,6 +258,9 @@ class Course:
                 raise ValueError(f"{table.where(index)}: the id {person['id']!r} is on line {table.lines[before]} too")
         return [person for person in people if person["id"]]
 
+    def _fit_people(self) -> list[dict[str, str]]:
+        return [person for person in self.roster() if not _unfit(person["id"])]
+
     def students(self) -> list[str]:
         """Return everybody who is in the roster, in the gradebook, or has a folder in submitted/."""
         return sorted(name for name in self._names() if not _unfit(name))
@@ -257,7 +273,7 @@ class Course:
 
     def _names(self) -> set[str]:
         with self.reading() as db:
-            names = tables.student_ids(db)
+            names = tables.student_ids(db) | {person["id"] for person in self.roster()}
         submitted = self.root / "submitted"
         if submitted.is_dir():
             names |= {entry.name for entry in os.scandir(submitted) if entry.is_symlink() or entry.is_dir()}
@@ -318,7 +334,7 @@ class Course:
             result = Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
         except (FileNotFoundError, ValueError, TypeError):
             return None
-        executed = (self.root / "autograded" / student / assignment).glob("*.ipynb")
+        executed = (self.root / "autograded" / id_in_gradebook(student) / assignment).glob("*.ipynb")
         return result if not result.has_marks or any(map(_is_whole, executed)) else None
 
     def load_results(self, assignment: str) -> list[Result]:
@@ -434,4 +450,6 @@ def _unfit(name: str) -> str:
         return "the name of the folder is no text; rename it"
     if len(name) > LENGTH or length > 200:
         return f"the name is longer than {LENGTH} characters, or 200 bytes; the gradebook and files cannot hold it; rename it"
+    if strange := sorted(char for char in set(name) if ord(char) in CHARACTERS):
+        return f"a student's name has no {' '.join(strange)}; rename it"
     return "a student's name has no / and does not begin with a dot; rename it" if name[0] == "." or "/" in name else ""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.course.course import Course
+from autograder.course.gradebook import id_in_gradebook
 from autograder.course.requests import drop_requests
 from autograder.files import write_atomically
 from autograder.spreadsheets import read_table, write_table
@@ -35,7 +36,8 @@ def forget(course: Course, student: str) -> list[str]:
     if student not in course.students() and not results:
         raise ValueError(f"nobody in {root} is called {student!r}; nothing was deleted")
     done = []
-    for path in [root / folder / student for folder in OF_STUDENT] + results:
+    folders = [root / folder / student for folder in OF_STUDENT] + [root / "autograded" / id_in_gradebook(student)]
+    for path in dict.fromkeys(folders + results):
         if path.is_symlink() or path.is_file():
             path.unlink()
         elif path.is_dir():
@@ -52,8 +54,8 @@ def forget(course: Course, student: str) -> list[str]:
     drop_requests(root, student)
     with course.gradebook() as gradebook:
         try:
-            gradebook.remove_student(student)
-            done.append("the gradebook")
+            gradebook.remove_student(id_in_gradebook(student))
+            done.append("the student's rows in the gradebook")
         except MissingEntry:
             pass
         if course.db_url.get_backend_name() == "sqlite":  # what is deleted stays in the file until it is written anew

@@ -28,6 +28,14 @@ SCORE = "COALESCE(COALESCE(manual_score, auto_score) + COALESCE(extra_credit, 0)
 OF_NOTEBOOK = """JOIN notebook ON notebook.id = notebook_id JOIN assignment ON assignment.id = notebook.assignment_id
 WHERE assignment.name = :assignment AND notebook.name = :notebook"""
 
+# nbgrader's pages print an id and a name as they are, within HTML and within a script. So the gradebook, and the folders
+# that those pages read, have the wide twin of each character that could end a text there. No id may hold a twin itself.
+TWINS = (
+    {ord(char): ord(char) + 0xFEE0 for char in '<>"\\'} | {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
+)
+CHARACTERS = {twin: char for char, twin in TWINS.items()}
+QUIET = {ord("<"): "\u2039", ord(">"): "\u203a"} | dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
+
 
 class GradebookError(RuntimeError):
     """The gradebook cannot be read or written; the message says what to do."""
@@ -109,15 +117,30 @@ def explained(url: URL, error: Exception) -> str:
     )
 
 
+def id_in_gradebook(student: str) -> str:
+    """Return the id of a student as nbgrader's pages may print it; almost always it is the same."""
+    return student.translate(TWINS)
+
+
+def student_of(own: str) -> str:
+    """Return whose id in the gradebook it is."""
+    return own.translate(CHARACTERS)
+
+
+def name_in_gradebook(name: str) -> str:
+    """Return a first or last name, or an address, as nbgrader's pages may print it, and as long as it may be."""
+    return name.translate(QUIET)[:LENGTH]
+
+
 def student_ids(db: Reader) -> set[str]:
     """Return everybody whom the gradebook knows."""
-    return {student for (student,) in db.execute(text("SELECT id FROM student"))}
+    return {student_of(own) for (own,) in db.execute(text("SELECT id FROM student"))}
 
 
 def students(db: Reader) -> dict[str, dict[str, str | None]]:
     """Return by id everybody whom the gradebook knows, with what it knows."""
     found = db.execute(text("SELECT id, first_name, last_name, email FROM student"))
-    return {row["id"]: dict(row) for row in found.mappings()}
+    return {student_of(row["id"]): dict(row) | {"id": student_of(row["id"])} for row in found.mappings()}
 
 
 def sources(db: Reader, assignment: str, notebook: str) -> set[tuple[str, str, bool, str]]:
@@ -161,7 +184,7 @@ def marks(db: Reader, assignment: str) -> dict[str, dict[str, Mark]]:
     WHERE assignment.name = :name"""
     found: dict[str, dict[str, Mark]] = {}
     for student, cell, score, waits, of_tests in db.execute(text(query), {"name": assignment}):
-        found.setdefault(student, {})[cell] = Mark(score, bool(waits), of_tests)
+        found.setdefault(student_of(student), {})[cell] = Mark(score, bool(waits), of_tests)
     return found
 
 
@@ -172,7 +195,7 @@ def comments(db: Reader, assignment: str) -> dict[str, dict[str, str | None]]:
     WHERE assignment.name = :name"""
     found: dict[str, dict[str, str | None]] = {}
     for student, cell, comment in db.execute(text(query), {"name": assignment}):
-        found.setdefault(student, {})[cell] = comment
+        found.setdefault(student_of(student), {})[cell] = comment
     return found
 
 
@@ -195,6 +218,6 @@ def lateness(db: Reader, assignment: str) -> dict[str, Lateness]:
     query = text(f"SELECT student_id, {times}, late_submission_penalty {OF_SUBMISSIONS} WHERE assignment.name = :name")
     query = query.columns(came=DateTime, duedate=DateTime, extension=Interval)
     return {
-        student: Lateness(bool(came and due and came > due + (more or timedelta())), float(taken or 0))
+        student_of(student): Lateness(bool(came and due and came > due + (more or timedelta())), float(taken or 0))
         for student, came, due, more, taken in db.execute(query, {"name": assignment})
     }

@@ -39,7 +39,15 @@ from sqlalchemy.exc import DBAPIError
 from traitlets.config import Config
 
 from autograder.cells import is_grade, is_locked, is_solution, points_of
-from autograder.course.gradebook import COURSE_ID, LENGTH, GradebookError, address_of, explaining, in_utc
+from autograder.course.gradebook import (
+    COURSE_ID,
+    GradebookError,
+    address_of,
+    explaining,
+    id_in_gradebook,
+    in_utc,
+    name_in_gradebook,
+)
 
 LOCK = 7_226_471  # any number: who makes the tables in PostgreSQL holds this lock
 # nbgrader's tables have none for what every page of a submission asks; without them it takes longer the larger the class
@@ -125,8 +133,10 @@ def add_students(gradebook: Gradebook, people: Iterable[dict[str, str]]) -> None
     """Write the students of a roster, and the names that it has for them."""
     known = {student.id: student for student in gradebook.db.scalars(select(Student))}
     for person in people:
-        names = {key: person[key][:LENGTH] for key in ("first_name", "last_name", "email") if person.get(key)}
-        student = known.setdefault(person["id"], Student(id=person["id"]))
+        keys = ("first_name", "last_name", "email")
+        names = {key: name_in_gradebook(person[key]) for key in keys if person.get(key)}
+        own = id_in_gradebook(person["id"])
+        student = known.setdefault(own, Student(id=own))
         gradebook.db.add(student)
         for key, name in names.items():
             setattr(student, key, name)
@@ -214,7 +224,7 @@ class Recorder:
             notebook: As it was executed; None if there is no mark.
             timestamp: When it was handed in, in UTC; None if that is not known, and then it stays as it was.
         """
-        db = self.gradebook.db
+        db, student = self.gradebook.db, id_in_gradebook(student)
         for last in (False, True):
             db.remove()  # nothing of an earlier submission: neither rows nor a transaction
             try:
