@@ -1,17 +1,35 @@
-"""How commands speak: results on stdout, what is wrong in one line on stderr, and how they end."""
+"""How commands speak: results on stdout, what is wrong in one line on stderr, and how they end.
+
+All that a command prints goes through the two consoles of this module, or `print_json`. What they print may hold texts of
+students, and no text of theirs moves the cursor, changes a colour or turns the line around.
+"""
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 
 from autograder.files import shown
 
-out, err = Console(), Console(stderr=True)
+
+class _SafeConsole(Console):
+    """Prints each text as it can be printed; only rich's own segments of control move the cursor."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Give the segments of what is printed; line breaks stay."""
+        for segment in super().render(renderable, options):
+            if segment.control or all(line.isprintable() for line in segment.text.split("\n")):
+                yield segment
+            else:
+                yield Segment("\n".join(map(shown, segment.text.split("\n"))), segment.style)
+
+
+out, err = _SafeConsole(), _SafeConsole(stderr=True)
 
 
 def say(text: str) -> None:
@@ -31,12 +49,18 @@ def show(*what: RenderableType) -> None:
 
 def print_json(data: object) -> None:
     """Print JSON for a script, and nothing else."""
-    sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False, default=str) + "\n")
+    text = json.dumps(data, indent=1, ensure_ascii=False, default=str)
+    safe = (char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
+    sys.stdout.write("".join(safe) + "\n")
 
 
 def stopped(error: object) -> typer.Exit:
-    """Say in one line what is wrong; return what ends the command with 1."""
-    err.print(f"[bold red]autograder:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+    """Say in one line what is wrong; return what ends the command with 1.
+
+    Further lines of an error are indented, so that none of them looks like a line of ours.
+    """
+    text = "\n  ".join(str(error).splitlines())
+    err.print(f"[bold red]autograder:[/] {escape(text)}", highlight=False, soft_wrap=True)
     return typer.Exit(1)
 
 
