@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from autograder.course.gradebook import (
     name_in_gradebook,
     read_url,
 )
+from autograder.course.times import read_time
 from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, write_atomically
 from autograder.settings import Settings, read_settings
 from autograder.spreadsheets import read_table
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from autograder.course.recording import Recorder
 
 ROSTER = ("id", "first_name", "last_name", "email", "moodle_id", "canvas_id")  # columns of roster.csv
+TIMESTAMP = "timestamp.txt"  # in the folder of a submission: when it came, as nbgrader and students write it
+UNCLEAR = "timestamp-unclear.txt"  # the same, where nobody can tell which time it is
 REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
 
 CONFIG = """from pathlib import Path
@@ -365,12 +369,12 @@ class Course:
         Raises:
             GradebookError: the gradebook cannot be written to.
         """
+        when = self._settle_time(result.student, assignment.name)
         with self.gradebook(), self._importable():
             if result.has_marks:
                 text = self.autograded_path(result.student, assignment).read_text(encoding="utf-8")
                 notebook = nbformat.v4.reads(text)  # ours: there is no need to validate it
-                timestamp = self._timestamp(result.student, assignment.name)
-                self._recorder.record(result.student, assignment.name, assignment.notebook, notebook, timestamp)
+                self._recorder.record(result.student, assignment.name, assignment.notebook, notebook, when)
             else:
                 self._recorder.record(result.student, assignment.name)
         result.recorded = True
@@ -406,17 +410,35 @@ class Course:
         finally:
             sys.path.remove(str(self.root))
 
-    def _timestamp(self, student: str, assignment: str) -> str | None:
-        """Return when the submission came, as nbgrader's timestamp.txt says; a text that is no time is passed over."""
-        path = self.submission_folder(student, assignment) / "timestamp.txt"
-        from nbgrader.utils import parse_utc  # by now nbgrader is there
+    def time_of(self, student: str, assignment: str) -> tuple[datetime | None, str]:
+        """Return when a submission came, in UTC, as its timestamp.txt says; None and a question where that is unclear.
 
-        try:
-            text = read_plain_file(path)[:100].decode("utf-8").strip()
-            parse_utc(text)
-        except Exception:  # whatever dateutil makes of a student's text
-            return None
-        return text
+        Both are empty where there is no such file.
+        """
+        folder = self.submission_folder(student, assignment)
+        if folder.is_symlink() or folder.parent.is_symlink():  # it may lead out of the course
+            return None, ""
+        for name in (TIMESTAMP, UNCLEAR):
+            if os.path.lexists(folder / name):
+                try:
+                    return read_time(read_plain_file(folder / name)[:1000]), ""
+                except ValueError as error:
+                    return (
+                        None,
+                        f"When was it submitted? In {TIMESTAMP}, {error}. It counts as in time until that is known",
+                    )
+        return None, ""
+
+    def _settle_time(self, student: str, assignment: str) -> datetime | None:
+        """Return when a submission came, and leave in its folder only what formgrader reads as that: it reads the file too."""
+        when, question = self.time_of(student, assignment)
+        path = self.submission_folder(student, assignment) / TIMESTAMP
+        if question and os.path.lexists(path):
+            os.replace(path, path.with_name(UNCLEAR))
+        elif when:
+            write_atomically(path, f"{when.isoformat(timespec='seconds')}\n")
+            path.with_name(UNCLEAR).unlink(missing_ok=True)
+        return when
 
     def scores(self, assignment: Assignment) -> dict[str, dict[str, tuple[float, bool]]]:
         """Return every grade of an assignment by student and cell, as (score, needs a person) pairs."""

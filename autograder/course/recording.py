@@ -33,7 +33,7 @@ from nbgrader.api import (
     new_uuid,
 )
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
-from nbgrader.utils import compute_checksum, parse_utc
+from nbgrader.utils import compute_checksum
 from sqlalchemy import URL, Connection, and_, create_engine, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 from traitlets.config import Config
@@ -213,7 +213,7 @@ class Recorder:
         assignment: str,
         stem: str | None = None,
         notebook: NotebookNode | None = None,
-        timestamp: str | None = None,
+        when: datetime | None = None,
     ) -> None:
         """Write a student, and the marks of a submission, in one transaction. Marks and comments of a person stay.
 
@@ -222,7 +222,7 @@ class Recorder:
             assignment: The name of the assignment.
             stem: That of its notebook.
             notebook: As it was executed; None if there is no mark.
-            timestamp: When it was handed in, in UTC; None if that is not known, and then it stays as it was.
+            when: It was submitted, with a time zone; None if that is not known, and then it stays as it was.
         """
         db, student = self.gradebook.db, id_in_gradebook(student)
         for last in (False, True):
@@ -231,7 +231,7 @@ class Recorder:
                 if db.get(Student, student) is None:
                     db.add(Student(id=student))
                 if notebook is not None:
-                    self._write(student, assignment, stem, notebook, timestamp)
+                    self._write(student, assignment, stem, notebook, when)
                 db.commit()
                 return
             except DBAPIError:  # of a server that was restarted, or another grader that wrote the same row
@@ -240,13 +240,13 @@ class Recorder:
             finally:
                 db.remove()
 
-    def _write(self, student: str, assignment: str, stem: str, notebook: NotebookNode, timestamp: str | None) -> None:
+    def _write(self, student: str, assignment: str, stem: str, notebook: NotebookNode, when: datetime | None) -> None:
         db = self.gradebook.db
         named = select(Assignment.id, Notebook.id).join(Notebook, Notebook.assignment_id == Assignment.id)
         ids = db.execute(named.where(Assignment.name == assignment, Notebook.name == stem)).one()
         submission = self._row(SubmittedAssignment, assignment_id=ids[0], student_id=student)
-        if timestamp:
-            submission.timestamp = parse_utc(timestamp)
+        if when:
+            submission.timestamp = in_utc(when)
         submitted = self._row(SubmittedNotebook, notebook_id=ids[1], assignment_id=submission.id)
         grades = self._rows(Grade, GradeCell, submitted)
         comments = self._rows(Comment, SolutionCell, submitted)

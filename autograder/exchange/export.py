@@ -105,6 +105,8 @@ class _Marks:
         self._add_who_has_no_result()
         self._add_names()
         for result in results:
+            if question := course.time_of(result.student, assignment.name)[1]:
+                self.warnings.append(f"{shown(result.student)}: {question}")
             if result.content and result.content != self._content_now(result.student):
                 self.warnings.append(
                     f"{shown(result.student)} handed in something else since the grading; run autograder grade"
