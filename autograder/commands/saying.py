@@ -4,10 +4,15 @@ All that a command prints goes through the two consoles of this module, or `prin
 students, and no text of theirs moves the cursor, changes a colour or turns the line around.
 """
 
+import errno
+import functools
 import json
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -71,3 +76,44 @@ def stopping_at(*errors: type[Exception]) -> Iterator[None]:
         yield
     except errors as error:
         raise stopped(error) from None
+
+
+# What a person can put right, and how. Any other error of a file is a mistake of ours, and shows where it was made.
+REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room on the disk"),
+    **dict.fromkeys(
+        (errno.EROFS, errno.EACCES, errno.EPERM), "make it a file and a folder that you may read and write"
+    ),
+    **dict.fromkeys(
+        (errno.EISDIR, errno.ENOTDIR, errno.EEXIST), "move away what is there, a folder instead of a file or a file"
+    ),
+    **dict.fromkeys(
+        (errno.EIO, errno.ESTALE, errno.ELOOP, errno.ENAMETOOLONG), "see whether the disk and its folders are well"
+    ),
+}
+
+
+def explaining_files(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command end with one line, not with a traceback, where a file of its course cannot be read or written."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except OSError as error:
+            course = options.get("course")
+            if course is None or error.errno not in REMEDIES or not _is_below(error.filename, course):
+                raise
+            raise stopped(
+                f"{os.fsdecode(error.filename)}: {error.strerror}; {REMEDIES[error.errno]}, and give the command again. "
+                "What was graded is kept"
+            ) from None
+
+    return run
+
+
+def _is_below(file: object, folder: Path) -> bool:
+    if not isinstance(file, str | bytes | os.PathLike):
+        return False
+    path = os.path.abspath(os.fsdecode(file))
+    return any(Path(path).is_relative_to(each) for each in (folder.absolute(), folder.resolve()))

@@ -103,6 +103,14 @@ class Assignment:
         return [full if is_locked(full) else blank for full, blank in both if "nbgrader" in full.metadata]
 
 
+class _ConfigFile(PyFileConfigLoader):
+    """Reads a file where it is: traitlets would put a variable's value for "$HOME" in the name of a folder."""
+
+    def _find_file(self) -> None:
+        self.full_filename = os.path.join(self.path, self.filename)
+        os.stat(self.full_filename)
+
+
 class Course:
     """The folder of a course."""
 
@@ -396,7 +404,7 @@ class Course:
             return Config()
         try:
             with self._importable():
-                return PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
+                return _ConfigFile("nbgrader_config.py", path=str(self.root)).load_config()
         except Exception as error:  # it is a program; its lines are not shown, for a password may stand in one
             said = f"{type(error).__name__}: {error}"
             raise GradebookError(f"{self.root / 'nbgrader_config.py'} cannot be run ({said}); correct it") from None

@@ -4,6 +4,7 @@ It is a file, gradebook.db, or a PostgreSQL database, as nbgrader_config.py says
 this module speaks to nbgrader's tables without importing nbgrader, which takes seconds.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,14 @@ TWINS = (
 )
 CHARACTERS = {twin: char for char, twin in TWINS.items()}
 QUIET = {ord("<"): "\u2039", ord(">"): "\u203a"} | dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
+REMEDIES = {  # by what SQLite says
+    "no such (column|table)": 'It is of another version of nbgrader: give "nbgrader db upgrade" in the folder of the course',
+    "readonly": "Make the file, and the folder in which it is, writable",
+    "unable to open": "It is to be a plain file, in a folder, which you may both read and write",
+    "not a database|malformed": "It is damaged, or something else: put a copy back, or move it away, and it is made again",
+    "full|disk I/O": "Is the disk full? Make room",
+    "locked": "Another program writes to it: wait until that is done, or stop it",
+}
 
 
 class GradebookError(RuntimeError):
@@ -107,8 +116,8 @@ def explained(url: URL, error: Exception) -> str:
         )
     if url.get_backend_name() == "sqlite":
         return (
-            f"the gradebook {url.database} cannot be used: {said}. Is the disk full, or does another program write to "
-            "it? What was graded is kept in results/; give the command again, and it is recorded"
+            f"the gradebook {url.database} cannot be used: {said}. {_remedy(said)}. "
+            "What was graded is kept in results/; give the command again, and it is recorded"
         )
     return (
         f"the gradebook {url.render_as_string(hide_password=True)} cannot be used: {said}. Does the server run, and do "
@@ -130,6 +139,13 @@ def student_of(own: str) -> str:
 def name_in_gradebook(name: str) -> str:
     """Return a first or last name, or an address, as nbgrader's pages may print it, and as long as it may be."""
     return name.translate(QUIET)[:LENGTH]
+
+
+def _remedy(said: str) -> str:
+    """Return what to do about what SQLite says."""
+    return next(
+        (remedy for words, remedy in REMEDIES.items() if re.search(words, said)), "Look at the file and its folder"
+    )
 
 
 def student_ids(db: Reader) -> set[str]:

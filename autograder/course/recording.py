@@ -68,7 +68,7 @@ def opened(url: URL) -> Iterator[Gradebook]:
     """
     with explaining(url):
         _make(url)
-        with Gradebook(address_of(url).render_as_string(hide_password=False), COURSE_ID) as gradebook:
+        with Gradebook(address_of(url), COURSE_ID) as gradebook:
             yield gradebook
 
 
@@ -92,7 +92,7 @@ def _make(url: URL) -> None:
         path = Path(url.database)
         if not path.exists() or path.stat().st_size == 0:
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=".gradebook-") as folder:
-                engine = create_engine(f"sqlite:///{folder}/gradebook.db")
+                engine = create_engine(url.set(database=f"{folder}/gradebook.db"))
                 with engine.begin() as connection:
                     _make_tables(connection)
                 engine.dispose()
