@@ -11,7 +11,7 @@ import typer
 
 from autograder.commands import authoring, exchange, grading, reporting
 from autograder.commands.demo import demo
-from autograder.commands.saying import stopped
+from autograder.commands.saying import explaining_files, stopped
 from autograder.installed import enter_repository
 
 COMMANDS = {  # in the order in which the help lists them
@@ -43,7 +43,7 @@ app = typer.Typer(
     help="Build the exercise notebooks of this book, grade what was handed in, and say which mistake it is.",
 )
 for name, function in COMMANDS.items():
-    app.command(name)(function)
+    app.command(name)(explaining_files(function))
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, and files that a stranger named."""
 
+import contextlib
 import json
 import os
 import stat
@@ -15,17 +16,26 @@ class Unreadable(ValueError):
 
 
 def write_atomically(path: Path, text: str | bytes) -> None:
-    """Write a file so that a kill or a power cut at any moment leaves the old one or the new one, whole."""
+    """Write a file so that a kill or a power cut at any moment leaves the old one or the new one, whole.
+
+    Raises:
+        OSError: it cannot be written; it names the file, and no half of it is left.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode(errors="replace") if isinstance(text, str) else text  # a text may hold half a character
     if path.is_file() and path.read_bytes() == data:
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error  # that of a full disk names no file
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)  # the name too

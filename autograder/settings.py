@@ -55,6 +55,8 @@ def read_settings(folder: Path) -> Settings:
         return Settings()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
+    except OSError as error:  # a folder, or a file of somebody else
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     known = [each.name for each in fields(Settings)]
     if unknown := [name for name in said if name not in known]:
         raise ValueError(f"{path} says {', '.join(unknown)}; it may say {', '.join(known)}")

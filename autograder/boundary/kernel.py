@@ -24,7 +24,7 @@ from autograder.files import writable
 MAX_FRAME = 2 * wire.MAX_BYTES  # bytes of one message; a longer one ends the connection
 PIECE = 2**18  # bytes that are read from the channel at once
 MAX_QUESTION = 2**20  # bytes of a question to the correct version of an earlier exercise
-MAX_PRODUCT = 2**22  # numbers that the arrays of a question may make together: exercises have a few thousand
+MAX_PRODUCT = 2**22  # numbers that the values of a question may make together: exercises have a few thousand
 MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it listens to one kernel
 # No HTML, SVG or script of a student's reaches a page. How a picture begins, and where its height and width stand.
 PICTURES = {
@@ -270,7 +270,7 @@ def _answer(question: dict[str, Any], size: int, correct: dict[str, Callable[...
             raise ValueError(f"a question has at most {MAX_QUESTION:,} bytes")
         arguments, keywords = question["arguments"], question["keywords"]
         if _product([*arguments, *keywords.values()]) > MAX_PRODUCT:
-            raise ValueError(f"the arrays of a question may make at most {MAX_PRODUCT:,} numbers together")
+            raise ValueError(f"the values of a question may make at most {MAX_PRODUCT:,} numbers together")
         function = correct[question["question"]]
         if "gradients" in question:
             return wire.dumps({"value": _gradients(function, arguments, keywords, question["gradients"])})
@@ -299,11 +299,41 @@ def _gradients(
 
 
 def _product(values: list[Any]) -> int:
-    """Return how many numbers products of some arrays may have, their leading axes broadcast against each other."""
-    shapes = [tuple(value.shape) for value in values if hasattr(value, "shape")]
+    """Return how many numbers a function may make of some values.
+
+    These are products of arrays, their leading axes broadcast against each other, times each whole number: one may say how
+    many heads to make. A list counts as the array that it may become.
+    """
+    shapes = [_shape(value) for value in values]
     leading = zip_longest(*(shape[-3::-1] for shape in shapes), fillvalue=1)
     width = max((size for shape in shapes for size in shape[-2:]), default=1)
-    return math.prod(map(max, leading)) * width**2
+    return math.prod(map(max, leading)) * max(width, 1) ** 2 * math.prod(map(_number, values))
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """Return the shape of the largest array that can be made of a value; an axis without numbers counts as one."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        parts = zip_longest(*(_shape(item)[::-1] for item in value), fillvalue=1)
+        return (max(len(value), 1), *[max(sizes) for sizes in parts][::-1])
+    if isinstance(value, str):
+        return (max(len(value), 1),)
+    return tuple(max(size, 1) for size in getattr(value, "shape", ()))
+
+
+def _number(value: Any) -> int:
+    """Return how often a value may ask for something: a whole number, an array of one, or the product of those in a list."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return math.prod(map(_number, value))
+    if isinstance(value, int):
+        return max(abs(value), 1)
+    if math.prod(getattr(value, "shape", (0,))) != 1:
+        return 1
+    whole = str(value.dtype).removeprefix("torch.").startswith(("int", "uint"))
+    return max(abs(int(value)), 1) if whole else 1
 
 
 def _outputs_in(reply: dict[str, Any], limits: Limits) -> list[NotebookNode]:

@@ -19,6 +19,8 @@ MAX_AXES = 16
 MAX_ARRAYS = 2**15  # of one message: each takes a kilobyte here, and twenty bytes there
 MAX_DEPTH = 20
 MAX_ITEMS = 2**21  # that a message may list, or nest: what is read of it takes a hundred bytes each
+MAX_VALUES = 2**18  # of one message, those within others counted: a test's lists have a few thousand
+MAX_KEYS = 2**14  # of the dicts of one message: what is made of each, and compared, takes up to a millisecond
 MAX_KEY = 2**31  # a key of a dict is a text, or a number below: larger ones can be chosen so that all hash alike
 MAX_PARTS = 1000  # of a module, and parameters, and buffers: a ViT has some sixty
 HEAD = 8  # bytes before a message on the channel: how many follow
@@ -85,15 +87,31 @@ def loads(message: bytes) -> object:
         raise ValueError(f"not a value: {type(error).__name__}") from None
 
 
+class _Count:
+    """Counts the values and the keys of one message, on both ways."""
+
+    def __init__(self) -> None:
+        self.values = self.keys = 0
+
+    def add(self, keys: int = 0) -> None:
+        self.values, self.keys = self.values + 1, self.keys + keys
+        if self.values > MAX_VALUES or self.keys > MAX_KEYS:
+            raise ValueError(
+                f"the value has more than {MAX_VALUES:,} values within each other, or {MAX_KEYS:,} keys; no more may cross"
+            )
+
+
 class _Packer:
     """Makes of a value what JSON knows, and puts the bytes of its arrays aside, in order."""
 
     def __init__(self, handle_of: Callable[[object], Handle] | None) -> None:
         self.handle_of, self.numbers = handle_of, list[bytes]()
+        self.count = _Count()
 
     def pack(self, value: object, depth: int) -> object:
         if depth > MAX_DEPTH:
             raise ValueError(f"the value nests deeper than {MAX_DEPTH}")
+        self.count.add()
         kind = type(value)
         if value is None or kind in (bool, int, float, str):
             return value
@@ -101,6 +119,7 @@ class _Packer:
             name = "tuple" if isinstance(value, tuple) else "list"
             return {name: [self.pack(item, depth + 1) for item in value]}
         if isinstance(value, dict):
+            self.count.add(keys=len(value))
             if not all(map(_is_key, value)):
                 return {"foreign": "dict"}
             return {"dict": [[key, self.pack(item, depth + 1)] for key, item in value.items()]}
@@ -150,10 +169,12 @@ class _Reader:
 
     def __init__(self, numbers: bytes) -> None:
         self.numbers, self.arrays = io.BytesIO(numbers), 0
+        self.count = _Count()
 
     def read(self, packed: object, depth: int) -> object:
         if depth > MAX_DEPTH:
             raise ValueError(f"nests deeper than {MAX_DEPTH}")
+        self.count.add()
         if packed is None or type(packed) in (bool, int, float, str):
             return packed
         ((kind, content),) = packed.items()
@@ -161,6 +182,7 @@ class _Reader:
             items = [self.read(item, depth + 1) for item in content]
             return items if kind == "list" else tuple(items)
         if kind == "dict":
+            self.count.add(keys=len(content))
             if not all(_is_key(key) for key, _ in content):
                 raise ValueError("unknown kind of key")
             return {key: self.read(item, depth + 1) for key, item in content}

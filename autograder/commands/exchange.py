@@ -125,7 +125,7 @@ def forget(
     from autograder.course.forget import forget
 
     if not yes:
-        typer.confirm(f"Delete everything of {student} in {course}? It cannot be undone", abort=True)
+        typer.confirm(f"Delete everything of {shown(student)} in {course}? It cannot be undone", abort=True)
     with stopping_at(ValueError):
         done = forget(course_in(course), student)
     for what in done:

@@ -176,7 +176,7 @@ def submit_check(
 ) -> None:
     """Say what the grader would mend in a notebook, and what the visible tests say of it. Gives no marks."""
     from autograder.boundary.sandbox import SandboxError
-    from autograder.files import Unreadable
+    from autograder.files import Unreadable, shown
     from autograder.grading.submit_check import submit_check
     from autograder.imports import ROOT
 
@@ -184,7 +184,7 @@ def submit_check(
         assignment, receipt, said = submit_check(file, ROOT / "exercises", sandbox)
     except (Unreadable, SandboxError, ValueError) as error:
         raise stopped(f"{file}: {error}") from None
-    show(f"[bold]{escape(file.name)}[/] is read as {assignment}.")
+    show(f"[bold]{escape(shown(file.name))}[/] is read as {assignment}.")
     show("Nothing needs mending." if not receipt else "The grader would mend, without a loss of points:")
     for entry in receipt:
         show(f"  - {escape(entry)}")

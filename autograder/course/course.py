@@ -1,13 +1,14 @@
 """The folder of a course, laid out as nbgrader lays it out, and the gradebook in it."""
 
-import csv
 import glob
 import json
 import os
 import sys
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,23 @@ from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.cells import files_of, is_grade, is_locked
 from autograder.course import gradebook as tables
-from autograder.course.gradebook import COURSE_ID, LENGTH, GradebookError, connected, explaining, in_utc, read_url
+from autograder.course.gradebook import (
+    CHARACTERS,
+    COURSE_ID,
+    LENGTH,
+    GradebookError,
+    connected,
+    explaining,
+    id_in_gradebook,
+    in_utc,
+    name_in_gradebook,
+    read_url,
+)
 from autograder.course.settled import Decision
+from autograder.course.times import read_time
 from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, write_atomically
 from autograder.settings import Settings, read_settings
+from autograder.spreadsheets import read_table
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook
@@ -31,6 +45,9 @@ if TYPE_CHECKING:
     from autograder.course.recording import Recorder
 
 NEEDS_A_LOOK = "needs a look"  # the state of a submission about which a person has to decide something
+ROSTER = ("id", "first_name", "last_name", "email", "moodle_id", "canvas_id")  # columns of roster.csv
+TIMESTAMP = "timestamp.txt"  # in the folder of a submission: when it came, as nbgrader and students write it
+UNCLEAR = "timestamp-unclear.txt"  # the same, where nobody can tell which time it is
 REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
 
 CONFIG = """from pathlib import Path
@@ -107,6 +124,14 @@ class Assignment:
         return [full if is_locked(full) else blank for full, blank in both if "nbgrader" in full.metadata]
 
 
+class _ConfigFile(PyFileConfigLoader):
+    """Reads a file where it is: traitlets would put a variable's value for "$HOME" in the name of a folder."""
+
+    def _find_file(self) -> None:
+        self.full_filename = os.path.join(self.path, self.filename)
+        os.stat(self.full_filename)
+
+
 class Course:
     """The folder of a course."""
 
@@ -137,7 +162,7 @@ class Course:
 
     def autograded_path(self, student: str, assignment: Assignment) -> Path:
         """Return where nbgrader's formgrader looks for an executed submission."""
-        return self.root / "autograded" / student / assignment.name / f"{assignment.notebook}.ipynb"
+        return self.root / "autograded" / id_in_gradebook(student) / assignment.name / f"{assignment.notebook}.ipynb"
 
     def feedback_page(self, student: str, assignment: Assignment) -> Path:
         """Return where a student's page of feedback lies."""
@@ -180,7 +205,7 @@ class Course:
                 recording.add_indexes(gradebook)
                 due = self.settings.due.get(assignment.name)
                 recording.register(gradebook, assignment.name, assignment.notebook, *given, due)
-                recording.add_students(gradebook, self.roster())
+                recording.add_students(gradebook, self._fit_people())
 
     def _is_registered(self, assignment: Assignment) -> bool:
         """Whether the gradebook has the cells of an assignment, and the roster, as they are now."""
@@ -199,9 +224,11 @@ class Course:
                 and all(
                     person["id"] in people
                     and all(
-                        people[person["id"]].get(key, text) == text[:LENGTH] for key, text in person.items() if text
+                        people[person["id"]].get(key, text) == name_in_gradebook(text)
+                        for key, text in person.items()
+                        if text and key != "id"
                     )
-                    for person in self.roster()
+                    for person in self._fit_people()
                 )
             )
 
@@ -243,19 +270,29 @@ class Course:
                 self._recorder = None
 
     def roster(self) -> list[dict[str, str]]:
-        """Read roster.csv, if there is one: a column `id`; first_name, last_name, email, moodle_id, canvas_id if known."""
+        """Read roster.csv, if there is one: by row `id`, and first_name, last_name, email, moodle_id, canvas_id if known.
+
+        Raises:
+            ValueError: it is no table, has no column of ids, or has an id twice. The message names the file and the line.
+        """
         path = self.root / "roster.csv"
         if not path.exists():
             return []
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-        if rows and "id" not in rows[0]:
-            raise ValueError(f"{path} has the columns {', '.join(rows[0])}; it needs a column id")
-        return [
-            {key: (value or "").strip() for key, value in row.items() if key}
-            for row in rows
-            if (row["id"] or "").strip()
+        table = read_table(path)
+        if table.header and table.place("id") is None:
+            raise ValueError(f"{path} has the columns {', '.join(table.header)}; it needs a column id")
+        people = [
+            {title: table.cell(row, title) for title in ROSTER if table.place(title) is not None} for row in table.rows
         ]
+        first: dict[str, int] = {}
+        for index, person in enumerate(people):
+            before = first.setdefault(unicodedata.normalize("NFC", person["id"]), index)
+            if person["id"] and before != index:
+                raise ValueError(f"{table.where(index)}: the id {person['id']!r} is on line {table.lines[before]} too")
+        return [person for person in people if person["id"]]
+
+    def _fit_people(self) -> list[dict[str, str]]:
+        return [person for person in self.roster() if not _unfit(person["id"])]
 
     def students(self) -> list[str]:
         """Return everybody who is in the roster, in the gradebook, or has a folder in submitted/."""
@@ -269,7 +306,7 @@ class Course:
 
     def _names(self) -> set[str]:
         with self.reading() as db:
-            names = tables.student_ids(db)
+            names = tables.student_ids(db) | {person["id"] for person in self.roster()}
         submitted = self.root / "submitted"
         if submitted.is_dir():
             names |= {entry.name for entry in os.scandir(submitted) if entry.is_symlink() or entry.is_dir()}
@@ -330,7 +367,7 @@ class Course:
             result = Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
         except (FileNotFoundError, ValueError, TypeError):
             return None
-        executed = (self.root / "autograded" / student / assignment).glob("*.ipynb")
+        executed = (self.root / "autograded" / id_in_gradebook(student) / assignment).glob("*.ipynb")
         return result if not result.has_marks or any(map(_is_whole, executed)) else None
 
     def load_results(self, assignment: str) -> list[Result]:
@@ -361,12 +398,12 @@ class Course:
         Raises:
             GradebookError: the gradebook cannot be written to.
         """
+        when = self._settle_time(result.student, assignment.name)
         with self.gradebook(), self._importable():
             if result.has_marks:
                 text = self.autograded_path(result.student, assignment).read_text(encoding="utf-8")
                 notebook = nbformat.v4.reads(text)  # ours: there is no need to validate it
-                timestamp = self._timestamp(result.student, assignment.name)
-                self._recorder.record(result.student, assignment.name, assignment.notebook, notebook, timestamp)
+                self._recorder.record(result.student, assignment.name, assignment.notebook, notebook, when)
             else:
                 self._recorder.record(result.student, assignment.name)
         result.recorded = True
@@ -388,7 +425,7 @@ class Course:
             return Config()
         try:
             with self._importable():
-                return PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
+                return _ConfigFile("nbgrader_config.py", path=str(self.root)).load_config()
         except Exception as error:  # it is a program; its lines are not shown, for a password may stand in one
             said = f"{type(error).__name__}: {error}"
             raise GradebookError(f"{self.root / 'nbgrader_config.py'} cannot be run ({said}); correct it") from None
@@ -402,17 +439,35 @@ class Course:
         finally:
             sys.path.remove(str(self.root))
 
-    def _timestamp(self, student: str, assignment: str) -> str | None:
-        """Return when the submission came, as nbgrader's timestamp.txt says; a text that is no time is passed over."""
-        path = self.submission_folder(student, assignment) / "timestamp.txt"
-        from nbgrader.utils import parse_utc  # by now nbgrader is there
+    def time_of(self, student: str, assignment: str) -> tuple[datetime | None, str]:
+        """Return when a submission came, in UTC, as its timestamp.txt says; None and a question where that is unclear.
 
-        try:
-            text = read_plain_file(path)[:100].decode("utf-8").strip()
-            parse_utc(text)
-        except Exception:  # whatever dateutil makes of a student's text
-            return None
-        return text
+        Both are empty where there is no such file.
+        """
+        folder = self.submission_folder(student, assignment)
+        if folder.is_symlink() or folder.parent.is_symlink():  # it may lead out of the course
+            return None, ""
+        for name in (TIMESTAMP, UNCLEAR):
+            if os.path.lexists(folder / name):
+                try:
+                    return read_time(read_plain_file(folder / name)[:1000]), ""
+                except ValueError as error:
+                    return (
+                        None,
+                        f"When was it submitted? In {TIMESTAMP}, {error}. It counts as in time until that is known",
+                    )
+        return None, ""
+
+    def _settle_time(self, student: str, assignment: str) -> datetime | None:
+        """Return when a submission came, and leave in its folder only what formgrader reads as that: it reads the file too."""
+        when, question = self.time_of(student, assignment)
+        path = self.submission_folder(student, assignment) / TIMESTAMP
+        if question and os.path.lexists(path):
+            os.replace(path, path.with_name(UNCLEAR))
+        elif when:
+            write_atomically(path, f"{when.isoformat(timespec='seconds')}\n")
+            path.with_name(UNCLEAR).unlink(missing_ok=True)
+        return when
 
     def scores(self, assignment: Assignment) -> dict[str, dict[str, tuple[float, bool]]]:
         """Return every grade of an assignment by student and cell, as (score, needs a person) pairs."""
@@ -446,4 +501,6 @@ def _unfit(name: str) -> str:
         return "the name of the folder is no text; rename it"
     if len(name) > LENGTH or length > 200:
         return f"the name is longer than {LENGTH} characters, or 200 bytes; the gradebook and files cannot hold it; rename it"
+    if strange := sorted(char for char in set(name) if ord(char) in CHARACTERS):
+        return f"a student's name has no {' '.join(strange)}; rename it"
     return "a student's name has no / and does not begin with a dot; rename it" if name[0] == "." or "/" in name else ""

@@ -1,17 +1,17 @@
 """Take everything of one student out of a course."""
 
-import csv
 import glob
-import io
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 from autograder.course.course import Course
+from autograder.course.gradebook import id_in_gradebook
 from autograder.course.requests import drop_requests
 from autograder.course.settled import write_decision
 from autograder.files import write_atomically
+from autograder.spreadsheets import read_table, write_table
 
 OF_STUDENT = ("submitted", "autograded", "feedback", "earlier")  # folders with one of each student's
 OF_ALL = ("report", "export")  # folders of which every file may name anybody; they are made anew by their commands
@@ -37,7 +37,8 @@ def forget(course: Course, student: str) -> list[str]:
     if student not in course.students() and not results:
         raise ValueError(f"nobody in {root} is called {student!r}; nothing was deleted")
     done = []
-    for path in [root / folder / student for folder in OF_STUDENT] + results:
+    folders = [root / folder / student for folder in OF_STUDENT] + [root / "autograded" / id_in_gradebook(student)]
+    for path in dict.fromkeys(folders + results):
         if path.is_symlink() or path.is_file():
             path.unlink()
         elif path.is_dir():
@@ -56,8 +57,8 @@ def forget(course: Course, student: str) -> list[str]:
         write_decision(root, path.stem, student, None)
     with course.gradebook() as gradebook:
         try:
-            gradebook.remove_student(student)
-            done.append("the gradebook")
+            gradebook.remove_student(id_in_gradebook(student))
+            done.append("the student's rows in the gradebook")
         except MissingEntry:
             pass
         if course.db_url.get_backend_name() == "sqlite":  # what is deleted stays in the file until it is written anew
@@ -87,13 +88,9 @@ def _without(student: str):
 def _drop_from_roster(path: Path, student: str) -> bool:
     if not path.exists():
         return False
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header, *rows = list(csv.reader(file)) or [[]]
-    column = [title.strip() for title in header].index("id")
-    kept = [row for row in rows if not row or row[column].strip() != student]
-    if len(kept) == len(rows):
+    table = read_table(path)
+    kept = [row for row in table.rows if table.cell(row, "id") != student]
+    if len(kept) == len(table.rows):
         return False
-    table = io.StringIO()
-    csv.writer(table).writerows([header, *kept])
-    write_atomically(path, table.getvalue())
+    write_atomically(path, write_table(table.header, kept, table.delimiter))
     return True

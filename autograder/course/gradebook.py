@@ -4,6 +4,7 @@ It is a file, gradebook.db, or a PostgreSQL database, as nbgrader_config.py says
 this module speaks to nbgrader's tables without importing nbgrader, which takes seconds.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,22 @@ JOIN submitted_notebook ON submitted_notebook.assignment_id = submitted_assignme
 SCORE = "COALESCE(COALESCE(manual_score, auto_score) + COALESCE(extra_credit, 0), 0)"
 OF_NOTEBOOK = """JOIN notebook ON notebook.id = notebook_id JOIN assignment ON assignment.id = notebook.assignment_id
 WHERE assignment.name = :assignment AND notebook.name = :notebook"""
+
+# nbgrader's pages print an id and a name as they are, within HTML and within a script. So the gradebook, and the folders
+# that those pages read, have the wide twin of each character that could end a text there. No id may hold a twin itself.
+TWINS = (
+    {ord(char): ord(char) + 0xFEE0 for char in '<>"\\'} | {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
+)
+CHARACTERS = {twin: char for char, twin in TWINS.items()}
+QUIET = {ord("<"): "\u2039", ord(">"): "\u203a"} | dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
+REMEDIES = {  # by what SQLite says
+    "no such (column|table)": 'It is of another version of nbgrader: give "nbgrader db upgrade" in the folder of the course',
+    "readonly": "Make the file, and the folder in which it is, writable",
+    "unable to open": "It is to be a plain file, in a folder, which you may both read and write",
+    "not a database|malformed": "It is damaged, or something else: put a copy back, or move it away, and it is made again",
+    "full|disk I/O": "Is the disk full? Make room",
+    "locked": "Another program writes to it: wait until that is done, or stop it",
+}
 
 
 class GradebookError(RuntimeError):
@@ -99,8 +116,8 @@ def explained(url: URL, error: Exception) -> str:
         )
     if url.get_backend_name() == "sqlite":
         return (
-            f"the gradebook {url.database} cannot be used: {said}. Is the disk full, or does another program write to "
-            "it? What was graded is kept in results/; give the command again, and it is recorded"
+            f"the gradebook {url.database} cannot be used: {said}. {_remedy(said)}. "
+            "What was graded is kept in results/; give the command again, and it is recorded"
         )
     return (
         f"the gradebook {url.render_as_string(hide_password=True)} cannot be used: {said}. Does the server run, and do "
@@ -109,15 +126,37 @@ def explained(url: URL, error: Exception) -> str:
     )
 
 
+def id_in_gradebook(student: str) -> str:
+    """Return the id of a student as nbgrader's pages may print it; almost always it is the same."""
+    return student.translate(TWINS)
+
+
+def student_of(own: str) -> str:
+    """Return whose id in the gradebook it is."""
+    return own.translate(CHARACTERS)
+
+
+def name_in_gradebook(name: str) -> str:
+    """Return a first or last name, or an address, as nbgrader's pages may print it, and as long as it may be."""
+    return name.translate(QUIET)[:LENGTH]
+
+
+def _remedy(said: str) -> str:
+    """Return what to do about what SQLite says."""
+    return next(
+        (remedy for words, remedy in REMEDIES.items() if re.search(words, said)), "Look at the file and its folder"
+    )
+
+
 def student_ids(db: Reader) -> set[str]:
     """Return everybody whom the gradebook knows."""
-    return {student for (student,) in db.execute(text("SELECT id FROM student"))}
+    return {student_of(own) for (own,) in db.execute(text("SELECT id FROM student"))}
 
 
 def students(db: Reader) -> dict[str, dict[str, str | None]]:
     """Return by id everybody whom the gradebook knows, with what it knows."""
     found = db.execute(text("SELECT id, first_name, last_name, email FROM student"))
-    return {row["id"]: dict(row) for row in found.mappings()}
+    return {student_of(row["id"]): dict(row) | {"id": student_of(row["id"])} for row in found.mappings()}
 
 
 def sources(db: Reader, assignment: str, notebook: str) -> set[tuple[str, str, bool, str]]:
@@ -161,7 +200,7 @@ def marks(db: Reader, assignment: str) -> dict[str, dict[str, Mark]]:
     WHERE assignment.name = :name"""
     found: dict[str, dict[str, Mark]] = {}
     for student, cell, score, waits, of_tests in db.execute(text(query), {"name": assignment}):
-        found.setdefault(student, {})[cell] = Mark(score, bool(waits), of_tests)
+        found.setdefault(student_of(student), {})[cell] = Mark(score, bool(waits), of_tests)
     return found
 
 
@@ -172,7 +211,7 @@ def comments(db: Reader, assignment: str) -> dict[str, dict[str, str | None]]:
     WHERE assignment.name = :name"""
     found: dict[str, dict[str, str | None]] = {}
     for student, cell, comment in db.execute(text(query), {"name": assignment}):
-        found.setdefault(student, {})[cell] = comment
+        found.setdefault(student_of(student), {})[cell] = comment
     return found
 
 
@@ -195,6 +234,6 @@ def lateness(db: Reader, assignment: str) -> dict[str, Lateness]:
     query = text(f"SELECT student_id, {times}, late_submission_penalty {OF_SUBMISSIONS} WHERE assignment.name = :name")
     query = query.columns(came=DateTime, duedate=DateTime, extension=Interval)
     return {
-        student: Lateness(bool(came and due and came > due + (more or timedelta())), float(taken or 0))
+        student_of(student): Lateness(bool(came and due and came > due + (more or timedelta())), float(taken or 0))
         for student, came, due, more, taken in db.execute(query, {"name": assignment})
     }

@@ -33,13 +33,21 @@ from nbgrader.api import (
     new_uuid,
 )
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
-from nbgrader.utils import compute_checksum, parse_utc
+from nbgrader.utils import compute_checksum
 from sqlalchemy import URL, Connection, and_, create_engine, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 from traitlets.config import Config
 
 from autograder.cells import is_grade, is_locked, is_solution, points_of
-from autograder.course.gradebook import COURSE_ID, LENGTH, GradebookError, address_of, explaining, in_utc
+from autograder.course.gradebook import (
+    COURSE_ID,
+    GradebookError,
+    address_of,
+    explaining,
+    id_in_gradebook,
+    in_utc,
+    name_in_gradebook,
+)
 
 LOCK = 7_226_471  # any number: who makes the tables in PostgreSQL holds this lock
 # nbgrader's tables have none for what every page of a submission asks; without them it takes longer the larger the class
@@ -60,7 +68,7 @@ def opened(url: URL) -> Iterator[Gradebook]:
     """
     with explaining(url):
         _make(url)
-        with Gradebook(address_of(url).render_as_string(hide_password=False), COURSE_ID) as gradebook:
+        with Gradebook(address_of(url), COURSE_ID) as gradebook:
             yield gradebook
 
 
@@ -84,7 +92,7 @@ def _make(url: URL) -> None:
         path = Path(url.database)
         if not path.exists() or path.stat().st_size == 0:
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=".gradebook-") as folder:
-                engine = create_engine(f"sqlite:///{folder}/gradebook.db")
+                engine = create_engine(url.set(database=f"{folder}/gradebook.db"))
                 try:
                     with engine.begin() as connection:
                         _make_tables(connection)
@@ -127,8 +135,10 @@ def add_students(gradebook: Gradebook, people: Iterable[dict[str, str]]) -> None
     """Write the students of a roster, and the names that it has for them."""
     known = {student.id: student for student in gradebook.db.scalars(select(Student))}
     for person in people:
-        names = {key: person[key][:LENGTH] for key in ("first_name", "last_name", "email") if person.get(key)}
-        student = known.setdefault(person["id"], Student(id=person["id"]))
+        keys = ("first_name", "last_name", "email")
+        names = {key: name_in_gradebook(person[key]) for key in keys if person.get(key)}
+        own = id_in_gradebook(person["id"])
+        student = known.setdefault(own, Student(id=own))
         gradebook.db.add(student)
         for key, name in names.items():
             setattr(student, key, name)
@@ -205,7 +215,7 @@ class Recorder:
         assignment: str,
         stem: str | None = None,
         notebook: NotebookNode | None = None,
-        timestamp: str | None = None,
+        when: datetime | None = None,
     ) -> None:
         """Write a student, and the marks of a submission, in one transaction. Marks and comments of a person stay.
 
@@ -214,16 +224,16 @@ class Recorder:
             assignment: The name of the assignment.
             stem: That of its notebook.
             notebook: As it was executed; None if there is no mark.
-            timestamp: When it was handed in, in UTC; None if that is not known, and then it stays as it was.
+            when: It was submitted, with a time zone; None if that is not known, and then it stays as it was.
         """
-        db = self.gradebook.db
+        db, student = self.gradebook.db, id_in_gradebook(student)
         for last in (False, True):
             db.remove()  # nothing of an earlier submission: neither rows nor a transaction
             try:
                 if db.get(Student, student) is None:
                     db.add(Student(id=student))
                 if notebook is not None:
-                    self._write(student, assignment, stem, notebook, timestamp)
+                    self._write(student, assignment, stem, notebook, when)
                 db.commit()
                 return
             except DBAPIError:  # of a server that was restarted, or another grader that wrote the same row
@@ -232,13 +242,13 @@ class Recorder:
             finally:
                 db.remove()
 
-    def _write(self, student: str, assignment: str, stem: str, notebook: NotebookNode, timestamp: str | None) -> None:
+    def _write(self, student: str, assignment: str, stem: str, notebook: NotebookNode, when: datetime | None) -> None:
         db = self.gradebook.db
         named = select(Assignment.id, Notebook.id).join(Notebook, Notebook.assignment_id == Assignment.id)
         ids = db.execute(named.where(Assignment.name == assignment, Notebook.name == stem)).one()
         submission = self._row(SubmittedAssignment, assignment_id=ids[0], student_id=student)
-        if timestamp:
-            submission.timestamp = parse_utc(timestamp)
+        if when:
+            submission.timestamp = in_utc(when)
         submitted = self._row(SubmittedNotebook, notebook_id=ids[1], assignment_id=submission.id)
         grades = self._rows(Grade, GradeCell, submitted)
         comments = self._rows(Comment, SolutionCell, submitted)

@@ -1,11 +1,10 @@
 """Who asks to have a part looked at again, and what was answered: regrade-requests.csv in the course's folder."""
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.files import write_atomically
+from autograder.spreadsheets import read_table, write_table
 
 FILE = "regrade-requests.csv"
 COLUMNS = ("student", "assignment", "part", "why", "answer")
@@ -56,11 +55,7 @@ def drop_requests(root: Path, student: str) -> None:
 
 
 def _write(root: Path, header: list[str], rows: list[dict[str, str]]) -> None:
-    table = io.StringIO()
-    writer = csv.DictWriter(table, header)
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(root / FILE, table.getvalue())
+    write_atomically(root / FILE, write_table(header, ([row.get(name, "") for name in header] for row in rows)))
 
 
 def _rows(root: Path) -> tuple[list[str], list[dict[str, str]]]:
@@ -68,9 +63,8 @@ def _rows(root: Path) -> tuple[list[str], list[dict[str, str]]]:
     path = root / FILE
     if not path.exists():
         return [], []
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        titles, *rows = [[cell.strip() for cell in row] for row in csv.reader(file)] or [[]]
-    header = [title.casefold() for title in titles]
+    table = read_table(path)
+    header = [title.casefold() for title in table.header]
     if missing := [name for name in COLUMNS[:3] if name not in header]:
-        raise ValueError(f"{path} has the columns {', '.join(titles)}; it lacks {', '.join(missing)}")
-    return header, [dict(zip(header, row + [""] * len(header))) for row in rows if any(row)]
+        raise ValueError(f"{path} has the columns {', '.join(table.header)}; it lacks {', '.join(missing)}")
+    return header, [dict(zip(header, (cell.strip() for cell in row))) for row in table.rows]

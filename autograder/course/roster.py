@@ -9,8 +9,6 @@ How both systems name people and columns is read from their sources:
   columns, lib/content_zipper.rb for names in a download. The id of a user is the same everywhere.
 """
 
-import csv
-import io
 import re
 import unicodedata
 from collections import Counter
@@ -19,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from autograder.course.course import Course
-from autograder.files import read_plain_file
+from autograder.spreadsheets import Table, read_table
 
 MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")  # in English
 MOODLE_ANONYMOUS = "participant"  # stands for every name where marking is blind
@@ -54,17 +52,10 @@ class Entry:
 
 
 @dataclass
-class Worksheet:
+class Worksheet(Table):
     """A table that a learning management system gave out and takes back."""
 
     system: str  # "moodle" or "canvas"
-    header: list[str]
-    rows: list[list[str]]
-    delimiter: str
-
-    def cell(self, row: list[str], column: str) -> str:
-        """Return a cell by the title of its column; nothing where there is no such column."""
-        return row[self.header.index(column)].strip() if column in self.header else ""
 
     def entries(self) -> list[Entry]:
         """Return the students in it; rows of another kind, such as Canvas's "Points Possible", are passed over."""
@@ -163,23 +154,20 @@ def read_worksheet(path: Path) -> Worksheet:
     """Read the table that Moodle or Canvas gave out.
 
     Raises:
-        ValueError: it is neither of them.
+        ValueError: it is neither of them, or cannot be read as a table.
     """
-    try:
-        text = read_plain_file(path.resolve()).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8; use the file as it was downloaded, or save it as CSV UTF-8") from None
-    first = text.partition("\n")[0]
-    delimiter = ";" if first.count(";") > first.count(",") else ","
-    header, *rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)) or [[]]
-    header = [title.strip() for title in header]
-    rows = [(row + [""] * len(header))[: len(header)] for row in rows if any(row)]
-    if {"Identifier", "Grade"} <= set(header):
-        return Worksheet("moodle", header, rows, delimiter)
-    if {"ID", "Section"} <= set(header) and {"Student", "LastName"} & set(header):
-        return Worksheet("canvas", header, rows, delimiter)
+    table = read_table(path)
+    known = {
+        title
+        for title in ("Identifier", "Grade", "ID", "Section", "Student", "LastName")
+        if table.place(title) is not None
+    }
+    if {"Identifier", "Grade"} <= known:
+        return Worksheet(**vars(table), system="moodle")
+    if {"ID", "Section"} <= known and {"Student", "LastName"} & known:
+        return Worksheet(**vars(table), system="canvas")
     raise ValueError(
-        f"{path} has the columns {', '.join(header)[:300]}. Moodle's grading worksheet has Identifier and Grade (set "
+        f"{path} has the columns {', '.join(table.header)[:300]}. Moodle's grading worksheet has Identifier and Grade (set "
         "Moodle to English to download it), Canvas's gradebook export has Student, ID and Section"
     )
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from autograder.course.course import REFUSED, Assignment, Course
 from autograder.course.roster import Person, Roster, Worksheet, check_id
+from autograder.course.times import read_time
 from autograder.exchange.archives import Member, members
 from autograder.exchange.names import OF_THE_COURSE, Sender, read_name
 from autograder.files import (
@@ -356,11 +357,9 @@ def _is_older(record: dict[str, Any], before: dict[str, Any]) -> bool:
 
 
 def _time(member: Member) -> datetime | None:
-    from nbgrader.utils import parse_utc  # takes half a second to import, and most archives hold no file of a time
-
     try:
-        return parse_utc(member.read()[:100].decode("utf-8").strip()).replace(tzinfo=UTC)
-    except Exception:  # whatever dateutil makes of a stranger's text
+        return read_time(member.read())
+    except ValueError:
         return None
 
 

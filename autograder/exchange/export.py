@@ -9,7 +9,6 @@ must not have a mark at the start of the file, and takes an empty cell for "no g
 (app/models/abstract_assignment.rb) have the number of user and upload in their names.
 """
 
-import csv
 import io
 import re
 import zipfile
@@ -26,7 +25,8 @@ from autograder.exchange.collect import Ledger
 from autograder.files import Unreadable, read_plain_file, shown, write_atomically
 from autograder.grading.mark_keys import content_of
 from autograder.reporting.page import plain_number
-from autograder.reporting.report import STATES, csv_text, defuse, marks_table
+from autograder.reporting.report import STATES, marks_table
+from autograder.spreadsheets import csv_text, write_defused
 
 COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # what an earlier export wrote into a comment
 KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and those who do not have the assignment
@@ -117,6 +117,8 @@ class _Marks:
         self._add_who_has_no_result()
         self._add_names()
         for result in results:
+            if question := course.time_of(result.student, assignment.name)[1]:
+                self.warnings.append(f"{shown(result.student)}: {question}")
             if result.content and result.content != self._content_now(result.student):
                 self.warnings.append(
                     f"{shown(result.student)} handed in something else since the grading; run autograder grade"
@@ -175,9 +177,9 @@ class _Marks:
                 name = f"{person.first_name} {person.last_name}".strip() or student
                 cells = [f"Participant {number}" if number else "", name, person.email, self._for_moodle(row), ""]
                 rows.append([*cells, self._comment(student, row)])
-            return _table(MOODLE_COLUMNS, rows)
+            return write_defused(MOODLE_COLUMNS, rows)
         sheet, rows = self.worksheet, [list(row) for row in self.worksheet.rows]
-        grade, comments = (sheet.header.index(c) if c in sheet.header else None for c in ("Grade", "Feedback comments"))
+        grade, comments = sheet.place("Grade"), sheet.place("Feedback comments")
         if comments is None:
             self.warnings.append("the worksheet has no Feedback comments: states are in marks.csv only")
         for most in sorted({sheet.cell(row, "Maximum Grade") for row in rows}):
@@ -190,7 +192,7 @@ class _Marks:
             if comments is not None:
                 own = COMMENT.sub("", cells[comments])
                 cells[comments] = f"{own} {self._comment(row['student'], row)}".strip()
-        return _table(sheet.header, rows, sheet.delimiter)
+        return write_defused(sheet.header, rows, sheet.delimiter)
 
     def _for_moodle(self, row: dict[str, Any], maximum: str = "") -> float | str:
         """Return the mark, or the maximum where a bonus lies above it."""
@@ -204,7 +206,7 @@ class _Marks:
     def canvas(self, column: str | None) -> str:
         """Return the gradebook with the students' columns and that of the assignment, so that no other mark is touched."""
         sheet = self.worksheet
-        first = sheet.header.index("Section") + 1
+        first = sheet.place("Section") + 1
         place = self._canvas_column(sheet.header[first:], column) + first
         rows = [[*row[:first], row[place]] for row in sheet.rows]
         students = {entry.row for entry in sheet.entries()}
@@ -219,7 +221,7 @@ class _Marks:
                     f"{shown(row['student'])} has {cells[first]} in Canvas; {row['mark']} was not written"
                 )
         kept = [row for index, row in enumerate(rows) if index not in students or index in self.roster.of_row]
-        return _table([*sheet.header[:first], sheet.header[place]], kept, sheet.delimiter)
+        return write_defused([*sheet.header[:first], sheet.header[place]], kept, sheet.delimiter)
 
     def _canvas_column(self, titles: list[str], wanted: str | None) -> int:
         """Return which column is that of the assignment: the one that is named, or the only one that it can be."""
@@ -315,11 +317,3 @@ def _number(text: str, otherwise: float | str) -> float | str:
 
 def _letters(text: str) -> str:
     return re.sub(r"[\W_]", "", text).casefold()
-
-
-def _table(header: list[str], rows: list[list[Any]], delimiter: str = ",") -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=delimiter)
-    writer.writerow(header)
-    writer.writerows([defuse(cell) for cell in row] for row in rows)
-    return text.getvalue()

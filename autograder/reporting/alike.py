@@ -21,7 +21,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.files import Unreadable, write_atomically
 from autograder.progress import Progress
 from autograder.reporting.page import page_template
-from autograder.reporting.report import csv_text
+from autograder.spreadsheets import csv_text
 
 LINE, CODE = 300, 40_000  # characters, at most, of a line that is compared, and of a cell: more take minutes to read
 NOISE = 25  # characters, without names and spaces, that two answers must have in common before they count

@@ -14,7 +14,8 @@ from autograder.files import write_atomically
 from autograder.judging import catalogue
 from autograder.judging.mistake import number_of
 from autograder.reporting.page import page_template, plain_number
-from autograder.reporting.report import Row, csv_text, maximum_of, questions_of, rows_of
+from autograder.reporting.report import Row, maximum_of, questions_of, rows_of
+from autograder.spreadsheets import csv_text
 
 Graded = list[tuple[Assignment, list[Result]]]  # in the course's order
 

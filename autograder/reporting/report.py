@@ -1,6 +1,5 @@
 """The report on a class: a page for the instructor and two tables for spreadsheets."""
 
-import csv
 import io
 import statistics
 from base64 import b64encode
@@ -19,12 +18,12 @@ from autograder.judging import catalogue
 from autograder.judging.compare import UNWRITTEN
 from autograder.judging.mistake import number_of
 from autograder.reporting.page import page_template, plain_number
+from autograder.spreadsheets import csv_text
 
 if TYPE_CHECKING:  # a table of marks is shown without pages and plots
     from matplotlib.axes import Axes
 
 STATES = (NEEDS_A_LOOK, "graded", "graded after mending", "crashed", "timed out", "not graded", "unreadable", "missing")
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")  # of a spreadsheet
 INK, BAR = {"light": "#1f2328", "dark": "#dfe5eb"}, {"light": "#4a8fbf", "dark": "#3d86b3"}  # of plots, by page
 
 
@@ -275,18 +274,3 @@ def plot_shares(ax: "Axes", colour: str, shares: dict[str, float]) -> None:
         ax.text(0, height - 0.25, f"{name}: {share:.0%}")
     ax.set(xlabel="mean share of the points (%)", xlim=(0, 100), ylim=(len(shares) - 0.7, -0.8), yticks=[])
     ax.spines["left"].set_visible(False)
-
-
-def defuse(value: Any) -> Any:
-    """Return a cell of a table so that no spreadsheet takes for a formula what a stranger wrote; a lone "-" is none."""
-    formula = isinstance(value, str) and value.lstrip(" ").startswith(FORMULA_STARTS) and value != "-"
-    return f"'{value}" if formula else value
-
-
-def csv_text(table: list[dict[str, Any]], columns: tuple[str, ...] = ()) -> str:
-    """Return a table as CSV for spreadsheets, which may not take what a student wrote for a formula."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(columns or (table[0] if table else ()))
-    writer.writerows([defuse(value) for value in row.values()] for row in table)
-    return "\ufeff" + text.getvalue()  # without this mark spreadsheets do not read UTF-8

@@ -39,6 +39,7 @@ from bs4 import BeautifulSoup
 from conftest import ALL, deep_is_asked, soon
 
 from autograder.course.course import Course, Result
+from autograder.course.gradebook import id_in_gradebook
 from autograder.grading.grade import load_assignment
 from autograder.reporting.written import MATH
 
@@ -196,7 +197,7 @@ def test_gradebook_is_whole(runs: Runs, name: str) -> None:
         students = {name for (name,) in database.execute("select id from student")}
         assert database.execute("select count(*) from grade where manual_score is not null").fetchone() == (0,)
         most = database.execute("select max(auto_score) from grade").fetchone()
-    assert students == {student for student in run.results if not student.startswith("(")}
+    assert students == {id_in_gradebook(student) for student in run.results if not student.startswith("(")}
     assert most == (max(automatic_points(run.assignment).values()),)
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from in_kernel import error_of, function_of, told
 
-from autograder.boundary.kernel import Kernel, KernelLost, _text_of
+from autograder.boundary.kernel import Kernel, KernelLost, _answer, _text_of
 from autograder.boundary.proxy import BadReply, Function, GraderFault, Module, _Remote
 from autograder.boundary.wire import Handle, dumps, loads
 from autograder.checks.encoder import layers
@@ -253,6 +253,44 @@ def test_function_that_asks_for_impossible_gradients_gets_an_error(kernel: Kerne
         for gradients in ([], [torch.ones(7)], ["x"], None, 3, [None, None]):
             assert function(torch.ones(2), gradients) == "refused"
         torch.testing.assert_close(function(torch.ones(2), [torch.ones(2)])[0], torch.full((2,), 2.0))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [torch.zeros(2, 0), 10**8],
+        [torch.zeros(2, 0), -(10**8)],
+        [torch.zeros(2, 0), np.int64(10**8)],
+        [torch.zeros(2, 0), torch.tensor([10**8])],
+        [torch.zeros(2, 0), (3000, 3000)],
+        [torch.zeros(2, 0), {"heads": [10**8]}],
+        [10**400],
+        [[[1.0] * 3000], [[1.0]] * 3000],
+        [[np.zeros((1, 3000))], [np.zeros((3000, 1))]],
+        ["x" * 3000, 1000],
+    ],
+    ids=range(10),
+)
+def test_question_that_asks_for_much_work_is_refused(values: list[Any]) -> None:
+    """Is each number of a question bounded, wherever it is, before a reference implementation computes with it?"""
+    calls: list[Any] = []
+    for place in ({"arguments": values, "keywords": {}}, {"arguments": [], "keywords": dict(zip("abc", values))}):
+        answer = _answer({"question": "split_heads", **place}, 1000, {"split_heads": lambda *a, **k: calls.append(a)})
+        assert "may make at most" in loads(answer)["error"] and calls == []
+
+
+def test_question_of_an_honest_function_is_answered() -> None:
+    """Are the questions that exercises ask far from the bound, with heads, axes, masks, lists and settings?"""
+    tokens = torch.rand(3, 50, 64)
+    for arguments, keywords in (
+        ([tokens, 8], {}),
+        ([np.ones((4, 3, 20, 16))] * 3, {"mask": np.ones((20, 20), bool)}),
+        ([np.ones((5, 7)), -1], {"eps": 1e-5}),
+        ([[[1.0, 2.0], [3.0, 4.0]]], {"axis": np.int64(1), "scale": 1e9, "name": "x", "flag": True, "rest": None}),
+        ([[tokens, tokens]], {"heads": torch.tensor(4)}),
+    ):
+        question = {"question": "f", "arguments": arguments, "keywords": keywords}
+        assert loads(_answer(question, 1000, {"f": lambda *a, **k: 5})) == {"value": 5}
 
 
 def test_module_may_have_parts_of_any_name() -> None:

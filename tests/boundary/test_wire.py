@@ -21,6 +21,8 @@ from autograder.boundary.wire import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_ITEMS,
+    MAX_KEYS,
+    MAX_VALUES,
     Foreign,
     Handle,
     dumps,
@@ -152,7 +154,7 @@ def test_wire_refuses_what_is_too_long_or_too_deep() -> None:
     with pytest.raises(ValueError, match="bytes; at most"):
         dumps("x" * MAX_BYTES)
     with pytest.raises(ValueError, match="items of lists and dicts; at most"):
-        dumps([0] * MAX_ITEMS)
+        dumps("," * (MAX_ITEMS + 1))
 
 
 @pytest.mark.parametrize(
@@ -296,3 +298,31 @@ def test_wire_takes_no_keys_that_hash_alike() -> None:
         loads(message)
     assert isinstance(loads(dumps(dict.fromkeys(alike[:3], 0))), Foreign)
     assert loads(dumps({"a": 1, 7: 2})) == {"a": 1, 7: 2}
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        {"dict": [[number, 1] for number in range(MAX_KEYS + 1)]},
+        {"list": [{"dict": [["x", 1], ["y", 2]]}] * (MAX_KEYS // 2 + 1)},
+        {"list": [1] * MAX_VALUES},
+        {"tuple": [{"list": [{"list": []}] * 512}] * 512},
+    ],
+    ids=["keys", "keys in lists", "values", "lists"],
+)
+def test_message_of_too_many_values_or_keys_is_refused(packed: object) -> None:
+    """Is the work that a message makes bounded, also after it was read: all that it holds is made, moved and compared?"""
+    with pytest.raises(ValueError, match="not a value"):
+        loads(json.dumps(packed).encode())
+
+
+def test_messages_of_many_values_and_keys_cross() -> None:
+    """Does a value at the bound cross, both ways, and is one above it refused before it is sent?"""
+    most = {
+        "keys": [{str(number): number for number in range(MAX_KEYS - 1)}],
+        "values": [[0] * (MAX_VALUES - MAX_KEYS - 5)],
+    }
+    assert loads(dumps(most["keys"])) == most["keys"] and loads(dumps(most["values"])) == most["values"]
+    for value in (dict.fromkeys(range(MAX_KEYS + 1)), [0] * MAX_VALUES):
+        with pytest.raises(ValueError, match="no more may cross"):
+            dumps(value)

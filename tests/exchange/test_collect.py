@@ -5,6 +5,7 @@ import os
 import random
 import time
 import unicodedata
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def test_collect_moodle_flat_with_worksheet(course: Course, tmp_path: Path, assi
     text = (course.root / "submitted/jan1" / NAME / "timestamp.txt").read_text(encoding="utf-8")
     expected = time.mktime((2025, 3, 18, 23, 59, 0, 0, 0, -1))
     assert text.strip() == time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(expected))
-    assert course._timestamp("jan1", NAME) == text.strip()
+    assert course.time_of("jan1", NAME) == (datetime.fromisoformat(text.strip()), "")
 
 
 def test_collect_with_worksheet_of_another_assignment(course: Course, tmp_path: Path, assignment: Assignment) -> None:
@@ -114,8 +115,8 @@ def test_collect_copies_of_the_repository(with_roster: bool, tmp_path: Path, ass
     lines = collect(course, assignment, [clones])
     assert submitted(course) == {"ada": notebook("ada"), "bea": notebook("bea")}
     assert [line.file for line in lines if line.outcome == "unmatched"] == ["ada/notes/mine.ipynb"]
-    assert course._timestamp("ada", NAME) == "2026-10-12T17:30:00+00:00"
-    assert course._timestamp("bea", NAME) is None  # its file was written when it was cloned
+    assert course.time_of("ada", NAME)[0] == datetime(2026, 10, 12, 17, 30, tzinfo=UTC)
+    assert course.time_of("bea", NAME) == (None, "")  # its file was written when it was cloned
     one = Course(tmp_path / "another")
     lines = collect(one, assignment, [clones / "ada"])  # whose it is, nothing says
     assert {*outcomes(lines).values()} == {"unmatched"} and submitted(one) == {}

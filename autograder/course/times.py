@@ -1,0 +1,82 @@
+"""When something was submitted, as a file timestamp.txt says: written by nbgrader, by a script, or by a student."""
+
+import codecs
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+YEARS = range(1990, 2101)  # of a submission; nbgrader cannot show years near 1 or 9999 in another time zone
+MOST = 100  # characters of a time
+# Hours from UTC. A name that several zones share, such as IST, CST or BST, is not here: it is not guessed.
+HOURS = {
+    **dict.fromkeys(("UTC", "GMT", "UT", "Z", "WET"), 0),
+    **dict.fromkeys(("CET", "MEZ", "WEST", "WAT"), 1),
+    **dict.fromkeys(("CEST", "MESZ", "EET", "SAST", "CAT"), 2),
+    **dict.fromkeys(("EEST", "MSK", "EAT", "TRT"), 3),
+    **{"PKT": 5, "NPT": 5.75, "WIB": 7, "ICT": 7, "HKT": 8, "SGT": 8, "AWST": 8, "JST": 9, "KST": 9, "ACST": 9.5},
+    **{"AEST": 10, "ACDT": 10.5, "AEDT": 11, "NZST": 12, "NZDT": 13, "HST": -10, "AKST": -9, "AKDT": -8},
+    **{"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "CDT": -5, "EST": -5, "EDT": -4, "BRT": -3, "ART": -3},
+}
+MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+def read_time(written: bytes | str) -> datetime:
+    """Read a time; it is in UTC where no zone is said, as nbgrader writes it.
+
+    Returns:
+        The time, in UTC.
+
+    Raises:
+        ValueError: it is no time, or may be several. The message says why, and shows what was written.
+    """
+    if isinstance(written, bytes):
+        written = written.decode(MARKS.get(written[:2], "utf-8"), "replace")
+    text = " ".join(written.removeprefix("\ufeff").split())
+    shown = repr(text[:MOST])
+    if not text or len(text) > MOST:
+        raise ValueError(f"{shown} is no time" if text else "there is no time in it")
+    try:
+        when = _parse(text)
+        when = (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
+    except _Unclear as error:
+        raise ValueError(f"{shown} is no time that can be understood: {error}") from None
+    except Exception:  # whatever dateutil makes of a student's text
+        raise ValueError(f"{shown} is no time that can be understood") from None
+    if when.year not in YEARS:
+        raise ValueError(f"{shown} is in the year {when.year}, which is no time of a submission")
+    return when
+
+
+class _Unclear(ValueError):
+    """The text is a time, and it cannot be told which one."""
+
+
+def _parse(text: str) -> datetime:
+    from dateutil import parser  # takes a moment to import
+
+    zone = re.search(r" ([A-Za-z]+(?:/[A-Za-z0-9_+-]+)+)$", text)  # Europe/Berlin
+    if zone:
+        return _parse(text[: zone.start()]).replace(tzinfo=ZoneInfo(zone[1]))
+    text = re.sub(r"\b(UTC|GMT) ?(?=[+-]\d)", "", text.upper())  # dateutil takes UTC+2 for two hours before UTC
+    days = (
+        (False,) if re.match(r"\d{4}(\D|\d{4}T)", text) else (False, True)
+    )  # 02/11/2026 is two days, 2026-11-02 is one
+    bare = [datetime(2000, 1, 1), datetime(2001, 2, 2, 1, 1)]  # what is missing in the text differs between them
+    options = [{"default": default, "dayfirst": first} for default in bare for first in days]
+    found = [parser.parse(text, tzinfos=_offset, **option) for option in options]
+    if len(set(found[: len(days)])) > 1:
+        raise _Unclear("it may be one of two days; write it as 2026-11-02")
+    if len(set(found)) > 1:
+        raise _Unclear("a part of the date or the time of day is missing")
+    return found[0]
+
+
+def _offset(name: str | None, seconds: int | None) -> timezone | None:
+    """Return the zone of a name or a number, as dateutil asks for it; nothing where the text says none."""
+    if name is not None and name not in HOURS:
+        raise _Unclear(f"{name} is no zone, or several share the name; write it as +02:00")
+    if name and seconds and seconds != HOURS[name] * 3600:
+        raise _Unclear(f"{name} is another zone than the number at it")
+    if not name:
+        return None if seconds is None else timezone(timedelta(seconds=seconds))
+    return timezone(timedelta(hours=HOURS[name]))

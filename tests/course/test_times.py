@@ -1,0 +1,113 @@
+"""Is a time of submission read as what was written, and asked about where nobody can tell?"""
+
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import nbformat
+import pytest
+from conftest import NAME
+from nbgrader.utils import as_timezone, parse_utc
+from test_report import result
+
+from autograder.course.course import Assignment, Course
+from autograder.course.times import read_time
+from autograder.files import write_atomically
+
+HALF_PAST_FIVE = datetime(2026, 10, 12, 17, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-10-12 19:30:00 CEST",
+        "2026-10-12 19:30 cest\n",
+        "Mon Oct 12 19:30:00 CEST 2026",
+        "Mon, 12 Oct 2026 19:30:00 +0200",
+        "2026-10-12 19:30 Europe/Berlin",
+        "2026-10-12T17:30:00Z",
+        "2026-10-12 17:30:00.000000 UTC",
+        "\ufeff2026-10-12 17:30",
+        "20261012T173000",
+        "2026-10-12 19:30 UTC+2",
+        "Oct 12, 2026 10:30 am PDT",
+        "2026-10-13 02:30 JST",
+    ],
+)
+def test_time_is_read_with_its_zone(text: str) -> None:
+    """Is each way of writing one moment that moment, as text, with a mark at its start, and as UTF-16?"""
+    assert read_time(text) == HALF_PAST_FIVE
+    assert read_time(text.encode()) == read_time(text.encode("utf-16")) == HALF_PAST_FIVE
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("2026-10-12 19:30 IST", "IST is no zone, or several share the name"),
+        ("2026-10-12 19:30 CST", "CST is no zone, or several share the name"),
+        ("2026-10-12 19:30 BST", "BST is no zone, or several share the name"),
+        ("2026-10-12 19:30 CEST+5", "CEST is another zone than the number"),
+        ("02/11/2026 17:30", "one of two days"),
+        ("2026-10-12", "a part of the date or the time of day is missing"),
+        ("17:30", "a part of the date or the time of day is missing"),
+        ("yesterday", "'yesterday' is no time"),
+        ("1000000000-01-01 00:00", "is no time"),
+        ("0001-01-01 00:00 +1400", "is no time"),
+        ("9999-12-31 23:59:59 -1400", "is no time"),
+        ("1500-01-01 00:00", "year 1500"),
+        ("9" * 5000, "is no time"),
+        ("", "there is no time in it"),
+        ("\x00\x1b[2J", "is no time"),
+    ],
+)
+def test_time_that_nobody_can_tell_is_refused_in_words(text: str, said: str) -> None:
+    """Is nothing guessed, and does the message show what was written, without what moves a cursor?"""
+    with pytest.raises(ValueError, match=said) as error:
+        read_time(text)
+    assert str(error.value).isprintable() and len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"2026-10-12 19:30 CEST",
+        b"yesterday \xff\x00 9999",
+        b"0001-01-01 00:00 +1400",
+        b"1000000000-01-01",
+        b"2026-10-12 IST",
+    ],
+)
+def test_gradebook_and_formgrader_get_a_time_that_they_can_show(
+    tmp_path: Path, assignment: Assignment, written: bytes
+) -> None:
+    """Is what nbgrader reads, from its gradebook and from the folder, a time in any zone; and is a person asked else?"""
+    course = Course(tmp_path)
+    place = course.submission_folder("ada", NAME)
+    place.mkdir(parents=True)
+    (place / "timestamp.txt").write_bytes(written)
+    course.prepare(assignment)
+    write_atomically(course.autograded_path("ada", assignment), nbformat.writes(assignment.release) + "\n")
+    for _ in range(2):  # a second run asks again
+        course.record(result(assignment, "ada", {}), assignment)
+        when, question = course.time_of("ada", NAME)
+        assert (when is None) == question.startswith("When was it submitted? In timestamp.txt, ")
+        assert (when == HALF_PAST_FIVE) == (b"CEST" in written)
+    with sqlite3.connect(course.root / "gradebook.db") as database:
+        ((kept,),) = database.execute("select timestamp from submitted_assignment").fetchall()
+    assert kept is None if when is None else kept.startswith("2026-10-12 17:30:00")
+    if (place / "timestamp.txt").exists():  # as nbgrader's list of submissions reads it
+        read = parse_utc((place / "timestamp.txt").read_text().strip())
+        assert as_timezone(read, "Pacific/Kiritimati").year == 2026 and read == HALF_PAST_FIVE.replace(tzinfo=None)
+    else:
+        assert (place / "timestamp-unclear.txt").read_bytes() == written
+
+
+def test_time_in_a_linked_folder_is_not_touched(tmp_path: Path, assignment: Assignment) -> None:
+    """Does a folder that leads out of the course keep its files?"""
+    outside = tmp_path / "outside"
+    write_atomically(outside / "timestamp.txt", "2026-10-12 19:30 CEST\n")
+    course = Course(tmp_path / "course")
+    course.submission_folder("ada", NAME).parent.mkdir(parents=True)
+    course.submission_folder("ada", NAME).symlink_to(outside)
+    assert course.time_of("ada", NAME) == (None, "") == (course._settle_time("ada", NAME), "")
+    assert (outside / "timestamp.txt").read_text() == "2026-10-12 19:30 CEST\n"

@@ -1,0 +1,146 @@
+"""Does a full disk, a read-only course, an odd path, or a folder instead of a file get one line that says what to do?"""
+
+import errno
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import NAME
+from test_cli import run
+from test_report import result
+
+from autograder.commands.saying import explaining_files
+from autograder.course.course import Assignment, Course
+from autograder.files import write_atomically
+
+STUDENTS = ("ada", "bea")
+
+
+@pytest.fixture
+def course(tmp_path: Path, assignment: Assignment) -> Course:
+    """A course in which nobody submitted anything, which was recorded."""
+    return made(tmp_path / "course", assignment)
+
+
+def made(folder: Path, assignment: Assignment) -> Course:
+    """Make a course with a roster, a gradebook and results."""
+    course = Course(folder)
+    write_atomically(course.root / "roster.csv", "id,first_name\nada,Ada\nbea,Bea\n")
+    course.prepare(assignment)
+    for student in STUDENTS:
+        outcome = result(assignment, student, {}, state="missing")
+        outcome.checks = []
+        course.save_result(outcome)
+        course.record(outcome, assignment)
+    return course
+
+
+def in_walls(course: Course, *walls: str, command: str) -> str:
+    """Run a command of a shell where walls are around the course; return what it says on stderr. It must end with 1."""
+    inside = ["bwrap", "--dev-bind", "/", "/", *walls, "sh", "-c", command, "sh", sys.executable, str(course.root)]
+    done = subprocess.run(inside, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    return done.stderr
+
+
+def assert_one_line(said: str, *words: str) -> None:
+    """Is it no traceback, and does it hold some words?"""
+    (line,) = [line for line in said.splitlines() if line.startswith("autograder: ")]
+    assert "Traceback" not in said and all(word in line for word in words), said
+
+
+def test_read_only_course_is_said(course: Course) -> None:
+    """Is the file named that cannot be written, and what to do?"""
+    walls = ("--ro-bind", str(course.root), str(course.root))
+    said = in_walls(course, *walls, command=f'"$1" -m autograder report {NAME} --course "$2"')
+    assert_one_line(said, f"{course.root}/report", "Read-only file system", "that you may read and write")
+
+
+def test_full_disk_is_said(course: Course, tmp_path: Path) -> None:
+    """Is the file named that does not fit, is the old one whole, and is no half of a file left?"""
+    (course.root / "report").mkdir()
+    walls = ("--size", str(2**16), "--tmpfs", f"{course.root}/report")
+    command = (
+        f'dd if=/dev/zero of="$2/report/full" bs=4096 2>{tmp_path}/dd; "$1" -m autograder report {NAME} --course "$2"; '
+    )
+    said = in_walls(course, *walls, command=command + f'r=$?; ls -AR "$2/report" >{tmp_path}/left; exit $r')
+    assert_one_line(said, f"{course.root}/report", "No space left on device", "make room on the disk")
+    assert ".tmp" not in (tmp_path / "left").read_text()
+
+
+@pytest.mark.parametrize("name", ["what?", "%41", "$HOME", "a;b", "{x}", "~", "a b#c", "[ab]", "sqlite:", "ü%20?x=1"])
+def test_course_may_be_called_anything(tmp_path: Path, assignment: Assignment, name: str) -> None:
+    """Is all in the folder that was named, the gradebook too, and is it read again from there?"""
+    course = made(tmp_path / name, assignment)
+    assert os.listdir(tmp_path) == [name] and (course.root / "gradebook.db").is_file()
+    assert course.students() == list(STUDENTS)
+    done = run("report", NAME, "--course", str(course.root))
+    assert done.exit_code == 0 and (course.root / "report" / NAME / "index.html").is_file(), done.output
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("roster.csv", "is not a plain file"),
+        ("course.toml", "Is a directory"),
+        ("regrade-requests.csv", "is not a plain file"),
+        ("gradebook.db", "It is to be a plain file"),
+        (f"report/{NAME}/marks.csv", "move away what is there"),
+    ],
+)
+def test_folder_instead_of_a_file_is_said(course: Course, file: str, said: str) -> None:
+    """Is the file named, in a line?"""
+    path = course.root / file
+    path.unlink(missing_ok=True)
+    path.mkdir(parents=True)
+    command = ("grade", "report")[file != "roster.csv"]
+    walls = ("--setenv", "NO_COLOR", "1")
+    assert_one_line(
+        in_walls(course, *walls, command=f'"$1" -m autograder {command} {NAME} --course "$2"'), str(path), said
+    )
+
+
+def test_file_instead_of_a_folder_is_said(course: Course) -> None:
+    """Is a file in the place of report/ a line too?"""
+    (course.root / "report").write_text("")
+    done = run("report", NAME, "--course", str(course.root))
+    assert done.exit_code == 1
+    assert_one_line(done.stderr, str(course.root / "report"), "move away what is there")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("ALTER TABLE student DROP COLUMN last_name", 'another version of nbgrader: give "nbgrader db upgrade"'),
+        (None, "It is damaged, or something else"),
+    ],
+    ids=["old", "no database"],
+)
+def test_gradebook_that_cannot_be_read_is_said(course: Course, change: str | None, said: str) -> None:
+    """Is a gradebook of an older nbgrader, or a file that is none, no full disk?"""
+    path = course.root / "gradebook.db"
+    if change:
+        with sqlite3.connect(path) as database:
+            database.execute(change)
+    else:
+        path.write_text("this is no database, but a text " * 100)
+    error = in_walls(course, command=f'"$1" -m autograder report {NAME} --course "$2"')
+    assert_one_line(error, str(path), said)
+    assert "full" not in error
+
+
+def test_mistake_of_ours_still_shows_where_it_was_made(tmp_path: Path) -> None:
+    """Does an error of a file go through that no person can put right, or that is of a file elsewhere?"""
+    for error in (
+        FileNotFoundError(errno.ENOENT, "No such file", str(tmp_path / "x")),
+        OSError(errno.ENOSPC, "full", "/x/y"),
+    ):
+
+        def fail(course: Path, error: OSError = error) -> None:
+            raise error
+
+        with pytest.raises(type(error)):
+            explaining_files(fail)(course=tmp_path)
