@@ -19,6 +19,7 @@ MAX_SOURCE = 1_000_000  # characters of one cell
 MAX_PIECES = 50  # places at which a damaged file is looked into again
 MAX_PIECE = 5000  # characters that are kept of what is no cell
 CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?= |\r?$)", re.M)  # the marks that git writes at the start of a line
+MARKS = "The file has git's conflict marks."
 # A picture in a text, as Colab keeps it. So many characters are no picture but an example of an address.
 PICTURE = re.compile(r"data:image/([a-z]{1,10})[a-z.+;=-]{0,50};base64,[A-Za-z0-9+/=%\s]{200,}")
 # What a trailing comma follows: strings are stepped over, the last of a file that is cut off too.
@@ -44,6 +45,7 @@ class Notebook:
     cells: list[Cell]
     receipt: list[str] = field(default_factory=list)  # what was repaired
     pieces: list[str] = field(default_factory=list)  # texts of the file that are in no cell
+    questions: list[str] = field(default_factory=list)  # what only a person can decide
     damaged: bool = False  # whether something could not be read
     other: "Notebook | None" = None  # the other side, where git's marks of a conflict are in the file
 
@@ -67,7 +69,10 @@ def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: Fa
         ours, theirs = ([_side_of_cell(cell, side) for cell in whole.cells] for side in (0, 1))
         if ours == theirs:
             return whole
-        return Notebook(ours, receipt, whole.pieces, whole.damaged, Notebook(theirs))
+        whole.cells, whole.other = ours, Notebook(theirs)
+        whole.receipt.append(MARKS)
+        return whole
+    receipt.append(MARKS)
     notebooks = []
     for side in (ours, theirs):
         try:
@@ -179,10 +184,10 @@ def _joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         for key in made.keys() & {"cells", "source"}:
-            values = [value for name, value in pairs if name == key]
+            values = [value for name, value in pairs if name == key][-MAX_PIECES:]
             different = [value for place, value in enumerate(values) if value not in values[:place]]
             if all(isinstance(value, list) for value in different):
-                made[key] = sum(different, [])
+                made[key] = [item for value in different for item in value]
             elif all(isinstance(value, str) for value in different):
                 made[key] = "\n".join(different)
     return made
@@ -276,8 +281,9 @@ def _read_cell(raw: Any, notebook: Notebook) -> Cell | None:
     if len(source) > MAX_SOURCE:
         what = next(iter(known), source.lstrip()[:60].partition("\n")[0])
         more = len(source) - MAX_SOURCE
-        notebook.receipt.append(f"Not placed: the last {more:,} characters of the cell {writable(what)[:60]!r}.")
-        notebook.damaged = True
+        cut = f"the last {more:,} characters of the cell {writable(what)[:60]!r}"
+        notebook.receipt.append(f"Not placed: {cut}.")
+        notebook.questions.append(f"A cell is too long: {cut} were not read. Is something of the answers in them?")
         source = source[:MAX_SOURCE]
     return Cell(kind, source, known, nbgrader.get("checksum"), raw.get("cell_type") not in ("code", "markdown"))
 

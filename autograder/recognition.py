@@ -38,40 +38,67 @@ def name_of(cell: NotebookNode) -> str:
     return grade_id(cell) or cell.id
 
 
-def definitions(source: str) -> set[str]:
-    """Return the names that a cell of code defines when it runs: by def, class, import or assignment, not in functions."""
-    if len(source) <= MAX_PARSED:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of the student's code, as about a backslash
-                tree = ast.parse(MAGIC.sub(r"\1pass", source))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            pass
-        else:
-            return _names_of(tree)
-    found = {name for pair in LINE.findall(source) for name in pair if name}
+def parsed(source: str) -> ast.Module | None:
+    """Read a cell as Python, its lines of IPython's aside; None where it is none, or longer than is read."""
+    if len(source) > MAX_PARSED:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the student's code, as about a backslash
+            return ast.parse(MAGIC.sub(r"\1pass", source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def definitions(source: str) -> dict[str, bool]:
+    """Return the names that a cell of code defines when it runs, by def, class, import or assignment, not in functions.
+
+    Returns:
+        For each name whether something is written: a function of which the body only raises NotImplementedError is not.
+    """
+    tree = parsed(source)
+    if tree is not None:
+        return _names_of(tree)
+    found = dict.fromkeys((name for pair in LINE.findall(source) for name in pair if name), True)
     for names in IMPORTS.findall(source):
-        found |= {part.split()[-1].strip("() ") for part in names.split(",") if part.strip()}
+        found |= {part.split()[-1].strip("() "): True for part in names.split(",") if part.strip()}
     return found
 
 
-def _names_of(tree: ast.AST) -> set[str]:
-    found: set[str] = set()
+def _names_of(tree: ast.AST) -> dict[str, bool]:
+    found: dict[str, bool] = {}
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
+            found[node.name] = found.get(node.name, False) or not _is_stub(node)
             continue
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+            found |= {(alias.asname or alias.name).partition(".")[0]: True for alias in node.names}
         elif isinstance(node, ast.Assign) or (isinstance(node, ast.AnnAssign) and node.value is not None):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             stored = (each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
-            found |= {each.id for each in stored if isinstance(each.ctx, ast.Store)}
+            found |= {each.id: True for each in stored if isinstance(each.ctx, ast.Store)}
         for block in BLOCKS:
             waiting += getattr(node, block, [])
     return found
+
+
+def _is_stub(node: ast.AST) -> bool:
+    """Whether a function does nothing but say that it is not written, or a class has such functions only."""
+    if isinstance(node, ast.ClassDef):
+        methods = [each for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        return bool(methods) and all(map(_is_stub, methods))
+    return all(map(_does_nothing, node.body))
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Raise):
+        raised = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
+        return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+    return isinstance(statement, ast.Pass) or (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    )
 
 
 def how_much_of(data: bytes, release: NotebookNode) -> Holdings:
