@@ -64,7 +64,7 @@ def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: Fa
     if "<<<<<<<" not in text:
         return _read(text, receipt, belongs)
     ours, theirs = _sides_of(text)
-    if ours == theirs:  # no line begins with a mark: in the texts of cells there may be some
+    if ours == theirs == text:  # no line begins with a mark: in the texts of cells there may be some
         whole = _read(text, receipt, belongs)
         ours, theirs = ([_side_of_cell(cell, side) for cell in whole.cells] for side in (0, 1))
         if ours == theirs:
