@@ -139,6 +139,12 @@ def names_in(release: NotebookNode) -> dict[str, bool]:
     return {grade_id(cell): is_answer(cell) for cell in release.cells if "nbgrader" in cell.metadata}
 
 
+def names_held(submitted: list[Cell]) -> set[str]:
+    """Return the names that the cells of a notebook carry or define."""
+    held = {name for cell in submitted for name in cell.names}
+    return held | {name for cell in submitted if cell.kind == "code" for name in definitions(cell.source)}
+
+
 def other_assignment(
     submitted: list[Cell], here: Mapping[str, bool], others: Mapping[str, Mapping[str, bool]]
 ) -> str | None:
@@ -152,8 +158,7 @@ def other_assignment(
     Returns:
         The one of which it holds the most answers, if it holds none of this assignment's, or few and far fewer; else None.
     """
-    held = {name for cell in submitted for name in cell.names}
-    held |= {name for cell in submitted if cell.kind == "code" for name in definitions(cell.source)}
+    held = names_held(submitted)
     best, most = None, 0
     for assignment, names in others.items():
         there = {name for name, answer in names.items() if answer} - here.keys()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from autograder.notebooks import Cell
-from autograder.recognition import definitions, is_answer, name_of
+from autograder.recognition import definitions, is_answer, name_of, parsed
 
 MAX_COMPARED = 3000  # characters of a cell that are compared with those of the released cells
 LONG = 40  # characters of a text by which a released one is known inside another
@@ -34,7 +34,7 @@ class Matching:
     def __init__(self, submitted: list[Cell], released: Sequence[NotebookNode], receipt: list[str]) -> None:
         self.released, self.receipt = released, receipt
         self.texts = {cell.source.strip() for cell in released}
-        self.cells = split_texts(submitted, released, receipt)
+        self.cells = split_texts(join_halves(submitted, self.texts, receipt), released, receipt)
         self.sources = [cell.source.strip() for cell in self.cells]
         self.found: dict[int, int] = {}
         self.taken: set[int] = set()
@@ -213,6 +213,26 @@ def names_defined(cell: Cell) -> dict[str, bool]:
     found = re.findall(r"^(?:def|class)\s+(\w+)\s*[(:]", cell.source, re.M)
     known = definitions(cell.source) if found else {}
     return {name: known.get(name, True) for name in found}
+
+
+def join_halves(submitted: list[Cell], texts: set[str], receipt: list[str]) -> list[Cell]:
+    """Join cells of code that follow each other and are Python together only: a function that was split in two."""
+    cells: list[Cell] = []
+    whole = True  # whether the last cell is Python
+    for cell in submitted:
+        last = cells[-1] if cells else None
+        own = cell.kind == "code" and bool(cell.source.strip()) and cell.source.strip() not in texts
+        here = not own or parsed(cell.source) is not None
+        if own and last is not None and last.kind == "code" and not (whole and here):
+            both = f"{last.source}\n{cell.source}"
+            if parsed(both) is not None and last.source.strip() not in texts:
+                receipt.append("A cell of code was split; its halves were joined.")
+                cells[-1] = Cell("code", both, [*last.names, *cell.names], last.checksum)
+                whole = True
+                continue
+        cells.append(cell)
+        whole = here
+    return cells
 
 
 def split_texts(submitted: list[Cell], released: Sequence[NotebookNode], receipt: list[str]) -> list[Cell]:
