@@ -181,13 +181,15 @@ def submit_check(
     from autograder.imports import ROOT
 
     try:
-        assignment, receipt, said = submit_check(file, ROOT / "exercises", sandbox)
+        assignment, receipt, said, questions = submit_check(file, ROOT / "exercises", sandbox)
     except (Unreadable, SandboxError, ValueError) as error:
         raise stopped(f"{file}: {error}") from None
     show(f"[bold]{escape(shown(file.name))}[/] is read as {assignment}.")
-    show("Nothing needs mending." if not receipt else "The grader would mend, without a loss of points:")
+    show("Nothing needs mending." if not receipt else "The grader would repair:")
     for entry in receipt:
         show(f"  - {escape(entry)}")
+    for question in questions:
+        show(f"[red]A person would be asked:[/] {escape(question)}")
     for name, text in said:
         well = "is there, and can be used" if "." in name else "passes the visible tests"
         show(f"[{'red' if text else 'green'}]{escape(name)}[/]: {escape(text) or well}")

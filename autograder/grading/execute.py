@@ -9,7 +9,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import CodeType
@@ -24,6 +24,7 @@ from autograder.boundary.sandbox import Limits
 from autograder.cells import files_of, is_grade, is_locked, is_solution, points_of
 from autograder.files import writable
 from autograder.grading.newer_python import OUR_PYTHON, newer_python
+from autograder.grading.rest_of_cell import rest_after_error
 from autograder.judging.catalogue import checks_of
 from autograder.judging.exercise import seeded
 
@@ -31,6 +32,7 @@ T = TypeVar("T")
 PACKAGE = Path(__file__).resolve().parent.parent
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
 MAX_OWN_CELLS = 500  # of the student's own, that pages show
+MAX_LEFT_OUT = 50  # statements that fail, after each of which the rest of their cell runs
 MAX_NAMES = 1000  # that cells which failed would have defined, of which is said why they are missing
 # How Python, PyTorch and its libraries say that a process may have no more memory or threads.
 EXHAUSTED = re.compile(
@@ -65,6 +67,13 @@ class Execution:
     checks: list[CheckResult] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)  # what came of each file beside the notebook
     questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
+    receipt: list[str] = field(default_factory=list)  # what was left out so that the rest could run
+    seconds: float = 0.0  # that it took of its time
+
+    @property
+    def points(self) -> float:
+        """The points of the tests that passed."""
+        return sum(check.points for check in self.checks if check.passed)
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,7 @@ class _Session:
         self.losses: Counter[str] = Counter()  # by the function that was called; one name for all cells of the notebook
         self.newer: list[str] = []  # a question about each cell that only a newer Python reads
         self.failed: dict[str, str] = {}  # by each name that is defined in a cell that failed: the cell's error
+        self.left_out: list[str] = []  # statements that failed, and were left out so that the rest of their cell ran
 
     def ready(self) -> Kernel:
         """Return the kernel; a fresh one, in which the earlier cells ran, if the last was lost."""
@@ -145,6 +155,9 @@ class _Session:
             self.failed.pop(name, None)
             if said and len(self.failed) < MAX_NAMES:
                 self.failed[name] = said[-1]
+        if (rest := rest_after_error(cell.source, outputs)) and len(self.left_out) < MAX_LEFT_OUT:
+            self.left_out.append(rest.said)
+            outputs += self.run(replace(cell, source=rest.source))
         return outputs
 
     def show(self, source: str) -> list[NotebookNode]:
@@ -343,9 +356,10 @@ def execute(
     if student.lost:
         state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
     why = "; ".join(dict.fromkeys(str(lost) for lost in student.lost))
-    told = {name: str(verdict) for name, verdict in verdicts.items()}
+    about_files = {name: str(verdict) for name, verdict in verdicts.items()}
+    left_out = list(dict.fromkeys(student.left_out))
     questions = student.newer if not all(check.passed for check in checks) else []
-    return Execution(notebook, state, why, checks, told, questions)
+    return Execution(notebook, state, why, checks, about_files, questions, left_out, student.spent())
 
 
 def _run_test(

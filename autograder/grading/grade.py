@@ -23,8 +23,10 @@ from autograder.course.settled import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grading.mark_keys import content_of, grader_key, key_of
 from autograder.grading.workers import InstallationError, Jobs, Workers, call
+from autograder.imports import ROOT
 from autograder.judging.catalogue import checks_of
 from autograder.progress import Progress
+from autograder.recognition import names_in
 
 GRADE_ONE = "autograder.grading.job.grade_one"  # by its name: it comes with PyTorch, which takes seconds to import
 Done = Iterable[tuple[str, dict[str, Any]]]  # name and fields of each job of grade_one, once
@@ -121,7 +123,8 @@ def grade(
         if waiting:
             texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
             options = (*texts, seed, limits, sandboxed, held_out)
-            jobs = {student: (found.data, *options, files) for student, (found, files, *_) in waiting.items()}
+            asked = assignment.name, _other_assignments(assignment.name)
+            jobs = {student: (found.data, *options, files, *asked) for student, (found, files, *_) in waiting.items()}
             proof = _Proof(course, assignment, options, of_grader)
             progress("submissions", 0, len(jobs))
             if not isinstance(workers, Workers):
@@ -189,6 +192,13 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
     seed = secrets.randbits(31) if seed is None else seed
     write_atomically(path, json.dumps({"seed": seed}) + "\n")
     return seed
+
+
+def _other_assignments(name: str) -> dict[str, dict[str, bool]]:
+    """Return the names of the cells of the other assignments, by which a notebook of theirs is known."""
+    folder = ROOT / "exercises"
+    notebooks = {path.parent.name: nbformat.read(path, 4) for path in sorted(folder.glob("*/*.ipynb"))}
+    return {other: names_in(notebook) for other, notebook in notebooks.items() if other != name}
 
 
 def _checkpoint(assignment: Assignment) -> Any:

@@ -7,7 +7,7 @@ the checks of the assignment, is what a mark depends on.
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
@@ -17,8 +17,8 @@ from nbformat import NotebookNode
 
 from autograder.boundary.sandbox import Limits, SandboxError
 from autograder.files import Unreadable
-from autograder.grading.execute import GraderError, execute
-from autograder.grading.mend import mend
+from autograder.grading.execute import Execution, GraderError, execute
+from autograder.grading.mend import Mended, OtherAssignment, mend
 
 MAX_MEMORY = 3 * 2**30  # bytes by which grading one submission may let the grader's process grow; the answers need none
 
@@ -52,8 +52,10 @@ def grade_one(
     sandboxed: bool,
     held_out: Any = None,
     files: dict[str, bytes | str] | None = None,
+    name: str = "",
+    others: dict[str, dict[str, bool]] | None = None,
 ) -> dict[str, Any]:
-    """Mend and execute one submission. A function of its arguments alone, so that it may run anywhere.
+    """Repair and execute one submission. A function of its arguments alone, so that it may run anywhere.
 
     Args:
         data: The file that was handed in.
@@ -64,16 +66,20 @@ def grade_one(
         sandboxed: False only where the instructor asked for it.
         held_out: The images that a file of weights is shown: a `checkpoint.HeldOut`.
         files: By the name that was asked for the bytes, or why they could not be taken.
+        name: Of the assignment.
+        others: The names of the cells of other assignments, as `recognition.names_in` gives them, by assignment.
 
     Returns:
         The fields of a Result, and the executed notebook as text.
     """
     try:
-        mended = mend(data, _read(instructor), _read(release))
+        mended = mend(data, _read(instructor), _read(release), others, name)
+    except OtherAssignment as error:
+        return {"state": "unreadable", "why": str(error), "questions": [str(error)]}
     except Unreadable as error:
         return {"state": "unreadable", "why": str(error)}
     try:
-        done = execute(mended.notebook, seed, limits, sandboxed, files, held_out)
+        done = _better_of_two(mended, seed, limits, sandboxed, files, held_out)
     except (GraderError, SandboxError) as error:
         return {
             "state": "not graded",
@@ -84,10 +90,30 @@ def grade_one(
     return {
         "state": done.state,
         "why": done.why,
-        "receipt": mended.receipt,
+        "receipt": mended.receipt + done.receipt,
         "questions": mended.questions + done.questions,
         "checks": [asdict(check) for check in done.checks],
         "seed": seed,
         "notebook": nbformat.writes(done.notebook) + "\n",
         "files": done.files,
     }
+
+
+def _better_of_two(mended: Mended, seed: int, limits: Limits, *options: Any) -> Execution:
+    """Execute a repaired notebook; where it loses points, its cells in the student's order too, and take the better.
+
+    What passes in the student's own run counts, whatever the repair made of it. Both have the time of one submission.
+    """
+    done = execute(mended.notebook, seed, limits, *options)
+    if mended.as_submitted is None or all(check.passed for check in done.checks):
+        return done
+    left = limits.total_seconds - done.seconds
+    if left < limits.call_seconds:
+        done.questions.append("The cells were moved, and there was no time to run them in the order of the submission.")
+        return done
+    other = execute(mended.as_submitted, seed, replace(limits, total_seconds=left), *options)
+    if other.points <= done.points:
+        return done
+    more = f"{other.points:g} points of the tests, and in the order of the released notebook {done.points:g}"
+    other.receipt.append(f"The cells were run in the order in which they were submitted: that gives {more}.")
+    return other

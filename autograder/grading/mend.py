@@ -1,39 +1,35 @@
 """Bring a submitted notebook back to the released cells, keep the student's work, and write a receipt of every change.
 
-Nothing of the file is trusted: from its cells only kind, text and what identifies them is taken. The locked cells come
-from the instructor's notebook, the student's code from the cells that are theirs.
+The locked cells come from the instructor's notebook, the student's code from the cells that are theirs.
 """
 
-import json
+import ast
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
 from autograder.cells import is_locked
-from autograder.files import Unreadable, writable
+from autograder.files import Unreadable
+from autograder.grading.layout import Item, in_submitted_order, same_code
+from autograder.grading.match import Match, Matching, alike, names_defined, words_of
+from autograder.grading.texts import place_texts
+from autograder.notebooks import Cell, Notebook, read_notebook
+from autograder.recognition import definitions, is_answer, name_of, names_in, other_assignment, parsed
 
-MAX_CELLS = 2000
 MAX_RECEIPT = 200  # entries
 # What begins a tag, a link, an image or a link's address in Markdown
 ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[(:])")
-MAX_SOURCE = 1_000_000  # characters of one cell
-MAX_COMPARED = 3000  # characters of a cell that are compared with those of the released cells
 ADDRESS = re.compile(r"https://[^\s\"'<>)]+")  # in an edition, the instructor's own
+ASCII = re.compile(r"[^\x00-\x7f]")
 COLAB_LINES = re.compile(r"^\s*([%!]\s*(pip|conda|apt|apt-get|mamba)\b|from google\.colab import|drive\.mount\()")
 
 
-@dataclass
-class _Cell:
-    kind: str  # "code" or "markdown"
-    source: str
-    names: list[str]  # by which it may be recognised: grade id, cell id
-    checksum: Any = None  # nbgrader's, of the cell as it was released
+class OtherAssignment(Unreadable):
+    """The notebook is of another assignment; the message says of which."""
 
 
 @dataclass
@@ -43,93 +39,16 @@ class Mended:
     notebook: NotebookNode
     receipt: list[str] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
+    as_submitted: NotebookNode | None = None  # in the student's order, where that is another one for the code
 
 
-def read_notebook(data: bytes, belongs: Callable[[_Cell], bool] = lambda cell: False) -> tuple[list[_Cell], list[str]]:
-    """Read what can be read of a file that claims to be a notebook.
-
-    Args:
-        data: The file.
-        belongs: Whether a cell is to be read where there are too many.
-
-    Returns:
-        Its code and markdown cells, and a receipt of what was mended.
-
-    Raises:
-        Unreadable: there is no cell in it.
-    """
-    receipt: list[str] = []
-    if not data.strip():
-        raise Unreadable("the file is empty")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1", errors="replace")
-        receipt.append("The file was not UTF-8; it was read in another encoding.")
-    if text.lstrip()[:1] == "<":
-        raise Unreadable("the file is an HTML page, not a notebook: download it with File → Download → Download .ipynb")
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError, MemoryError):
-        raw = _cells_of_broken_json(text)
-        if not raw:
-            raise Unreadable("the file is not JSON, and no cell can be read from it") from None
-        receipt.append(f"The file is cut off or damaged; the {len(raw)} cells before the damage were read.")
-    else:
-        if not isinstance(content, dict):
-            raise Unreadable("the file is JSON, but not a notebook")
-        raw = content.get("cells")
-        if raw is None and isinstance(content.get("worksheets"), list):
-            sheets = [sheet for sheet in content["worksheets"] if isinstance(sheet, dict)]
-            raw = [cell for sheet in sheets if isinstance(sheet.get("cells"), list) for cell in sheet["cells"]]
-            receipt.append("The notebook was in format 3; its cells were converted.")
-    if not isinstance(raw, list) or not raw:
-        raise Unreadable("the notebook has no cells")
-    if len(raw) > MAX_CELLS:
-        receipt.append(
-            f"The notebook has {len(raw):,} cells; the first {MAX_CELLS:,} were read, and those of the assignment."
-        )
-    cells = [cell for cell in map(_read_cell, raw[:MAX_CELLS]) if cell is not None]
-    others = (cell for cell in map(_read_cell, raw[MAX_CELLS:]) if cell is not None and belongs(cell))
-    cells += islice(others, MAX_CELLS)
-    if not cells:
-        raise Unreadable("the notebook has no cells that can be read")
-    return cells, receipt
-
-
-def _read_cell(raw: Any) -> _Cell | None:
-    if not isinstance(raw, dict):
-        return None
-    source = raw.get("source", raw.get("input", ""))
-    if isinstance(source, list):
-        source = "".join(part for part in source if isinstance(part, str))
-    if not isinstance(source, str) or len(source) > MAX_SOURCE:
-        return None
-    metadata = raw.get("metadata") if isinstance(raw.get("metadata"), dict) else {}
-    nbgrader = metadata.get("nbgrader") if isinstance(metadata.get("nbgrader"), dict) else {}
-    names = [nbgrader.get("grade_id"), raw.get("id"), metadata.get("id")]
-    kind = "code" if raw.get("cell_type") == "code" else "markdown"
-    known = [name for name in names if isinstance(name, str)]
-    return _Cell(kind, writable(source).replace("\x00", ""), known, nbgrader.get("checksum"))
-
-
-def _cells_of_broken_json(text: str) -> list[Any]:
-    """Return the cells that are whole in a JSON text that is not."""
-    start = re.search(r'"cells"\s*:\s*\[', text)
-    if not start:
-        return []
-    cells, position, decoder = [], start.end(), json.JSONDecoder()
-    while len(cells) <= 10 * MAX_CELLS:
-        position = re.compile(r"[\s,]*").match(text, position).end()
-        try:
-            cell, position = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError, MemoryError):
-            break
-        cells.append(cell)
-    return cells
-
-
-def mend(data: bytes, instructor: NotebookNode, release: NotebookNode) -> Mended:
+def mend(
+    data: bytes,
+    instructor: NotebookNode,
+    release: NotebookNode,
+    others: Mapping[str, Mapping[str, bool]] | None = None,
+    submitted_as: str = "another assignment",
+) -> Mended:
     """Put a submission's work into the released cells.
 
     Args:
@@ -137,134 +56,199 @@ def mend(data: bytes, instructor: NotebookNode, release: NotebookNode) -> Mended
         instructor: The notebook with hidden tests; its locked cells are used.
         release: The notebook that students got, with the same cells in the same order; a cell that is the student's to
             fill comes from it when it is missing.
+        others: The names of the cells of other assignments, as `names_in` gives them, by the assignments' names.
+        submitted_as: The name of this one.
 
     Raises:
         Unreadable: no notebook can be made of the file.
+        OtherAssignment: it is the notebook of another assignment.
     """
-    names, texts = {_name(cell) for cell in release.cells}, {cell.source.strip() for cell in release.cells}
-    answers = [_name(cell) for cell in release.cells if _is_answer(cell)]
-    defines = re.compile(rf"^(def|class) ({'|'.join(map(re.escape, answers))})\b", re.M)
+    names, texts = {name_of(cell) for cell in release.cells}, {cell.source.strip() for cell in release.cells}
+    answers = {name_of(cell) for cell in release.cells if is_answer(cell)}
 
-    def belongs(cell: _Cell) -> bool:
-        return not names.isdisjoint(cell.names) or cell.source.strip() in texts or bool(defines.search(cell.source))
+    def belongs(cell: Cell) -> bool:
+        known = not names.isdisjoint(cell.names) or cell.source.strip() in texts
+        return known or not answers.isdisjoint(names_defined(cell))
 
-    submitted, receipt = read_notebook(data, belongs)
-    found = _match(submitted, release.cells, receipt)
-    place_of = {index: place for place, index in found.items()}
-    own: dict[int, list[NotebookNode]] = {}  # the student's cells, by the place of the released cell that they follow
-    place = -1
-    for index, cell in enumerate(submitted):
-        place = place_of.get(index, place)
-        if index not in place_of:
-            own.setdefault(place, []).append(_own_cell(cell, receipt))
-    mended = own.get(-1, [])
-    for place, (full, blank) in enumerate(zip(instructor.cells, release.cells, strict=True)):
-        cell = submitted[found[place]] if place in found else None
-        if "nbgrader" in full.metadata:
-            mended.append(_released_cell(full, blank, cell, receipt))
-        elif full.cell_type == "markdown" or cell is not None:
-            mended.append(nbformat.from_dict(full))
-            if full.cell_type == "code":
-                mended[-1].source = _without_installs(cell.source, receipt)
-        mended += own.get(place, [])
-    for index, cell in enumerate(mended):
-        cell["id"] = cell.metadata.nbgrader.grade_id if "nbgrader" in cell.metadata else f"cell-{index}"
-    return Mended(nbformat.v4.new_notebook(cells=mended, metadata=instructor.metadata, nbformat_minor=5), receipt)
+    submitted = read_notebook(data, belongs)
+    other = other_assignment(submitted.cells, names_in(release), others or {})
+    if other is not None:
+        raise OtherAssignment(f"This is the notebook of {other}, submitted as {submitted_as}.")
+    receipt, questions = submitted.receipt, submitted.questions
+    match = _one_side_of(submitted, release, receipt, questions)
+    items = _items_of(match, instructor, release, receipt)
+    if submitted.damaged:
+        lost = [name_of(release.cells[item.place]) for item in items if _is_lost(item, release, match)]
+        if lost:
+            said = f"the answers {', '.join(lost)} are not in what could be read"
+            questions.append(f"The file is cut off or damaged, and {said}. Is there a whole one?")
+    items = place_texts(items, release.cells, receipt, questions)
+    items += [Item(_piece(text, receipt), index=len(match.cells) + n) for n, text in enumerate(submitted.pieces)]
+    order = in_submitted_order(items, release.cells)
+    made = _notebook_of(items, instructor)
+    return Mended(made, receipt, questions, None if same_code(items, order) else _notebook_of(order, instructor))
 
 
-def _match(submitted: list[_Cell], released: list[NotebookNode], receipt: list[str]) -> dict[int, int]:
-    """Return, by the place of a released cell, the index of the submitted cell that it is: by id, then content, then place."""
-    found: dict[int, int] = {}
-    taken: set[int] = set()
-    texts = {cell.source.strip() for cell in released}
+def _one_side_of(submitted: Notebook, release: NotebookNode, receipt: list[str], questions: list[str]) -> Match:
+    """Match the cells with the released ones; where the file has two sides, those of the side that holds more answers."""
+    if submitted.other is None:
+        return Matching(submitted.cells, release.cells, receipt).match()
+    receipts: tuple[list[str], list[str]] = [], []
+    sides = submitted.cells, submitted.other.cells
+    matches = [Matching(cells, release.cells, said).match() for cells, said in zip(sides, receipts)]
+    ours, theirs = (_answers_in(match, release) for match in matches)
+    differ = [name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]]
+    only = [name for name in ours.keys() ^ theirs.keys() if name in ours], [n for n in theirs if n not in ours]
+    chosen = int(not differ and not only[0] and bool(only[1]))
+    receipt += receipts[chosen]
+    if differ or (only[0] and only[1]):
+        names = ", ".join(sorted({*differ, *only[0], *only[1]}))
+        questions.append(
+            f"The file has git's conflict marks, and the two sides differ in {names}. Which side counts? "
+            "The first was graded."
+        )
+    elif ours != theirs:
+        receipt.append("Of the two sides of git's conflict the one with more answers was taken.")
+    else:
+        receipt.append("Both sides of git's conflict have the same answers; the first was taken.")
+    known = {cell.source for cell in sides[chosen]} | {cell.source for cell in release.cells}
+    left = [cell.source for cell in sides[1 - chosen] if cell.source.strip() and cell.source not in known]
+    submitted.pieces += left
+    return matches[chosen]
 
-    def take(place: int, index: int) -> None:
-        found[place] = index
-        taken.add(index)
 
-    for place, blank in enumerate(released):
-        name = _name(blank)
-        same = [
-            i
-            for i, other in enumerate(submitted)
-            if name in other.names and other.kind == blank.cell_type and i not in taken
-        ]
-        exact = [
-            i for i, other in enumerate(submitted) if other.source.strip() == blank.source.strip() and i not in taken
-        ]
-        if not _is_answer(blank):
-            if same or exact:
-                take(place, (same or exact)[0])
-            continue
-        changed = [index for index in same if submitted[index].source.strip() != blank.source.strip()]
-        best = changed or same
-        if blank.cell_type == "code":
-            defines = re.compile(rf"^(def|class)\s+{re.escape(name)}\b|^{re.escape(name)}\s*=", re.M)
-            defining = [
-                index
-                for index, other in enumerate(submitted)
-                if index not in taken and defines.search(other.source) and other.source.strip() not in texts
-            ]
-            best = [index for index in defining if index in changed] or defining or best
-        if best or exact:
-            best = best or exact[:1]
-            take(place, best[-1])
-            if best[-1] not in same + exact:
-                receipt.append(
-                    f"{name} was found in another cell than its own, by its content; it was put in its place."
-                )
-            if len(same) > 1:
-                receipt.append(f"The cell {name} stood there {len(same)} times; the last changed one was taken.")
-    words = [_words(other.source) for other in submitted] if len(found) < len(released) else []
-    for place, blank in enumerate(released):
-        if place in found:
-            continue
-        if _is_answer(blank) and blank.cell_type == "markdown":  # the text that follows the question
-            index = found.get(place - 1, len(submitted)) + 1
-            if index < len(submitted) and index not in taken and submitted[index].source.strip() not in texts:
-                take(place, index)
-                receipt.append(f"The answer {_name(blank)} had lost its mark; it was recognised by its place.")
-        elif not _is_answer(blank):
-            wanted = _words(blank.source)
-            for index, mine in enumerate(words):
-                if index not in taken and _alike(mine, wanted):
-                    take(place, index)
-                    break
-    copies = [i for i, other in enumerate(submitted) if i not in taken and other.source.strip() in texts]
-    if copies:
-        receipt.append(f"{len(copies)} unchanged copies of released cells were left out.")
-        for index in reversed(copies):
-            _remove(submitted, found, index)
+def _answers_in(match: Match, release: NotebookNode) -> dict[str, str]:
+    """Return the answers that are not as they were released, by their names."""
+    found = {}
+    for place, cell in enumerate(release.cells):
+        index = match.found.get(match.elsewhere.get(place, place))
+        if is_answer(cell) and index is not None and match.cells[index].source.strip() != cell.source.strip():
+            found[name_of(cell)] = match.cells[index].source.strip()
     return found
 
 
-def _remove(submitted: list[_Cell], found: dict[int, int], index: int) -> None:
-    del submitted[index]
-    for place, other in found.items():
-        found[place] = other - (other > index)
+def _items_of(match: Match, instructor: NotebookNode, release: NotebookNode, receipt: list[str]) -> list[Item]:
+    """Return the cells of the notebook that is graded, in the order of the release, with the student's own among them."""
+    place_of = {index: place for place, index in match.found.items()}
+    own: dict[int, list[Item]] = {}  # by the place of the released cell that they follow
+    place = -1
+    for index, cell in enumerate(match.cells):
+        place = place_of.get(index, place)
+        if index not in place_of and index not in match.copies and cell.source.strip():
+            own.setdefault(place, []).append(Item(_own_cell(cell, receipt), index=index, anchor=place))
+    items = own.get(-1, [])
+    for place, (full, blank) in enumerate(zip(instructor.cells, release.cells, strict=True)):
+        index = match.found.get(place)
+        cell = None if index is None else match.cells[index]
+        item = Item(full, place, index)
+        if place in match.elsewhere:
+            host = match.elsewhere[place]
+            item.node = _placeholder(blank, name_of(release.cells[host]))
+        elif "nbgrader" in full.metadata:
+            item.node = _released_cell(full, blank, cell, receipt)
+        elif full.cell_type == "code" and cell is not None:
+            item.node = nbformat.from_dict(full)
+            item.node.source = _without_installs(cell.source, receipt)
+        elif full.cell_type == "markdown":
+            item.node = nbformat.from_dict(full)
+        else:
+            items += own.get(place, [])
+            continue
+        added = _added_to(item, blank, cell, receipt)
+        before = full.cell_type == "code" and name_of(full) != "setup"  # definitions of a test's cell, before the test
+        items += [*added, item] if before else [item, *added]
+        items += own.get(place, [])
+    return items
 
 
-def _is_answer(cell: NotebookNode) -> bool:
-    return "nbgrader" in cell.metadata and not is_locked(cell)
+def _added_to(item: Item, blank: NotebookNode, cell: Cell | None, receipt: list[str]) -> list[Item]:
+    """Return what the student wrote into a cell whose released text is put back."""
+    if cell is None or is_answer(blank) or (blank.cell_type == "code" and not is_locked(blank)):
+        return []
+    if _same_words(cell, blank) or _was_released(blank, cell):
+        return []
+    if blank.cell_type == "markdown" or cell.kind == "markdown":
+        added, rest = _added_lines(cell.source, blank.source), ""
+        kind = cell.kind
+    else:
+        added, rest = _added_code(cell.source, blank.source)
+        kind = "code"
+    step = -0.5 if kind == "code" and name_of(blank) != "setup" else 0.5
+    made = [Cell(kind, added)] if added else []
+    made += [Cell("markdown", f"[Not run: changes to the locked cell {name_of(blank)}.]\n\n{rest}")] if rest else []
+    if made:
+        _note(receipt, f"What was written into the cell {name_of(blank)} was kept as a cell of its own.")
+    return [Item(_own_cell(each, receipt), index=item.index + step, anchor=item.place) for each in made]
 
 
-def _name(cell: NotebookNode) -> str:
-    return cell.metadata.nbgrader.grade_id if "nbgrader" in cell.metadata else cell.id
+def _same_words(cell: Cell, blank: NotebookNode) -> bool:
+    return ADDRESS.sub("", cell.source.strip()) == ADDRESS.sub("", blank.source.strip())
 
 
-def _words(text: str) -> Counter[str]:
-    return Counter(re.findall(r"\w+|[^\w\s]", text[:MAX_COMPARED]))
+def _added_lines(source: str, released: str) -> str:
+    """Return the lines of a text that were not released; one that resembles a released line is a correction of it."""
+    left = Counter(line.strip() for line in released.splitlines())
+    lines = []
+    for line in source.splitlines():
+        if left[line.strip()] > 0:
+            left[line.strip()] -= 1
+        else:
+            lines.append(line)
+    gone = [words_of(line) for line, count in left.items() if count > 0 and line]
+    kept = [line for line in lines if not any(alike(words_of(line), each) for each in gone)]
+    return "\n".join(kept).strip()
 
 
-def _alike(one: Counter[str], other: Counter[str]) -> bool:
-    """Whether nine of ten words are the same; in time linear in their number, whatever a student writes."""
-    both = one.total() + other.total()
-    return both > 0 and 2 * sum(min(count, other[word]) for word, count in one.items()) > 0.9 * both
+def _added_code(source: str, released: str) -> tuple[str, str]:
+    """Return what a student added to a cell of code: statements that run, and changes to what the cell defines itself."""
+    # letters that an encoding lost are no change
+    mine, theirs = parsed(source), parsed(ASCII.sub("", released))
+    if mine is None or theirs is None:
+        return "", _added_lines(source, released)
+    known = {ast.dump(statement) for statement in theirs.body}
+    lines, named = source.splitlines(), set(definitions(released))
+    run, rest, done = [], [], 0
+    comments = {ASCII.sub("", line).strip() for line in ["", *released.splitlines()]}
+    plain = parsed(ASCII.sub("", source)) or mine
+    for statement, same in zip(mine.body, plain.body):
+        start = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", []))]) - 1
+        above = [line for line in lines[done:start] if ASCII.sub("", line).strip() not in comments]
+        text = above if ast.dump(same) in known else [*above, *lines[max(start, done) : statement.end_lineno]]
+        again = named & set(definitions("\n".join(text)))
+        (rest if again else run).extend(text)
+        done = max(done, statement.end_lineno)
+    run += [line for line in lines[done:] if ASCII.sub("", line).strip() not in comments]
+    return "\n".join(run).strip(), "\n".join(rest).strip()
 
 
-def _released_cell(
-    cell: NotebookNode, blank: NotebookNode, submitted: _Cell | None, receipt: list[str]
-) -> NotebookNode:
+def _placeholder(blank: NotebookNode, host: str) -> NotebookNode:
+    """Return a cell that says in which other one its answer is: the untouched one would hide what that defines."""
+    cell = nbformat.from_dict(blank)
+    cell.source = f"# {name_of(blank)} is in the cell {host}."
+    return cell
+
+
+def _is_lost(item: Item, release: NotebookNode, match: Match) -> bool:
+    missing = not item.own and is_answer(release.cells[item.place]) and item.index is None
+    return missing and item.place not in match.elsewhere
+
+
+def _notebook_of(items: list[Item], instructor: NotebookNode) -> NotebookNode:
+    cells = [nbformat.from_dict(item.node) for item in items]
+    for index, cell in enumerate(cells):
+        cell["id"] = cell.metadata.nbgrader.grade_id if "nbgrader" in cell.metadata else f"cell-{index}"
+    return nbformat.v4.new_notebook(cells=cells, metadata=instructor.metadata, nbformat_minor=5)
+
+
+def _piece(text: str, receipt: list[str]) -> NotebookNode:
+    """Return a cell that shows what is in no other."""
+    first = next((line for line in text.splitlines() if line.strip()), "").strip()[:60]
+    _note(receipt, f"Not placed: {first} … It is shown at the end of the notebook.")
+    fenced = "\n".join(f"    {line}" for line in text.splitlines())
+    return _own_cell(Cell("markdown", f"**Not placed**, and not graded:\n\n{fenced}"), receipt)
+
+
+def _released_cell(cell: NotebookNode, blank: NotebookNode, submitted: Cell | None, receipt: list[str]) -> NotebookNode:
     """Return the cell that is graded: locked text from the instructor, anything else from the student."""
     name = cell.metadata.nbgrader.grade_id
     if is_locked(cell):
@@ -288,14 +272,16 @@ def _released_cell(
     return mended
 
 
-def _was_released(blank: NotebookNode, submitted: _Cell) -> bool:
+def _was_released(blank: NotebookNode, submitted: Cell) -> bool:
     """Whether a locked cell has another text than the released one because an earlier release had it."""
+    if submitted.checksum is None or "nbgrader" not in blank.metadata:
+        return False
     from nbgrader.utils import compute_checksum  # takes seconds, and few submissions need it
 
     return submitted.checksum == compute_checksum(nbformat.from_dict(blank | {"source": submitted.source}))
 
 
-def _own_cell(cell: _Cell, receipt: list[str]) -> NotebookNode:
+def _own_cell(cell: Cell, receipt: list[str]) -> NotebookNode:
     if cell.kind == "code":
         return nbformat.v4.new_code_cell(_without_installs(cell.source, receipt), metadata={"own": True})
     return nbformat.v4.new_markdown_cell(_without_html(cell.source, receipt), metadata={"own": True})

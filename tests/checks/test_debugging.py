@@ -449,7 +449,7 @@ def test_good_test_keeps_its_points_whatever_it_asks_besides(debugging: Assignme
 
 def test_submit_check_takes_a_test_that_a_student_writes_for_no_visible_test() -> None:
     """Does a student read one line for each exercise, though one is called test_attention, as its cells with points are?"""
-    assignment, receipt, said = submit_check(ROOT / "exercises" / NAME / "debugging.ipynb", ROOT / "exercises", True)
+    assignment, receipt, said, _ = submit_check(ROOT / "exercises" / NAME / "debugging.ipynb", ROOT / "exercises", True)
     assert (assignment, receipt) == (NAME, [])
     assert [name for name, _ in said] == list(EXERCISES)
     assert all(text for _, text in said)

@@ -12,9 +12,11 @@ from nbgrader.utils import compute_checksum
 from sample_class import duplicate
 
 from autograder.course.course import Assignment
+from autograder.files import Unreadable
 from autograder.grading.execute import execute
-from autograder.grading.mend import MAX_CELLS, Mended, Unreadable, mend
+from autograder.grading.mend import Mended, mend
 from autograder.judging.exercise import exercises_of
+from autograder.notebooks import MAX_CELLS
 
 WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
 STUB = re.compile(r"    ### BEGIN SOLUTION.*### END SOLUTION", re.DOTALL)

@@ -1,0 +1,71 @@
+"""What is left to run of a cell where one of its statements failed.
+
+A notebook stops at the first error of a cell. Where a line fails for the grader alone, as the import of a package that is
+not installed here, the definitions after it would be lost with it.
+"""
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nbformat import NotebookNode
+
+from autograder.files import writable
+from autograder.recognition import parsed
+
+MAX_TRACE = 100_000  # characters of a traceback that are looked through
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+PLACE = re.compile(r"In\[\d+\], line (\d+)")  # as IPython says in which line of a cell an error arose
+MISSING = re.compile(r"No module named '([\w.]{1,80})'")
+DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What is left of a cell."""
+
+    source: str
+    said: str  # what was left out, in words
+
+
+def rest_after_error(source: str, outputs: Sequence[NotebookNode]) -> Rest | None:
+    """Return what is left to run of a cell that ended with an error; None where nothing is.
+
+    After an import that failed, all statements are left; after another error only definitions, imports and assignments.
+
+    Args:
+        source: The cell.
+        outputs: What it showed.
+    """
+    error = next((output for output in outputs if output.output_type == "error"), None)
+    tree = parsed(source) if error is not None else None
+    if tree is None:
+        return None
+    trace = COLOUR.sub("", "\n".join(map(str, error.traceback))[-MAX_TRACE:])
+    found = PLACE.search(trace.rpartition("Traceback (most recent call last)")[2])
+    if found is None:
+        return None
+    line = int(found[1])
+    failed = next((each for each in tree.body if _first_line(each) <= line <= each.end_lineno), None)
+    if failed is None:
+        return None
+    imports = isinstance(failed, (ast.Import, ast.ImportFrom))
+    rest = [each for each in tree.body if _first_line(each) > failed.end_lineno]
+    kept = [each for each in rest if imports or isinstance(each, DEFINES)]
+    if not any(isinstance(each, DEFINES) for each in kept):
+        return None
+    lines = source.split("\n")
+    text = "\n".join("\n".join(lines[_first_line(each) - 1 : each.end_lineno]) for each in kept)
+    missing = MISSING.search(error.evalue)
+    statement = writable(lines[_first_line(failed) - 1].strip())[:80]
+    if imports and missing:
+        said = f'{missing[1]} is not installed here: "{statement}" was left out, and the rest of the cell ran.'
+    else:
+        said = f'"{statement}" ended with {writable(error.ename)[:80]}; the definitions after it were run.'
+    return Rest(text, " ".join(said.split()))
+
+
+def _first_line(statement: ast.stmt) -> int:
+    """Return the line where a statement begins, its decorators included."""
+    return min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", []))])

@@ -1,0 +1,315 @@
+"""Read what can be read of a file that claims to be a notebook.
+
+Nothing of the file is trusted: from its cells only kind, text and what identifies them is taken. What cannot be made a
+cell is kept as a piece of text, so that nothing of a student's is lost without a word.
+"""
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from autograder.files import MAX_BYTES, Unreadable, writable
+
+MAX_CELLS = 2000
+MAX_SOURCE = 1_000_000  # characters of one cell
+MAX_PIECES = 50  # places at which a damaged file is looked into again
+MAX_PIECE = 5000  # characters that are kept of what is no cell
+CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?= |\r?$)", re.M)  # the marks that git writes at the start of a line
+MARKS = "The file has git's conflict marks."
+# A picture in a text, as Colab keeps it. So many characters are no picture but an example of an address.
+PICTURE = re.compile(r"data:image/([a-z]{1,10})[a-z.+;=-]{0,50};base64,[A-Za-z0-9+/=%\s]{200,}")
+# What a trailing comma follows: strings are stepped over, the last of a file that is cut off too.
+COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|,(?=\s*[\]}])', re.S)
+CELL = re.compile(r'\{\s*"(?:cell_type|attachments|execution_count|id|metadata|outputs|source|input)"\s*:')
+
+
+@dataclass
+class Cell:
+    """A cell of a submitted notebook."""
+
+    kind: str  # "code" or "markdown"
+    source: str
+    names: list[str] = field(default_factory=list)  # by which it may be recognised: grade id, cell id
+    checksum: Any = None  # nbgrader's, of the cell as it was released
+    raw: bool = False  # whether it was neither code nor Markdown
+
+
+@dataclass
+class Notebook:
+    """What was read of a file."""
+
+    cells: list[Cell]
+    receipt: list[str] = field(default_factory=list)  # what was repaired
+    pieces: list[str] = field(default_factory=list)  # texts of the file that are in no cell
+    questions: list[str] = field(default_factory=list)  # what only a person can decide
+    damaged: bool = False  # whether something could not be read
+    other: "Notebook | None" = None  # the other side, where git's marks of a conflict are in the file
+
+
+def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: False) -> Notebook:
+    """Read what can be read of a file that claims to be a notebook.
+
+    Args:
+        data: The file.
+        belongs: Whether a cell is to be read where there are too many.
+
+    Raises:
+        Unreadable: there is no cell in it.
+    """
+    text, receipt = _decode(data)
+    if "<<<<<<<" not in text:
+        return _read(text, receipt, belongs)
+    ours, theirs = _sides_of(text)
+    if ours == theirs == text:  # no line begins with a mark: in the texts of cells there may be some
+        whole = _read(text, receipt, belongs)
+        ours, theirs = ([_side_of_cell(cell, side) for cell in whole.cells] for side in (0, 1))
+        if ours == theirs:
+            return whole
+        whole.cells, whole.other = ours, Notebook(theirs)
+        whole.receipt.append(MARKS)
+        return whole
+    receipt.append(MARKS)
+    notebooks = []
+    for side in (ours, theirs):
+        try:
+            notebooks.append(_read(side, receipt, belongs))
+        except Unreadable as error:
+            reason = error
+    if not notebooks:
+        raise Unreadable(f"the file has git's conflict marks, and {reason}")
+    if len(notebooks) == 2:
+        notebooks[0].other = notebooks[1]
+    return notebooks[0]
+
+
+def _decode(data: bytes) -> tuple[str, list[str]]:
+    """Return the text of a file, and a receipt of what its encoding was."""
+    receipt = []
+    if data[:2] == b"\x1f\x8b":
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            data = unpacker.decompress(data, MAX_BYTES + 1)
+        except zlib.error:
+            raise Unreadable("the file is packed, and damaged") from None
+        if len(data) > MAX_BYTES:
+            raise Unreadable(f"the file is packed, and has more than {MAX_BYTES / 2**20:.0f} MiB")
+        receipt.append("The file was packed with gzip; it was unpacked.")
+    if not data.strip():
+        raise Unreadable("the file is empty")
+    try:
+        return data.decode("utf-8-sig"), receipt
+    except UnicodeDecodeError:
+        receipt.append("The file was not UTF-8; it was read in another encoding.")
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", errors="replace"), receipt
+    text = data.decode("utf-8-sig", errors="replace")
+    if 2 * text.count("\ufffd") < len(text) - len(text.encode("ascii", "ignore")):
+        return text, ["Some letters of the file were damaged; each is shown as \ufffd."]
+    try:
+        return data.decode("cp1252"), receipt
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), receipt
+
+
+def _sides_of(text: str) -> list[str]:
+    """Return both sides of a text with git's conflict marks; twice the same where there are none."""
+    if not CONFLICT.search(text):
+        return [text, text]
+    sides: list[list[str]] = [[], []]
+    here = (0, 1)  # to which sides a line belongs
+    for line in text.splitlines(keepends=True):
+        mark = CONFLICT.match(line)
+        known = {"<": (0,), "|": (), "=": (1,), ">": (0, 1)}
+        if mark and (mark[1][0] == "<" or here != (0, 1)):
+            here = known[mark[1][0]]
+            continue
+        for side in here:
+            sides[side].append(line)
+    return ["".join(side) for side in sides]
+
+
+def _side_of_cell(cell: Cell, side: int) -> Cell:
+    return Cell(cell.kind, _sides_of(cell.source)[side], cell.names, cell.checksum, cell.raw)
+
+
+def _read(text: str, receipt: list[str], belongs: Callable[[Cell], bool]) -> Notebook:
+    """Read the text of a file."""
+    notebook = Notebook([], list(receipt))
+    content = _parsed(text)
+    if content is None:
+        raw = _cells_of_broken_json(text, notebook)
+        if not raw and text.lstrip()[:1] == "<":
+            said = "the file is an HTML page, not a notebook: download it with File → Download → Download .ipynb"
+            raise Unreadable(said)
+        if not raw:
+            raise Unreadable("the file is not JSON, and no cell can be read from it")
+    else:
+        raw = _raw_cells(content, notebook)
+    if len(raw) > MAX_CELLS:
+        notebook.receipt.append(
+            f"The notebook has {len(raw):,} cells; the first {MAX_CELLS:,} were read, and those of the assignment."
+        )
+    read = [_read_cell(cell, notebook) for cell in raw[:MAX_CELLS]]
+    rest = [cell for cell in (_read_cell(cell, notebook) for cell in raw[MAX_CELLS:]) if cell is not None]
+    others = list(islice((cell for cell in rest if belongs(cell)), MAX_CELLS))
+    if left := len(rest) - len(others):
+        notebook.receipt.append(f"Not placed: {left:,} cells after the first {MAX_CELLS:,}.")
+    notebook.cells = [cell for cell in read if cell is not None] + others
+    if not notebook.cells:
+        raise Unreadable("the notebook has no cells that can be read")
+    return notebook
+
+
+def _parsed(text: str) -> Any:
+    """Return what a JSON text holds, also one with trailing commas or with something after its end; None if it is none."""
+    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_joined)
+    for attempt in (lambda: text, lambda: COMMA.sub(lambda found: "" if found[0] == "," else found[0], text)):
+        try:
+            content = decoder.raw_decode(attempt().strip())[0]
+        except (ValueError, RecursionError, MemoryError):
+            continue
+        if isinstance(content, str) and content.lstrip()[:1] == "{":  # a notebook that was written as a text
+            return _parsed(content)
+        if content or isinstance(content, (dict, list)):
+            return content
+    return None
+
+
+def _joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its pairs; of a field that is there twice both texts or lists are kept."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        for key in made.keys() & {"cells", "source"}:
+            values = [value for name, value in pairs if name == key][-MAX_PIECES:]
+            different = [value for place, value in enumerate(values) if value not in values[:place]]
+            if all(isinstance(value, list) for value in different):
+                made[key] = [item for value in different for item in value]
+            elif all(isinstance(value, str) for value in different):
+                made[key] = "\n".join(different)
+    return made
+
+
+def _raw_cells(content: Any, notebook: Notebook) -> list[Any]:
+    """Return the cells of what the file holds."""
+    if isinstance(content, list) and any(_is_cell(item) for item in content):
+        notebook.receipt.append("The file was a list of cells; they were read as a notebook.")
+        return content
+    if not isinstance(content, dict):
+        raise Unreadable("the file is JSON, but not a notebook")
+    if isinstance(content.get("content"), dict) and "cells" not in content:  # as a Jupyter server sends one
+        content = content["content"]
+    raw = content.get("cells")
+    if raw is None and isinstance(content.get("worksheets"), list):
+        sheets = [sheet for sheet in content["worksheets"] if isinstance(sheet, dict)]
+        raw = [cell for sheet in sheets if isinstance(sheet.get("cells"), list) for cell in sheet["cells"]]
+        notebook.receipt.append("The notebook was in format 3; its cells were converted.")
+    if not isinstance(raw, list) or not raw:
+        raise Unreadable("the notebook has no cells")
+    return raw
+
+
+def _is_cell(item: Any) -> bool:
+    return isinstance(item, dict) and "cell_type" in item and ("source" in item or "input" in item)
+
+
+def _cells_of_broken_json(text: str, notebook: Notebook) -> list[Any]:
+    """Return the cells that are whole in a JSON text that is not; what lies between them becomes pieces."""
+    start = re.search(r'"cells"\s*:\s*\[', text)
+    cells: list[Any] = []
+    if start is None and not CELL.search(text):
+        return cells
+    notebook.damaged = True
+    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_joined)
+    position, before, first = start.end() if start else 0, None, 0  # the end of the last cell that was read
+    for _ in range(MAX_PIECES):
+        while len(cells) <= 10 * MAX_CELLS:
+            position = re.compile(r"[\s,]*").match(text, position).end()
+            try:
+                item, end = decoder.raw_decode(text, position)
+            except (ValueError, RecursionError, MemoryError):
+                break
+            if not _is_cell(item) and before is not None:
+                break
+            if before is not None:
+                _add_piece(text[before:position], notebook)
+                before = None
+            cells.append(item)
+            position = end
+        if before is None:
+            before, first = position, first or len(cells)
+        found = CELL.search(text, position + 1)
+        if found is None:
+            break
+        position = found.start()
+    rest = text[before if before is not None else position :]
+    _add_piece(rest, notebook)
+    if cells:
+        where = "before the damage" if len(cells) == first else "before and after the damage"
+        notebook.receipt.append(f"The file is cut off or damaged; the {len(cells)} cells {where} were read.")
+    return cells
+
+
+def _add_piece(text: str, notebook: Notebook) -> None:
+    """Keep the words of a part of the file that is no cell."""
+    words = re.sub(r'\\n"?,?\s*"?', "\n", text).replace('\\"', '"').strip(" \r\n\t,]}")
+    if len(words) > 20 and len(notebook.pieces) < MAX_PIECES:
+        notebook.pieces.append(words if len(words) <= MAX_PIECE else f"{words[:MAX_PIECE]}\n[Cut here.]")
+
+
+def _read_cell(raw: Any, notebook: Notebook) -> Cell | None:
+    if not isinstance(raw, dict):
+        if isinstance(raw, str) and raw.strip():
+            _add_piece(raw, notebook)
+        return None
+    source = raw.get("source", raw.get("input", ""))
+    if isinstance(source, list):
+        source = "".join(map(_text_of, source))
+    source = writable(_text_of(source)).replace("\x00", "")
+    metadata = raw.get("metadata") if isinstance(raw.get("metadata"), dict) else {}
+    nbgrader = metadata.get("nbgrader") if isinstance(metadata.get("nbgrader"), dict) else {}
+    names = [nbgrader.get("grade_id"), raw.get("id"), metadata.get("id")]
+    kind = "code" if raw.get("cell_type") == "code" else "markdown"
+    known = [name for name in names if isinstance(name, str)]
+    if kind == "markdown":
+        source = _with_attachments(source, raw.get("attachments"))
+    if kind == "markdown" or len(source) > MAX_SOURCE:
+        source = PICTURE.sub(lambda found: _named(found[1], len(found[0]) * 3 // 4), source)
+    if len(source) > MAX_SOURCE:
+        what = next(iter(known), source.lstrip()[:60].partition("\n")[0])
+        more = len(source) - MAX_SOURCE
+        cut = f"the last {more:,} characters of the cell {writable(what)[:60]!r}"
+        notebook.receipt.append(f"Not placed: {cut}.")
+        notebook.questions.append(f"A cell is too long: {cut} were not read. Is something of the answers in them?")
+        source = source[:MAX_SOURCE]
+    return Cell(kind, source, known, nbgrader.get("checksum"), raw.get("cell_type") not in ("code", "markdown"))
+
+
+def _text_of(value: Any) -> str:
+    """Return the text of a source, or of a part of one; of a number, or a list in its place, as JSON writes it."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)[:MAX_SOURCE]
+
+
+def _with_attachments(source: str, attachments: Any) -> str:
+    """Name the pictures that Jupyter keeps beside a text, where the text shows them and where it does not."""
+    for name, kinds in _items(attachments):
+        size = sum(len(data) * 3 // 4 for _, data in _items(kinds) if isinstance(data, str))
+        named = _named(writable(name)[:100], size)
+        shown = f"attachment:{name}"
+        source = source.replace(shown, named) if shown in source else f"{source}\n\n{named}"
+    return source
+
+
+def _items(value: Any) -> Iterator[tuple[str, Any]]:
+    return islice(value.items(), MAX_PIECES) if isinstance(value, dict) else iter(())
+
+
+def _named(what: str, size: int) -> str:
+    """Return the words that take the place of a picture, which no page shows, of about so many bytes."""
+    much = f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
+    return f"[a picture, {what}, {much}: it is in the submitted file]"

@@ -1,0 +1,169 @@
+"""Recognise an assignment's cells in a file: by their ids, by what they define, by their texts."""
+
+import ast
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nbformat import NotebookNode
+
+from autograder.cells import grade_id, is_locked
+from autograder.files import Unreadable
+from autograder.notebooks import Cell, read_notebook
+
+MAX_PARSED = 100_000  # characters of a cell that are read as Python; a longer one is looked through line by line
+LINE = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)(?:\s*:[^=\n]+)?\s*=(?!=)", re.M)
+IMPORTS = re.compile(r"^(?:import|from\s+\S+\s+import)\s+([^#\n]+)", re.M)
+MAGIC = re.compile(r"^([ \t]*)([%!?].*|\w+\s*=\s*[%!].*)$", re.M)  # lines that IPython understands and Python does not
+# The parts of a statement that are run where it stands, and not in a function or class of its own.
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """How much of an assignment a file holds."""
+
+    cells: int  # cells of the assignment, by their id, by the name that they define, or by their text
+    changed: int  # answers that are not as they were released
+
+
+def is_answer(cell: NotebookNode) -> bool:
+    """Whether a released cell is the student's to fill in."""
+    return "nbgrader" in cell.metadata and not is_locked(cell)
+
+
+def name_of(cell: NotebookNode) -> str:
+    """Return the name of a released cell: its grade id, or its cell id."""
+    return grade_id(cell) or cell.id
+
+
+def parsed(source: str) -> ast.Module | None:
+    """Read a cell as Python, its lines of IPython's aside; None where it is none, or longer than is read."""
+    if len(source) > MAX_PARSED:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the student's code, as about a backslash
+            return ast.parse(MAGIC.sub(r"\1pass", source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def definitions(source: str) -> dict[str, bool]:
+    """Return the names that a cell of code defines when it runs, by def, class, import or assignment, not in functions.
+
+    Returns:
+        For each name whether something is written: a function of which the body only raises NotImplementedError is not.
+    """
+    tree = parsed(source)
+    if tree is not None:
+        return _names_of(tree)
+    found = dict.fromkeys((name for pair in LINE.findall(source) for name in pair if name), True)
+    for names in IMPORTS.findall(source):
+        found |= {part.split()[-1].strip("() "): True for part in names.split(",") if part.strip()}
+    return found
+
+
+def _names_of(tree: ast.AST) -> dict[str, bool]:
+    found: dict[str, bool] = {}
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found[node.name] = found.get(node.name, False) or not _is_stub(node)
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(alias.asname or alias.name).partition(".")[0]: True for alias in node.names}
+        elif isinstance(node, ast.Assign) or (isinstance(node, ast.AnnAssign) and node.value is not None):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            stored = (each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+            found |= {each.id: True for each in stored if isinstance(each.ctx, ast.Store)}
+        for block in BLOCKS:
+            waiting += getattr(node, block, [])
+    return found
+
+
+def _is_stub(node: ast.AST) -> bool:
+    """Whether a function does nothing but say that it is not written, or a class has such functions only."""
+    if isinstance(node, ast.ClassDef):
+        methods = [each for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        return bool(methods) and all(map(_is_stub, methods))
+    return all(map(_does_nothing, node.body))
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Raise):
+        raised = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
+        return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+    return isinstance(statement, ast.Pass) or (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    )
+
+
+def how_much_of(data: bytes, release: NotebookNode) -> Holdings:
+    """Say how much of an assignment a file holds.
+
+    Args:
+        data: The file, whatever it is.
+        release: The notebook of the assignment as students got it.
+
+    Returns:
+        What it holds; nothing where no notebook can be made of it.
+    """
+    try:
+        submitted = read_notebook(data).cells
+    except Unreadable:
+        return Holdings(0, 0)
+    texts = {cell.source.strip() for cell in submitted}
+    named = {(name, cell.kind) for cell in submitted for name in cell.names}
+    blanks = {cell.source.strip() for cell in release.cells}
+    # what is as it was released defines nothing
+    own = [cell for cell in submitted if cell.source.strip() and cell.source.strip() not in blanks]
+    written = {name for cell in own if cell.kind == "code" for name in definitions(cell.source)}
+    filled = {name for cell in own for name in cell.names}
+    cells = changed = 0
+    for cell in release.cells:
+        name = name_of(cell)
+        answered = is_answer(cell) and (name in written if cell.cell_type == "code" else name in filled)
+        answered = answered or (is_answer(cell) and name in filled)
+        changed += answered
+        known = "nbgrader" in cell.metadata and (name, cell.cell_type) in named  # other notebooks have a text_02 too
+        prompt = is_answer(cell) and cell.cell_type == "markdown"  # whose words are those of every such cell
+        cells += answered or known or (cell.source.strip() in texts and not prompt)
+    return Holdings(cells, changed)
+
+
+def names_in(release: NotebookNode) -> dict[str, bool]:
+    """Return the names of an assignment's cells, and whether each is an answer."""
+    return {grade_id(cell): is_answer(cell) for cell in release.cells if "nbgrader" in cell.metadata}
+
+
+def names_held(submitted: list[Cell]) -> set[str]:
+    """Return the names that the cells of a notebook carry or define."""
+    held = {name for cell in submitted for name in cell.names}
+    return held | {name for cell in submitted if cell.kind == "code" for name in definitions(cell.source)}
+
+
+def other_assignment(
+    submitted: list[Cell], here: Mapping[str, bool], others: Mapping[str, Mapping[str, bool]]
+) -> str | None:
+    """Return the assignment that a notebook is of, where it is not the one as which it was submitted.
+
+    Args:
+        submitted: Its cells.
+        here: The names of the cells of the assignment, as `names_in` gives them.
+        others: The same for other assignments, by their names.
+
+    Returns:
+        The one of which it holds the most answers, if it holds none of this assignment's, or few and far fewer; else None.
+    """
+    held = names_held(submitted)
+    best, most = None, 0
+    for assignment, names in others.items():
+        there = {name for name, answer in names.items() if answer} - here.keys()
+        ours = {name for name, answer in here.items() if answer} - names.keys()
+        count, few = len(there & held), len(ours & held)
+        if count > most and (few == 0 or (4 * few <= len(ours) and 2 * count >= len(there) and count > 3 * few)):
+            best, most = assignment, count
+    return best
