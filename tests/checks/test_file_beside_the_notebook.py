@@ -16,8 +16,9 @@ from test_cli import run
 
 from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut
-from autograder.course.course import MAX_FILE, Assignment, Course, Result
+from autograder.course.course import Assignment, Course, Result
 from autograder.exchange.collect import collect
+from autograder.files import MAX_FILE
 from autograder.grading.execute import execute
 from autograder.grading.grade import InstallationError, grade
 from autograder.grading.workers import Workers
@@ -251,9 +252,10 @@ def test_collect_keeps_what_was_there(course: Course, file_assignment: Assignmen
 
 
 def test_collect_leaves_other_assignments_alone(course: Course, assignment: Assignment, tmp_path: Path) -> None:
-    """Is a .pt file passed over where none is asked for?"""
+    """Is a .pt file that is not asked for named, and its student told that there is no notebook?"""
     (line,) = collect(course, assignment, [write_zip(tmp_path / "x.zip", {"ada/1_attention/vit.pt": b"x"})])
-    assert line.why == "no submission is in it" and not (course.root / "submitted").exists()
+    assert (line.outcome, line.why) == ("refused", "submitted: vit.pt; no notebook was found")
+    assert not list(course.root.glob("submitted/*/*/*.pt"))
 
 
 # ---------------------------------------------------------------------------------------------------- submit-check
