@@ -154,7 +154,8 @@ def settle(
         found = in_course.find_files(student, loaded)
         decision = before.get(student) or Decision([], "")
         if file:
-            files = decision.files | loaded.wanted.decide(found, file)
+            new = loaded.wanted.decide(found, file)
+            files = {name: of for name, of in decision.files.items() if of not in new.values()} | new
             write_decision(in_course.root, assignment, student, replace(decision, files=files))
             say_of_others(f"Settled: {file} counts.")
             say(f"Run autograder grade {assignment}: it is graded.")

@@ -196,7 +196,9 @@ class Wanted:
         digest = _digest_of(candidates)
         for each in candidates:
             if (decided or {}).get(each.name) == digest:
-                return Choice(each, {other.name: DECIDED for other in candidates if other is not each}, digest=digest)
+                return Choice(
+                    each, {other.name: DECIDED for other in candidates if other is not each}, digest=f"decided {digest}"
+                )
         held = [_Held(each, self) for each in candidates]
         own = [each for each in held if not each.of.claim] or held
         readable = [each for each in own if not each.why]
@@ -251,7 +253,9 @@ class Wanted:
         digest = _digest_of(candidates)
         for each in candidates:
             if (decided or {}).get(each.name) == digest:
-                return Choice(each, {other.name: DECIDED for other in candidates if other is not each}, digest=digest)
+                return Choice(
+                    each, {other.name: DECIDED for other in candidates if other is not each}, digest=f"decided {digest}"
+                )
         names = _listed(sorted(said(each.name) for each in rivals))
         question = f"{len(rivals)} files of weights: {names}: which one counts? {said(taken.name)} was taken."
         return Choice(taken, choice.left, question, rivals, digest)

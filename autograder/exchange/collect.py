@@ -21,7 +21,7 @@ from autograder.course.candidates import REFUSED, Candidate, Found, Wanted, begi
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course
 from autograder.course.roster import Roster, Worksheet
 from autograder.course.submissions import TIME, stored_name
-from autograder.exchange.ledger import Ledger, Line, is_older, record_of
+from autograder.exchange.ledger import Ledger, Line, is_older, latest_of, record_of
 from autograder.exchange.names import Sender, read_name
 from autograder.exchange.owners import Owners
 from autograder.files import MAX_FILE, Unreadable, is_notebook, read_plain_file, shown, write_atomically
@@ -207,7 +207,9 @@ class _Collector:
         now = {each.identity for each in there.notebooks}
         coming = {each.digest for each in new + claimed}
         before = [each for each in there.notebooks if each.is_readable and each.digest not in coming]
-        if new and all(is_older(record_of(*main.of(e), source), self.ledger.collected.get(student, {})) for e in new):
+        known = self.ledger.collected.get(student, {})
+        records = [record_of(*main.of(each), source) for each in new]
+        if records and all(is_older(record, known) for record in records):
             older = new
         else:
             older = [each for each in before if new and not each.claim]
@@ -224,6 +226,8 @@ class _Collector:
                 self._write(student, there, taken, kept, data)
             if claim:
                 self._record(student, claim, taken, data, source, is_there)
+            if records and older is not new and student in self.ledger.collected:
+                self.ledger.collected[student]["latest"] = latest_of(records)
             (self._folder(student) / REFUSED).unlink(missing_ok=True)
             self.ledger.refused.pop(student, None)
             found = self.course.read_submission(student, self.assignment) if kept else None
@@ -257,6 +261,8 @@ class _Collector:
             write_atomically(folder / name, text)
             if each.when > 0:
                 os.utime(folder / name, (each.when, each.when))
+        if (usual := f"{self.assignment.notebook}.ipynb") not in content:
+            (folder / usual).unlink(missing_ok=True)  # it is kept in earlier/ since before
 
     def _record(self, student: str, claim: _Claim, taken: Candidate, data: bytes, source: str, is_there: bool) -> None:
         """Write down what was collected, and when it was submitted."""
@@ -267,6 +273,8 @@ class _Collector:
         submitted = self.roster.submitted.get(student) if sender.system == "moodle" else None
         record = record_of(sender, member, source, data, submitted) | {"sure": claim.is_sure}
         before = self.ledger.collected.get(student, {})
+        if "latest" in before:
+            record["latest"] = before["latest"]
         if is_there and before and not submitted:
             record["submitted"] = before["submitted"]  # the same file, packed again
         if record["submitted"]:

@@ -92,12 +92,19 @@ def record_of(
 
 
 def is_older(record: dict[str, Any], before: dict[str, Any]) -> bool:
-    """Whether a file is older than the one that was collected before it, as far as their system says."""
+    """Whether a file is older than what was collected before it, as far as their system says."""
+    before = before.get("latest", before)
     if record["system"] != before.get("system"):
         return False
     if record["system"] == "canvas":
         return record["attachment"] < before["attachment"]  # numbers of uploads only grow
     return bool(record["packed"] and before["packed"]) and record["packed"] < before["packed"]
+
+
+def latest_of(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what `is_older` needs of the newest file, which need not be the one that counts."""
+    latest = max(records, key=lambda record: (record["attachment"], record["packed"] or ""))
+    return {key: latest[key] for key in ("system", "attachment", "packed")}
 
 
 def _iso(when: datetime | None) -> str | None:
