@@ -319,8 +319,9 @@ class _Collector:
         before = self.ledger.files.get(student, {}).get(name, {})
         content = {name: data}
         for each in contenders:
-            if each.digest not in {taken.digest, *(other.digest for other in content)}:
-                content[stored_name(each, content)] = each.read()
+            rival = each.read()
+            if rival not in content.values():
+                content[stored_name(each, content)] = rival
         if {each.digest for each in lying} == {taken.digest, *(each.digest for each in contenders)}:
             outcome = "unchanged"
         elif lying and is_older(record, before):
