@@ -57,8 +57,17 @@ def read_json(path: Path, mend: str) -> Any:
         raise ValueError(f"{path} cannot be read: it is damaged or cut off. {mend}") from None
 
 
-def read_plain_file(path: Path, most: int = MAX_BYTES) -> bytes:
-    """Read a file that a stranger named: no link, device or pipe, and of so many bytes at most."""
+def read_plain_file(path: Path, most: int = MAX_BYTES, start: int | None = None) -> bytes:
+    """Read a file that a stranger named: no link, device or pipe, and of so many bytes at most.
+
+    Args:
+        path: Where it is.
+        most: The number of bytes that it may have.
+        start: Read only this many bytes of it, whatever its size.
+
+    Raises:
+        Unreadable: it is none, or too large.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -68,6 +77,8 @@ def read_plain_file(path: Path, most: int = MAX_BYTES) -> bytes:
         os.close(descriptor)
         raise Unreadable(f"{path.name} is not a plain file")
     with open(descriptor, "rb") as file:
+        if start is not None:
+            return file.read(start)
         if info.st_size > most:
             raise Unreadable(f"{path.name} has {info.st_size / 2**20:.1f} MiB; at most {most / 2**20:.0f} are read")
         return file.read(most)

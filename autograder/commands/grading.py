@@ -2,6 +2,7 @@
 
 import contextlib
 import platform
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -144,24 +145,40 @@ def settle(
     assignment: AssignmentArgument,
     course: CourseOption = COURSE,
     keep: Annotated[bool, typer.Option("--keep", help="The points stay as they are.")] = False,
+    file: Annotated[
+        str | None, typer.Option("--file", metavar="NAME", help="Which of several files counts; it is graded next.")
+    ] = None,
 ) -> None:
-    """Decide about a submission that needs a look: without an option, show the questions and what can be answered.
+    """Decide about a submission that needs a look: without an option, show the questions, the files and what they hold.
 
-    A decision holds for this submission and these questions. A new submission is asked about again.
+    A decision holds for these files and these questions. A new submission is asked about again.
     """
-    from autograder.course.settled import Decision, write_decision
+    from autograder.course.settled import Decision, read_decisions, write_decision
+    from autograder.grading.grade import load_assignment
 
     in_course = course_in(course)
-    result = in_course.load_result(student, assignment)
-    if result is None or not result.questions:
-        raise stopped(f"{student} has no questions to settle in {assignment}")
-    for question in result.questions:
-        say_of_others(question)
-    if not keep:
-        say(f"The state is {result.state!r}. --keep: the points stay as they are. To change points, use formgrader.")
-        return
     with stopping_at(ValueError, OSError):
-        decision = Decision(result.questions, result.content)
+        loaded = load_assignment(assignment)
+        result, before = in_course.load_result(student, assignment), read_decisions(in_course.root, assignment)
+        found = in_course.find_files(student, loaded)
+        decision = before.get(student) or Decision([], "")
+        if file:
+            new = loaded.wanted.decide(found, file)
+            files = {name: of for name, of in decision.files.items() if of not in new.values()} | new
+            write_decision(in_course.root, assignment, student, replace(decision, files=files))
+            say_of_others(f"Settled: {file} counts.")
+            say(f"Run autograder grade {assignment}: it is graded.")
+            return
+        several = loaded.wanted.describe(found)
+        if not several and (result is None or not result.questions):
+            raise stopped(f"{student} has no questions to settle in {assignment}")
+        for line in [*(result.questions if result else ()), *several]:
+            say_of_others(line)
+        if not keep or result is None:
+            say(f"The state is {result.state if result else 'not graded'!r}.")
+            say("--file NAME: this file counts. --keep: the points stay as they are. To change points, use formgrader.")
+            return
+        decision = replace(decision, questions=result.questions, content=result.content)
         write_decision(in_course.root, assignment, student, decision)
         result.ask(decision)
         in_course.save_result(result)

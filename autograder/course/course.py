@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.cells import files_of, is_grade, is_locked
 from autograder.course import gradebook as tables
+from autograder.course import submissions
+from autograder.course.candidates import Found, Wanted
 from autograder.course.gradebook import (
     CHARACTERS,
     COURSE_ID,
@@ -32,9 +34,10 @@ from autograder.course.gradebook import (
     name_in_gradebook,
     read_url,
 )
-from autograder.course.settled import Decision
-from autograder.course.times import read_time
-from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, write_atomically
+from autograder.course.settled import Decision, read_decisions
+from autograder.course.submissions import Submission
+from autograder.course.times import TIMESTAMP, UNCLEAR, read_time
+from autograder.files import read_plain_file, write_atomically
 from autograder.settings import Settings, read_settings
 from autograder.spreadsheets import read_table
 
@@ -46,9 +49,6 @@ if TYPE_CHECKING:
 
 NEEDS_A_LOOK = "needs a look"  # the state of a submission about which a person has to decide something
 ROSTER = ("id", "first_name", "last_name", "email", "moodle_id", "canvas_id")  # columns of roster.csv
-TIMESTAMP = "timestamp.txt"  # in the folder of a submission: when it came, as nbgrader and students write it
-UNCLEAR = "timestamp-unclear.txt"  # the same, where nobody can tell which time it is
-REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
 
 CONFIG = """from pathlib import Path
 
@@ -92,15 +92,6 @@ class Result:
 
 
 @dataclass
-class Submission:
-    """What counts of the files that a student submitted."""
-
-    data: bytes  # of the notebook
-    receipt: list[str] = field(default_factory=list)  # how it was found
-    questions: list[str] = field(default_factory=list)  # what only a person can decide about the files, in words
-
-
-@dataclass
 class Assignment:
     """An assignment as the grader needs it: the same cells with hidden tests and as students got them."""
 
@@ -113,6 +104,11 @@ class Assignment:
     def files(self) -> dict[str, str]:
         """The files that are to be handed in beside the notebook: by name, whose checks judge them."""
         return files_of(self.instructor.cells)
+
+    @property
+    def wanted(self) -> Wanted:
+        """What tells which of a student's files counts."""
+        return Wanted(self.name, self.notebook, tuple(self.files), self.release)
 
     def graded_cells(self) -> list[NotebookNode]:
         """Return the cells with points: the test cells and the written questions."""
@@ -312,54 +308,39 @@ class Course:
             names |= {entry.name for entry in os.scandir(submitted) if entry.is_symlink() or entry.is_dir()}
         return names
 
+    def find_files(self, student: str, assignment: Assignment) -> Found | None:
+        """Find what may count of the files that a student submitted; None if there is no folder of them.
+
+        Raises:
+            Unreadable: the folder cannot be read.
+        """
+        return submissions.find(self.submission_folder(student, assignment.name), assignment.wanted)
+
     def read_submission(self, student: str, assignment: Assignment) -> Submission | None:
         """Read the notebook that counts of what a student submitted; None if there is nothing.
 
         Raises:
             Unreadable: there is something, but it is no plain file of a bearable size.
+            ValueError: as `read_decisions`.
         """
         folder = self.submission_folder(student, assignment.name)
-        if folder.is_symlink() or folder.parent.is_symlink():
-            raise Unreadable("the folder of the submission is a link")
-        if not folder.is_dir():
-            return None
-        entries = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".ipynb"))
-        if not entries:
-            if (folder / REFUSED).is_file():
-                raise Unreadable(read_plain_file(folder / REFUSED)[:1000].decode("utf-8", "replace").strip())
-            return None
-        name, receipt = _taken(folder, entries, f"{assignment.notebook}.ipynb")
-        return Submission(read_plain_file(folder / name), receipt)
+        decided = partial(self._decided, student, assignment.name)
+        submission = submissions.read_submission(folder, assignment.wanted, decided)
+        question = self.time_of(student, assignment.name)[1]
+        if submission is not None and question:
+            submission.questions.append(question)
+            submission.candidates = f"{submission.candidates} {question}".strip()
+        return submission
 
     def read_files(self, student: str, assignment: Assignment) -> tuple[dict[str, bytes | str], list[str]]:
-        """Read the files beside a submitted notebook.
-
-        Returns:
-            By the name that was asked for the bytes or, as a text, why they cannot be taken; and a receipt of what was
-            found under another name. A file that was not handed in is not there.
-        """
+        """Read the files next to a submitted notebook, as `submissions.read_files` gives them."""
         folder = self.submission_folder(student, assignment.name)
-        entries = sorted(entry.name for entry in os.scandir(folder))
-        found: dict[str, bytes | str] = {}
-        receipt: list[str] = []
-        for wanted in assignment.files:
-            fits = [entry for entry in entries if kind_of(entry) == kind_of(wanted)]
-            if not fits and f"{wanted}.{REFUSED}" in entries:
-                fits = [f"{wanted}.{REFUSED}"]
-            if not fits:
-                continue
-            name, renamed = _taken(folder, fits, wanted)
-            try:
-                data = read_plain_file(folder / name, MAX_FILE)
-            except Unreadable as error:
-                found[wanted] = str(error)
-                continue
-            if name.endswith(REFUSED):
-                found[wanted] = data[:1000].decode("utf-8", "replace").strip()
-                continue
-            found[wanted] = data
-            receipt += renamed
-        return found, receipt
+        return submissions.read_files(folder, assignment.wanted, partial(self._decided, student, assignment.name))
+
+    def _decided(self, student: str, assignment: str) -> dict[str, str]:
+        """Return which files a person decided to count, as `Wanted.choose` takes it."""
+        decision = read_decisions(self.root, assignment).get(student)
+        return decision.files if decision else {}
 
     def load_result(self, student: str, assignment: str) -> Result | None:
         """Return the kept result of a submission, if there is one, whole and with the notebook that was executed for it."""
@@ -476,14 +457,6 @@ class Course:
         return {
             student: {cell: (mark.score, mark.waits) for cell, mark in own.items()} for student, own in found.items()
         }
-
-
-def _taken(folder: Path, names: list[str], wanted: str) -> tuple[str, list[str]]:
-    """Return which of some files is taken, the latest where none is called as it was wanted, and a receipt of that."""
-    if wanted in names:
-        return wanted, []
-    name = max(names, key=lambda each: os.lstat(folder / each).st_mtime)
-    return name, [f"The file was called {name!r}; it was taken as {wanted}."]
 
 
 def _is_whole(notebook: Path) -> bool:

@@ -34,6 +34,7 @@ class Person:
     email: str = ""
     numbers: dict[str, str] = field(default_factory=dict)  # by system: participant of Moodle, user of Canvas
     names: list[str] = field(default_factory=list)  # in full, as some system or person writes them
+    github: str = ""  # the user name there
 
     def is_called(self, name: str, system: str) -> bool:
         """Whether a name in a download of a system may be that of this person."""
@@ -204,7 +205,8 @@ def _person(row: dict[str, str]) -> Person:
     first, last = row.get("first_name", ""), row.get("last_name", "")
     names = [f"{first} {last}", f"{last} {first}", f"{last}, {first}"] if first and last else [first or last]
     numbers = {system: row[f"{system}_id"] for system in ("moodle", "canvas") if row.get(f"{system}_id")}
-    return Person(row["id"], first, last, row.get("email", ""), numbers, [name for name in names if name])
+    known = [name for name in names if name]
+    return Person(row["id"], first, last, row.get("email", ""), numbers, known, row.get("github", ""))
 
 
 def _person_of_entry(entry: Entry, system: str) -> Person:

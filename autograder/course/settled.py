@@ -4,7 +4,7 @@ A decision answers the questions that were asked about one content. A new submis
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from autograder.files import read_json, write_atomically
@@ -16,7 +16,8 @@ class Decision:
 
     questions: list[str]  # that were answered
     content: str  # the digest of the submission that they were asked about
-    file: str = ""  # the notebook that counts, where that was the question
+    # By the name of a file that counts, where that was the question: the digest of all files that it was chosen from.
+    files: dict[str, str] = field(default_factory=dict)
 
 
 def read_decisions(root: Path, assignment: str) -> dict[str, Decision]:

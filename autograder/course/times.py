@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 
 YEARS = range(1990, 2101)  # of a submission; nbgrader cannot show years near 1 or 9999 in another time zone
 MOST = 100  # characters of a time
+TIMESTAMP = "timestamp.txt"  # in the folder of a submission: when it came, as nbgrader and students write it
+UNCLEAR = "timestamp-unclear.txt"  # the same, where nobody can tell which time it is
 # Hours from UTC. A name that several zones share, such as IST, CST or BST, is not here: it is not guessed.
 HOURS = {
     **dict.fromkeys(("UTC", "GMT", "UT", "Z", "WET"), 0),

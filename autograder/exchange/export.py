@@ -21,7 +21,7 @@ from typing import Any
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import students
 from autograder.course.roster import Person, Roster, Worksheet
-from autograder.exchange.collect import Ledger
+from autograder.exchange.ledger import Ledger
 from autograder.files import Unreadable, read_plain_file, shown, write_atomically
 from autograder.grading.mark_keys import content_of
 from autograder.reporting.page import plain_number
@@ -131,7 +131,10 @@ class _Marks:
             found = self.course.read_submission(student, self.assignment)
         except Unreadable:
             found = None
-        return "" if found is None else content_of(found.data, self.course.read_files(student, self.assignment)[0])
+        if found is None:
+            return ""
+        files, _ = self.course.read_files(student, self.assignment)
+        return content_of(found.data, files, found.candidates)
 
     def _add_who_has_no_result(self) -> None:
         columns = next(iter(self.rows.values()), (*NUMBERS, "mark", "late", "mistakes"))

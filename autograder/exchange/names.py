@@ -1,5 +1,6 @@
-"""What the name of a file says: who handed it in, to which system, and which attempt it is.
+"""What the name of a file says: who submitted it, to which system, and which attempt it is.
 
+The top of a path decides who it is: the name of a file by itself, or of the first folder. Students name what lies deeper.
 The names in downloads are those of mod/assign/classes/downloader.php (Moodle, https://github.com/moodle/moodle) and
 lib/content_zipper.rb (Canvas, https://github.com/instructure/canvas-lms).
 """
@@ -13,8 +14,7 @@ MARK = re.compile(r"_\d+_assignsubmission_")
 CANVAS = re.compile(
     r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d{1,18})_(?P<file>.+)", re.S
 )
-ATTEMPT = re.compile(r"-(\d{1,18})(?=\.\w+$)")  # Canvas's mark of a file that was handed in again
-OF_THE_COURSE = re.compile(r"((?P<copy>.+)/)?(book|exercises/[^/]+)/[^/]+", re.S)  # in a copy of its repository
+ATTEMPT = re.compile(r"-(\d{1,18})(?=\.\w+$)")  # Canvas's mark of a file that was submitted again
 NOBODYS = {"__MACOSX", ".ipynb_checkpoints"}  # folders that computers make
 
 
@@ -26,51 +26,59 @@ class Sender:
     system: str = ""  # "moodle" or "canvas", if one named it
     number: str = ""  # of the participant or user
     name: str = ""
-    folder: str = ""  # the student's, where no system named the file
+    folder: str = ""  # at the top, where no system named it; "/" where that can be nobody's
     late: bool = False
     attachment: int = 0  # Canvas's number of the upload
     back: str = ""  # the name by which the system takes a page of feedback
-    copy: str = ""  # of the course's repository, the student's, that the file lies in
+    copy: bool = False  # whether it lies in a copy of the course's repository
+    top: str = ""  # the first part of the path, as it is written
 
     @property
     def attempt(self) -> int:
-        """How often a file of this name had been handed in before, as Canvas counts."""
+        """How often a file of this name had been submitted before, as Canvas counts."""
         found = ATTEMPT.search(self.file)
-        return int(found[1]) if found else 0
+        return int(found[1]) if found and self.system == "canvas" else 0
+
+    @property
+    def stem(self) -> str:
+        """The name of the file without Canvas's mark of an attempt."""
+        return ATTEMPT.sub("", self.file)
+
+    @property
+    def claim(self) -> str:
+        """What says whose it is: two of them for one student are two claims."""
+        if self.system:
+            return f"{self.system} {self.number} {self.folder}".strip()
+        return f"folder {self.top}" if self.folder else "file"
 
 
 def read_name(path: str, assignment: str) -> Sender | None:
     """Read the path of a file within a download or a folder.
 
     Returns:
-        What it says; None for what is no submission, such as Jupyter's checkpoints and Moodle's online texts.
+        What it says; None for what is no submission, such as hidden folders and Moodle's online texts.
     """
+    raw = path.split("/")
     parts = unicodedata.normalize("NFC", path).split("/")
-    if NOBODYS & set(parts) or parts[-1].startswith("._"):
+    if {"", ".", ".."} & set(parts) or "\\" in path:  # another program may take it to lead to another folder
+        return Sender(parts[-1], folder="/", top=raw[0])
+    if any(part in NOBODYS or part.startswith(".") for part in parts[:-1]) or parts[-1].startswith("._"):
         return None
+    top, inside = parts[0], parts[1:]
     page = re.sub(r"\.\w+$", "", parts[-1]) + ".html"
-    for index, part in enumerate(parts):
-        found = MOODLE.fullmatch(part)
-        if found and found["plugin"] != "file":
+    if found := MOODLE.fullmatch(top):
+        if found["plugin"] != "file":
             return None
-        if found:
-            folder = index < len(parts) - 1
-            if len(MARK.findall(part)) > 1:  # one is in the student's own words, who may have written another's number
-                return Sender(parts[-1], "moodle", name=part)
-            back = f"{path.split('/')[index]}/{page}" if folder else page
-            return Sender(
-                parts[-1] if folder else found["file"] or "", "moodle", found["number"], found["name"], back=back
-            )
-    sender, found = Sender(parts[-1]), CANVAS.fullmatch(parts[-1])
-    if found:
+        if len(MARK.findall(top)) > 1:  # one is in the student's own words, who may have written another's number
+            return Sender(parts[-1], "moodle", name=top, top=raw[0])
+        back, file = (f"{raw[0]}/{page}", parts[-1]) if inside else (page, found["file"] or "")
+        return Sender(file, "moodle", found["number"], found["name"], back=back, top=raw[0])
+    if inside:
+        copy = f"/exercises/{assignment}/" in f"/{'/'.join(inside)}"
+        return Sender(parts[-1], folder=top, copy=copy, top=raw[0])
+    if found := CANVAS.fullmatch(top):
         late, attachment = bool(found["late"]), int(found["attachment"])
         sender = Sender(found["file"], "canvas", found["number"], found["name"] or "", "", late, attachment, page)
-    if assignment in parts[1:-1]:
-        above = parts[: parts.index(assignment, 1)]
-        if above[-1] == "exercises":
-            above.pop()
-            sender.copy = "/".join(above) or "."
-        sender.folder = above[-1] if above else "/"
-    elif len(parts) > 1:
-        sender.folder = parts[0] if len(parts) == 2 else "/"  # somewhere deeper; no id is called "/"
-    return sender
+        sender.top = raw[0]
+        return sender
+    return Sender(top, top=raw[0])

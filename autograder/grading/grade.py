@@ -108,7 +108,7 @@ def grade(
                 results.append(kept if known else result)
                 continue
             files, renamed = course.read_files(student, assignment)
-            content = content_of(found.data, files)
+            content = content_of(found.data, files, found.candidates)
             key = key_of(of_grader, content)
             if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
                 results.append(kept)

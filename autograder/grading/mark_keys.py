@@ -37,9 +37,15 @@ def key_of(grader_key: str, content: str) -> str:
     return hashlib.sha256(f"{grader_key} {content}".encode()).hexdigest()
 
 
-def content_of(notebook: bytes, files: dict[str, bytes | str]) -> str:
-    """Return the digest of what was handed in."""
-    digest = hashlib.sha256(notebook)
+def content_of(notebook: bytes, files: dict[str, bytes | str], candidates: str = "") -> str:
+    """Return the digest of what was submitted.
+
+    Args:
+        notebook: The one that counts.
+        files: Those next to it.
+        candidates: As `Submission` has it: a decision is about all files from which one was chosen.
+    """
+    digest = hashlib.sha256(notebook + candidates.encode())
     for name, content in sorted(files.items()):
         digest.update(f"\0{name} {type(content).__name__} {hashlib.sha256(_encoded(content)).hexdigest()}".encode())
     return digest.hexdigest()

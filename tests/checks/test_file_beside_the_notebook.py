@@ -16,8 +16,10 @@ from test_cli import run
 
 from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut
-from autograder.course.course import MAX_FILE, Assignment, Course, Result
+from autograder.course.course import Assignment, Course, Result
+from autograder.course.settled import Decision, write_decision
 from autograder.exchange.collect import collect
+from autograder.files import MAX_FILE
 from autograder.grading.execute import execute
 from autograder.grading.grade import InstallationError, grade
 from autograder.grading.workers import Workers
@@ -251,9 +253,48 @@ def test_collect_keeps_what_was_there(course: Course, file_assignment: Assignmen
 
 
 def test_collect_leaves_other_assignments_alone(course: Course, assignment: Assignment, tmp_path: Path) -> None:
-    """Is a .pt file passed over where none is asked for?"""
+    """Is a .pt file that is not asked for named, and its student told that there is no notebook?"""
     (line,) = collect(course, assignment, [write_zip(tmp_path / "x.zip", {"ada/1_attention/vit.pt": b"x"})])
-    assert line.why == "no submission is in it" and not (course.root / "submitted").exists()
+    assert (line.outcome, line.why) == ("refused", "submitted: vit.pt; no notebook was found")
+    assert not list(course.root.glob("submitted/*/*/*.pt"))
+
+
+@pytest.mark.parametrize("name", ["vit.pth", "vit (1).pt", "weights/vit.pt", "Copy of vit.PT", "best.pth"])
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_weights_of_another_name_are_taken(
+    name: str, by_hand: bool, course: Course, file_assignment: Assignment, tmp_path: Path
+) -> None:
+    """Are weights taken that are called .pth, are a second download, or lie in a folder?"""
+    files = {"attention.ipynb": small_notebook(), name: b"weights"}
+    if by_hand:
+        for path, data in files.items():
+            file = course.submission_folder("ada", NAME) / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+    else:
+        collect(
+            course, file_assignment, [write_zip(tmp_path / "x.zip", {f"ada/{NAME}/{p}": d for p, d in files.items()})]
+        )
+        assert beside(course) == {"ada/vit.pt": b"weights"}
+    found, receipt = course.read_files("ada", file_assignment)
+    assert found == {"vit.pt": b"weights"}
+    assert bool(receipt) == by_hand
+
+
+def test_two_files_of_weights_are_a_question(course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
+    """Is a person asked which of two different files counts, and neither of two equal ones?"""
+    files = {"ada/attention.ipynb": small_notebook(), "ada/vit.pt": b"first", "ada/vit (1).pt": b"second"}
+    for _ in range(2):
+        collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files)])
+        assert beside(course) == {"ada/vit.pt": b"first", "ada/vit (1).pt": b"second"}
+        assert "2 files of weights" in course.read_submission("ada", file_assignment).questions[0]
+    decision = file_assignment.wanted.decide(course.find_files("ada", file_assignment), "vit (1).pt")
+    write_decision(course.root, NAME, "ada", Decision([], "", decision))
+    assert course.read_files("ada", file_assignment)[0] == {"vit.pt": b"second"}
+    assert course.read_submission("ada", file_assignment).questions == []
+    collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files | {"ada/vit (1).pt": b"first"})])
+    assert beside(course) == {"ada/vit.pt": b"first"}
+    assert course.read_submission("ada", file_assignment).questions == []
 
 
 # ---------------------------------------------------------------------------------------------------- submit-check

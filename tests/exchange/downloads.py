@@ -31,6 +31,21 @@ def notebook(text: str = "1") -> bytes:
     return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
 
 
+def answered(**answers: str) -> bytes:
+    """Return a notebook with the cells of these answers, as Jupyter saves them: by the name of each what it returns."""
+    cells = [
+        {
+            "cell_type": "code",
+            "source": f"def {name}(*arguments):\n    return {text}",
+            "metadata": {"nbgrader": {"grade_id": name}},
+            "outputs": [],
+            "execution_count": None,
+        }
+        for name, text in answers.items()
+    ]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
 def write_roster(course: Course, rows: list[dict[str, str]] = ROSTER) -> None:
     """Write roster.csv."""
     course.root.mkdir(exist_ok=True)

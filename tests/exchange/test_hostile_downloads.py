@@ -6,10 +6,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from downloads import ADA, NAME, listing, notebook, outcomes, patch, submitted, write_roster, write_zip
+from downloads import ADA, NAME, listing, notebook, patch, submitted, write_roster, write_zip
 
+from autograder.course import archives
 from autograder.course.course import Assignment, Course, Submission
-from autograder.exchange import archives
 from autograder.exchange.collect import collect
 from autograder.files import Unreadable
 
@@ -86,10 +86,12 @@ def test_collect_after_a_refusal(course: Course, tmp_path: Path, assignment: Ass
     assert course.read_submission("ada", assignment) == Submission(notebook())
 
 
-@pytest.mark.parametrize(("file", "why"), [("work.zip", "archive in the archive"), ("work.pdf", "not a notebook")])
+@pytest.mark.parametrize(
+    ("file", "why"), [("work.zip", "it is no zip archive"), ("work", "submitted: work; no notebook was found")]
+)
 def test_collect_other_files(file: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
     """Is a student who handed in no notebook unreadable, not missing?"""
-    download = write_zip(tmp_path / "m.zip", {f"{ADA}/{file}": b"PK\x03\x04"})
+    download = write_zip(tmp_path / "m.zip", {f"{ADA}/{file}": b"PK\x03\x04" if file == "work.zip" else b"%PDF"})
     assert why in collect(course, assignment, [download])[0].why
     with pytest.raises(Unreadable, match=why):
         course.read_submission("ada", assignment)
@@ -111,8 +113,8 @@ def test_collect_hostile_folder(course: Course, tmp_path: Path, assignment: Assi
     lines = collect(course, assignment, [folder, tmp_path / "link", tmp_path / "nothing.zip"])
     assert listing(tmp_path, without=course.root) == before
     assert submitted(course) == {}
-    assert [line.outcome for line in lines] == ["refused"] * 5
-    assert "dan" not in outcomes(lines).values()
+    assert [line.outcome for line in lines] == ["refused"] * 6
+    assert "dan (dan cannot be opened" in next(line.why for line in lines if line.student == "dan")
 
 
 def test_collect_into_a_hostile_course(course: Course, tmp_path: Path, assignment: Assignment) -> None:

@@ -1,20 +1,24 @@
 """List and read what strangers put into zip archives and folders.
 
 Nothing is extracted to a path that an archive names: a member is read into memory, within limits, or the reason is said why
-it is not. No link is followed, no device or pipe is read, and no archive inside an archive is opened.
+it is not. No link is followed, and no device or pipe is read. An archive inside an archive is opened, but not one inside that.
 """
 
+import io
 import os
 import re
 import stat
+import tarfile
 import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
+from itertools import islice
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from autograder.files import MAX_BYTES, Unreadable, is_notebook, read_plain_file, writable
@@ -23,6 +27,10 @@ MAX_MEMBERS = 50_000  # of an archive or a folder
 MAX_DIRECTORY = 32 * 2**20  # bytes of an archive's list of members, which is read as a whole
 MAX_TOTAL = 8 * 2**30  # bytes of all notebooks in an archive, unpacked
 MAX_RATIO, RATIO_FROM = 500, 10 * 2**20  # a member of this many bytes may not be packed tighter
+MAX_PACKED = 200 * 2**20  # bytes of an archive inside an archive, unpacked
+MAX_PACKED_MEMBERS = 2000  # of one
+START = 4096  # bytes that tell what a file is
+NOT_OPENED = (".7z", ".rar", ".bz2", ".xz", ".zst")  # archives that Python opens only at a risk, or not at all
 
 
 @dataclass
@@ -31,16 +39,17 @@ class Member:
 
     path: str  # within it, with /
     read: Callable[[], bytes]  # raises Unreadable
+    start: Callable[[], bytes]  # its first bytes; raises Unreadable
     when: datetime | None  # it was last changed, or packed
 
 
-def members(path: Path, stack: ExitStack, single: Collection[str] = (".ipynb",)) -> Iterator[Member]:
+def members(path: Path, stack: ExitStack, is_single: Callable[[Path], bool]) -> Iterator[Member]:
     """List the files of an archive, of a folder, or the one file that the path is.
 
     Args:
         path: Where it is.
         stack: Closes the archive when its members have been read.
-        single: The endings of what is handed in by itself; a file of weights looks like an archive inside.
+        is_single: Whether a file was submitted by itself; a file of weights looks like an archive inside.
 
     Raises:
         Unreadable: it is none of them, or too large.
@@ -48,21 +57,27 @@ def members(path: Path, stack: ExitStack, single: Collection[str] = (".ipynb",))
     if path.is_symlink():
         raise Unreadable("it is a link; name what it points to")
     if path.is_dir():
-        yield from _of_folder(path)
-    elif path.suffix.lower() in single and path.exists():
+        yield from of_folder(path)
+    elif path.exists() and is_single(path):
         yield _plain(path, path.name)
     elif path.is_file():
-        yield from _of_zip(path, stack)
+        yield from _of_zip(stack.enter_context(path.open("rb")), stack)
     else:
         raise Unreadable("there is no such file or folder")
 
 
 def _plain(file: Path, name: str) -> Member:
     when = datetime.fromtimestamp(file.lstat().st_mtime, UTC)
-    return Member(writable(name), partial(read_plain_file, file), when)
+    return Member(writable(name), partial(read_plain_file, file), partial(read_plain_file, file, start=START), when)
 
 
-def _of_folder(path: Path) -> Iterator[Member]:
+def of_folder(path: Path) -> Iterator[Member]:
+    """List the files of a folder, but not those in hidden folders.
+
+    Raises:
+        Unreadable: it cannot be read, or has too many.
+    """
+
     def stop(error: OSError) -> None:
         raise Unreadable(f"{error.filename} cannot be read: {error.strerror}")
 
@@ -78,9 +93,73 @@ def _of_folder(path: Path) -> Iterator[Member]:
             yield _plain(file, file.relative_to(path).as_posix())
 
 
-def _of_zip(path: Path, stack: ExitStack) -> Iterator[Member]:
-    file = stack.enter_context(path.open("rb"))
-    _check_list(file, path.stat().st_size)
+def unpacked(name: str, data: bytes) -> list[Member]:
+    """List the files of an archive that a student submitted: zip, tar, tar.gz, or one file that was packed by gzip.
+
+    Args:
+        name: Of the archive. The paths of its files begin with it.
+        data: The archive.
+
+    Raises:
+        Unreadable: it is none, or too large.
+    """
+    if data[:4] == b"PK\x03\x04":
+        found = list(_of_zip(io.BytesIO(data), ExitStack()))
+    else:
+        if data[:2] == b"\x1f\x8b":
+            data = _unzipped(data)
+        if data[257:262] != b"ustar":
+            last = re.sub(r"\.gz$", "", PurePosixPath(name).name, flags=re.I)
+            return [_member(f"{name}/{last}", data, 0, len(data), None)]
+        found = list(_of_tar(data))
+    if len(found) > MAX_PACKED_MEMBERS:
+        raise Unreadable(f"it has more than {MAX_PACKED_MEMBERS:,} files")
+    for member in found:
+        member.path = f"{name}/{member.path}"
+    return found
+
+
+def is_archive(start: bytes) -> bool:
+    """Whether a file that begins so can be opened by `unpacked`."""
+    return start[:4] == b"PK\x03\x04" or start[:2] == b"\x1f\x8b" or start[257:262] == b"ustar"
+
+
+def _part(data: bytes, begin: int, size: int) -> bytes:
+    if size > MAX_BYTES:
+        raise Unreadable(f"it has {size / 2**20:.0f} MiB; at most {MAX_BYTES / 2**20:.0f} are read")
+    return data[begin : begin + size]
+
+
+def _unzipped(data: bytes) -> bytes:
+    """Return what gzip packed."""
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        found = unpacker.decompress(data, MAX_PACKED + 1)
+    except zlib.error as error:
+        raise Unreadable(f"it cannot be unpacked: {error}") from None
+    if len(found) > MAX_PACKED or (len(found) > RATIO_FROM and len(found) > MAX_RATIO * len(data)):
+        raise Unreadable(f"it unpacks to more than {MAX_PACKED / 2**20:.0f} MiB, or {MAX_RATIO} times its size")
+    return found
+
+
+def _member(path: str, data: bytes, begin: int, size: int, when: datetime | None) -> Member:
+    start = partial(_part, data, begin, min(size, START))
+    return Member(writable(path), partial(_part, data, begin, size), start, when)
+
+
+def _of_tar(data: bytes) -> Iterator[Member]:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+            for info in islice(archive, MAX_PACKED_MEMBERS + 1):
+                if info.isreg() and not info.issparse():
+                    when = datetime.fromtimestamp(min(max(0, info.mtime), 2**32), UTC)
+                    yield _member(info.name, data, info.offset_data, info.size, when)
+    except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
+        raise Unreadable(f"it cannot be unpacked: {error}") from None
+
+
+def _of_zip(file: BinaryIO, stack: ExitStack) -> Iterator[Member]:
+    _check_list(file)
     try:
         archive = stack.enter_context(zipfile.ZipFile(file))
     except Exception as error:  # whatever zipfile makes of a stranger's bytes
@@ -92,18 +171,21 @@ def _of_zip(path: Path, stack: ExitStack) -> Iterator[Member]:
     if total > MAX_TOTAL:
         raise Unreadable(f"its notebooks have {total / 2**30:.0f} GiB; at most {MAX_TOTAL / 2**30:.0f} are unpacked")
     times = Counter(info.filename for info in infos)
-    for info in infos:
+    for info in {info.filename: info for info in infos}.values():
         name = info.filename
         if not info.flag_bits & 0x800:
             try:  # names that are UTF-8 although the archive does not say so: zipfile read them as code page 437
                 name = name.encode("cp437").decode("utf-8")
             except UnicodeError:
                 pass
-        yield Member(name, partial(_read, archive, info, _why_not(info, times[info.filename])), _when(info))
+        why_not = _why_not(info, times[info.filename])
+        read, start = partial(_read, archive, info, why_not), partial(_read, archive, info, why_not, START)
+        yield Member(name, read, start, _when(info))
 
 
-def _check_list(file: BinaryIO, size: int) -> None:
+def _check_list(file: BinaryIO) -> None:
     """See how long an archive's list of members is, before zipfile reads it."""
+    size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 2**16 - 98))  # the longest comment, and the two records before it
     tail = file.read()
     end, end64 = tail.rfind(b"PK\x05\x06"), tail.rfind(b"PK\x06\x06")
@@ -136,12 +218,12 @@ def _why_not(info: zipfile.ZipInfo, times: int) -> str:
     return ""
 
 
-def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, why_not: str) -> bytes:
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, why_not: str, start: int | None = None) -> bytes:
     if why_not:
         raise Unreadable(why_not)
     try:
         with archive.open(info) as file:
-            data = file.read(MAX_BYTES + 1)  # the size in the list may be a lie
+            data = file.read(MAX_BYTES + 1 if start is None else start)  # the size in the list may be a lie
     except Exception as error:  # whatever zipfile makes of a stranger's bytes
         raise Unreadable(f"it cannot be unpacked: {error}") from None
     if len(data) > MAX_BYTES:

@@ -1,0 +1,411 @@
+"""Which of a student's files counts.
+
+What the files hold decides: how many of the assignment's cells, and how many changed answers. Then a time decides that a
+system wrote. The alphabet never decides. Where two files hold different answers, a person is asked.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from itertools import pairwise
+from pathlib import PurePosixPath
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.authoring.generated import exercise_of, sources
+from autograder.course.archives import NOT_OPENED, Member, is_archive, unpacked
+from autograder.files import Unreadable, is_notebook, kind_of, shown
+from autograder.imports import ROOT
+from autograder.notebooks import read_notebook
+from autograder.recognition import definitions, how_much_of, is_answer, name_of, names_in, other_assignment
+
+MAX_CANDIDATES = 50  # notebooks of one student that are looked into
+REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
+OLDER = "older attempt"  # a folder in that of a submission, with what a later attempt may have replaced by mistake
+CLAIM = "other claim"  # the same, with what another sender submitted under the student's name
+COPY = re.compile(r"^copy of |( ?\(\d+\)|[-_ ]copy ?\d*|-\d+)+$", re.I)
+ARCHIVES = (".zip", ".gz", ".tgz", ".tar", *NOT_OPENED)
+KINDS = {".pth": ".pt"}  # endings that mean the same
+OF_NOTEBOOK = re.compile(r'\s*(?:[{\[]|<<<<<<<).*?"(?:cells|cell_type|metadata|nbformat|worksheets)"\s*:', re.S)
+NAMED = 5  # files that a reason names
+NO_NOTEBOOK = "it holds no notebook"
+DECIDED = "a person decided that another one counts"
+
+
+@dataclass
+class Candidate:
+    """A file that may be the notebook of a student, or an archive that may hold it and cannot be opened."""
+
+    name: str
+    read: Callable[[], bytes]  # raises Unreadable
+    when: float = 0  # a time, or a number that grows with it
+    older: bool = False  # whether a system says that a newer attempt is among the candidates
+    claim: bool = False  # whether another sender submitted it under the student's name
+
+    @cached_property
+    def digest(self) -> str:
+        """What identifies its content, or why it cannot be read."""
+        try:
+            return hashlib.sha256(self.read()).hexdigest()
+        except Unreadable as error:
+            return f"unreadable: {error}"
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it can be read; if so, it may be no notebook all the same."""
+        return not self.digest.startswith("unreadable")
+
+    @property
+    def identity(self) -> tuple[str, bool, bool]:
+        """What a question about it depends on, but its name."""
+        return self.digest, self.older, self.claim
+
+    def read_or_say(self) -> bytes:
+        """Return its content, or why it cannot be read."""
+        return self.read() if self.is_readable else self.digest.removeprefix("unreadable: ").encode()
+
+
+@dataclass
+class Found:
+    """What is among the files of a student."""
+
+    notebooks: list[Candidate] = field(default_factory=list)
+    files: dict[str, list[Candidate]] = field(
+        default_factory=dict
+    )  # next to the notebook: by the name that was asked for
+    others: list[tuple[str, str]] = field(default_factory=list)  # name and reason of what holds no notebook
+    elsewhere: list[str] = field(default_factory=list)  # what lies in the folder of another assignment
+
+
+@dataclass
+class Choice:
+    """Which of several files counts, and why."""
+
+    taken: Candidate
+    left: dict[str, str] = field(default_factory=dict)  # by name, why each of the others does not count
+    question: str = ""  # for a person, where it cannot be decided
+    contenders: list[Candidate] = field(default_factory=list)  # that the question is about, with the one that was taken
+    digest: str = ""  # of all candidates, where there is a question or a person answered one
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an assignment asks for."""
+
+    assignment: str
+    stem: str  # of the notebook
+    files: tuple[str, ...]  # next to it
+    release: NotebookNode
+
+    def file_for(self, path: str) -> str:
+        """Return as which of the files next to the notebook a file can be meant, by its ending; nothing if as none."""
+        return next((name for name in self.files if _kind(name) == _kind(path)), "")
+
+    def fit(self, path: str) -> int:
+        """Return how much a file's name looks like that which it should have, 0 to 3."""
+        name = PurePosixPath(path).name
+        wanted = PurePosixPath(self.file_for(path) or f"{self.stem}.ipynb")
+        stem = COPY.sub("", name.partition(".")[0]).casefold()
+        return (
+            3 if name == wanted.name else 2 if stem == wanted.stem.casefold() else int(wanted.stem.casefold() in stem)
+        )
+
+    def is_elsewhere(self, path: str) -> bool:
+        """Whether a path leads into the folder of another assignment, or to a chapter of a copy of the course."""
+        folders = path.split("/")[:-1]
+        for above, name in pairwise(["", *folders]):
+            if name != self.assignment and (above == "exercises" or name in _assignments()):
+                return True
+        return folders[-1:] == ["book"]
+
+    def sort_out(self, members: Iterable[Member], *, is_explicit: bool = True) -> Found:
+        """Find what can count among the files of one student.
+
+        Args:
+            members: The files.
+            is_explicit: Whether they were submitted for this assignment; else those in a folder of another are not.
+        """
+        found = Found()
+        away: list[Member] = []
+        for member in members:
+            if self.is_elsewhere(member.path):
+                away.append(member)
+            else:
+                self._sort(member, found)
+        found.elsewhere = [member.path for member in away]
+        if is_explicit and not found.notebooks:
+            found.elsewhere = []
+            for member in away:
+                self._sort(member, found)
+        if len(found.notebooks) > MAX_CANDIDATES:
+            found.notebooks.sort(key=lambda each: (-self.fit(each.name), each.name.count("/")))
+            why = f"only {MAX_CANDIDATES} notebooks of a student are looked into"
+            found.others += [(each.name, why) for each in found.notebooks[MAX_CANDIDATES:]]
+            del found.notebooks[MAX_CANDIDATES:]
+        return found
+
+    def _sort(self, member: Member, found: Found, packed: bool = False) -> None:
+        """Add a file to where it belongs; the files of an archive each to theirs."""
+        path = member.path
+        when = member.when.timestamp() if member.when else 0
+        candidate = Candidate(path, member.read, when, path.startswith(f"{OLDER}/"), path.startswith(f"{CLAIM}/"))
+        if name := self.file_for(path):
+            found.files.setdefault(name, []).append(candidate)
+            return
+        if is_notebook(path):
+            found.notebooks.append(candidate)
+            return
+        try:
+            start = member.start()
+            if begins_notebook(start):
+                found.notebooks.append(candidate)
+            elif packed or not is_archive(start):
+                if path.lower().endswith(NOT_OPENED) or (packed and is_archive(start)):
+                    raise Unreadable("an archive of this kind is not opened")
+                found.others.append((path, NO_NOTEBOOK))
+            else:
+                before = len(found.notebooks), len(found.files)
+                for inner in unpacked(path, member.read()):
+                    parts = inner.path.split("/")
+                    if not (
+                        inner.path.endswith("/") or any(part.startswith(("._", ".ipynb", "__MACOSX")) for part in parts)
+                    ):
+                        self._sort(inner, found, packed=True)
+                if before == (len(found.notebooks), len(found.files)):
+                    found.others = [each for each in found.others if not each[0].startswith(f"{path}/")]
+                    found.others.append((path, NO_NOTEBOOK))
+        except Unreadable as error:
+            why = str(error)
+            if path.lower().endswith(ARCHIVES):
+                found.notebooks.append(Candidate(path, raising(why), candidate.when))
+            else:
+                found.others.append((path, why))
+
+    def choose(self, candidates: list[Candidate], decided: dict[str, str] | None = None) -> Choice:
+        """Say which notebook counts.
+
+        Args:
+            candidates: The notebooks of a student, at least one.
+            decided: What a person decided: by the name of the file that counts, the digest of the candidates at that time.
+        """
+        if len(candidates) == 1:
+            return Choice(candidates[0])
+        digest = _digest_of(candidates)
+        for each in candidates:
+            if (decided or {}).get(each.name) == digest:
+                return Choice(
+                    each, {other.name: DECIDED for other in candidates if other is not each}, digest=f"decided {digest}"
+                )
+        held = [_Held(each, self) for each in candidates]
+        own = [each for each in held if not each.of.claim] or held
+        readable = [each for each in own if not each.why]
+        newest = [each for each in readable if not each.of.older]
+        solved = [each for each in newest if each.is_solved] or [each for each in readable if each.is_solved]
+        rest = sorted(solved, key=_Held.by_answers, reverse=True)
+        best: list[_Held] = []
+        for each in rest:
+            if not any(each.answers <= other.answers for other in best):
+                best.append(each)
+        taken = best[0] if best else max(readable or own, key=_Held.by_cells)
+        asked, question = self._question(taken, best, newest, held)
+        choice = Choice(taken.of, {each.of.name: _why_left(each, taken) for each in held if each is not taken})
+        if question:
+            choice.question = f"{question}: which one counts? {said(taken.of.name)} was taken."
+            choice.contenders, choice.digest = asked, digest
+        return choice
+
+    def _question(
+        self, taken: "_Held", best: list["_Held"], newest: list["_Held"], held: list["_Held"]
+    ) -> tuple[list[Candidate], str]:
+        """Return which candidates a person has to choose from, and the question; nothing where none is needed."""
+        claims = [each for each in held if each.of.claim and each.of.digest != taken.of.digest]
+        unread = [each for each in held if each.why and not each.of.claim and each.of.older == taken.of.older]
+        if claims and not taken.of.claim:
+            about, words = [taken, *claims], "submissions say that they are this student's"
+        elif len(best) > 1:
+            about, words = best, f"notebooks, {'both' if len(best) == 2 else 'all'} with changed answers"
+        elif best and taken.of.older and newest:
+            last = max(newest, key=_Held.by_cells)
+            earlier = said(taken.of.name)
+            words = f"the last attempt, {said(last.of.name)}, holds no changed answer; an earlier one, {earlier}, does"
+            return [taken.of, last.of], words
+        elif not best and unread and not taken.why:
+            names = _listed([f"{said(each.of.name)} ({each.why})" for each in unread])
+            words = (
+                f"{said(taken.of.name)} holds no changed answer, and what was submitted with it cannot be read: {names}"
+            )
+            return [taken.of, *(each.of for each in unread)], words
+        else:
+            return [], ""
+        count = {2: "two", 3: "three"}.get(len(about), str(len(about)))
+        return [each.of for each in about], f"{count} {words}: {_listed([said(each.of.name) for each in about])}"
+
+    def choose_file(self, candidates: list[Candidate], decided: dict[str, str] | None = None) -> Choice:
+        """Say which of several files next to the notebook counts; their content tells nothing but whether they differ."""
+        taken = max(candidates, key=lambda each: (not each.older, self.fit(each.name), each.when, each.digest))
+        choice = Choice(taken, {each.name: f"{said(taken.name)} counts" for each in candidates if each is not taken})
+        rivals = [each for each in candidates if self.fit(each.name) > 1 and not each.older]
+        if len({each.digest for each in rivals}) < 2:
+            return choice
+        digest = _digest_of(candidates)
+        for each in candidates:
+            if (decided or {}).get(each.name) == digest:
+                return Choice(
+                    each, {other.name: DECIDED for other in candidates if other is not each}, digest=f"decided {digest}"
+                )
+        names = _listed(sorted(said(each.name) for each in rivals))
+        question = f"{len(rivals)} files of weights: {names}: which one counts? {said(taken.name)} was taken."
+        return Choice(taken, choice.left, question, rivals, digest)
+
+    def describe(self, found: Found | None) -> list[str]:
+        """Say what each notebook holds where there are several, and name several files that may be the same one."""
+        if found is None:
+            return []
+        lines = [_Held(each, self).said() for each in found.notebooks] if len(found.notebooks) > 1 else []
+        for name, group in found.files.items():
+            lines += [f"{said(each.name)}: it may be {name}" for each in group if len(group) > 1]
+        return lines
+
+    def decide(self, found: Found | None, name: str) -> dict[str, str]:
+        """Return a decision that a file counts, as `choose` takes it: its name, and the digest of all it is chosen from.
+
+        Raises:
+            ValueError: there is no such file, or no other one.
+        """
+        groups = [found.notebooks, *found.files.values()] if found else []
+        for group in groups:
+            for each in group:
+                if name in (each.name, said(each.name)) and len(group) > 1:
+                    return {each.name: _digest_of(group)}
+        names = [said(each.name) for group in groups if len(group) > 1 for each in group]
+        there = f"there are {_listed(names)}" if names else "there are no files to choose from"
+        raise ValueError(f"{name!r} is not one of several files; {there}")
+
+
+class _Held:
+    """What a candidate holds."""
+
+    def __init__(self, of: Candidate, wanted: Wanted) -> None:
+        self.of, self.fit = of, wanted.fit(of.name)
+        self.cells = self.changed = self.work = 0
+        self.answers: frozenset[str] = frozenset()  # the texts of the cells that answer something
+        self.elsewhere: str | None = None  # the assignment that it is the notebook of
+        self.why = ""  # it cannot be read
+        try:
+            data = of.read()
+        except Unreadable as error:
+            self.why = str(error)
+            return
+        try:
+            cells = read_notebook(data).cells
+        except Unreadable as error:
+            self.why = str(error)
+            return
+        amount = how_much_of(data, wanted.release)
+        self.cells, self.changed = amount.cells, amount.changed
+        blanks = {cell.source.strip() for cell in wanted.release.cells}
+        asked = {name_of(cell) for cell in wanted.release.cells if is_answer(cell)}
+        own = [cell for cell in cells if cell.source.strip() and cell.source.strip() not in blanks]
+        self.work = len(own)
+        self.answers = frozenset(
+            cell.source.strip()
+            for cell in own
+            if asked & ({*cell.names} | (definitions(cell.source) if cell.kind == "code" else set()))
+        )
+        others = {name: names for name, names in _assignments().items() if name != wanted.assignment}
+        self.elsewhere = other_assignment(cells, names_in(wanted.release), others)
+
+    @property
+    def is_solved(self) -> bool:
+        return self.changed > 0 and not self.elsewhere
+
+    def said(self) -> str:
+        """Say in words what it holds."""
+        if self.why:
+            return f"{said(self.of.name)}: it cannot be read: {self.why}"
+        of_other = f"; it is the notebook of {self.elsewhere}" if self.elsewhere else ""
+        return f"{said(self.of.name)}: {self.cells} cells of the assignment, {self.changed} answers changed{of_other}"
+
+    def by_answers(self) -> tuple:
+        """Return what ranks it among those with changed answers."""
+        return self.changed, len(self.answers), self.cells, self.of.when, self.fit, self.work, self.of.digest
+
+    def by_cells(self) -> tuple:
+        """Return what ranks it among those without any."""
+        return not self.of.older, not self.elsewhere, self.cells, self.work, self.fit, self.of.when, self.of.digest
+
+
+def _why_left(each: _Held, taken: _Held) -> str:
+    """Say why a candidate does not count."""
+    counts = f"{said(taken.of.name)} counts"
+    if each.why:
+        return f"it cannot be read: {each.why}"
+    if each.of.claim:
+        return f"another sender submitted it; {counts}"
+    if each.of.digest == taken.of.digest:
+        return f"it is the same file as {said(taken.of.name)}"
+    if each.elsewhere and not taken.elsewhere:
+        return f"it is the notebook of {each.elsewhere}; {counts}"
+    if each.of.older:
+        return f"{said(taken.of.name)} is a later attempt"
+    if not each.changed and taken.changed:
+        return f"it holds no changed answer; {counts}"
+    if each.answers <= taken.answers and each.changed:
+        return f"all its answers are in {said(taken.of.name)} too"
+    return counts
+
+
+def nothing_found(files: Iterable[tuple[str, str]]) -> str:
+    """Say that a student submitted these files, given with what is wrong with each, and no notebook."""
+    words = [(PurePosixPath(name).name, "" if why == NO_NOTEBOOK else f" ({why})") for name, why in files]
+    return f"submitted: {_listed(sorted(said(name) + why for name, why in words))}; no notebook was found"
+
+
+@cache
+def _assignments() -> dict[str, dict[str, bool]]:
+    """Return all assignments, each with the names of its cells and whether they are answers."""
+    found = {}
+    for source in sources():
+        path = ROOT / exercise_of(source)
+        found[source.parent.name] = names_in(nbformat.read(path, as_version=4)) if path.exists() else {}
+    return found
+
+
+def _kind(path: str) -> str:
+    return KINDS.get(kind_of(path), kind_of(path))
+
+
+def begins_notebook(start: bytes) -> bool:
+    """Whether a file that begins so is a notebook by its content, also a damaged one."""
+    wide = start[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return bool(OF_NOTEBOOK.match(start.decode("utf-16" if wide else "utf-8-sig", errors="replace")))
+
+
+def raising(why: str) -> Callable[[], bytes]:
+    """Return what reads a file that cannot be read."""
+
+    def read() -> bytes:
+        raise Unreadable(why)
+
+    return read
+
+
+def said(name: str) -> str:
+    """Return a name of a student's as a sentence can hold it."""
+    name = shown(name)
+    return name if len(name) <= 100 else f"{name[:60]}…{name[-30:]}"
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - NAMED
+    names = names[:NAMED] + ([f"{more} more"] if more > 0 else [])
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _digest_of(candidates: list[Candidate]) -> str:
+    """Return what identifies the names and contents of some files."""
+    lines = sorted(f"{each.name}\0{each.digest}" for each in candidates)
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()

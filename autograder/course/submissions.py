@@ -1,0 +1,151 @@
+"""Read what a student submitted, from submitted/STUDENT/ASSIGNMENT/: the notebook that counts, and files next to it."""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path, PurePosixPath
+
+from autograder.course.archives import Member, of_folder
+from autograder.course.candidates import (
+    CLAIM,
+    NO_NOTEBOOK,
+    OLDER,
+    REFUSED,
+    Candidate,
+    Choice,
+    Found,
+    Wanted,
+    nothing_found,
+    raising,
+    said,
+)
+from autograder.course.times import TIMESTAMP, UNCLEAR
+from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, shown
+
+Decided = Callable[[], dict[str, str]]  # gives what a person decided, as `Wanted.choose` takes it
+
+
+@dataclass
+class Submission:
+    """What counts of the files that a student submitted."""
+
+    data: bytes  # of the notebook
+    receipt: list[str] = field(default_factory=list)  # how it was found
+    questions: list[str] = field(default_factory=list)  # what only a person can decide about the files, in words
+    candidates: str = ""  # what the questions are about: the digest of all files that may count, or an unclear time
+
+
+def find(folder: Path, wanted: Wanted) -> Found | None:
+    """Find what may count in the folder of a submission; None where there is no folder.
+
+    Raises:
+        Unreadable: the folder is a link, or cannot be read.
+    """
+    if folder.is_symlink() or folder.parent.is_symlink():
+        raise Unreadable("the folder of the submission is a link")
+    if not folder.is_dir():
+        return None
+    members, refused = [], []
+    for member in of_folder(folder):
+        if member.path.endswith(REFUSED):
+            refused.append(member)
+        elif member.path not in (TIMESTAMP, UNCLEAR):
+            members.append(member)
+    found = wanted.sort_out(members)
+    for member in refused:
+        name = member.path.removesuffix(f".{REFUSED}")
+        if member.path != REFUSED and not wanted.file_for(name):
+            older, claim = name.startswith(f"{OLDER}/"), name.startswith(f"{CLAIM}/")
+            found.notebooks.append(Candidate(name, raising(_text(member)), older=older, claim=claim))
+    return found
+
+
+def read_submission(folder: Path, wanted: Wanted, decided: Decided) -> Submission | None:
+    """Read the notebook that counts; None if there is nothing.
+
+    Raises:
+        Unreadable: there is something, but no notebook, or none of a bearable size.
+    """
+    found = find(folder, wanted)
+    if found is None:
+        return None
+    if not found.notebooks:
+        if (folder / REFUSED).is_file():
+            raise Unreadable(_text(Member(REFUSED, partial(read_plain_file, folder / REFUSED), bytes, None)))
+        files = [(each.name, NO_NOTEBOOK) for group in found.files.values() for each in group]
+        if found.others or files:
+            raise Unreadable(nothing_found(found.others + files))
+        return None
+    choices = [wanted.choose(found.notebooks, _if_several(found.notebooks, decided))]
+    choices += [wanted.choose_file(group, _if_several(group, decided)) for group in found.files.values()]
+    taken = choices[0].taken
+    questions = [choice.question for choice in choices if choice.question]
+    candidates = " ".join(choice.digest for choice in choices if choice.digest)
+    return Submission(taken.read(), _receipt(choices[0], f"{wanted.stem}.ipynb"), questions, candidates)
+
+
+def read_files(folder: Path, wanted: Wanted, decided: Decided) -> tuple[dict[str, bytes | str], list[str]]:
+    """Read the files next to a submitted notebook.
+
+    Returns:
+        By the name that was asked for the bytes or, as a text, why they cannot be taken; and a receipt of what was
+        found under another name. A file that was not submitted is not there.
+    """
+    found = find(folder, wanted) or Found()
+    files: dict[str, bytes | str] = {}
+    receipt: list[str] = []
+    for name in wanted.files:
+        refused = folder / f"{name}.{REFUSED}"
+        if group := found.files.get(name):
+            choice = wanted.choose_file(group, _if_several(group, decided))
+            try:
+                files[name] = choice.taken.read()
+            except Unreadable as error:
+                files[name] = str(error)
+                continue
+            if len(files[name]) > MAX_FILE:
+                size, most = len(files[name]) / 2**20, MAX_FILE / 2**20
+                files[name] = f"{said(choice.taken.name)} has {size:.1f} MiB; at most {most:.0f} are read"
+                continue
+            receipt += _receipt(choice, name)
+        elif (folder / name).is_dir():
+            files[name] = f"{name} is not a plain file but a folder"
+        elif refused.is_file():
+            files[name] = _text(Member(name, partial(read_plain_file, refused), bytes, None))
+    return files, receipt
+
+
+def stored_name(candidate: Candidate, others: Collection[str]) -> str:
+    """Return under which path a file is kept that a question is about: `find` reads from it what kind of candidate it is.
+
+    Args:
+        candidate: The file.
+        others: Names that are taken.
+    """
+    path = PurePosixPath(candidate.name)
+    folder = f"{CLAIM}/" if candidate.claim else f"{OLDER}/" if candidate.older else ""
+    last = f"{path.parts[0]}, {path.name}" if candidate.claim and len(path.parts) > 1 else path.name
+    name = re.sub(r"[\\/:]", "_", shown(last)).lstrip(". ")
+    stem, suffix = PurePosixPath(name).stem.encode()[:100].decode("utf-8", "ignore") or "notebook", kind_of(name)
+    if candidate.is_readable and not suffix:
+        suffix = ".ipynb"
+    end = suffix[:20] if candidate.is_readable else f"{suffix[:20]}.{REFUSED}"
+    numbered = (f"{folder}{stem}{f' ({number})' if number > 1 else ''}{end}" for number in count(1))
+    return next(each for each in numbered if each not in (*others, TIMESTAMP, UNCLEAR))
+
+
+def _if_several(candidates: list[Candidate], decided: Decided) -> dict[str, str]:
+    return decided() if len(candidates) > 1 else {}
+
+
+def _receipt(choice: Choice, wanted: str) -> list[str]:
+    """Say in the feedback which of several files counts, and that it had another name."""
+    taken = choice.taken.name
+    receipt = [f"The file was called {taken!r}; it was taken as {wanted}."] if taken != wanted else []
+    return receipt + [f"{said(each)} does not count: {why}." for each, why in list(choice.left.items())[:5]]
+
+
+def _text(member: Member) -> str:
+    return member.read()[:1000].decode("utf-8", "replace").strip()
