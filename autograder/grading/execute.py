@@ -80,7 +80,7 @@ class _Cell:
         if self.plain:
             kernel.run_plain(self.source, seconds)
             return []
-        return kernel.run_cell(self.source, seconds)
+        return kernel.run_cell(self.source, seconds, forgotten=self.once)
 
 
 class _Session:
