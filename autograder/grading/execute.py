@@ -334,7 +334,9 @@ def execute(
     if student.lost:
         state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
     why = "; ".join(dict.fromkeys(str(lost) for lost in student.lost))
-    return Execution(notebook, state, why, checks, {name: str(verdict) for name, verdict in verdicts.items()})
+    files = {name: str(verdict) for name, verdict in verdicts.items()}
+    questions = [verdict.question for verdict in verdicts.values() if verdict.question]
+    return Execution(notebook, state, why, checks, files, questions)
 
 
 def _run_test(
