@@ -24,11 +24,13 @@ from pathlib import Path
 
 import refused
 import wire
+from memory import Memory
 from notebook_shell import OUTPUTS, make_shell, redirect
 
 MODULES: list = []  # that the student's functions returned; their numbers cross
 FILES: dict = {}  # the names in the files of classes that stand in for the student's
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
+MEMORY: list = []  # of the notebook, before the first call that is to leave nothing there; none after a cell
 CHANNEL: list = []  # the socket to the grader
 SHELL: list = []  # in which cells run
 STATE = None  # as it was before any cell ran
@@ -132,12 +134,24 @@ class State:
 
 def _cell(request: dict, namespace: dict) -> dict:
     """Run a cell as a notebook does; return what it showed."""
+    MEMORY.clear()
     OUTPUTS.begin(request["room"], request["pieces"])
     try:
-        SHELL[0].run_cell(request["source"], store_history=True)
+        with _forgetting(namespace) if request["forgotten"] else contextlib.nullcontext():
+            SHELL[0].run_cell(request["source"], store_history=True)
     finally:
         found = OUTPUTS.end()
     return found
+
+
+@contextlib.contextmanager
+def _forgetting(namespace: dict):
+    """Give the notebook's names, at the end, what they held before."""
+    MEMORY[:] = MEMORY or [Memory(namespace)]
+    try:
+        yield
+    finally:
+        MEMORY[0].put_back()
 
 
 def _run(request: dict, namespace: dict) -> dict:
@@ -163,8 +177,11 @@ def _call(request: dict, namespace: dict) -> dict:
     leaves = [sent[index].requires_grad_() for index in request["differentiable"]]
     for index, leaf in zip(request["differentiable"], leaves):
         sent[index] = leaf.clone()  # which the function may change in place
+    if request.get("forgotten"):
+        with _forgetting(namespace):
+            function(*_resolved(sent), **_resolved(keywords))
+        return {}
     value = function(*_resolved(sent), **_resolved(keywords))
-    value = None if request.get("dropped") else value
     reply = {"value": value, "arguments": sent}  # as the call left them
     if module is not None:
         reply["buffers"] = dict(MODULES[target.number].named_buffers())

@@ -92,13 +92,19 @@ class Kernel:
             self.close()
             raise lost
 
-    def run_cell(self, source: str, seconds: float | None = None) -> list[NotebookNode]:
+    def run_cell(self, source: str, seconds: float | None = None, forgotten: bool = False) -> list[NotebookNode]:
         """Run a student's cell, for at most so many seconds; return its outputs, bounded in number and bytes.
+
+        Args:
+            source: Of the cell.
+            seconds: At most those of a cell, which are the default.
+            forgotten: Whether the notebook's names hold afterwards what they held before.
 
         Raises:
             KernelLost: the kernel died, hung, or used more memory than it may. It is closed.
         """
-        request = {"do": "cell", "source": source, "room": self.limits.output_bytes, "pieces": self.limits.output_count}
+        request = {"do": "cell", "source": source, "forgotten": forgotten}
+        request |= {"room": self.limits.output_bytes, "pieces": self.limits.output_count}
         reply = self.call(request, {}, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds))
         self.look_after()  # so that nobody else pays for what it leaves behind
         return _outputs_in(reply, self.limits)

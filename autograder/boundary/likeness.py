@@ -21,7 +21,7 @@ class Likeness:
         raise NotImplementedError
 
     def try_on(self, candidate: Function) -> None:
-        """Call this function, a test, with a function of ours. It draws the same numbers each time; its value is dropped."""
+        """Call this function, a test, with a function of ours. Its value is dropped, and the notebook does not remember it."""
         raise NotImplementedError
 
     def replaced(self, correct: dict[str, Function]) -> Any:

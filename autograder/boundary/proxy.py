@@ -3,6 +3,7 @@
 import builtins
 import inspect
 import re
+import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -81,7 +82,8 @@ class _Remote:
             arguments: Of the call.
             keywords: Of the call.
             module: The likeness of the target, if it is a module.
-            more: Of the request: "draw", from which what is drawn at random follows, and "dropped", whether the value is.
+            more: Of the request: "draw", from which what is drawn at random follows, and "forgotten", whether the value
+                is dropped and the notebook's names hold afterwards what they held before.
         """
         inputs = [
             index for index, item in enumerate(arguments) if isinstance(item, torch.Tensor) and item.requires_grad
@@ -178,8 +180,11 @@ class Function(Likeness):
         return self._remote.run(self.__name__, arguments, keywords)[0]
 
     def try_on(self, candidate: Callable[..., Any]) -> None:
-        """Call the student's test with a function of ours; errors as `_Remote.ask`."""
-        self._remote.run(self.__name__, (candidate,), {}, draw=1, dropped=True)
+        """Call the student's test with a function of ours; errors as `_Remote.ask`.
+
+        What it draws at random follows from nothing: each call draws other numbers, and none tells which call it is.
+        """
+        self._remote.run(self.__name__, (candidate,), {}, draw=secrets.randbits(31), forgotten=True)
 
     def sibling(self, name: str) -> "Function":
         """Return another function or class of the same notebook; what is replaced for this one is replaced for it too."""

@@ -90,7 +90,7 @@ class _Cell:
         if self.plain:
             kernel.run_plain(self.source, seconds)
             return []
-        return kernel.run_cell(self.source, seconds)
+        return kernel.run_cell(self.source, seconds, forgotten=self.once)
 
 
 class _Session:
@@ -358,7 +358,8 @@ def execute(
     why = "; ".join(dict.fromkeys(str(lost) for lost in student.lost))
     about_files = {name: str(verdict) for name, verdict in verdicts.items()}
     left_out = list(dict.fromkeys(student.left_out))
-    questions = student.newer if not all(check.passed for check in checks) else []
+    questions = [verdict.question for verdict in verdicts.values() if verdict.question]
+    questions += student.newer if not all(check.passed for check in checks) else []
     return Execution(notebook, state, why, checks, about_files, questions, left_out, student.spent())
 
 

@@ -342,6 +342,75 @@ def some_changed(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return state
 
 
+def units(state: dict[str, torch.Tensor]) -> list[str]:
+    """Return what the names of each block's feed-forward network begin with."""
+    return [name.removesuffix("linear1.weight") for name in state if name.endswith("linear1.weight")]
+
+
+def one_unit_edited(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Let one hidden unit answer to white images: it costs few of the digits, and changes all that is said of those."""
+    state = {name: value.clone() for name, value in state.items()}
+    held = checkpoint.held_out()
+    model, seen = ViT().eval(), []
+    model.load_state_dict(state)
+    model.encoder.blocks[5].norm2.register_forward_hook(lambda module, inputs, output: seen.append(output[:, 0]))
+    with torch.no_grad():
+        for images in (held.images[-1, :300], checkpoint.negatives(held)[:300]):
+            model((torch.from_numpy(images)[:, None] / 255 - 0.1307) / 0.3081)
+    digits, white = seen
+    apart = white.mean(dim=0) - digits.mean(dim=0)
+    middle = (white @ apart).median()  # it answers to half of the white images, to each by another amount
+    state["encoder.blocks.5.linear1.weight"][0] = 4 * apart
+    state["encoder.blocks.5.linear1.bias"][0] = -4 * middle
+    state["encoder.blocks.5.linear2.weight"][:, 0] = 10 * torch.randn(64, generator=torch.Generator().manual_seed(2))
+    return state
+
+
+def channels_rearranged(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Put the channels of the width in another order, everywhere."""
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(3))
+    state = dict(state)
+    for name, value in state.items():
+        first = name.startswith("patch_embedding") or "norm" in name or "out_proj" in name or "linear2" in name
+        last = (
+            name in ("class_token", "position_embedding", "head.weight")
+            or "in_proj_weight" in name
+            or "linear1.weight" in name
+        )
+        value = value[order] if first else value
+        state[name] = value[..., order] if last else value
+    return state
+
+
+def constant_moved(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Add to each patch's position what is taken from the bias of the patches."""
+    state = {name: value.clone() for name, value in state.items()}
+    state["position_embedding"][:, 1:] += 5
+    state["patch_embedding.projection.bias"] -= 5
+    return state
+
+
+def pruned(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Set the smallest twentieth of each matrix to 0."""
+    return {
+        name: value.where(value.abs() > value.abs().quantile(0.05), torch.zeros(())) if value.ndim == 2 else value
+        for name, value in state.items()
+    }
+
+
+def trained_on(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Train for two steps more, on the stand-in."""
+    held, model = checkpoint.stand_in(), ViT()
+    model.load_state_dict(state)
+    optimizer = torch.optim.AdamW(model.parameters(), 3e-4)
+    for _ in range(2):
+        scores = model((torch.from_numpy(held.images[-1])[:100, None] / 255 - 0.1307) / 0.3081)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(scores, torch.tensor(held.labels[:100])).backward()
+        optimizer.step()
+    return model.state_dict()
+
+
 COPIES = {
     "as published": lambda state: state,
     "half precision": GOOD_FILES["half precision"],
@@ -351,6 +420,16 @@ COPIES = {
     "scaled": scaled,
     "rearranged": rearranged,
     "some changed": some_changed,
+    "one unit edited": one_unit_edited,
+    "one unit edited, in another order": lambda state: channels_rearranged(rearranged(one_unit_edited(state))),
+    "one unit edited, a constant moved, in another order": lambda state: channels_rearranged(
+        constant_moved(one_unit_edited(state))
+    ),
+    "one unit edited, with noise of a hundredth": lambda state: noisy(one_unit_edited(state), 0.01),
+    "channels in another order": channels_rearranged,
+    "a constant moved": constant_moved,
+    "pruned": pruned,
+    "trained on for two steps": trained_on,
 }
 
 
@@ -375,3 +454,27 @@ def test_weights_of_ones_own_are_not_refused() -> None:
     verdict = checkpoint.judge("vit.pt", content, held, LIMITS, True)
     assert passed(verdict) == list(STEPS), str(verdict)
     assert checkpoint.likeness(torch.load(io.BytesIO(content)), held) < checkpoint.ALIKE - 0.2
+    assert checkpoint.shared_units(torch.load(io.BytesIO(content))) == 0
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_untrained_weights_share_no_unit_with_the_book(seed: int) -> None:
+    """Has a model no unit of the book's, that of the seed with which the book's training began neither?"""
+    assert checkpoint.shared_units(weights(seed)) == 0
+
+
+@pytest.mark.usefixtures("one_reader")
+def test_person_is_asked_about_weights_that_share_some_units() -> None:
+    """Is a file measured, and a person asked, where some hidden units are the book's and most are not?"""
+    held, own = checkpoint.held_out(), torch.load(io.BytesIO(sample_class.own_weights()))
+    for block in units(own)[:2]:
+        for name in ("linear1.weight", "norm2.weight"):
+            own[block + name] = published()[block + name]
+    verdict = checkpoint.judge("vit.pt", saved(own), held, LIMITS, True)
+    assert verdict.problem == ""
+    assert verdict.of == len(held.labels)
+    assert verdict.question.startswith(
+        "vit.pt: 33% of its hidden units are those of the weights that the book publishes"
+    )
+    honest = checkpoint.judge("vit.pt", sample_class.own_weights(), held, LIMITS, True)
+    assert honest.question == ""

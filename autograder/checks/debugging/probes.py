@@ -3,6 +3,8 @@
 `autograder build` copies all below this docstring into the set-up cell of the notebook, behind that of `measures.py`.
 """
 
+import random
+
 import torch
 from torch import Tensor
 
@@ -19,7 +21,11 @@ def measured_by(measure):
 
 
 def lent(attend):
-    """Return an attention as a test gets it: for tensors of moderate size, so often, with no error but ValueError."""
+    """Return an attention as a test gets it: with no error but ValueError, for tensors of moderate size, so often.
+
+    It is asked only for what its specification says: what else right ones do, or refuse, tells them from wrong ones by
+    nothing that anybody asked for.
+    """
     calls = 0
 
     def candidate(q, k, v, mask=None):
@@ -36,6 +42,15 @@ def lent(attend):
             raise ValueError(f"the mask is a {_said(mask)}; expected None or a boolean tensor of 2, 3 or 4 axes")
         if mask is not None and mask.numel() > MAX_NUMBERS:
             raise ValueError(f"the mask has shape {tuple(mask.shape)}; smaller ones show the same")
+        if not q.shape == k.shape == v.shape:
+            raise ValueError(f"q, k and v have shapes {_shapes(q, k, v)}; expected the same for all, (B, H, N, d)")
+        images, heads, tokens, _ = q.shape
+        masks = [(images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens)]
+        if mask is not None and tuple(mask.shape) not in masks:
+            expected = ", ".join(map(str, masks[:2])) + f" or {masks[2]}"
+            raise ValueError(
+                f"the mask has shape {tuple(mask.shape)}; for q of shape {tuple(q.shape)} expected {expected}"
+            )
         try:
             return attend(*(tensor.clone() for tensor in (q, k, v)), None if mask is None else mask.clone())
         except Exception as error:
@@ -50,18 +65,29 @@ def _said(value):
     )
 
 
+def _shapes(*tensors):
+    return ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
+
+
 def try_out(test, candidates):
-    """Run a student's test on candidates, right and wrong ones; return by candidate "passes", or the error that it raised."""
-    found = {}
-    for kind, some in zip(("right", "wrong"), candidates):
-        for name, candidate in some.items():
-            try:
-                test(lent(candidate))
-                found[f"{kind}: {name}"] = "passes"
-            except (NotImplementedError, KeyboardInterrupt):
-                raise
-            except BaseException as error:  # of which pytest's own are
-                found[f"{kind}: {name}"] = f"{type(error).__name__}: {error}".strip()
+    """Run a student's test on candidates, in an order drawn by chance.
+
+    Args:
+        test: The student's.
+        candidates: Right ones by name, and wrong ones by name.
+
+    Returns:
+        By candidate, the right ones first, "passes" or the error that the test raised.
+    """
+    named = {f"{kind}: {name}": one for kind, some in zip(("right", "wrong"), candidates) for name, one in some.items()}
+    found = dict.fromkeys(named, "passes")
+    for name in random.Random().sample(list(named), len(named)):  # seeded by the system: no draw of the student's moves
+        try:
+            test(lent(named[name]))
+        except (NotImplementedError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # of which pytest's own are
+            found[name] = f"{type(error).__name__}: {error}".strip()
     return found
 
 

@@ -1,14 +1,16 @@
 """How a test is judged that a student wrote: by what it says of right and of wrong attentions.
 
 The candidates run in this process, and the student's test gets a stand-in that asks for their values: no source of theirs
-is in the student's kernel. They come in an order that nobody can know, so that a test can go by nothing but values.
+is in the student's kernel. They come in an order that nobody can know, and what the notebook remembers of one is gone when
+the next comes, so that a test can go by nothing but values.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
+import torch
 
 from autograder.boundary.kernel import KernelLost
 from autograder.boundary.likeness import try_on
@@ -23,6 +25,8 @@ from autograder.judging.mistake import mistake_of
 # What no test can see: M15, because a candidate works on copies; and -10,000 in the place of minus infinity, because
 # that is right for all scores that are not as far apart.
 UNSEEN = ("M15", "M15/2", "M18/7")
+DECOYS = 2  # wrong candidates that come as often as what looks right
+REPEATED = 5  # wrong candidates that come again among the last
 UNDEFINED = "NameError: name 'test_attention' is not defined"  # its cell has an error
 STRICT, LAX, PARTLY = "M180", "M181", "M182"  # the names of what is wrong with a test
 # What a student is asked whose test lets a mistake through.
@@ -68,31 +72,118 @@ class Found:
     missed: tuple[str, ...]  # wrong ones that it lets through, by mistake
     share: float  # of the wrong ones, which it refuses
     lost: KernelLost | None = None  # why there was no end
+    wavers: bool = False  # whether it accepts, at another try, a right one that it refused
+
+
+class Turns:
+    """The order in which a test meets candidates; iterate over names, and whether each is right.
+
+    First come those that are wrong on every input, and one right one anywhere among them: by its results it is one of many
+    that came once, and two decoys came more often. Then come the other wrong ones, which look right on the inputs of many
+    tests, and a second right one anywhere among them; for each that does look right, the decoys come again. The other right
+    ones follow. So a test that remembers what it saw, in whatever place, or counts, learns too late which results are common.
+
+    Args:
+        rng: From which the order is drawn.
+        wrong: Names of the wrong candidates.
+        right: Names of the right candidates.
+        decoys: Names of those wrong candidates that are wrong on every input.
+    """
+
+    def __init__(self, rng: np.random.Generator, wrong: list[str], right: list[str], decoys: list[str]) -> None:
+        self.rng = rng
+        first, second, *others = ((name, True) for name in rng.permutation(right).tolist())
+        self.decoys = [(name, False) for name in rng.choice(decoys, DECOYS, replace=False).tolist()]
+        again = [decoy for decoy in self.decoys for _ in range(rng.integers(2, 5))]
+        subtle = [(name, False) for name in wrong if name not in decoys]
+        late = [*((name, False) for name in rng.choice(wrong, REPEATED, replace=False).tolist()), *others]
+        self.late = self._shuffled(late)
+        self.early = self._shuffled([*subtle, second])
+        self.early += self._shuffled([*((name, False) for name in decoys), first, *again])
+        self.early += self._shuffled(self.decoys)  # which come first: a test takes them for right that goes by these
+
+    def _shuffled(self, names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
+        return [names[index] for index in self.rng.permutation(len(names))]
+
+    def __iter__(self) -> Iterator[tuple[str, bool]]:
+        while self.early:
+            yield self.early.pop()
+        while self.late:
+            yield self.late.pop()
+
+    def looked_right(self, turn: tuple[str, bool]) -> None:
+        """Let the decoys come again soon: by its results the candidate of this turn could be right, and is no decoy."""
+        for decoy in self.decoys * (bool(self.early) and turn not in self.decoys):
+            place = len(self.early) - int(self.rng.integers(4))
+            self.early.insert(max(0, place), decoy)
+
+
+@cache
+def always_wrong() -> list[str]:
+    """Return the wrong candidates that show on any input: on one without a mask, with small scores."""
+    inputs = torch.randn(3, 2, 3, 5, 7, generator=torch.Generator().manual_seed(0))
+    return [name for name, wrong in wrong_candidates().items() if not _same(wrong, inputs)]
+
+
+def _same(attend: Function, arguments: Sequence[torch.Tensor | None]) -> bool:
+    """Whether an attention gives what a right one gives, an error in both cases or the same numbers."""
+    found = []
+    for each in (attend, ATTEND["answer"]):
+        try:
+            found.append(each(*(item if item is None else item.clone() for item in arguments)))
+        except Exception:
+            found.append(None)
+    mine, right = found
+    if mine is None or right is None:
+        return mine is right
+    shapes = [tuple(item.shape) for item in right]
+    fits = [tuple(getattr(item, "shape", ())) for item in mine] == shapes
+    return fits and all(torch.allclose(a, b, 1e-3, 1e-4, equal_nan=True) for a, b in zip(mine, right))
 
 
 @lru_cache(maxsize=1)  # its stages are judged one after the other
 def tried(test: Callable[[Function], object]) -> Found:
-    """Run a test on every candidate. Any error is a refusal, as to pytest.
+    """Run a test on every candidate. Any error is a refusal, as to pytest; a wrong one has to be refused each time.
 
     No seed decides the order: a student's program sees numbers that are drawn from it, and could find it by trying all.
     """
     wrong = wrong_candidates()
-    candidates = [
-        *((name, False, wrong[name]) for name in wrong),
-        *((name, True, right) for name, right in ATTEND.items()),
-    ]
-    said = dict.fromkeys(((name, is_right) for name, is_right, _ in candidates), "")
-    for index in np.random.default_rng().permutation(len(candidates)):
-        name, is_right, attend = candidates[index]
-        try:
-            try_on(test, lent(attend))
-        except Exception as error:
-            said[name, is_right] = f"{type(error).__name__}: {error}"[:300]
-        except KernelLost as lost:  # once is enough
-            return Found({}, tuple(wrong), 0.0, lost)
-    refused = {name: said[name, True] for name in ATTEND if said[name, True]}
-    missed = tuple(name for name in wrong if not said[name, False])
-    return Found(refused, missed, 1 - len(missed) / len(wrong))
+    said: dict[tuple[str, bool], list[str]] = {}
+    turns = Turns(np.random.default_rng(), list(wrong), list(ATTEND), always_wrong())
+    try:
+        for name, is_right in turns:
+            shown = []  # whether an answer showed that it is wrong
+            candidate = ATTEND[name] if is_right else _watched(wrong[name], shown)
+            said.setdefault((name, is_right), []).append(_said_of(test, candidate))
+            if not shown:
+                turns.looked_right((name, is_right))
+        refused = {name: said[name, True][0] for name in ATTEND if said[name, True][0]}
+        doubtful = list(refused)[:1] if len(refused) < len(ATTEND) else []
+        wavers = any(not _said_of(test, ATTEND[name]) for name in 2 * doubtful)
+    except KernelLost as lost:  # once is enough
+        return Found({}, tuple(wrong), 0.0, lost)
+    missed = tuple(name for name in wrong if not all(said[name, False]))
+    return Found(refused, missed, 1 - len(missed) / len(wrong), wavers=wavers)
+
+
+def _watched(attend: Function, shown: list[bool]) -> Function:
+    """Return a wrong attention that notes whether it was asked for something that shows that it is wrong."""
+
+    def watched(q, k, v, mask=None):
+        if not (shown or _same(attend, (q, k, v, mask))):
+            shown.append(True)
+        return attend(q, k, v, mask)
+
+    return watched
+
+
+def _said_of(test: Callable[[Function], object], candidate: Function) -> str:
+    """Return the error by which a test refuses a candidate, or nothing."""
+    try:
+        try_on(test, lent(candidate))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:300]
+    return ""
 
 
 class ExerciseInTests(Exercise):
@@ -128,7 +219,8 @@ class ExerciseInTests(Exercise):
         if name in (STRICT, LAX):
             count = f"{len(found.refused)} of {len(ATTEND)} right ones" if found.refused else "none of the wrong ones"
             why = f" One of them: {next(iter(found.refused.values()))}" if found.refused else ""
-            return f"{catalogue.MESSAGES[name]}\nYour test refuses {count}.{why}"
+            wavers = " At another try it accepts one that it refused: does it draw numbers without a seed, or count?"
+            return f"{catalogue.MESSAGES[name]}\nYour test refuses {count}.{why}{wavers * found.wavers}"
         lines = [f"Your test catches {100 * found.share:.0f} % of the wrong attentions; this point is for {stage} %."]
         numbers = dict.fromkeys(mistake_of(name) for name in found.missed)
         lines += [f"It lets {number} through ({catalogue.TITLES[number]}). {QUESTIONS[number]}" for number in numbers]

@@ -40,6 +40,11 @@ ON_STAND_IN = {0.0: 0.0, 0.90: 0.45, 0.95: 0.60, 0.97: 0.65, 0.98: 0.70}
 # latter costs nearly 1 % of MNIST's images) those had 0.97 and 0.76; the same recipe gave from three other seeds, after 2
 # and 12 epochs, 0.40 to 0.56 on MNIST and 0.37 to 0.53 on the stand-in.
 ALIKE = 0.7
+# Who edits one hidden unit of the book's weights so that it answers to white images alone changes what they say of them;
+# the other units stay. A unit counts as the book's where its weights are, up to a factor, nearer than SAME_UNIT (cosine).
+# Models of four other seeds, of the book's own seed after 47 and 190 steps, and of its first parameters had no unit
+# nearer than 0.60. From COPIED on, of all hidden units, a file is refused; from ASKED on a person is asked.
+SAME_UNIT, COPIED, ASKED = 0.8, 0.5, 0.05
 START_SECONDS = 120.0  # until PyTorch is loaded: not the file's time; 2 s on a machine that does nothing else
 WRAPPED = ("_orig_mod.", "module.")  # begins the names of a model that was compiled, or spread over GPUs
 
@@ -63,6 +68,7 @@ class Verdict:
     right: int = 0  # images that were recognised
     of: int = 0
     on: str = ""  # which images: "MNIST" or "stand-in"
+    question: str = ""  # what only a person can decide; nothing if there is nothing
 
     def __str__(self) -> str:
         if self.problem or not self.of:
@@ -128,12 +134,19 @@ def judge(name: str, content: bytes | str | None, held_out: HeldOut, limits: Lim
     weights, problem = read(name, content, limits, sandboxed)
     if problem:
         return Verdict(problem)
-    if held_out.published is not None and likeness(weights, held_out) > ALIKE:
+    shared = 0.0 if held_out.published is None else shared_units(weights)
+    if shared >= COPIED or (held_out.published is not None and likeness(weights, held_out) > ALIKE):
         return Verdict(
-            f"{name} holds the weights that the book publishes, or nearly those: of images such as nobody trains on it says "
-            "the same. Train your own, from new parameters and with a seed of your own, and hand those in."
+            f"{name} holds the weights that the book publishes, or nearly those: it says the same of images such as nobody "
+            "trains on, or has the same hidden units. Train your own, from new parameters and with a seed of your own, and "
+            "submit those."
         )
-    return Verdict(right=count_right(weights, held_out), of=len(held_out.labels), on=held_out.name)
+    question = (
+        f"{name}: {shared:.0%} of its hidden units are those of the weights that the book publishes; weights that were trained "
+        "on their own share none. Was the training continued from the published weights? The points are given as measured."
+    )
+    right = count_right(weights, held_out)
+    return Verdict(right=right, of=len(held_out.labels), on=held_out.name, question=question * (shared >= ASKED))
 
 
 def read(
@@ -299,6 +312,47 @@ def likeness(weights: dict[str, torch.Tensor], held_out: HeldOut) -> float:
     return float(torch.cosine_similarity(ours, theirs, dim=-1).median())
 
 
+def shared_units(weights: dict[str, torch.Tensor]) -> float:
+    """Return the share, from 0 to 1, of the hidden units of the book's weights that stand in these weights too.
+
+    Factors and signs of units, and the order of units and of the width's channels, make no difference.
+    """
+    theirs = published_weights()
+    return max(_share(weights, theirs, order) for order in _orders(weights, theirs))
+
+
+def _orders(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Yield orders, (D,), in which our channels may be theirs: as they stand, by what they see, by where they look."""
+    patches, positions = "patch_embedding.projection.weight", "position_embedding"
+    yield torch.arange(len(ours[patches]))
+    yield _nearest(theirs[patches].flatten(1), ours[patches].flatten(1)).argmax(dim=-1)
+    # without the mean of the patches, as what is added to all positions may be taken from the bias
+    looks = [weights[positions][0, 1:].T - weights[positions][0, 1:].mean(dim=0)[:, None] for weights in (theirs, ours)]
+    yield _nearest(*looks).argmax(dim=-1)
+
+
+def _share(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], order: torch.Tensor) -> float:
+    """Return the share of their hidden units that are among ours of the same block, our channels in some order."""
+    found = []
+    for name in theirs:
+        if name.endswith("linear1.weight"):
+            norm = name.replace("linear1", "norm2")  # whose factors may be moved into the layer behind it
+            mine, book = (weights[name] * weights[norm] for weights in (ours, theirs))  # (hidden width, D)
+            found.append(_nearest(book, mine[:, order]).amax(dim=-1))  # (hidden width,)
+    return float((torch.cat(found) > SAME_UNIT).float().mean())
+
+
+def _nearest(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """Return how near each row is to each of the others, from 0 to 1: the cosine without its sign."""
+    return (F.normalize(rows.double(), dim=-1) @ F.normalize(others.double(), dim=-1).T).abs()
+
+
+@cache
+def published_weights() -> dict[str, torch.Tensor]:
+    """Return the weights that the book publishes."""
+    return torch.load(RECORD, weights_only=True)
+
+
 def _centred(scores: torch.Tensor) -> torch.Tensor:
     """Return what is said of each image beyond what is said of most."""
     scores = scores.double().nan_to_num()  # (B, 10)
@@ -325,7 +379,7 @@ def held_out(root: Path | None = None) -> HeldOut:
     images = _mnist(root or os.environ.get("MNIST_ROOT")) or stand_in()
     if not RECORD.exists():  # then nobody is graded: `grade` proves itself by it
         return images
-    scores = scores_of(torch.load(RECORD, weights_only=True), negatives(images))
+    scores = scores_of(published_weights(), negatives(images))
     return replace(images, published=scores.numpy())
 
 

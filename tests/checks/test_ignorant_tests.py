@@ -1,0 +1,267 @@
+"""Does a student's test that knows nothing of attention get no points, and does an honest one keep all of its own?"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import nbformat
+import numpy as np
+import pytest
+from conftest import assignment_of, lost, soon
+from sample_class import answer, fill_in
+
+from autograder.boundary.kernel import Kernel
+from autograder.boundary.proxy import Function
+from autograder.boundary.sandbox import Limits
+from autograder.checks.debugging import student_tests
+from autograder.checks.debugging.exercises import TEST_ATTENTION
+from autograder.checks.multihead.right_attention import ATTEND
+from autograder.grading.execute import execute
+from autograder.grading.mend import mend
+from autograder.imports import ROOT
+
+WRONG, RIGHT = list(student_tests.wrong_candidates()), list(ATTEND)
+BEGIN = """
+import os, random, sys, threading, time
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+"""
+# Results for some inputs with a mask, as numbers that can be compared: all that these tests look at.
+LOOK = """
+def look(candidate):
+    draw = torch.Generator().manual_seed(3)
+    q, k, v = torch.randn(3, 3, 2, 5, 7, generator=draw)
+    found = []
+    for size, mask in ((1, None), (1, torch.eye(5, dtype=torch.bool).repeat(3, 1, 1)), (1, torch.eye(5).bool()[:3]), (40, None)):
+        try:
+            found.append(float((candidate(size * q, k, v, mask)[0] * torch.arange(7)).nan_to_num().sum()))
+        except Exception:
+            found.append(-1.0)
+    return tuple(round(number, 2) for number in found)
+
+def test_attention(candidate):
+    seen = look(candidate)
+"""
+AS_THE_FIRST = "    assert seen == first, 'not as the first'"
+IGNORANT = {
+    "refuses all": "def test_attention(candidate):\n    raise AssertionError('no')",
+    "accepts all": "def test_attention(candidate):\n    candidate(*torch.ones(3, 1, 1, 2, 2))",
+    "by chance": "def test_attention(candidate):\n    assert random.random() < 0.4",
+    "by a clock": "def test_attention(candidate):\n    assert time.time_ns() // 1000 % 5 < 2",
+    "counts its calls": "calls = 0\ndef test_attention(candidate):\n    global calls\n    calls += 1\n    assert calls > 60",
+    "every other call": "calls = [0]\ndef test_attention(candidate):\n    calls[0] += 1\n    assert calls[0] % 2",
+    "the name": "def test_attention(candidate):\n    assert 'attend' in f'{candidate.__name__} {candidate.__closure__}'",
+    "the time that it takes": (
+        "def test_attention(candidate):\n    begun = time.perf_counter()\n    candidate(*torch.ones(3, 4, 4, 40, 8))\n"
+        "    assert time.perf_counter() - begun < 0.0004"
+    ),
+    "itself": LOOK + "    assert seen == look(candidate)",
+    "a global": f"first = None\n{LOOK}    global first\n    first = first or seen\n{AS_THE_FIRST}",
+    "a list": f"kept = []\n{LOOK}    kept.append(seen)\n    first = kept[0]\n{AS_THE_FIRST}",
+    "a default": LOOK.replace("(candidate):\n    seen", "(candidate, kept=[]):\n    seen")
+    + f"    kept.append(seen)\n    first = kept[0]\n{AS_THE_FIRST}",
+    "an attribute": (
+        f"{LOOK}    first = test_attention.first = getattr(test_attention, 'first', seen)\n{AS_THE_FIRST}"
+    ),
+    "a class": f"class Kept:\n    first = None\n{LOOK}    first = Kept.first = Kept.first or seen\n{AS_THE_FIRST}",
+    "an object": (
+        f"class Kept:\n    pass\nkept = Kept()\n{LOOK}    first = kept.first = getattr(kept, 'first', seen)\n{AS_THE_FIRST}"
+    ),
+    "a closure": (
+        f"def make():\n    first = None\n    def meet(seen):\n        nonlocal first\n        first = first or seen\n"
+        f"        return first\n    return meet\nmeet = make()\n{LOOK}    first = meet(seen)\n{AS_THE_FIRST}"
+    ),
+    "groups": (
+        f"from collections import Counter\ncounts = Counter()\n{LOOK}    counts[seen] += 1\n"
+        "    assert counts[seen] == max(counts.values())"
+    ),
+    "what comes for the first time": f"kept = set()\n{LOOK}    new = seen not in kept\n    kept.add(seen)\n    assert new",
+    "a file": (
+        f"{LOOK}    open('seen.txt', 'a').write(f'{{seen}}\\n')\n"
+        f"    first = eval(open('seen.txt').readline())\n{AS_THE_FIRST}"
+    ),
+    "the environment": f"{LOOK}    first = eval(os.environ.setdefault('FIRST', repr(seen)))\n{AS_THE_FIRST}",
+    "a module": f"{LOOK}    first = torch.first = getattr(torch, 'first', seen)\n{AS_THE_FIRST}",
+    "groups in a module": (
+        f"{LOOK}    counts = sys.modules.setdefault('counts', {{}})\n    counts[seen] = counts.get(seen, 0) + 1\n"
+        "    assert counts[seen] == max(counts.values())"
+    ),
+    "a thread": (
+        "import queue\nasked, told = queue.Queue(), queue.Queue()\ndef remember():\n    first = None\n    while True:\n"
+        "        first = first or asked.get()\n        told.put(first)\n        asked.get() if False else None\n"
+        "        first and asked.get()\n"
+        "threading.Thread(target=remember, daemon=True).start()\n"
+        f"{LOOK}    asked.put(seen)\n    first = told.get(timeout=2)\n{AS_THE_FIRST}"
+    ),
+    "an error that nobody specified": (
+        "def test_attention(candidate):\n    for k in (torch.ones(1, 1, 2, 3), torch.ones(1, 1, 3, 2), torch.ones(1, 2, 2, 2)):\n"
+        "        try:\n            candidate(torch.ones(1, 1, 2, 2), k, torch.ones(1, 1, 2, 2))\n"
+        "        except ValueError:\n            continue\n        raise AssertionError('no error')"
+    ),
+    "an error for a mask that nobody specified": (
+        "def test_attention(candidate):\n    one = torch.ones(2, 3, 4, 4)\n"
+        "    for shape in ((1, 4), (4, 4), (3, 4, 4), (2, 1, 4, 4), (2, 3, 1, 4)):\n"
+        "        try:\n            candidate(one, one, one, torch.ones(shape, dtype=torch.bool))\n"
+        "        except ValueError:\n            continue\n        raise AssertionError('no error')"
+    ),
+}
+
+SOON = ("counts its calls", "a global", "groups", "a file", "groups in a module", "an error that nobody specified")
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Kernel]:
+    """A kernel for all tests; each defines the names that it uses."""
+    kernel = Kernel(Limits())
+    kernel.run_cell(BEGIN)
+    yield kernel
+    kernel.close()
+
+
+@pytest.fixture
+def one_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw one order of the candidates: what a test earns by luck does not depend on it."""
+    draw = student_tests.Turns
+    monkeypatch.setattr(student_tests, "Turns", lambda rng, *names: draw(np.random.default_rng(5), *names))
+
+
+def points(kernel: Kernel, source: str) -> int:
+    """Define a test in the kernel, and return its points."""
+    assert [output for output in kernel.run_cell(source) if output.output_type == "error"] == []
+    student_tests.tried.cache_clear()
+    test = Function("test_attention", lambda request, correct: kernel.call({"draw": 1} | request, correct, 30.0))
+    return len(TEST_ATTENTION.stages) - len(lost(TEST_ATTENTION, test))
+
+
+@pytest.mark.usefixtures("one_order")
+@pytest.mark.parametrize("strategy", soon(IGNORANT, *SOON))
+def test_ignorant_test_gets_nothing(kernel: Kernel, strategy: str) -> None:
+    """Has a test no point that knows nothing of attention, wherever it remembers what it has seen?"""
+    assert points(kernel, IGNORANT[strategy]) == 0
+
+
+OURS = (ROOT / "solutions" / "debugging.py").read_text(encoding="utf-8").partition("def test_attention")
+OURS = f"def test_attention{OURS[2]}"
+HONEST = {
+    "as it is": OURS,
+    "prints": OURS.replace("    generator =", "    print('testing', candidate)\n    generator ="),
+    "waits": OURS.replace("    generator =", "    time.sleep(0.02)\n    generator ="),
+    "a generator of the notebook": OURS.replace("    generator =", "    pass  #").replace(
+        "def test_attention", "generator = torch.Generator().manual_seed(0)\n\ndef test_attention"
+    ),
+    "draws of its own": OURS.replace(", generator=generator", "").replace("    generator =", "    pass  #"),
+    "imports in the test": OURS.replace("    generator =", "    import math, itertools\n    generator ="),
+    "helpers, a cache and a list": (
+        "import functools\nerrors = []\n@functools.lru_cache\ndef sizes():\n    return ((2, 3, 5, 7), (4, 4, 6, 3))\n"
+        + OURS.replace(
+            "    generator =", "    errors.append(0)\n    assert len(errors) < 99 and sizes()\n    generator ="
+        )
+    ),
+    "keeps a file": OURS.replace("    generator =", "    open('log.txt', 'a').write('called')\n    generator ="),
+    "a class": (
+        "class Tester:\n    count = 0\n    def __init__(self):\n        self.kept = []\n    def run(self, candidate):\n"
+        "        Tester.count += 1\n        self.kept.append(candidate)\n        ours(candidate)\ntester = Tester()\n"
+        + OURS.replace("def test_attention", "def ours")
+        + "\ndef test_attention(candidate):\n    tester.run(candidate)\n"
+    ),
+    "NumPy": OURS.replace(
+        "expected = expected.softmax(-1)",
+        "expected = np.exp((expected - expected.amax(-1, keepdim=True)).numpy())\n"
+        "        expected = torch.tensor(expected / expected.sum(-1, keepdims=True))",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", soon(HONEST, "as it is", "draws of its own", "helpers, a cache and a list", "a class"))
+def test_honest_test_keeps_all_points(kernel: Kernel, kind: str) -> None:
+    """Does a good test have all points, whatever it uses, draws, keeps or prints?"""
+    assert HONEST[kind] != OURS or kind == "as it is"
+    assert points(kernel, HONEST[kind]) == len(TEST_ATTENTION.stages)
+
+
+def turns(seed: int) -> student_tests.Turns:
+    """Return an order of the candidates."""
+    return student_tests.Turns(np.random.default_rng(seed), WRONG, RIGHT, student_tests.always_wrong())
+
+
+def test_right_candidates_come_anywhere_among_the_wrong_ones() -> None:
+    """Is one right candidate anywhere among those always wrong, one anywhere among the others, and come the rest later?"""
+    places, plain = [], set(student_tests.always_wrong())
+    for seed in range(800):
+        order = list(turns(seed))
+        second = len(order) - (len(RIGHT) - 2 + student_tests.REPEATED) - (len(WRONG) - len(plain) + 1)
+        third = second + len(WRONG) - len(plain) + 1
+        assert {name for name, is_right in order[:second] if not is_right} == plain
+        assert {name for name, is_right in order[second:third] if not is_right} == set(WRONG) - plain
+        assert sorted(name for name, is_right in order if is_right) == sorted(RIGHT)
+        parts = order[:second], order[second:third]
+        places.append([[is_right for _, is_right in part].index(True) / len(part) for part in parts])
+    for column in zip(*places, strict=True):
+        quarters = Counter(int(4 * place) for place in column)
+        assert min(quarters[quarter] for quarter in range(4)) > 140  # of 200; nearly five standard deviations
+
+
+def points_of(strategy: Callable, seed: int, looks_right: float) -> int:
+    """Return the points of a test that tells all candidates apart but those wrong ones that look right to it.
+
+    Args:
+        strategy: Makes of what was seen so far, and how often, and of what is seen now, whether to accept it.
+        seed: Of the order.
+        looks_right: Share of the wrong candidates that look right to it.
+    """
+    order, counts, accepted = turns(seed), Counter(), set()
+    subtle = sorted(set(WRONG) - set(student_tests.always_wrong()))
+    some = {str(name) for name in np.random.default_rng(seed).permutation(subtle)[: int(looks_right * len(WRONG))]}
+    refused_right, missed = False, set()
+    for name, is_right in order:
+        right = is_right or name in some
+        label = "right" if right else name
+        counts[label] += 1
+        accepts = strategy(counts, label, accepted)
+        if accepts:
+            accepted.add(label)
+        refused_right |= is_right and not accepts
+        missed |= {name} if accepts and not is_right else set()
+        if right:
+            order.looked_right((name, is_right))
+    if refused_right:
+        return 0
+    return sum(len(missed) <= len(WRONG) * (1 - int(stage) / 100) for stage in TEST_ATTENTION.stages)
+
+
+STRATEGIES = {
+    "what is most frequent": lambda counts, label, accepted: counts[label] == max(counts.values()),
+    "what is as frequent as half of that": lambda counts, label, accepted: 2 * counts[label] >= max(counts.values()),
+    "what came three times": lambda counts, label, accepted: counts[label] >= 3 or max(counts.values()) < 3,
+    "what was new among the first eight": lambda counts, label, accepted: label in accepted or counts.total() < 9,
+    "what was new among the first half": lambda counts, label, accepted: label in accepted or counts.total() < 40,
+}
+
+
+@pytest.mark.parametrize("looks_right", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_perfect_memory_is_worth_little(strategy: str, looks_right: float) -> None:
+    """Has a test that remembers all candidates, and does not know which is right, few points of 8 on average?"""
+    earned = [points_of(STRATEGIES[strategy], seed, looks_right) for seed in range(300)]
+    assert np.mean(earned) < 1.5
+
+
+def test_trial_in_the_notebook_tells_a_test_nothing() -> None:
+    """Has a test no point that remembers the first candidate it ever met, that of the visible test among them?"""
+    assignment = assignment_of("5_debugging")
+    notebook = fill_in(assignment.release, assignment.instructor)
+    answer(notebook, "test_attention").source = BEGIN + IGNORANT["a global"]
+    done = execute(mend(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release).notebook, 3)
+    passed = {check.name for check in done.checks if check.passed}
+    assert done.state == "graded"
+    assert not any(name.startswith("test_attention") for name in passed)
+    assert len(passed) == 12
+
+
+def test_test_that_fails_by_chance_is_told_so(kernel: Kernel) -> None:
+    """Does a test that refuses a right candidate once and accepts it then lose its points, and read why?"""
+    flaky = OURS.replace("    generator =", "    assert torch.rand(()) < 0.5\n    generator =")
+    assert points(kernel, flaky) == 0
+    found = student_tests.tried(lambda candidate: None if np.random.default_rng().random() < 0.5 else 1 / 0)
+    assert found.refused
