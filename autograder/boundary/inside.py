@@ -25,6 +25,7 @@ from pathlib import Path
 import refused
 import wire
 from notebook_shell import OUTPUTS, make_shell, redirect
+from unwritten import unwritten
 
 MODULES: list = []  # that the student's functions returned; their numbers cross
 FILES: dict = {}  # the names in the files of classes that stand in for the student's
@@ -70,7 +71,7 @@ def _reply_to(do: str, request: dict) -> bytes:
     except BaseException as error:
         names = [kind.__name__ for kind in type.mro(type(error))]
         try:
-            said = {"text": str(error)[:2000], "line": _line_of(error)}
+            said = {"text": str(error)[:2000], "line": _line_of(error), "unwritten": unwritten(error)}
         except BaseException:  # an error that raises errors
             said = {}
         return wire.dumps({"id": request["id"], "error": names} | said)

@@ -43,7 +43,14 @@ SLOW = (
 START_SECONDS = 60.0  # until a kernel is ready
 OWN_PROCESSES = 4  # of bubblewrap's, or of a fork's, beside what the student may start
 FIRST_TO_GO = "1000"  # of all processes, where the machine's memory is used up
-INSIDE = ("inside.py", "notebook_shell.py", "refused.py", "warm.py", "wire.py")  # our files that run in a sandbox
+INSIDE = (
+    "inside.py",
+    "notebook_shell.py",
+    "refused.py",
+    "unwritten.py",
+    "warm.py",
+    "wire.py",
+)  # our files that run in a sandbox
 
 
 class SandboxError(RuntimeError):

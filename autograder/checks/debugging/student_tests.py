@@ -12,11 +12,12 @@ import numpy as np
 
 from autograder.boundary.kernel import KernelLost
 from autograder.boundary.likeness import try_on
+from autograder.boundary.unwritten import unwritten
 from autograder.checks.debugging.probes import lent
 from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.judging import catalogue
-from autograder.judging.compare import WrongAnswer
+from autograder.judging.compare import UNWRITTEN, WrongAnswer
 from autograder.judging.exercise import Exercise, Function
 from autograder.judging.mistake import mistake_of
 
@@ -68,6 +69,7 @@ class Found:
     missed: tuple[str, ...]  # wrong ones that it lets through, by mistake
     share: float  # of the wrong ones, which it refuses
     lost: KernelLost | None = None  # why there was no end
+    unwritten: bool = False  # whether it is still the template
 
 
 @lru_cache(maxsize=1)  # its stages are judged one after the other
@@ -87,6 +89,8 @@ def tried(test: Callable[[Function], object]) -> Found:
         try:
             try_on(test, lent(attend))
         except Exception as error:
+            if unwritten(error):
+                return Found({}, tuple(wrong), 0.0, unwritten=True)
             said[name, is_right] = f"{type(error).__name__}: {error}"[:300]
         except KernelLost as lost:  # once is enough
             return Found({}, tuple(wrong), 0.0, lost)
@@ -111,8 +115,8 @@ class ExerciseInTests(Exercise):
             raise found.lost
         if not found.refused and found.share >= int(stage) / 100:
             return
-        if found.refused and all(text.startswith("NotImplementedError") for text in found.refused.values()):
-            raise WrongAnswer(f"{self.name}: not written yet.")
+        if found.unwritten:
+            raise WrongAnswer(f"{self.name}: {UNWRITTEN}")
         if len(found.refused) == len(ATTEND) and {*found.refused.values()} == {UNDEFINED}:
             raise WrongAnswer(UNDEFINED)
         raise WrongAnswer(self._message(stage, found), self._name(found))
