@@ -23,6 +23,7 @@ from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
 from autograder.cells import files_of, is_grade, is_locked, is_solution, points_of
 from autograder.files import writable
+from autograder.grading.apart import Judge
 from autograder.judging.catalogue import checks_of
 from autograder.judging.exercise import seeded
 
@@ -71,6 +72,7 @@ class _Cell:
 
     source: str
     own: bool = False  # whether the student's own
+    answers: bool = False  # whether it is an answer, or what answers were given
     plain: bool = False  # whether Python and nothing of IPython's
     once: bool = False  # whether nothing is left of it that a fresh kernel would need
 
@@ -79,7 +81,7 @@ class _Cell:
         if self.plain:
             kernel.run_plain(self.source, seconds)
             return []
-        return kernel.run_cell(self.source, seconds)
+        return kernel.run_cell(self.source, seconds, self.answers)
 
 
 class _Session:
@@ -89,6 +91,7 @@ class _Session:
         self.limits, self.sandboxed = limits, sandboxed
         self.kernel: Kernel | None = None
         self.ran: list[_Cell] = []  # the cells that did not lose the kernel
+        self.met: list[_Cell] = []  # all cells so far
         self.kernels = self.own_kernels = 0  # that were started; that cells of the student's own lost
         self.begun, self.begun_here = time.monotonic(), time.thread_time()
         self.ends = self.begun + MAX_WALL * limits.total_seconds
@@ -129,6 +132,7 @@ class _Session:
 
     def run(self, cell: _Cell) -> list[NotebookNode]:
         """Run a cell, and return its outputs; remember with which error it ended."""
+        self.met.append(cell)
         outputs = self._run(cell)
         said = [f"{output.ename}: {output.evalue[:300]}" for output in outputs if output.output_type == "error"]
         for name in _defined_in(cell.source):
@@ -298,7 +302,7 @@ def execute(
     notebook = nbformat.from_dict(notebook)
     verdicts: dict[str, Any] = {}
     student = _Session(limits, sandboxed)
-    namespace: dict[str, Any] = {"__name__": "tests"}
+    judge = Judge(student, _run_test)
     checks: list[CheckResult] = []
     try:
         with contextlib.ExitStack() as judging:
@@ -311,28 +315,29 @@ def execute(
             for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
                 cell.execution_count = count
                 if not is_locked(cell) or cell.metadata.get("given"):  # code that answers and tests of classes build on
-                    cell.outputs = student.run(_Cell(cell.source, own=_is_own(cell)))
+                    answers = is_solution(cell) or bool(cell.metadata.get("given"))
+                    cell.outputs = student.run(_Cell(cell.source, own=_is_own(cell), answers=answers))
                 elif cell.metadata.nbgrader.grade_id == "setup":
                     student.run(_Cell(cell.source, plain=True))
-                    cell.outputs = _run_test(cell, namespace, student)[0]
+                    cell.outputs = judge.set_up(cell)
                 elif is_grade(cell):
-                    cell.outputs, error = _run_test(cell, namespace, student)
+                    cell.outputs, error = judge.test(cell)
                     checks += [] if is_solution(cell) else [_check_result(cell, error)]
                 else:  # a visible test: it gives no mark, and may pass what cannot cross, as a model of ours
                     try:
-                        cell.outputs, error = _run_test(cell, namespace, student)
+                        cell.outputs, error = judge.test(cell)
                     except GraderError as fault:
                         error = fault
                     if type(error) in (AssertionError, GraderError):  # neither a WrongAnswer nor a lost kernel
                         cell.outputs = student.show(cell.source)
     finally:
-        student.close()
+        judge.close()
     _shorten(notebook, limits)
     _assert_outputs_say(notebook, checks)
     state = "graded"
     if student.lost:
         state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
-    why = "; ".join(dict.fromkeys(str(lost) for lost in student.lost))
+    why = "; ".join(dict.fromkeys([*map(str, student.lost), *judge.blamed]))
     return Execution(notebook, state, why, checks, {name: str(verdict) for name, verdict in verdicts.items()})
 
 

@@ -8,7 +8,7 @@ from nbformat import NotebookNode
 
 from autograder.boundary.kernel import Kernel, KernelLost
 from autograder.boundary.sandbox import Limits
-from autograder.cells import files_of, grade_id, is_grade, is_locked
+from autograder.cells import files_of, grade_id, is_grade, is_locked, is_solution
 from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grading.mend import mend
 from autograder.judging.catalogue import checks_of
@@ -80,7 +80,8 @@ def _errors(notebook: NotebookNode, sandboxed: bool) -> Iterator[tuple[str, Note
                 kernel = Kernel(Limits(), sandboxed)
                 for source in ran:
                     kernel.run_cell(source)
-            for output in kernel.run_cell(cell.source):
+            judged = is_solution(cell) or is_locked(cell)  # which finds nothing that other cells have changed
+            for output in kernel.run_cell(cell.source, answers=judged):
                 if output.output_type == "error":
                     kind = "" if output.ename in ("AssertionError", "WrongAnswer") else f"{output.ename}: "
                     error = f"{kind}{output.evalue}"
