@@ -59,7 +59,7 @@ def cells_of(source: Path) -> list[nbformat.NotebookNode]:
     """Return the cells of a notebook as text.
 
     The last lines of a visible test, `# STAGE: what is looked at`, stand for hidden tests of one point each. A cell
-    `program="NAME" measure="MEASURE"` shows the symptom of a program that students mend: it stands for the program, for
+    `program="NAME"` shows the symptom of a program that students mend: it stands for the program, for
     itself, and for a visible test with these lines. The tests of an exercise that says `bonus=true` are a bonus too.
     """
     cells, bonus = [], set()
@@ -88,9 +88,9 @@ def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list
 
 
 def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.NotebookNode]:
-    name, measure = cell.metadata["program"], cell.metadata["measure"]
+    name = cell.metadata["program"]
     shown = STAGE.sub("", cell.source).rstrip()
-    test = f'run_tests("{name}", measured_by({measure})({name}))' + cell.source.removeprefix(shown)
+    test = f'run_tests("{name}", {name})' + cell.source.removeprefix(shown)
     own = [nbformat.v4.new_code_cell("", metadata={"broken": name}), nbformat.v4.new_code_cell(shown)]
     for each in own:
         each.metadata["of"] = name

@@ -30,9 +30,9 @@ def exercise_of(source: Path) -> Path:
 def sources_of_all(root: Path = ROOT) -> dict[Path, set[Path]]:
     """Return for each generated file, relative to the root, the files that it is made of.
 
-    What stands in boundary/ runs when students' code is judged, not when these are made.
+    What is in boundary/ runs when students' code is judged, not when these are made; one file is in the set-up cells too.
     """
-    boundary = set(root.glob("autograder/boundary/*.py"))
+    boundary = set(root.glob("autograder/boundary/*.py")) - {root / "autograder/boundary/unwritten.py"}
     checks = {source: f"autograder.checks.{source.stem}.exercises" for source in sources(root)}
     evidence = [f"autograder.checks.{source.stem}.{part}" for source in checks for part in ("right_answers", "slips")]
     made = {

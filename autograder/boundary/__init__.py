@@ -6,6 +6,7 @@ the student's functions through proxies. Only plain values cross, over one socke
     wire.py            plain values to bytes and back; used on both sides
     inside.py          what runs in the sandbox: limits, and the agent that runs cells and answers calls
     notebook_shell.py  IPython's shell there, which keeps what a cell shows
+    unwritten.py       tells an answer that is not written from every other error; used on both sides
     refused.py         the system calls that are refused there
     warm.py            the parent of which kernels are forked, in a sandbox of its own
     sandbox.py         the bubblewrap command and what it promises

@@ -26,7 +26,9 @@ import refused
 import wire
 from memory import Memory
 from notebook_shell import OUTPUTS, make_shell, redirect
+from unwritten import unwritten
 
+__builtins__ = dict(vars(builtins))  # a copy, for what is below: a cell may put others in place of Python's
 MODULES: list = []  # that the student's functions returned; their numbers cross
 FILES: dict = {}  # the names in the files of classes that stand in for the student's
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
@@ -41,7 +43,7 @@ def serve() -> None:
     """Carry out the grader's requests, each a word and its content, until the grader is gone."""
     process = os.getpid()
     while do := _receive().decode():
-        if do != "cell":  # which finds what the cell before it has left
+        if do != "cell":  # which answers nothing, and finds what the cell before it has left
             STATE.put_back()  # first, for in inference mode no tensor that is read could have a gradient
         reply = _reply_to(do, wire.loads(_receive()))
         if os.getpid() != process:  # a copy that a function has made of its process, and which may not answer too
@@ -66,13 +68,20 @@ def _reply_to(do: str, request: dict) -> bytes:
             seed_all(request["draw"])
         classes = {name: _made_from(text)[name] for name, text in request["classes"].items()}
         namespace.update({name: classes.get(name) or _ask_grader(name) for name in before})
-        action = {"cell": _cell, "run": _run, "call": _call, "backward": _backward, "measure": _measure}[do]
+        action = {
+            "cell": _cell,
+            "answer": _cell,
+            "run": _run,
+            "call": _call,
+            "backward": _backward,
+            "measure": _measure,
+        }[do]
         reply |= action(request, namespace)
         return wire.dumps(reply, _handle_of)
     except BaseException as error:
         names = [kind.__name__ for kind in type.mro(type(error))]
         try:
-            said = {"text": str(error)[:2000], "line": _line_of(error)}
+            said = {"text": str(error)[:2000], "line": _line_of(error), "unwritten": unwritten(error)}
         except BaseException:  # an error that raises errors
             said = {}
         return wire.dumps({"id": request["id"], "error": names} | said)
@@ -95,19 +104,60 @@ def seed_all(seed: int | None) -> None:
         generator.seed() if seed is None else generator.manual_seed(seed)
 
 
+WATCHED = ("builtins", "math", "random", "numpy", "numpy.linalg", "torch", "torch.nn", "torch.nn.functional")
+WATCHED += ("torch.nn.init", "torch.linalg")
+
+
 class State:
-    """What a cell may leave behind and no answer may be judged by: dtype, gradients, warnings, errors, folder, language."""
+    """What a cell may leave behind and no answer may be judged by, as it was before any cell ran."""
 
     def __init__(self) -> None:
-        self.folder, self.filters, self.print = os.getcwd(), list(warnings.filters), builtins.print
+        self.folder, self.filters, self.depth = os.getcwd(), list(warnings.filters), sys.getrecursionlimit()
+        self.outputs = sys.stdout, sys.stderr
         self.language = locale.setlocale(locale.LC_ALL)
         self.numpy = sys.modules["numpy"].geterr()
+        self.cells_ran = False  # since it was put back; to look for changes takes longer than a call
+        owners = [sys.modules[name] for name in WATCHED if name in sys.modules]
+        if torch := sys.modules.get("torch"):
+            owners += [torch.Tensor, torch.nn.Module, torch.nn.Linear, torch.autograd.Function]
+        self.functions = [
+            (owner, {name: value for name, value in vars(owner).items() if callable(value)}) for owner in owners
+        ]
+
+    def changed(self) -> list[tuple[object, str, object]]:
+        """Return which functions of Python and the libraries are others now: where, by which name, and what they were."""
+        found = [
+            (owner, name, value)
+            for owner, before in self.functions
+            for name, value in before.items()
+            if vars(owner).get(name) is not value
+        ]
+        for owner, before in self.functions:
+            if isinstance(owner, type):  # a name that hides one of the class above
+                above = [name for name in vars(owner).keys() - before.keys() if hasattr(owner.__base__, name)]
+                found += [(owner, name, None) for name in above if callable(vars(owner)[name])]
+        return found
+
+    def told(self) -> list[str]:
+        """Return in words what a cell has changed that is put back before an answer is called."""
+        names = [f"{owner.__name__}.{name}" for owner, name, _ in self.changed()]
+        names += [
+            f"sys.{name}"
+            for name, own in zip(("stdout", "stderr"), self.outputs)
+            if getattr(sys, name, None) is not own
+        ]
+        return names + ["sys.setrecursionlimit"] * (sys.getrecursionlimit() < self.depth)
 
     def put_back(self) -> None:
         """Put everything back as it was before any cell ran."""
-        if_it_is_there = contextlib.suppress(Exception)
+        sys.settrace(None)
+        sys.setprofile(None)
+        sys.setrecursionlimit(self.depth)
+        sys.stdout, sys.stderr = self.outputs
+        for owner, name, value in self.changed() if self.cells_ran else ():
+            delattr(owner, name) if value is None else setattr(owner, name, value)
+        self.cells_ran, if_it_is_there = False, contextlib.suppress(Exception)
         warnings.filters[:] = self.filters
-        builtins.print = self.print
         with if_it_is_there:
             os.chdir(self.folder)
         with if_it_is_there:
@@ -119,6 +169,9 @@ class State:
             torch.set_default_dtype(torch.float32)
             while torch._C._len_torch_function_stack():  # modes that were entered and not left
                 torch._C._pop_torch_function_stack()
+            while torch._C._len_torch_dispatch_stack():
+                torch._C._pop_torch_dispatch_stack(None)
+            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(0)  # of vmap, grad, and others
             torch.set_default_device(None)
             if torch.is_inference_mode_enabled():
                 self.ended = torch.inference_mode(False)  # kept, for with it goes what it says
@@ -126,6 +179,11 @@ class State:
             torch.set_grad_enabled(True)
             torch.set_autocast_enabled("cpu", False)
             torch._C._autograd._saved_tensors_hooks_enable()
+            while torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+                torch._C._autograd._pop_saved_tensors_default_hooks()
+            for name, hooks in vars(torch.nn.modules.module).items():
+                if name.startswith("_global_") and isinstance(hooks, dict):  # that run in every module
+                    hooks.clear()
             torch.set_num_threads(1) if torch.get_num_threads() != 1 else None
             # asked first, for to set it imports PyTorch's compiler: 1 s in each kernel, 4 where nothing is compiled yet
             torch.use_deterministic_algorithms(False) if torch.are_deterministic_algorithms_enabled() else None
@@ -136,12 +194,13 @@ def _cell(request: dict, namespace: dict) -> dict:
     """Run a cell as a notebook does; return what it showed."""
     MEMORY.clear()
     OUTPUTS.begin(request["room"], request["pieces"])
+    STATE.cells_ran = True
     try:
         with _forgetting(namespace) if request["forgotten"] else contextlib.nullcontext():
             SHELL[0].run_cell(request["source"], store_history=True)
     finally:
         found = OUTPUTS.end()
-    return found
+    return found | {"changed": STATE.told()[:10]}
 
 
 @contextlib.contextmanager

@@ -92,22 +92,26 @@ class Kernel:
             self.close()
             raise lost
 
-    def run_cell(self, source: str, seconds: float | None = None, forgotten: bool = False) -> list[NotebookNode]:
-        """Run a student's cell, for at most so many seconds; return its outputs, bounded in number and bytes.
+    def run_cell(
+        self, source: str, seconds: float | None = None, *, answers: bool = False, forgotten: bool = False
+    ) -> list[NotebookNode]:
+        """Run a student's cell; return its outputs, bounded in number and bytes.
 
         Args:
             source: Of the cell.
             seconds: At most those of a cell, which are the default.
+            answers: Whether it is an answer, which is not to find what other cells have changed in Python or a library.
             forgotten: Whether the notebook's names hold afterwards what they held before.
 
         Raises:
             KernelLost: the kernel died, hung, or used more memory than it may. It is closed.
         """
-        request = {"do": "cell", "source": source, "forgotten": forgotten}
+        do = "answer" if answers else "cell"
+        request = {"do": do, "source": source, "forgotten": forgotten}
         request |= {"room": self.limits.output_bytes, "pieces": self.limits.output_count}
         reply = self.call(request, {}, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds))
         self.look_after()  # so that nobody else pays for what it leaves behind
-        return _outputs_in(reply, self.limits)
+        return _outputs_in(reply, self.limits) + _said_of_changes(reply)
 
     def run_plain(self, source: str, seconds: float) -> None:
         """Run a cell of ours that is plain Python, for at most so many seconds; its outputs are dropped.
@@ -353,6 +357,18 @@ def _outputs_in(reply: dict[str, Any], limits: Limits) -> list[NotebookNode]:
     if "error" in reply:  # of the agent, which the student's code has changed
         outputs.add("error", {"ename": "RuntimeError", "evalue": f"The cell could not be run: {reply['error']}"})
     return outputs.kept
+
+
+def _said_of_changes(reply: dict[str, Any]) -> list[NotebookNode]:
+    """Return an output that says what a cell has changed in Python or a library, where the agent found something."""
+    names = (
+        [name for name in reply["changed"] if isinstance(name, str)] if isinstance(reply.get("changed"), list) else []
+    )
+    if not names:
+        return []
+    named = ", ".join(writable(name[:60]) for name in names[:10])
+    said = f"[This cell changed {named}. It was put back before your answers were judged.]"
+    return [nbformat.v4.new_output("stream", name="stdout", text=said)]
 
 
 class _Outputs:

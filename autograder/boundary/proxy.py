@@ -330,6 +330,11 @@ def _error(reply: dict[str, Any]) -> Exception:
     names = [name for name in reply["error"] if isinstance(name, str)] if isinstance(reply["error"], list) else []
     kinds = [getattr(builtins, name, None) for name in names]
     kind = next((k for k in kinds if isinstance(k, type) and issubclass(k, Exception)), RuntimeError)
+    unwritten = reply.get("unwritten")
+    if names[:1] == ["NotImplementedError"] and isinstance(unwritten, list) and len(unwritten) == 2:
+        error = NotImplementedError()
+        error.unwritten = [str(name)[:100] for name in unwritten]
+        return error
     text, line = str(reply.get("text", ""))[:2000], str(reply.get("line", ""))[:200]
     text = f"{text} ({line})" if line else text
     if names and names[0] != kind.__name__:

@@ -51,6 +51,7 @@ INSIDE = (
     "memory.py",
     "notebook_shell.py",
     "refused.py",
+    "unwritten.py",
     "warm.py",
     "wire.py",
 )  # our files that run in a sandbox

@@ -23,6 +23,7 @@ from autograder.boundary.proxy import Function, GraderFault
 from autograder.boundary.sandbox import Limits
 from autograder.cells import files_of, is_grade, is_locked, is_solution, points_of
 from autograder.files import writable
+from autograder.grading.apart import Judge
 from autograder.grading.newer_python import OUR_PYTHON, newer_python
 from autograder.grading.rest_of_cell import rest_after_error
 from autograder.judging.catalogue import checks_of
@@ -82,6 +83,7 @@ class _Cell:
 
     source: str
     own: bool = False  # whether the student's own
+    answers: bool = False  # whether it is an answer, or what answers were given
     plain: bool = False  # whether Python and nothing of IPython's
     once: bool = False  # whether nothing is left of it that a fresh kernel would need
 
@@ -90,7 +92,7 @@ class _Cell:
         if self.plain:
             kernel.run_plain(self.source, seconds)
             return []
-        return kernel.run_cell(self.source, seconds, forgotten=self.once)
+        return kernel.run_cell(self.source, seconds, answers=self.answers, forgotten=self.once)
 
 
 class _Session:
@@ -100,6 +102,7 @@ class _Session:
         self.limits, self.sandboxed = limits, sandboxed
         self.kernel: Kernel | None = None
         self.ran: list[_Cell] = []  # the cells that did not lose the kernel
+        self.met: list[_Cell] = []  # all cells so far
         self.kernels = self.own_kernels = 0  # that were started; that cells of the student's own lost
         self.begun, self.begun_here = time.monotonic(), time.thread_time()
         self.ends = self.begun + MAX_WALL * limits.total_seconds
@@ -142,6 +145,7 @@ class _Session:
 
     def run(self, cell: _Cell) -> list[NotebookNode]:
         """Run a cell, and return its outputs; remember with which error it ended."""
+        self.met.append(cell)
         outputs = self._run(cell)
         said = [f"{output.ename}: {output.evalue[:300]}" for output in outputs if output.output_type == "error"]
         newer = newer_python(cell.source) if said and said[-1].startswith("SyntaxError:") else None
@@ -321,7 +325,7 @@ def execute(
     notebook = nbformat.from_dict(notebook)
     verdicts: dict[str, Any] = {}
     student = _Session(limits, sandboxed)
-    namespace: dict[str, Any] = {"__name__": "tests"}
+    judge = Judge(student, _run_test)
     checks: list[CheckResult] = []
     try:
         with contextlib.ExitStack() as judging:
@@ -334,28 +338,29 @@ def execute(
             for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
                 cell.execution_count = count
                 if not is_locked(cell) or cell.metadata.get("given"):  # code that answers and tests of classes build on
-                    cell.outputs = student.run(_Cell(cell.source, own=_is_own(cell)))
+                    answers = is_solution(cell) or bool(cell.metadata.get("given"))
+                    cell.outputs = student.run(_Cell(cell.source, own=_is_own(cell), answers=answers))
                 elif cell.metadata.nbgrader.grade_id == "setup":
                     student.run(_Cell(cell.source, plain=True))
-                    cell.outputs = _run_test(cell, namespace, student)[0]
+                    cell.outputs = judge.set_up(cell)
                 elif is_grade(cell):
-                    cell.outputs, error = _run_test(cell, namespace, student)
+                    cell.outputs, error = judge.test(cell)
                     checks += [] if is_solution(cell) else [_check_result(cell, error)]
                 else:  # a visible test: it gives no mark, and may pass what cannot cross, as a model of ours
                     try:
-                        cell.outputs, error = _run_test(cell, namespace, student)
+                        cell.outputs, error = judge.test(cell)
                     except GraderError as fault:
                         error = fault
                     if type(error) in (AssertionError, GraderError):  # neither a WrongAnswer nor a lost kernel
                         cell.outputs = student.show(cell.source)
     finally:
-        student.close()
+        judge.close()
     _shorten(notebook, limits)
     _assert_outputs_say(notebook, checks)
     state = "graded"
     if student.lost:
         state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
-    why = "; ".join(dict.fromkeys(str(lost) for lost in student.lost))
+    why = "; ".join(dict.fromkeys([*map(str, student.lost), *judge.blamed]))
     about_files = {name: str(verdict) for name, verdict in verdicts.items()}
     left_out = list(dict.fromkeys(student.left_out))
     questions = [verdict.question for verdict in verdicts.values() if verdict.question]

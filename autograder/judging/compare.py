@@ -1,6 +1,7 @@
 """Compare what a function gives with what it should give, and name the mistake.
 
 `autograder build` copies all below this docstring into the set-up cell of every exercise notebook: it needs NumPy alone.
+The set-up cell runs it in a module of its own.
 """
 
 import base64
@@ -9,6 +10,8 @@ import sys
 import traceback
 
 import numpy as np
+
+from autograder.boundary.unwritten import unwritten
 
 UNWRITTEN = "not written yet."
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
@@ -46,15 +49,19 @@ def outcome(function, arguments, names):
         arrays = [np.array(np.real_if_close(r), dtype=object).astype(kind) for r, kind in zip(results, kinds)]
     except Exception as error:
         kind, text = "ValueError" if isinstance(error, ValueError) else type(error).__name__, str(error)
-        return {"error": kind, "text": f"{text}{place_of(error)}"}
+        return {"error": kind, "text": f"{text}{place_of(error)}", "unwritten": unwritten(error)}
     return {"arrays": dict(zip(names, arrays)), "changed": not all(map(np.array_equal, arguments, given))}
 
 
 def place_of(error):
-    """Say in which line of a notebook's cell an error arose, the set-up cell left out; nothing outside a notebook."""
-    cells = [f for f in traceback.extract_tb(error.__traceback__) if "ipy" in f.filename.partition("site-packages")[0]]
-    own = [frame for frame in cells if frame.filename != outcome.__code__.co_filename]
+    """Say in which line of a notebook's cell an error arose; nothing outside a notebook."""
+    own = [f for f in traceback.extract_tb(error.__traceback__) if "ipy" in f.filename.partition("site-packages")[0]]
     return f" (in {own[-1].name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
+
+
+def said_of_unwritten(called, missing):
+    """Say that an answer is not written, or another one that it calls."""
+    return UNWRITTEN if called == missing else f"{called} calls {missing}, which is not written yet. Write that first."
 
 
 def fingerprint(got):
@@ -75,9 +82,10 @@ def difference(got, expected, show):
     if "error" in got or "error" in expected:
         if got.get("error") == expected.get("error"):
             return ""
+        if got.get("unwritten"):
+            return said_of_unwritten(*got["unwritten"])
         what = f"{got['error']}: {got['text']}" if "error" in got else "a result"
-        unwritten = got.get("error") == "NotImplementedError"
-        return UNWRITTEN if unwritten else f"Expected {expected.get('error', 'a result')}, got {what}"
+        return f"Expected {expected.get('error', 'a result')}, got {what}"
     for name, right in expected["arrays"].items():
         words, says_yes = name.replace("_", " "), np.asarray(right).dtype == bool
         mine, right = got["arrays"][name].astype(float), np.asarray(right, float)

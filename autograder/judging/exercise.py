@@ -89,7 +89,13 @@ class Exercise:
     # What stands in the notebook and is not the student's: it is put back before the student's function is called.
     given: dict[str, Function] = field(default_factory=dict)
     probe: Callable[..., Function] = lambda function: function  # makes a function of arrays of a class, or of tensors
+    visible_probe: str = ""  # what the set-up cell calls it, where that has another name
     untried: str = ""  # on what inputs hidden stages find mistakes that the visible test cannot
+
+    def probe_in_notebook(self) -> str:
+        """Return what stands for the probe in a notebook: its name there; nothing where the answer needs none."""
+        probe = getattr(self.probe, "func", self.probe)  # without the measure that runs in the sandbox
+        return self.visible_probe or ("" if probe.__name__ == "<lambda>" else probe.__name__)
 
     @cache  # noqa: B019  there are few exercises, and they live as long as the process
     def mistakes(self) -> dict[str, Function]:

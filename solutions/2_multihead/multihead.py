@@ -50,7 +50,7 @@
 # %% exercise="matmul"
 
 # %% visible="matmul"
-run_tests("matmul", on_tensors(matmul))
+run_tests("matmul", matmul)
 
 # %% grade="matmul_values" points=0.5
 # Half a point, judged after you hand in: products of several sizes.
@@ -61,7 +61,7 @@ from autograder.checks.multihead.exercises import check; check("matmul", "values
 # %% exercise="matmul_transposed"
 
 # %% visible="matmul_transposed"
-run_tests("matmul_transposed", on_tensors(matmul_transposed))
+run_tests("matmul_transposed", matmul_transposed)
 
 # %% grade="matmul_transposed_values" points=0.5
 # Half a point, judged after you hand in: products of several sizes.
@@ -72,7 +72,7 @@ from autograder.checks.multihead.exercises import check; check("matmul_transpose
 # %% exercise="batched_trace"
 
 # %% visible="batched_trace"
-run_tests("batched_trace", on_tensors(batched_trace))
+run_tests("batched_trace", batched_trace)
 
 # %% grade="batched_trace_values" points=0.5
 # Half a point, judged after you hand in: traces of several batches.
@@ -83,7 +83,7 @@ from autograder.checks.multihead.exercises import check; check("batched_trace", 
 # %% exercise="pairwise_dot"
 
 # %% visible="pairwise_dot"
-run_tests("pairwise_dot", on_tensors(pairwise_dot))
+run_tests("pairwise_dot", pairwise_dot)
 
 # %% grade="pairwise_dot_values" points=0.5
 # Half a point, judged after you hand in: several numbers of queries and keys.
@@ -94,7 +94,7 @@ from autograder.checks.multihead.exercises import check; check("pairwise_dot", "
 # %% exercise="bilinear"
 
 # %% visible="bilinear"
-run_tests("bilinear", on_tensors(bilinear))
+run_tests("bilinear", bilinear)
 # values: several sizes.
 
 # %% [markdown]
@@ -114,7 +114,7 @@ run_tests("bilinear", on_tensors(bilinear))
 # %% exercise="split_heads"
 
 # %% visible="split_heads"
-run_tests("split_heads", on_tensors(split_heads))
+run_tests("split_heads", split_heads)
 # values: which number goes where.
 
 # %% grade="split_heads_sizes" points=0.5
@@ -126,7 +126,7 @@ from autograder.checks.multihead.exercises import check; check("split_heads", "s
 # %% exercise="merge_heads"
 
 # %% visible="merge_heads"
-run_tests("merge_heads", on_tensors(merge_heads))
+run_tests("merge_heads", merge_heads)
 # values: which number goes where.
 
 # %% grade="merge_heads_sizes" points=0.5
@@ -152,7 +152,7 @@ from autograder.checks.multihead.exercises import check; check("merge_heads", "s
 # %% exercise="attend"
 
 # %% visible="attend"
-run_tests("attend", on_tensors(attend))
+run_tests("attend", attend)
 # weights: the weights.
 # output: the mixed values; one token, one image.
 # mask: masks of keys, of pairs, and of pairs in each head.
@@ -175,7 +175,7 @@ run_tests("attend", on_tensors(attend))
 # %% exercise="MultiHeadAttention"
 
 # %% visible="MultiHeadAttention"
-run_tests("MultiHeadAttention", on_layer(MultiHeadAttention))
+run_tests("MultiHeadAttention", MultiHeadAttention)
 # values: the parameters, and the output for given weights.
 # weights: the weights that are returned.
 # mask: masks of all three shapes.
@@ -198,7 +198,7 @@ run_tests("MultiHeadAttention", on_layer(MultiHeadAttention))
 # %% exercise="to_torch"
 
 # %% visible="to_torch"
-run_tests("to_torch", on_converter(to_torch, MultiHeadAttention))
+run_tests("to_torch", to_torch, MultiHeadAttention)
 
 # %% grade="to_torch_parameters" points=1
 # 1 point, judged after you hand in: each parameter at its place.
@@ -239,7 +239,9 @@ def compare_layers(images=2, heads=3, tokens=5, head_width=4):
 
 try:
     compare_layers()
-except NotImplementedError:
+except NotImplementedError as error:
+    if error.args:  # it says more than the template does
+        raise
     print("Write MultiHeadAttention and to_torch first.")
 
 # %% [markdown]

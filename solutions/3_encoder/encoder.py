@@ -61,7 +61,7 @@
 # %% exercise="LayerNorm"
 
 # %% visible="LayerNorm"
-run_tests("LayerNorm", probe_layer_norm(LayerNorm))
+run_tests("LayerNorm", LayerNorm)
 # values: the output, with leading axes of any number and with a large eps.
 # learning: scale and shift at first, how many numbers are learned, and the gradients of x, scale and shift.
 # edges: narrow tokens, tokens whose components are alike or near 1000, and float16.
@@ -82,7 +82,7 @@ run_tests("LayerNorm", probe_layer_norm(LayerNorm))
 # %% exercise="FeedForward"
 
 # %% visible="FeedForward"
-run_tests("FeedForward", probe_feed_forward(FeedForward))
+run_tests("FeedForward", FeedForward)
 # values: output, gradients, the number of learned numbers, and the size of the fresh parameters.
 # dropout: dropout acts in training, keeps the mean, and is gone in evaluation.
 
@@ -103,7 +103,7 @@ run_tests("FeedForward", probe_feed_forward(FeedForward))
 # %% exercise="EncoderBlock"
 
 # %% visible="EncoderBlock"
-run_tests("EncoderBlock", probe_block(EncoderBlock))
+run_tests("EncoderBlock", EncoderBlock)
 # values: the output, for sizes that all differ and for a single token.
 # learning: gradients, the number of learned numbers, the size of the fresh parameters, and that x is left alone.
 # masks: masks of every shape.
@@ -124,7 +124,7 @@ run_tests("EncoderBlock", probe_block(EncoderBlock))
 # %% exercise="Encoder"
 
 # %% visible="Encoder"
-run_tests("Encoder", probe_encoder(Encoder))
+run_tests("Encoder", Encoder)
 # values: the output, for several depths.
 # learning: gradients of every block, the number of learned numbers, and that blocks start apart.
 # hand_on: masks and dropout reach every block.
@@ -178,7 +178,7 @@ measure(BrokenBlock(width=48, num_heads=4, hidden_width=80), width=48)
 # %% exercise="repair"
 
 # %% visible="repair"
-run_tests("repair", probe_repair(repair, BrokenBlock))
+run_tests("repair", repair, BrokenBlock)
 # block: the same block comes back, and both parts read a normalised stream.
 # tokens: attention looks at the tokens of one image.
 # activations: the stream keeps its order of magnitude through a stack, and the parameters are random and fit their width.
@@ -251,7 +251,7 @@ run_tests("repair", probe_repair(repair, BrokenBlock))
 # %% exercise="rope" bonus=true
 
 # %% visible="rope"
-run_tests("rope", probe_rope(rope))
+run_tests("rope", rope)
 # values: the turned queries of one sequence, at positions in any order, with another base.
 # axes: leading axes, positions for each image, fractions, and an odd width.
 

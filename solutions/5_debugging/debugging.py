@@ -107,7 +107,7 @@ IMAGES, LABELS, OTHERS, THEIRS = digits()
 # %% [markdown] of="train_shuffled"
 # **Symptom.** After ten epochs the model knows no more than at first, on the very images that it was trained on.
 
-# %% program="train_shuffled" measure="measure_shuffled"
+# %% program="train_shuffled"
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 for epoch in range(10):
@@ -120,7 +120,7 @@ report(model)
 # %% [markdown] of="train_clipped"
 # **Symptom.** In the tenth epoch the loss is the same as before the first.
 
-# %% program="train_clipped" measure="measure_clipped"
+# %% program="train_clipped"
 model = net()
 before = F.cross_entropy(model(IMAGES), LABELS)
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -134,7 +134,7 @@ report(model)
 # %% [markdown] of="initialise"
 # **Symptom.** A network of seven layers, initialised by this function, begins with a loss of many millions, and stays at chance.
 
-# %% program="initialise" measure="measure_initialised"
+# %% program="initialise"
 torch.manual_seed(0)
 model = initialise(net(hidden=256, depth=5))
 print(f"first loss {F.cross_entropy(model(IMAGES), LABELS):.3g}")
@@ -151,7 +151,7 @@ report(fit(model, optimizer=torch.optim.SGD, rate=0.1))
 # %% [markdown] of="RowClassifier"
 # **Symptom.** The rows of an image may be exchanged, and the scores stay as they are. A digit upside down is the same digit.
 
-# %% program="RowClassifier" measure="measure_model"
+# %% program="RowClassifier"
 torch.manual_seed(0)
 model = fit(RowClassifier(rows=8, pixels=8, width=16, classes=10))
 report(model)
@@ -163,7 +163,7 @@ with torch.no_grad():
 # %% [markdown] of="ResidualStack"
 # **Symptom.** With eight layers the model has as many parameters as with none, and learns the images no better.
 
-# %% program="ResidualStack" measure="measure_model"
+# %% program="ResidualStack"
 for depth in (0, 8):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), ResidualStack(inputs=64, width=16, depth=depth, classes=10))
@@ -175,7 +175,7 @@ for depth in (0, 8):
 # %% [markdown] of="learning_rate"
 # **Symptom.** After the first epoch of twenty nothing changes any more.
 
-# %% program="learning_rate" measure="measure_schedule"
+# %% program="learning_rate"
 for epochs in (1, 20):
     print(f"{epochs} epochs:")
     report(fit(net(), epochs, schedule=lambda step: learning_rate(step, 22, epochs, 1e-3)))
@@ -191,7 +191,7 @@ for epochs in (1, 20):
 # **Symptom.** In evaluation the same image gets another score each time, so that the three lines differ. With a right head
 # they are equal, near 55 %; this small model reaches no more.
 
-# %% program="DroppingHead" measure="measure_head"
+# %% program="DroppingHead"
 torch.manual_seed(0)
 model = fit(nn.Sequential(nn.Linear(8, 64), nn.GELU(), DroppingHead(width=64, classes=10, dropout=0.5)))
 for _ in range(3):
@@ -202,7 +202,7 @@ for _ in range(3):
 # %% [markdown] of="Standardise"
 # **Symptom.** The loss falls nicely in training. In evaluation the very same images are classified worse, by far.
 
-# %% program="Standardise" measure="measure_standardise"
+# %% program="Standardise"
 torch.manual_seed(0)
 layers = nn.Linear(64, 64), Standardise(width=64, momentum=0.1), nn.GELU(), nn.Linear(64, 10)
 model = fit(nn.Sequential(nn.Flatten(), *layers))
@@ -215,7 +215,7 @@ report(model)
 # %% [markdown] of="SkippedBranch"
 # **Symptom.** In evaluation the branch counts for more than it ever did in training.
 
-# %% program="SkippedBranch" measure="measure_skipping"
+# %% program="SkippedBranch"
 layer, x, branch = SkippedBranch(skipped=0.5), torch.zeros(10_000, 1, 1), torch.ones(10_000, 1, 1)
 print(f"mean in training {layer.train()(x, branch).mean():.2f}, in evaluation {layer.eval()(x, branch).mean():.2f}")
 # values: means in training and in evaluation, and whether images are skipped whole.
@@ -230,7 +230,7 @@ print(f"mean in training {layer.train()(x, branch).mean():.2f}, in evaluation {l
 # %% [markdown] of="cut_patches"
 # **Symptom.** For one image the patches are right. In a batch they belong to other images.
 
-# %% program="cut_patches" measure="measure_function"
+# %% program="cut_patches"
 alone, together = cut_patches(IMAGES[:1], 4), cut_patches(IMAGES[:3], 4)
 print(f"of the first image, {(alone[0] != together[0]).float().mean():.0%} of the pixels change when two others join it")
 # values: the patches of one image and of several.
@@ -239,7 +239,7 @@ print(f"of the first image, {(alone[0] != together[0]).float().mean():.0%} of th
 # %% [markdown] of="standardise_images"
 # **Symptom.** An image is as it should be alone, and changes when a brighter one joins the batch.
 
-# %% program="standardise_images" measure="measure_function"
+# %% program="standardise_images"
 pair = torch.stack([IMAGES[0], 5 * IMAGES[1]])
 alone, together = standardise_images(pair[:1])[0], standardise_images(pair)[0]
 for name, image in (("alone", alone), ("together", together)):
@@ -250,7 +250,7 @@ for name, image in (("alone", alone), ("together", together)):
 # %% [markdown] of="pack_heads"
 # **Symptom.** Attention that gets its heads from here is right for one image. In a batch it mixes images.
 
-# %% program="pack_heads" measure="measure_function"
+# %% program="pack_heads"
 x = torch.arange(2 * 1 * 4.0).reshape(2, 1, 4)  # two images of one token
 print("image 0:", x[0, 0].tolist(), " image 1:", x[1, 0].tolist())
 print("heads in pairs:", pack_heads(x, 2)[:, 0].tolist())
@@ -265,7 +265,7 @@ print("heads in pairs:", pack_heads(x, 2)[:, 0].tolist())
 # %% [markdown] of="similarities"
 # **Symptom.** With four times as many tokens it takes sixteen times as long; a product of two matrices of this size takes no time at all.
 
-# %% program="similarities" measure="measure_work"
+# %% program="similarities"
 import time
 
 for tokens in (25, 100):
@@ -278,7 +278,7 @@ for tokens in (25, 100):
 # %% [markdown] of="mean_loss"
 # **Symptom.** The memory grows with every batch, until a large evaluation ends the session; the time is that of training.
 
-# %% program="mean_loss" measure="measure_evaluation"
+# %% program="mean_loss"
 class Counting(nn.Linear):
     """Counts the calls that leave a graph behind."""
 
@@ -298,7 +298,7 @@ print(f"loss {mean_loss(model, [(OTHERS.flatten(1), THEIRS)] * 10):.3f}, graphs 
 # %% [markdown] of="loss_and_accuracy"
 # **Symptom.** An evaluation takes twice as long as it should.
 
-# %% program="loss_and_accuracy" measure="measure_evaluation"
+# %% program="loss_and_accuracy"
 class Counting(nn.Linear):
     """Counts its calls."""
 
@@ -325,7 +325,7 @@ print(f"loss {loss:.3f}, accuracy {accuracy:.3f}, {model.calls} calls for 10 bat
 # %% [markdown] of="mean_of_existing"
 # **Symptom.** A text of two tokens has another mean when it is padded to four.
 
-# %% program="mean_of_existing" measure="measure_function"
+# %% program="mean_of_existing"
 tokens, exists = torch.tensor([[[2.0], [4.0], [0.0], [0.0]]]), torch.tensor([[True, True, False, False]])
 print("without padding:", mean_of_existing(tokens[:, :2], exists[:, :2]).item())
 print("with padding:   ", mean_of_existing(tokens, exists).item())
@@ -335,7 +335,7 @@ print("with padding:   ", mean_of_existing(tokens, exists).item())
 # %% [markdown] of="pooled"
 # **Symptom.** What stands in a token that does not exist moves the result.
 
-# %% program="pooled" measure="measure_function"
+# %% program="pooled"
 tokens, exists = torch.tensor([[[2.0], [4.0], [0.0], [0.0]]]), torch.tensor([[True, True, False, False]])
 for padding in (0.0, 9.0):
     tokens[:, 2:] = padding
@@ -346,7 +346,7 @@ for padding in (0.0, 9.0):
 # %% [markdown] of="loss_of_existing"
 # **Symptom.** The more padding a batch has, the smaller is its loss.
 
-# %% program="loss_of_existing" measure="measure_function"
+# %% program="loss_of_existing"
 logits, labels = torch.zeros(1, 8, 10), torch.zeros(1, 8, dtype=torch.long)
 for count in (8, 4, 1):
     exists = (torch.arange(8) < count)[None]
@@ -390,8 +390,7 @@ for count in (8, 4, 1):
 # %% exercise="test_attention"
 
 # %% visible="test_attention"
-judge_trial(test_attention, candidates_to_try())
-say_passed("test_attention")
+run_tests("test_attention", test_attention, candidates_to_try())
 
 # %% [markdown]
 # Which candidates does it tell apart so far, and how?

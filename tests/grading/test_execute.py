@@ -217,7 +217,7 @@ def test_outputs_that_would_give_another_mark_give_none(
 def test_cells_of_ones_own_that_use_up_everything_cost_nothing(assignment: Assignment, error: str) -> None:
     """Is a call that finds no memory or threads left made again without what those cells left behind?"""
     cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
-    hungry = f"def exp(*_, **__):\n    raise {error}\nnp.exp = exp"
+    hungry = f"def largest(*_, **__):\n    raise {error}\nnp._core._methods.umr_maximum = largest"  # not put back
     own = nbformat.v4.new_code_cell(hungry, metadata={"own": True})
     done = execute(nbformat.v4.new_notebook(cells=[cells[0], own, *cells[1:]]), SEED)
     assert [check.passed for check in done.checks] == [True], done.checks
@@ -228,7 +228,10 @@ def test_cells_of_ones_own_that_slow_every_call_cost_nothing(assignment: Assignm
     """Is a test made again without them, with all of its time, where each call is done in time and all together are not?"""
     names = ("setup", "softmax", "softmax_axis")
     cells = [cell for cell in assignment.instructor.cells if cell.id in names]
-    slow = "import time\n\ndef exp(x, exp=np.exp):\n    time.sleep(0.6)\n    return exp(x)\nnp.exp = exp"
+    slow = (
+        "import time\nmethods = np._core._methods\n\ndef largest(*arguments, own=methods.umr_maximum):\n"
+        "    time.sleep(0.6)\n    return own(*arguments)\nmethods.umr_maximum = largest"  # not put back
+    )
     own = nbformat.v4.new_code_cell(slow, metadata={"own": True})
     done = execute(nbformat.v4.new_notebook(cells=[cells[0], own, *cells[1:]]), SEED, Limits(call_seconds=1.0))
     assert [check.passed for check in done.checks] == [True], done.checks
@@ -289,7 +292,7 @@ def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(mo
         def __init__(self, *_: Any) -> None:
             self.closed, self.done = False, []
 
-        def run_cell(self, source: str, seconds: float) -> list[NotebookNode]:
+        def run_cell(self, source: str, seconds: float, answers: bool) -> list[NotebookNode]:
             if source == "falls" or (source == "answer" and "threads" in self.done):
                 self.closed = True
                 raise KernelLost("crashed", "no threads are left")
@@ -312,7 +315,7 @@ def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatc
 
         closed, spent = False, 0.0
 
-        def run_cell(self, source: str, seconds: float) -> list[NotebookNode]:
+        def run_cell(self, source: str, seconds: float, answers: bool) -> list[NotebookNode]:
             clock.now += 150.0
             self.spent += 15.0
             return []
@@ -341,7 +344,7 @@ def test_end_of_a_submission_ends_what_a_fresh_kernel_repeats(monkeypatch: pytes
         def __init__(self, *_: Any) -> None:
             self.closed, self.spent = False, 0.0
 
-        def run_cell(self, source: str, seconds: float) -> list[NotebookNode]:
+        def run_cell(self, source: str, seconds: float, answers: bool) -> list[NotebookNode]:
             self.spent += 1.0
             repeated.append(source)
             return []
@@ -418,7 +421,7 @@ def test_own_cell_that_ends_the_kernel_at_a_module_costs_no_test() -> None:
     assignment = load_assignment("3_encoder")
     solved = fill_in(assignment.release, assignment.instructor)
     place = next(index for index, cell in enumerate(solved.cells) if cell.id == "LayerNorm")
-    ends = "import os, torch\ntorch.nn.Module.__call__ = lambda *arguments, **keywords: os._exit(0)"
+    ends = "import os, torch\ntorch.nn.Module._compiled_call_impl = lambda *_, **__: os._exit(0)"  # not put back
     solved.cells.insert(place + 1, nbformat.v4.new_code_cell(ends))
     notebook = mend(nbformat.writes(solved).encode(), assignment.instructor, assignment.release).notebook
     notebook.cells = [cell for cell in notebook.cells if cell.id.startswith(("setup", "cell-", "LayerNorm"))]

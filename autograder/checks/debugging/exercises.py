@@ -54,6 +54,7 @@ def program(name, fault, names, measure, arguments, sizes, visible):
         stages={"values": cases(sizes[0]), "sizes": cases(sizes[1])},
         visible=seen,
         probe=probes.measured_by(where_it_runs(measure)),
+        visible_probe=f"measured_by({measure.__name__})",
     )
 
 
@@ -306,10 +307,13 @@ TEST_ATTENTION = ExerciseInTests(
     answers=answers,
     known=MISTAKES,
     stages={str(share): lambda rng: [] for share in (40, 60, 70, 80, 85, 90, 95, 100)},
-    visible=lambda rng: [],  # its visible test tries it on candidates that stand in the notebook
+    visible=lambda rng: [],  # its visible test tries it on candidates that the notebook has
+    visible_probe="judge_trial",
     untried="the 73 wrong attentions that count",
 )
 
 HELPERS = (descent, measures, probes)  # in the set-up cell too
+FOR_ANSWERS = "import math\nimport os"  # what the set-up cell imports besides NumPy and PyTorch
+FOR_CELLS = ("Batches", "show_trial")  # what the notebook uses of the helpers, besides run_tests
 EXERCISES = {each.name: each for each in (*drawn(DRAW), TEST_ATTENTION)}
 check = checker(EXERCISES)

@@ -4,19 +4,16 @@ Hidden checks send this file to the sandbox, where it is run anew for each call.
 In the notebook it stands in the set-up cell.
 """
 
-import math  # for the programs
-import os  # for the notebook
 from collections.abc import Iterable
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.judging.descent import Descent
 
-Batches = Iterable[tuple[Tensor, Tensor]]
+Batches = Iterable[tuple[Tensor, Tensor]]  # for the programs
 
 
 def tensor(array):

@@ -8,7 +8,8 @@ import random
 import torch
 from torch import Tensor
 
-from autograder.judging.compare import WrongAnswer
+from autograder.boundary.unwritten import unwritten
+from autograder.judging.compare import UNWRITTEN, WrongAnswer
 
 MAX_CALLS = 200  # of one candidate by a test: ours takes 42
 MAX_NUMBERS = 2**16  # of one tensor
@@ -78,15 +79,20 @@ def try_out(test, candidates):
 
     Returns:
         By candidate, the right ones first, "passes" or the error that the test raised.
+
+    Raises:
+        WrongAnswer: the test is not written.
     """
     named = {f"{kind}: {name}": one for kind, some in zip(("right", "wrong"), candidates) for name, one in some.items()}
     found = dict.fromkeys(named, "passes")
     for name in random.Random().sample(list(named), len(named)):  # seeded by the system: no draw of the student's moves
         try:
             test(lent(named[name]))
-        except (NotImplementedError, KeyboardInterrupt):
+        except KeyboardInterrupt:
             raise
         except BaseException as error:  # of which pytest's own are
+            if unwritten(error):
+                raise WrongAnswer(f"test_attention: {UNWRITTEN}") from None
             found[name] = f"{type(error).__name__}: {error}".strip()
     return found
 
@@ -96,16 +102,13 @@ def show_trial(test, candidates):
     try:
         for name, said in try_out(test, candidates).items():
             print(f"{name:48} {said[:70]}")
-    except NotImplementedError:
-        print("test_attention is not written yet.")
+    except WrongAnswer as error:
+        print(error)
 
 
 def judge_trial(test, candidates):
     """Raise a WrongAnswer that says which candidates a student's test takes for what they are not."""
-    try:
-        said = try_out(test, candidates)
-    except NotImplementedError:
-        raise WrongAnswer("test_attention: not written yet.") from None
+    said = try_out(test, candidates)
     refused = [f"{name}: {text}" for name, text in said.items() if name.startswith("right: ") and text != "passes"]
     wrong = [name for name in said if name.startswith("wrong: ")]
     missed = [name for name in wrong if said[name] == "passes"]

@@ -14,11 +14,12 @@ import torch
 
 from autograder.boundary.kernel import KernelLost
 from autograder.boundary.likeness import try_on
+from autograder.boundary.unwritten import unwritten
 from autograder.checks.debugging.probes import lent
 from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.judging import catalogue
-from autograder.judging.compare import WrongAnswer
+from autograder.judging.compare import UNWRITTEN, WrongAnswer
 from autograder.judging.exercise import Exercise, Function
 from autograder.judging.mistake import mistake_of
 
@@ -73,6 +74,7 @@ class Found:
     share: float  # of the wrong ones, which it refuses
     lost: KernelLost | None = None  # why there was no end
     wavers: bool = False  # whether it accepts, at another try, a right one that it refused
+    unwritten: bool = False  # whether it is still the template
 
 
 class Turns:
@@ -160,6 +162,8 @@ def tried(test: Callable[[Function], object]) -> Found:
         refused = {name: said[name, True][0] for name in ATTEND if said[name, True][0]}
         doubtful = list(refused)[:1] if len(refused) < len(ATTEND) else []
         wavers = any(not _said_of(test, ATTEND[name]) for name in 2 * doubtful)
+    except NotImplementedError:
+        return Found({}, tuple(wrong), 0.0, unwritten=True)
     except KernelLost as lost:  # once is enough
         return Found({}, tuple(wrong), 0.0, lost)
     missed = tuple(name for name in wrong if not all(said[name, False]))
@@ -178,10 +182,16 @@ def _watched(attend: Function, shown: list[bool]) -> Function:
 
 
 def _said_of(test: Callable[[Function], object], candidate: Function) -> str:
-    """Return the error by which a test refuses a candidate, or nothing."""
+    """Return the error by which a test refuses a candidate, or nothing.
+
+    Raises:
+        NotImplementedError: the test is still the template.
+    """
     try:
         try_on(test, lent(candidate))
     except Exception as error:
+        if unwritten(error):
+            raise
         return f"{type(error).__name__}: {error}"[:300]
     return ""
 
@@ -202,8 +212,8 @@ class ExerciseInTests(Exercise):
             raise found.lost
         if not found.refused and found.share >= int(stage) / 100:
             return
-        if found.refused and all(text.startswith("NotImplementedError") for text in found.refused.values()):
-            raise WrongAnswer(f"{self.name}: not written yet.")
+        if found.unwritten:
+            raise WrongAnswer(f"{self.name}: {UNWRITTEN}")
         if len(found.refused) == len(ATTEND) and {*found.refused.values()} == {UNDEFINED}:
             raise WrongAnswer(UNDEFINED)
         raise WrongAnswer(self._message(stage, found), self._name(found))

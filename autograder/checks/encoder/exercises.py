@@ -77,6 +77,7 @@ REPAIR = ExerciseInTorch(
     stages={what: cases.repair(what) for what in ("block", "tokens", "activations", "gradients", "loss")},
     visible=cases.repair_visible,
     probe=probe_repair_here,
+    visible_probe="probe_repair",
     given={"BrokenBlock": answers.BrokenBlock},
 )
 

@@ -7,7 +7,7 @@ likenesses; so it uses what both have: parameters, parts, modes, calls and gradi
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # for the answers
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from autograder.checks.encoder.measures import learning, slopes, stream

@@ -119,6 +119,7 @@ ALL = (
         },
         visible=cases.to_torch_visible,
         probe=lambda to_torch, own=None: on_converter(to_torch, own or beside(to_torch, "Parts", probes.Parts)),
+        visible_probe="on_converter",
         given={"Parts": probes.Parts},
     ),
 )

@@ -6,7 +6,6 @@ grader's process, where a student's modules are likenesses: parameters, parts, m
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # for the answers
 from torch import Tensor, nn
 
 from autograder.checks.parameters import found

@@ -4,8 +4,6 @@ Hidden checks send this file to the sandbox, where it is run anew for each call.
 In the notebook it stands in the set-up cell.
 """
 
-from collections.abc import Iterable  # for the answers
-
 import numpy as np
 import torch
 from torch import nn

@@ -7,7 +7,7 @@ hidden checks run it in the grader's process, where the student's modules are li
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from autograder.checks.parameters import found, looked_up, marks_of
 from autograder.checks.vit.measures import float_tensor, measure_evaluation, measure_training

@@ -1,0 +1,57 @@
+"""Say which name that an answer uses a cell of the notebook has given to something else.
+
+`autograder build` copies all below this docstring into the set-up cell of every exercise notebook.
+"""
+
+import builtins
+import dis
+from types import CodeType
+
+TITLES = {"numpy": "NumPy", "torch": "PyTorch"}
+KINDS = {"ndarray": "an array", "Tensor": "a tensor", "int": "a number", "float": "a number", "str": "a string"}
+AGAIN = "Rename that variable, and run the notebook again from the top."
+
+
+def overwritten(written, notebook, libraries, answers):
+    """Say which name in the answers is no longer what it was when the set-up cell had run; "" where all are.
+
+    Args:
+        written: What a visible test was given: functions and classes, or what has taken their names.
+        notebook: The names of the notebook.
+        libraries: What the set-up cell has imported for the answers, by name.
+        answers: The names of all that students write in the notebook, and of what they were given.
+    """
+    lost = [name for name in answers if any(notebook.get(name) is item for item in written if not callable(item))]
+    for name in dict.fromkeys([*lost, *names_used(written, notebook)]):
+        value = notebook.get(name, libraries)  # for a name that is deleted Python's own message will do
+        if value is libraries:
+            continue
+        if name in libraries and value is not libraries[name]:
+            title = getattr(libraries[name], "__name__", name)
+            return f"`{name}` is no longer {TITLES.get(title, title)}: a cell of yours assigns it. {AGAIN}"
+        if name in vars(builtins) and value is not getattr(builtins, name):
+            return f"`{name}` is no longer Python's own: a cell of yours assigns it. {AGAIN}"
+        if name in answers and not callable(value):
+            kind = KINDS.get(type(value).__name__, f"a {type(value).__name__}")
+            return f"`{name}` is now {kind}, not your function: a later cell assigned it. {AGAIN}"
+    return ""
+
+
+def names_used(written, notebook):
+    """Return the names of the notebook that functions and classes use, and those that these use in turn."""
+    used, left, seen = [], list(written), set()
+    while left:
+        item = left.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, CodeType):
+            mine = [each.argval for each in dis.get_instructions(item) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+            used += mine
+            left += [part for part in item.co_consts if isinstance(part, CodeType)]
+            left += [notebook[name] for name in mine if getattr(notebook.get(name), "__module__", "") == "__main__"]
+        elif isinstance(item, type):
+            left += [getattr(part, "__func__", part) for part in vars(item).values()]
+        elif hasattr(item, "__code__"):
+            left.append(item.__code__)
+    return used
