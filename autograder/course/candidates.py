@@ -313,7 +313,7 @@ class _Held:
         self.answers = frozenset(
             cell.source.strip()
             for cell in own
-            if asked & ({*cell.names} | (definitions(cell.source) if cell.kind == "code" else set()))
+            if asked & {*cell.names, *(definitions(cell.source) if cell.kind == "code" else ())}
         )
         others = {name: names for name, names in _assignments().items() if name != wanted.assignment}
         self.elsewhere = other_assignment(cells, names_in(wanted.release), others)
