@@ -261,7 +261,7 @@ class _Collector:
         self._keep_earlier(folder, student, {each.name for each in there.notebooks} | {TIMESTAMP, UNCLEAR})
         for name, (each, text) in content.items():
             write_atomically(folder / name, text)
-            if each.when > 0:
+            if kept:  # so that the same one is taken where they are read again
                 os.utime(folder / name, (each.when, each.when))
         if (usual := f"{self.assignment.notebook}.ipynb") not in content:
             (folder / usual).unlink(missing_ok=True)  # it is kept in earlier/ since before

@@ -82,7 +82,9 @@ def test_two_solved_ones_are_kept_and_asked_about(
         assert sorted(said.values()) == sorted([taken, NEEDS_A_LOOK, "left alone"])
         found = course.find_files("ada", assignment)
         assert sorted(each.name for each in found.notebooks) == ["attention (2).ipynb", "attention.ipynb"]
-        assert len(course.read_submission("ada", assignment).questions) == 1
+        (question,) = course.read_submission("ada", assignment).questions
+        (counts,) = (name for name, outcome in said.items() if outcome == taken)
+        assert course.read_submission("ada", assignment).data == files[counts], question
     assert not (course.root / "earlier").exists()
     later = answered(softmax="5")
     assert collected({f"{ADA}/attention.ipynb": later}) == {f"{ADA}/attention.ipynb": "collected"}
