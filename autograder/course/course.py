@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from autograder.course.recording import Recorder
 
 NEEDS_A_LOOK = "needs a look"  # the state of a submission about which a person has to decide something
-ROSTER = ("id", "first_name", "last_name", "email", "moodle_id", "canvas_id")  # columns of roster.csv
+ROSTER = ("id", "first_name", "last_name", "email", "moodle_id", "canvas_id", "github")  # columns of roster.csv
 
 CONFIG = """from pathlib import Path
 

@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 from downloads import notebook as small_notebook
 from downloads import outcomes, write_zip
 from nbformat import NotebookNode
-from sample_class import saved
+from sample_class import fill_in, saved
 from test_checkpoint import GOOD, LIMITS, STEPS, random_images, weights
 from test_cli import run
 
@@ -310,7 +310,7 @@ def test_submit_check_looks_for_the_file(
     nbformat.write(file_assignment.release, released)
     work = tmp_path / "work" / f"{STEM}.ipynb"
     work.parent.mkdir()
-    nbformat.write(file_assignment.instructor, work)
+    nbformat.write(fill_in(file_assignment.release, file_assignment.instructor), work)
     for content, words, code in ((None, "was not handed in", 1), (b"", "is empty", 1), (GOOD, "can be used", 0)):
         if content is not None:
             work.with_name("vit.pt").write_bytes(content)

@@ -378,3 +378,22 @@ def test_mended_answers_get_every_point(assignment: Assignment, perfect: Noteboo
     done = execute(mended.notebook, SEED)
     assert done.state == "graded", done.why
     assert [check.name for check in done.checks if check.passed] == stages
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "yes = lambda *args: True",
+        "async def f():\n    await g()",
+        "x: int",
+        "del y",
+        "print(*z)",
+        "[a for a in b]",
+        "{**c}",
+    ],
+)
+def test_mend_reads_any_statement_where_a_text_is_missing(code: str, assignment: Assignment) -> None:
+    """Is whatever a student wrote in code kept, where comments are looked for because a written answer is empty?"""
+    notebook = nbformat.from_dict(assignment.release)
+    notebook.cells.insert(2, nbformat.v4.new_code_cell(code))
+    assert code in [cell.source for cell in mended_from(to_bytes(notebook), assignment).notebook.cells]
