@@ -191,11 +191,17 @@ def test_settings_say_what_a_course_is(tmp_path: Path) -> None:
         ('[due]\n1_attention = 2026-10-12\nbranch = "main"', "branch is below [due]"),
         ("assignments = [1]", "assignments has 1; it is to hold texts in quotes"),
         ('assignments = "1_attention"', "it is to be a list"),
-        ("[due]\n1_atention = 2026-10-12", "[due] names '1_atention', and there is no such assignment (did you mean 1_att"),
+        (
+            "[due]\n1_atention = 2026-10-12",
+            "[due] names '1_atention', and there is no such assignment (did you mean 1_att",
+        ),
         ("[due]\nattention = 2026-10-12", "(did you mean 1_attention?); there is: 1_attention, 2_multihead"),
         ("[due]\n2_Multi-Head = 2026-10-12", "(did you mean 2_multihead?)"),
         ("[due]\nhomework = 2026-10-12", "[due] names 'homework', and there is no such assignment; there is: 1_att"),
-        ('assignments = ["2_multihaed"]', "assignments names '2_multihaed', and there is no such assignment (did you mea"),
+        (
+            'assignments = ["2_multihaed"]',
+            "assignments names '2_multihaed', and there is no such assignment (did you mea",
+        ),
     ],
 )
 def test_settings_that_are_wrong_are_one_line(tmp_path: Path, text: str, said: str) -> None:
