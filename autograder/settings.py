@@ -101,7 +101,7 @@ def read_settings(folder: Path) -> Settings:
 
 _KINDS = {
     "assignments": (list, 'a list, ["1_attention", "2_multihead"]'),
-    "due": (dict, "a table, [due], with a line 1_attention = 2026-10-12 18:00:00Z for each assignment"),
+    "due": (dict, "a table, [due], with a line 1_attention = 2026-10-12 20:00:00+02:00 for each assignment"),
 }
 
 
@@ -118,4 +118,4 @@ def _moment(path: Path, name: str, when: object) -> datetime:
         return when if when.tzinfo else when.astimezone()
     if isinstance(when, date):
         return datetime.combine(when, time(23, 59, 59)).astimezone()
-    raise ValueError(f"{path}: {name} is due {when!r}; it is to be a date without quotes, 2026-10-12 18:00:00Z")
+    raise ValueError(f"{path}: {name} is due {when!r}; it is to be a date without quotes, 2026-10-12 20:00:00+02:00")
