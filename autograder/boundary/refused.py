@@ -28,7 +28,7 @@ NEW_NAMESPACES = 0x7E020000  # flags of clone
 
 
 def refuse_calls() -> None:
-    """Let the Linux kernel refuse the calls of REFUSED, and others in part, to this process and to all that it starts (a seccomp filter).
+    """Let the Linux kernel refuse the calls above to this process and to all that it starts (a seccomp filter).
 
     Raises:
         OSError: this system has no such filters, or we do not know its calls.
