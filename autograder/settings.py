@@ -1,7 +1,9 @@
 """What an instructor says of a course: course.toml in its folder."""
 
+import difflib
 import re
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime, time
 from pathlib import Path
@@ -9,6 +11,7 @@ from urllib.parse import urlencode
 
 FILE = "course.toml"
 TITLE = "Attention from First Principles"
+YEARS = range(1990, 2101)  # of a date; nbgrader cannot show years near 1 or 9999 in another time zone
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,23 @@ class Settings:
             words = {"student": student, "assignment": assignment, "part": part}
         return f"{self.questions}{'&' if '?' in self.questions else '?'}{urlencode(words).replace('+', '%20')}"
 
+    def check_names(self, folder: Path, known: Collection[str]) -> None:
+        """Check that each assignment that course.toml names exists.
+
+        Args:
+            folder: Of the course.
+            known: The names of all assignments.
+
+        Raises:
+            ValueError: one does not exist; with the nearest name, and all names.
+        """
+        for place, names in (("assignments", self.assignments), ("[due]", self.due)):
+            if wrong := next((name for name in names if name not in known), None):
+                raise ValueError(
+                    f"{folder / FILE}: {place} names {wrong!r}, and there is no such assignment{_nearest(wrong, known)}; "
+                    f"there is: {', '.join(known)}"
+                )
+
 
 def read_settings(folder: Path) -> Settings:
     """Read the settings of the course in a folder.
@@ -50,7 +70,7 @@ def read_settings(folder: Path) -> Settings:
     """
     path = folder / FILE
     try:
-        said = tomllib.loads(path.read_text(encoding="utf-8"))
+        said = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows writes a mark at the start
     except FileNotFoundError:
         return Settings()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -59,7 +79,8 @@ def read_settings(folder: Path) -> Settings:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     known = [each.name for each in fields(Settings)]
     if unknown := [name for name in said if name not in known]:
-        raise ValueError(f"{path} says {', '.join(unknown)}; it may say {', '.join(known)}")
+        near = _nearest(unknown[0], known) if len(unknown) == 1 else ""
+        raise ValueError(f"{path} says {', '.join(unknown)}; it may say {', '.join(known)}{near}")
     for name, value in said.items():
         kind, words = _KINDS.get(name, (str, 'a text in quotes, "…"'))
         if not isinstance(value, kind):
@@ -72,20 +93,29 @@ def read_settings(folder: Path) -> Settings:
             raise ValueError(f"{path}: {name} is {said[name]!r}; it is to be an address, https://…")
     if said.get("questions") and not re.fullmatch(r"(https?://|mailto:)[^\s\"<>]+", said["questions"]):
         raise ValueError(f"{path}: questions is {said['questions']!r}; it is to be https://… or mailto:…")
+    if below := [name for name in said.get("due", {}) if name in known]:
+        raise ValueError(f"{path}: {', '.join(below)} is below [due], and counts as a due date; write it above [due]")
     due = {name: _moment(path, name, when) for name, when in said.get("due", {}).items()}
     return Settings(**said | {"assignments": tuple(said.get("assignments", ())), "due": due})
 
 
 _KINDS = {
     "assignments": (list, 'a list, ["1_attention", "2_multihead"]'),
-    "due": (dict, "a table, [due], with a line 1_attention = 2026-10-12 18:00:00Z for each assignment"),
+    "due": (dict, "a table, [due], with a line 1_attention = 2026-10-12 20:00:00+02:00 for each assignment"),
 }
+
+
+def _nearest(wrong: str, names: Collection[str]) -> str:
+    near = difflib.get_close_matches(wrong, names, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _moment(path: Path, name: str, when: object) -> datetime:
     """Return a due date with its time zone: that of this machine where none is said, and the day's end without a time."""
+    if isinstance(when, date) and when.year not in YEARS:  # a datetime is one too
+        raise ValueError(f"{path}: {name} is due in the year {when.year}; it is to be in {YEARS[0]} to {YEARS[-1]}")
     if isinstance(when, datetime):
         return when if when.tzinfo else when.astimezone()
     if isinstance(when, date):
         return datetime.combine(when, time(23, 59, 59)).astimezone()
-    raise ValueError(f"{path}: {name} is due {when!r}; it is to be a date without quotes, 2026-10-12 18:00:00Z")
+    raise ValueError(f"{path}: {name} is due {when!r}; it is to be a date without quotes, 2026-10-12 20:00:00+02:00")

@@ -15,6 +15,9 @@ REFUSED = {
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "io_setup": (206, 0), "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
 }  # fmt: skip
+# Attributes of files, which are memory and do not count as files. The answer is that of a file system without them, which
+# shutil.copy2 takes for granted.
+ATTRIBUTES = {"setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463)}
 SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}  # which are refused but for the families below
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)  # of the last two nothing leads out of the sandbox
 MAP = (9, 222)  # mmap, which is refused memory that several share without a file: given back, it counts as nobody's
@@ -25,7 +28,7 @@ NEW_NAMESPACES = 0x7E020000  # flags of clone
 
 
 def refuse_calls() -> None:
-    """Let the Linux kernel refuse the calls of REFUSED to this process and to all that it starts (a seccomp filter).
+    """Let the Linux kernel refuse the calls above to this process and to all that it starts (a seccomp filter).
 
     Raises:
         OSError: this system has no such filters, or we do not know its calls.
@@ -36,10 +39,13 @@ def refuse_calls() -> None:
     load, mask, equal, at_least, any_bit, end = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
     refuse, allow = (end, 0, 0, 0x50000 | errno.ENOSYS), (end, 0, 0, 0x7FFF0000)
     no_family = (end, 0, 0, 0x50000 | errno.EAFNOSUPPORT)  # as where Linux does not know the family
+    no_attributes = (end, 0, 0, 0x50000 | errno.EOPNOTSUPP)
     filters = [(load, 0, 0, 4), (equal, 1, 0, architecture), refuse]  # no 32-bit calls
     filters += [(load, 0, 0, 0), (at_least, 0, 1, 0x40000000), refuse]  # nor those of x32
     for numbers in REFUSED.values():
         filters += [(equal, 0, 1, numbers[column]), refuse]
+    for numbers in ATTRIBUTES.values():
+        filters += [(equal, 0, 1, numbers[column]), no_attributes]
     for numbers in SOCKETS.values():
         allowed = [(equal, len(FAMILIES) - i, 0, family) for i, family in enumerate(FAMILIES)]
         filters += [(equal, 0, len(allowed) + 3, numbers[column]), (load, 0, 0, 16), *allowed, no_family, allow]

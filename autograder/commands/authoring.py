@@ -62,6 +62,7 @@ def edition(
 
     with stopping_at(ValueError):
         settings = read_settings(course)
+        settings.check_names(course, all_assignments())
         names = write_edition(students, settings, [each.strip() for each in only.split(",")] if only else None)
     say(f"Students' edition of {', '.join(names)}: {students.resolve()}")
     say("Look at it, make the repository on GitHub, and push:")

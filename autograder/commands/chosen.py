@@ -20,13 +20,17 @@ def all_assignments() -> dict[str, str]:
 
 
 def course_in(folder: Path) -> "Course":
-    """Return the course in a folder, whose own files can be read. Its module takes a second to import."""
+    """Return the course in a folder, whose own files can be read and name only assignments that exist.
+
+    Its module takes a second to import.
+    """
     from autograder.course.course import Course
     from autograder.course.requests import read_requests
 
     course = Course(folder)
     with stopping_at(ValueError):
-        _ = course.settings, read_requests(course.root)
+        course.settings.check_names(course.root, all_assignments())
+        read_requests(course.root)
     return course
 
 
@@ -35,11 +39,9 @@ def chosen(names: list[str] | None, everything: bool, folder: Path) -> list[str]
     if everything == bool(names):
         raise typer.BadParameter("give the names of assignments, or --all")
     known, course = all_assignments(), course_in(folder)
-    of_course = course.settings.assignments or known
-    for place, given in (("", names or ()), (f"{folder / 'course.toml'}: ", of_course)):
-        if unknown := next((name for name in given if name not in known), None):
-            raise stopped(f"{place}there is no assignment {unknown!r}; there is: {', '.join(known)}")
-    found = list(dict.fromkeys(names or filter(course.has_work_of, of_course)))
+    if unknown := next((name for name in names or () if name not in known), None):
+        raise stopped(f"there is no assignment {unknown!r}; there is: {', '.join(known)}")
+    found = list(dict.fromkeys(names or filter(course.has_work_of, course.settings.assignments or known)))
     if not found:
         raise stopped(f"nobody has handed in anything: {folder / 'submitted'} holds no STUDENT/ASSIGNMENT/")
     return found

@@ -190,7 +190,7 @@ class Mark:
 
     score: float
     waits: bool  # for a person
-    of_tests: float | None = None  # what the grader gave; None for a written question
+    of_tests: float | None = None  # what the grader gave; None for a written answer, 0 where there is none
 
 
 def marks(db: Reader, assignment: str) -> dict[str, dict[str, Mark]]:

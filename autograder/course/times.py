@@ -5,7 +5,8 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
-YEARS = range(1990, 2101)  # of a submission; nbgrader cannot show years near 1 or 9999 in another time zone
+from autograder.settings import YEARS
+
 MOST = 100  # characters of a time
 TIMESTAMP = "timestamp.txt"  # in the folder of a submission: when it came, as nbgrader and students write it
 UNCLEAR = "timestamp-unclear.txt"  # the same, where nobody can tell which time it is

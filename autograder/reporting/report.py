@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autograder.cells import is_grade, is_solution, points_of
+from autograder.course import gradebook
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
-from autograder.course.gradebook import Lateness, lateness
+from autograder.course.gradebook import Lateness
 from autograder.files import write_atomically
 from autograder.judging import catalogue
 from autograder.judging.compare import UNWRITTEN
@@ -48,6 +49,7 @@ class Mark:
     mistakes: list[str]  # named ones: "M6"
     unnamed: str  # the message of a failed test that named none
     bonus: bool = False
+    untouched: bool = False  # a written question that was left as it was released, for which nbgrader gives 0
 
     @property
     def given(self) -> bool:
@@ -162,9 +164,9 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
 
 def rows_of(course: Course, assignment: Assignment, questions: list[Question], results: list[Result]) -> list[Row]:
     """Return a row for each student: first those whose submission needs a look, then the others, each by name."""
-    scores = course.scores(assignment)
     with course.reading() as db:
-        late = lateness(db, assignment.name)
+        scores = gradebook.marks(db, assignment.name)
+        late = gradebook.lateness(db, assignment.name)
     rows = []
     for result in sorted(results, key=lambda result: (result.state != NEEDS_A_LOOK, result.student)):
         # an older submission may have left marks in the gradebook; they say nothing about one that could not be read
@@ -174,15 +176,23 @@ def rows_of(course: Course, assignment: Assignment, questions: list[Question], r
     return rows
 
 
-def _mark(question: Question, grades: dict[str, tuple[float, bool]], checks: list[dict[str, Any]]) -> Mark:
-    found = [grades.get(cell, (0.0, True)) for cell in question.cells]
-    points, waiting = sum(score for score, _ in found), sum(waits for _, waits in found)
+def _mark(question: Question, grades: dict[str, gradebook.Mark], checks: list[dict[str, Any]]) -> Mark:
+    found = [grades.get(cell, gradebook.Mark(0.0, True)) for cell in question.cells]
+    points, waiting = sum(each.score for each in found), sum(each.waits for each in found)
+    # nbgrader gives points for a written question only where it is empty, and a person may give others
+    untouched = question.written and not points and any(each.of_tests is not None for each in found)
     failed = [check for check in checks if check["name"] in question.cells and not check["passed"]]
     failed = [check for check in failed if not (question.bonus and is_unwritten(check))]
     named = {name for check in failed if check["mistake"] for name in check["mistake"].split("+")}
     unnamed = [(check["message"] or "no message").splitlines()[0][:300] for check in failed if not check["mistake"]]
     return Mark(
-        points, question.written, waiting, sorted(named, key=number_of), unnamed[0] if unnamed else "", question.bonus
+        points,
+        question.written,
+        waiting,
+        sorted(named, key=number_of),
+        unnamed[0] if unnamed else "",
+        question.bonus,
+        untouched,
     )
 
 

@@ -8,7 +8,8 @@ from rich.table import Table
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import shown
 from autograder.judging.catalogue import TITLES
-from autograder.reporting.report import marks_table, questions_of
+from autograder.reporting.page import plain_number
+from autograder.reporting.report import Mark, Question, maximum_of, questions_of, rows_of
 
 if TYPE_CHECKING:  # it comes with PyTorch
     from autograder.judging.kill_matrix import Matrix
@@ -16,7 +17,7 @@ if TYPE_CHECKING:  # it comes with PyTorch
 
 def marks_table_of(course: Course, assignment: Assignment, results: list[Result]) -> Table:
     """Return one line for each student, narrow enough for a terminal of 80 columns."""
-    points = {question.name: question.of for question in questions_of(assignment) if not question.bonus}
+    questions = questions_of(assignment)
     table = Table(
         title=assignment.name, caption="waits: written answers that wait for a person. No marks is not 0.", min_width=66
     )
@@ -25,15 +26,27 @@ def marks_table_of(course: Course, assignment: Assignment, results: list[Result]
     table.add_column("points", justify="right", no_wrap=True)
     table.add_column("waits", justify="right", no_wrap=True)
     table.add_column("where points were lost", overflow="fold")
-    for row in marks_table(course, assignment, results):
-        lost = [f"{part} {row[part]:g}/{of:g}" for part, of in points.items() if row[part] not in ("", "waits", of)]
-        words = "everywhere" if row["total"] == 0 and not row["waiting"] else ", ".join(lost)
-        words += f" ({row['mistakes']})" if row["mistakes"] else ""
-        words = "; ".join(filter(None, (words, row["late"])))
-        total = "" if row["mark"] == "" else f"{row['mark']} of {row['of']}"
-        cells = row["student"], row["state"], total, row["waiting"] or "", words
+    for row in rows_of(course, assignment, questions, results):
+        lost = [_lost(question, row.marks[question.name]) for question in questions if row.marks]
+        nothing = row.marks and not row.total and not row.waiting
+        words = "everywhere" if nothing else ", ".join(filter(None, lost))
+        words += f" ({', '.join(row.mistakes)})" if row.mistakes else ""
+        words = "; ".join(filter(None, (words, row.lateness.words)))
+        total = f"{plain_number(row.mark)} of {plain_number(maximum_of(questions))}" if row.marks else ""
+        cells = row.student, row.result.state, total, row.waiting or "", words
         table.add_row(*(escape(shown(str(cell))) for cell in cells))
     return table
+
+
+def _lost(question: Question, mark: Mark) -> str:
+    """Return what a question cost; nothing where it cost nothing, or where an answer waits that has no points yet."""
+    if question.bonus or not mark.given:
+        return ""
+    if mark.waiting and mark.written:  # the points are those of an earlier grading
+        return f"{question.name} waits"
+    if mark.untouched:
+        return f"{question.name} not written"
+    return f"{question.name} {mark.points:g}/{question.of:g}" if mark.points != question.of else ""
 
 
 def matrix_table(matrix: "Matrix") -> Table:

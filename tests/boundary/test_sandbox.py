@@ -164,6 +164,28 @@ def test_sandbox_has_sockets_of_three_families(kernel: Kernel) -> None:
     assert told(kernel, asked) == sorted({socket.AF_UNIX, socket.AF_INET, socket.AF_INET6})
 
 
+def test_sandbox_keeps_nothing_in_attributes_of_files(kernel: Kernel) -> None:
+    """Is each call that writes them answered as by a file system without them, and is a file copied with what it has?"""
+    asked = """
+        import ctypes, errno, os, shutil
+        path = os.path.abspath("with attributes")
+        with open(path, "w") as file:
+            file.write("text")
+        libc, found = ctypes.CDLL(None, use_errno=True), []
+        with open(path) as file:
+            for call in (libc.setxattr, libc.lsetxattr, libc.fsetxattr):
+                place = file.fileno() if call is libc.fsetxattr else path.encode()
+                found.append(errno.errorcode[ctypes.get_errno()] if call(place, b"user.x", b"y", 1, 0) else "done")
+        value = (ctypes.c_uint64 * 2)(ctypes.addressof(ctypes.create_string_buffer(b"y")), 1)
+        done = libc.syscall(463, -100, path.encode(), 0, b"user.x", value, 16)
+        found.append(errno.errorcode[ctypes.get_errno()] if done else "done")
+        os.listxattr = lambda *path, **options: ["user.x"]  # as where the file has some, such as those of SELinux
+        os.getxattr = lambda *path, **options: b"y"
+        print(json.dumps([*found, open(shutil.copy2(path, path + " copied")).read()]))
+        """
+    assert told(kernel, asked) == ["ENOTSUP"] * 4 + ["text"]
+
+
 def test_check_sandbox_refuses_processors_whose_calls_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is nothing graded where no call could be refused, and does the message say so?"""
     monkeypatch.setattr(os, "uname", lambda: types.SimpleNamespace(machine="riscv64"))

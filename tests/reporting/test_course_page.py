@@ -181,14 +181,43 @@ def test_settings_say_what_a_course_is(tmp_path: Path) -> None:
         ('[due]\n1_attention = "soon"', "it is to be a date without quotes"),
         ('questions = "javascript:alert(1)"', "it is to be https://… or mailto:"),
         ("name = [", "cannot be read"),
+        ("nmae = 1", "questions, assignments, due (did you mean name?)"),
+        ("[deu]\n1_attention = 2026-10-12", "says deu; it may say name, repository, branch"),
+        ("[[due]]\n1_attention = 2026-10-12", "it is to be a table, [due]"),
+        ("[due.1_attention]\ndate = 2026-10-12", "it is to be a date without quotes"),
+        ("[due]\n1_attention = 18:00:00", "it is to be a date without quotes"),
+        ("[due]\n1_attention = 0001-01-01", "1_attention is due in the year 1; it is to be in 1990 to 2100"),
+        ("[due]\n1_attention = 9999-12-31 23:00:00-12:00", "1_attention is due in the year 9999"),
+        ('[due]\n1_attention = 2026-10-12\nbranch = "main"', "branch is below [due]"),
+        ("assignments = [1]", "assignments has 1; it is to hold texts in quotes"),
+        ('assignments = "1_attention"', "it is to be a list"),
+        (
+            "[due]\n1_atention = 2026-10-12",
+            "[due] names '1_atention', and there is no such assignment (did you mean 1_att",
+        ),
+        ("[due]\nattention = 2026-10-12", "(did you mean 1_attention?); there is: 1_attention, 2_multihead"),
+        ("[due]\n2_Multi-Head = 2026-10-12", "(did you mean 2_multihead?)"),
+        ("[due]\nhomework = 2026-10-12", "[due] names 'homework', and there is no such assignment; there is: 1_att"),
+        (
+            'assignments = ["2_multihaed"]',
+            "assignments names '2_multihaed', and there is no such assignment (did you mea",
+        ),
     ],
 )
 def test_settings_that_are_wrong_are_one_line(tmp_path: Path, text: str, said: str) -> None:
-    """Does a mistake in course.toml stop a command with where, what and the mend?"""
+    """Does a mistake in course.toml stop a command with where, what and the fix?"""
     (tmp_path / "course.toml").write_text(text, encoding="utf-8")
-    done = run("report", "1_attention", "--course", str(tmp_path))
-    assert done.exit_code == 1 and done.stdout == ""
-    assert str(tmp_path / "course.toml") in done.stderr and said in done.stderr
+    for command in (("report", "1_attention"), ("edition", "--students", str(tmp_path / "students"))):
+        done = run(*command, "--course", str(tmp_path))
+        assert done.exit_code == 1 and done.stdout == ""
+        assert str(tmp_path / "course.toml") in done.stderr and said in done.stderr
+    assert not (tmp_path / "students").exists()
+
+
+def test_settings_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Is the file read that an editor of Windows saved?"""
+    (tmp_path / "course.toml").write_text('name = "Ours"', encoding="utf-8-sig")
+    assert read_settings(tmp_path).name == "Ours"
 
 
 def test_due_date_comes_into_the_gradebook(tmp_path: Path, assignment: Assignment) -> None:

@@ -221,6 +221,26 @@ def test_marks_table_keeps_an_earlier_mark(course: Course, assignment: Assignmen
     assert (again["why_scale"], again["waiting"], again["total"]) == (2, 2, 17.5)
 
 
+def test_terminal_tells_what_was_not_written_from_what_was_marked(tmp_path: Path, assignment: Assignment) -> None:
+    """Is an empty written answer "not written", one to be seen again "waits", and a person's 0 a number?"""
+    course, outcome = Course(tmp_path), result(assignment, "ada", {})
+    course.prepare(assignment)
+    with course.gradebook() as gradebook:
+        put_in_gradebook(gradebook, assignment, outcome, {"row_of_the_map": 0.0, "graph_network": 1.0})
+        for name in ("why_scale", "graph_network"):
+            grade = gradebook.find_grade(name, assignment.notebook, assignment.name, "ada")
+            if name == "why_scale":
+                grade.auto_score = 0.0  # as nbgrader gives for a cell that was not changed
+            grade.needs_manual_grade = name == "graph_network"
+        gradebook.db.commit()
+    console = Console(file=io.StringIO(), width=160)
+    console.print(marks_table_of(course, assignment, [outcome]))
+    (line,) = [line for line in console.file.getvalue().splitlines() if "ada" in line]
+    assert "why_scale not written, row_of_the_map 0/1, graph_network waits" in line
+    (row,) = marks_table(course, assignment, [outcome])
+    assert (row["why_scale"], row["row_of_the_map"], row["graph_network"], row["waiting"]) == (0, 0, 1, 1)
+
+
 def test_marks_csv_is_safe_in_a_spreadsheet(page: Path) -> None:
     """Is the file marked as UTF-8, and is a name that looks like a formula plain text?"""
     assert (page.parent / "marks.csv").read_bytes().startswith(b"\xef\xbb\xbf")

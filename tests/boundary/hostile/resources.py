@@ -6,6 +6,7 @@ from sample_class import change, rewrite
 
 from hostile.making import (
     CRASHED,
+    FIFTH,
     FIRST,
     GRADED,
     MENDED,
@@ -167,6 +168,25 @@ for _ in range(40):
 with open("/proc/meminfo") as file:
     print(*[line for line in file if "Shmem:" in line])
 """),
+    ),
+    Attack(
+        "attributes",
+        "Keeps memory in the attributes of its files, which no limit counts; ends itself where it may.",
+        own_cell("""
+import os
+path = "/tmp/attributes"
+open(path, "w").close()
+with open(path) as file:
+    for number, place in enumerate((path, path, file.fileno())):
+        for part in range(5):
+            try:
+                os.setxattr(place, f"user.{number}.{part}", bytes(60_000), follow_symlinks=number != 1)
+            except OSError as error:
+                print(error)
+            else:
+                os._exit(1)
+"""),
+        on=FIFTH,
     ),
     Attack(
         "shared-memory",
