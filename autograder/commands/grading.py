@@ -176,7 +176,8 @@ def settle(
             say_of_others(line)
         if not keep or result is None:
             say(f"The state is {result.state if result else 'not graded'!r}.")
-            say("--file NAME: this file counts. --keep: the points stay as they are. To change points, use formgrader.")
+            which = "--file NAME: this file counts. " if several else ""
+            say(f"{which}--keep: the points stay as they are. To change points, use formgrader.")
             return
         decision = replace(decision, questions=result.questions, content=result.content)
         write_decision(in_course.root, assignment, student, decision)
