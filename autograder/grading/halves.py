@@ -11,6 +11,8 @@ from autograder.recognition import definitions, parsed
 
 MAX_READ = 1_000_000  # characters that are read as Python to find which halves belong together
 NEAR = 6  # halves that are tried with a cell, the nearest ones
+MAX_HALVES = 30  # of a notebook that are joined, and cells that are no Python with which they are
+MAX_ASKED = 5  # halves of which a person is asked
 PIECES = 3  # halves that are joined with a cell at once: a cell that was split three times
 STATEMENT = re.compile(r"^(?:(?:async +)?def |class |import |from |@)", re.M)  # at the outermost level
 FUNCTION = re.compile(r"(?:def|class)\s+\w+\s*[(:]")
@@ -49,11 +51,11 @@ class Halves:
             gone.update(found)
             self.receipt.append("A cell of code was split; its halves were joined.")
 
-        for head in heads:
-            broken = head not in gone and parsed(cells[head].source) is None
-            if broken and (found := self._rest_of(head, torn, cells, gone)):
+        broken = (index for index in heads if parsed(cells[index].source) is None)
+        for head in islice(broken, MAX_HALVES):
+            if head not in gone and (found := self._rest_of(head, torn[:MAX_HALVES], cells, gone)):
                 put_together(head, found)
-        for half in torn if heads else ():
+        for half in torn[:MAX_HALVES]:
             if half not in gone and cells[half].source.strip() not in copied:
                 head = self._beginning_of(half, [index for index in heads if index not in gone], cells)
                 if head is not None:
@@ -61,14 +63,12 @@ class Halves:
         copies = {index for index in own if index not in gone and cells[index].source.strip() in copied}
         if copies:
             self.receipt.append(f"{len(copies)} copies of the halves of a cell were left out.")
-        for index in torn:
-            if (
-                index not in gone | copies
-                and cells[index].kind == "code"
-                and not _runs_without_indent(cells[index].source)
-            ):
-                self._ask_about(index, cells, own)
-        return [cell for index, cell in enumerate(cells) if index not in gone | copies]
+        lost = gone | copies
+        alone = (index for index in torn if index not in lost and cells[index].kind == "code")
+        asked = (index for index in alone if not _runs_without_indent(cells[index].source))
+        for index in islice(asked, MAX_ASKED):
+            self._ask_about(index, cells, own)
+        return [cell for index, cell in enumerate(cells) if index not in lost]
 
     def _is_own(self, cell: Cell) -> bool:
         """Whether a cell holds code of the student's, also where it was made a text."""
@@ -87,7 +87,8 @@ class Halves:
                     return [Cell("code", cell.source[: found.start()]), Cell("code", rest, cell.names, cell.checksum)]
         for found in AFTER_BLANK.finditer(cell.source):
             before, rest = cell.source[: found.start()], cell.source[found.end() :]
-            if not STATEMENT.search(rest) and definitions(before) and self._reads(before):
+            # what may go on is not complete: the rest is of it
+            if not STATEMENT.search(rest) and definitions(before) and self._reads(before) and not _may_go_on(before):
                 return [Cell("code", before, cell.names, cell.checksum), Cell("code", rest)]
         return [cell]
 

@@ -23,6 +23,7 @@ from autograder.recognition import is_answer, name_of
 
 Cells = list[dict[str, Any]]
 NO_MATTER = re.compile(r"[^\x00-\x7f]|(?:\\n)+")  # in a docstring: letters that an encoding loses, empty lines
+EXPERIMENT = "# an experiment"
 WORDS = "The variance of a score grows with the width, so its deviation grows with the root"
 
 
@@ -152,7 +153,7 @@ def scratch(work: Work, place: int, how: int) -> None:
         ("import math", 0),
         ("## my scratch", place),
         ("x = 3\nprint(x)", place),
-        (f"def {name}(*a):  # an experiment\n    return 0", len(work.cells)),
+        (f"def {name}(*a):  {EXPERIMENT}\n    return 0", len(work.cells)),
         ("import pandas as pd\nimport math", 0),
         ("%matplotlib widget\nfrom pathlib import Path", 0),
     ]
@@ -181,13 +182,14 @@ def is_half(cell: dict[str, Any]) -> bool:
 
 def begins_answer(cell: dict[str, Any], work: Work) -> bool:
     """Whether a cell holds the half of an answer that begins it."""
-    return any(re.search(rf"^(?:def|class) {name}\b", cell["source"], re.M) for name in work.words)
+    names = "|".join(work.words)
+    return EXPERIMENT not in cell["source"] and bool(re.search(rf"^(?:def|class) (?:{names})\b", cell["source"], re.M))
 
 
 def all_in_one(work: Work, place: int, how: int) -> None:
     """Keep all functions in one cell: the first one's, the last one's, or one of its own after the set-up."""
     code = [cell for cell in work.cells if cell["cell_type"] == "code"]
-    code = [cell for cell in code if is_marked(cell, work) or begins_answer(cell, work) or is_half(cell)]
+    code = [cell for cell in code if begins_answer(cell, work) or is_half(cell)]
     if len(code) > 1:
         together = "".join(("\n" if is_half(cell) else "\n\n\n") + cell["source"] for cell in code).strip()
         host = code[-(how % 2)]
