@@ -13,6 +13,7 @@ MAX_READ = 1_000_000  # characters that are read as Python to find which halves 
 NEAR = 6  # halves that are tried with a cell, the nearest ones
 MAX_HALVES = 30  # of a notebook that are joined, and cells that are no Python with which they are
 MAX_ASKED = 5  # halves of which a person is asked
+MAX_CUTS = 40  # places in a cell at which it is taken apart to see whether a half of a function is in it
 PIECES = 3  # halves that are joined with a cell at once: a cell that was split three times
 STATEMENT = re.compile(r"^(?:(?:async +)?def |class |import |from |@)", re.M)  # at the outermost level
 FUNCTION = re.compile(r"(?:def|class)\s+\w+\s*[(:]")
@@ -82,13 +83,13 @@ class Halves:
         if not self._is_own(cell) or parsed(cell.source) is not None:
             return [cell]
         if _begins_inside(cell.source):
-            for found in STATEMENT.finditer(cell.source):
+            for found in islice(STATEMENT.finditer(cell.source), MAX_CUTS):
                 if self._reads(rest := cell.source[found.start() :]):
                     return [Cell("code", cell.source[: found.start()]), Cell("code", rest, cell.names, cell.checksum)]
-        for found in AFTER_BLANK.finditer(cell.source):
+        for found in islice(AFTER_BLANK.finditer(cell.source), MAX_CUTS):
             before, rest = cell.source[: found.start()], cell.source[found.end() :]
             # what may go on is not complete: the rest is of it
-            if not STATEMENT.search(rest) and definitions(before) and self._reads(before) and not _may_go_on(before):
+            if not STATEMENT.search(rest) and self._reads(before) and definitions(before) and not _may_go_on(before):
                 return [Cell("code", before, cell.names, cell.checksum), Cell("code", rest)]
         return [cell]
 

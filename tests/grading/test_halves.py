@@ -1,11 +1,9 @@
 """Are the halves of a function that was split joined, and is a person asked about a half that has no other?"""
 
 import json
-from typing import Any
 
 import nbformat
 import pytest
-from conftest import NAME, assignment_of
 from fuzzing import steps
 from nbformat import NotebookNode
 
@@ -93,51 +91,3 @@ def test_an_experiment_below_does_not_beat_the_answer(assignment: Assignment, pe
             cell.metadata = {}
     mended = changed(assignment, perfect)
     assert source_of(mended, "attention_backward") == answer
-
-
-def in_text(notebook: NotebookNode, name: str, text: str) -> None:
-    """Replace what is in a cell."""
-    next(cell for cell in notebook.cells if cell.get("id") == name).source = text
-
-
-def blank_with(perfect: NotebookNode, how: str) -> NotebookNode:
-    """Leave the cell of why_scale as it was released, and write the answer elsewhere."""
-    blank = next(cell.source for cell in assignment_of(NAME).release.cells if cell.get("id") == "why_scale")
-    in_text(perfect, "why_scale", blank)
-    index = next(i for i, cell in enumerate(perfect.cells) if cell.get("id") == "why_scale")
-    new: dict[str, Any] = {
-        "below": nbformat.v4.new_markdown_cell(ANSWER),
-        "comment": nbformat.v4.new_code_cell(f"# {ANSWER}"),
-        "raw": nbformat.v4.new_raw_cell(ANSWER),
-    }
-    if how == "question":
-        perfect.cells[index - 1].source += f"\n\n{ANSWER}"
-    elif how == "picture":
-        photo = "iVBORw0KGgo" * 120_000
-        perfect.cells[index].source = f"![photo](data:image/png;base64,{photo})\n{blank}"
-        perfect.cells.insert(index + 1, new["below"])
-    else:
-        perfect.cells.insert(index + 1, new[how])
-    return perfect
-
-
-ANSWER = "The variance of a score grows with the width, so the weights saturate without the scale."
-
-
-@pytest.mark.parametrize("how", ["below", "question", "comment", "raw", "picture"])
-def test_a_text_elsewhere_is_put_into_the_empty_cell(assignment: Assignment, perfect: NotebookNode, how: str) -> None:
-    """Does a person read a written answer that is not in its cell, and is a picture in that cell named too?"""
-    source = source_of(changed(assignment, blank_with(perfect, how)), "why_scale")
-    assert ANSWER in source
-    assert ("[a picture, png" in source) == (how == "picture")
-
-
-def test_a_conflict_with_different_sides_is_a_question(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Is a person asked where the sides of a conflict differ, in a notebook and in one that was written as a text?"""
-    text = json.dumps(perfect, indent=1)
-    line = next(line for line in text.splitlines() if "return weights @ values" in line)
-    other = line.replace("weights @ values", "values")
-    both = text.replace(line, f"<<<<<<< HEAD\n{line}\n=======\n{other}\n>>>>>>> 3f2a9c1")
-    for data in (both, json.dumps(both)):
-        (question,) = mend(data.encode(), assignment.instructor, assignment.release).questions
-        assert "conflict marks" in question and "attention" in question
