@@ -22,6 +22,9 @@ CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?= |\r?$)", re.M)  # the marks t
 MARKS = "The file has git's conflict marks."
 # A picture in a text, as Colab keeps it. So many characters are no picture but an example of an address.
 PICTURE = re.compile(r"data:image/([a-z]{1,10})[a-z.+;=-]{0,50};base64,[A-Za-z0-9+/=%\s]{200,}")
+NAMED_PICTURE = re.compile(
+    r"(?:!\[[^\[\]]{0,200}\] ?\()?\[a picture, [^\[\]]{1,200}: it is in the submitted file\]\)?"
+)  # see _named
 # What a trailing comma follows: strings are stepped over, the last of a file that is cut off too.
 COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|,(?=\s*[\]}])', re.S)
 CELL = re.compile(r'\{\s*"(?:cell_type|attachments|execution_count|id|metadata|outputs|source|input)"\s*:')
@@ -61,6 +64,7 @@ def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: Fa
         Unreadable: there is no cell in it.
     """
     text, receipt = _decode(data)
+    text = _unwrapped(text)
     if "<<<<<<<" not in text:
         return _read(text, receipt, belongs)
     ours, theirs = _sides_of(text)
@@ -113,6 +117,20 @@ def _decode(data: bytes) -> tuple[str, list[str]]:
         return data.decode("cp1252"), receipt
     except UnicodeDecodeError:
         return data.decode("latin-1"), receipt
+
+
+def _unwrapped(text: str) -> str:
+    """Return the notebook where it was written as a text of JSON, once or more often."""
+    decoder = json.JSONDecoder(strict=False)
+    while text.lstrip()[:1] == '"':
+        try:
+            inner = decoder.raw_decode(text.lstrip())[0]
+        except ValueError:
+            break
+        if inner.lstrip()[:1] not in ("{", "<", '"'):
+            break
+        text = inner
+    return text
 
 
 def _sides_of(text: str) -> list[str]:
@@ -172,8 +190,6 @@ def _parsed(text: str) -> Any:
             content = decoder.raw_decode(attempt().strip())[0]
         except (ValueError, RecursionError, MemoryError):
             continue
-        if isinstance(content, str) and content.lstrip()[:1] == "{":  # a notebook that was written as a text
-            return _parsed(content)
         if content or isinstance(content, (dict, list)):
             return content
     return None

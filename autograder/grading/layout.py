@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-from autograder.cells import is_grade, is_locked
+from autograder.cells import is_locked
 from autograder.recognition import definitions, is_answer, name_of
 
 
@@ -68,7 +68,6 @@ def _answers_of_tests(released: Sequence[NotebookNode]) -> dict[int, str]:
             answer = name_of(cell)
         elif is_locked(cell) and cell.cell_type == "code" and not cell.metadata.get("given") and answer:
             found[place] = answer
-        assert not (is_grade(cell) and is_locked(cell)) or place in found
     return found
 
 

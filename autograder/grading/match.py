@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 
+from autograder.grading.halves import Halves
 from autograder.notebooks import Cell
-from autograder.recognition import definitions, is_answer, name_of, parsed
+from autograder.recognition import definitions, is_answer, name_of
 
 MAX_COMPARED = 3000  # characters of a cell that are compared with those of the released cells
 LONG = 40  # characters of a text by which a released one is known inside another
@@ -31,10 +32,16 @@ class Match:
 class Matching:
     """Finds which submitted cell is which released one."""
 
-    def __init__(self, submitted: list[Cell], released: Sequence[NotebookNode], receipt: list[str]) -> None:
+    def __init__(
+        self, submitted: list[Cell], released: Sequence[NotebookNode], receipt: list[str], questions: list[str]
+    ) -> None:
         self.released, self.receipt = released, receipt
         self.texts = {cell.source.strip() for cell in released}
-        self.cells = split_texts(join_halves(submitted, self.texts, receipt), released, receipt)
+        self.answers = {name_of(cell): place for place, cell in enumerate(released) if is_answer(cell)}
+        halves = Halves(self.texts, self.answers.keys())
+        self.cells = split_texts(halves.join(submitted), released, receipt)
+        receipt += halves.receipt
+        questions += halves.questions
         self.sources = [cell.source.strip() for cell in self.cells]
         self.found: dict[int, int] = {}
         self.taken: set[int] = set()
@@ -42,7 +49,6 @@ class Matching:
         self.defined = [
             {} if text in self.texts else names_defined(cell) for cell, text in zip(self.cells, self.sources)
         ]
-        self.answers = {name_of(cell): place for place, cell in enumerate(released) if is_answer(cell)}
         self.by_name: dict[str, list[int]] = {}
         for index, cell in enumerate(self.cells):
             for name in dict.fromkeys(cell.names):
@@ -110,7 +116,7 @@ class Matching:
                 self.receipt.append(f"{name} is in the same cell as {names[0]}.")
             if names[0] not in self.cells[index].names or self.cells[index].kind != "code":
                 self.receipt.append(
-                    f"{names[0]} was found in another cell than its own, by its content; it was put in its place."
+                    f"{names[0]} was found in another cell than its own, by its content; it was moved there."
                 )
         for name, place in places.items():
             if name in chosen:
@@ -131,7 +137,7 @@ class Matching:
         if own and not any(i in written for i in own) and written:
             own = []  # its own cell holds a stub
         if len(own) > 1:
-            self.receipt.append(f"The cell {name} stood there {len(own)} times; the last changed one was taken.")
+            self.receipt.append(f"There were {len(own)} cells {name}; the last changed one was taken.")
         for candidates in (set(own) & set(written), set(own)):
             if candidates:
                 return max(candidates)
@@ -142,7 +148,8 @@ class Matching:
         best = alone or best
         start, end = self._window(place)
         near = [i for i in best if start < i < end]
-        return max(near or best, default=None)
+        # the last definition is judged too, in the student's own order, where it is another one
+        return min(near) if near else max(best, default=None)
 
     def _window(self, place: int) -> tuple[int, int]:
         """Return between which submitted cells an answer was, as far as the released cells around it are there."""
@@ -161,7 +168,7 @@ class Matching:
         kind = [i for i in changed if self.cells[i].kind == "markdown"]
         exact = [i for i in self.by_text.get(released, ()) if i not in self.taken and not self._is_of_another(i, name)]
         if len(same) > 1:
-            self.receipt.append(f"The cell {name} stood there {len(same)} times; the last changed one was taken.")
+            self.receipt.append(f"There were {len(same)} cells {name}; the last changed one was taken.")
         if best := (kind or changed or same):
             self._take(place, best[-1])
             return
@@ -196,7 +203,7 @@ class Matching:
                 if index is not None:
                     self._take(place, index)
                     self.receipt.append(
-                        f"The answer {name_of(blank)} had lost its mark; it was recognised by its place."
+                        f"The answer {name_of(blank)} had lost its mark; it was recognised by its position."
                     )
             elif not is_answer(blank):
                 wanted = words_of(blank.source)
@@ -213,26 +220,6 @@ def names_defined(cell: Cell) -> dict[str, bool]:
     found = re.findall(r"^(?:def|class)\s+(\w+)\s*[(:]", cell.source, re.M)
     known = definitions(cell.source) if found else {}
     return {name: known.get(name, True) for name in found}
-
-
-def join_halves(submitted: list[Cell], texts: set[str], receipt: list[str]) -> list[Cell]:
-    """Join cells of code that follow each other and are Python together only: a function that was split in two."""
-    cells: list[Cell] = []
-    whole = True  # whether the last cell is Python
-    for cell in submitted:
-        last = cells[-1] if cells else None
-        own = cell.kind == "code" and bool(cell.source.strip()) and cell.source.strip() not in texts
-        here = not own or parsed(cell.source) is not None
-        if own and last is not None and last.kind == "code" and not (whole and here):
-            both = f"{last.source}\n{cell.source}"
-            if parsed(both) is not None and last.source.strip() not in texts:
-                receipt.append("A cell of code was split; its halves were joined.")
-                cells[-1] = Cell("code", both, [*last.names, *cell.names], last.checksum)
-                whole = True
-                continue
-        cells.append(cell)
-        whole = here
-    return cells
 
 
 def split_texts(submitted: list[Cell], released: Sequence[NotebookNode], receipt: list[str]) -> list[Cell]:

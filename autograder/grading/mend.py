@@ -92,15 +92,17 @@ def mend(
 def _one_side_of(submitted: Notebook, release: NotebookNode, receipt: list[str], questions: list[str]) -> Match:
     """Match the cells with the released ones; where the file has two sides, those of the side that holds more answers."""
     if submitted.other is None:
-        return Matching(submitted.cells, release.cells, receipt).match()
+        return Matching(submitted.cells, release.cells, receipt, questions).match()
     receipts: tuple[list[str], list[str]] = [], []
+    asked: tuple[list[str], list[str]] = [], []
     sides = submitted.cells, submitted.other.cells
-    matches = [Matching(cells, release.cells, said).match() for cells, said in zip(sides, receipts)]
+    matches = [Matching(cells, release.cells, *said).match() for cells, *said in zip(sides, receipts, asked)]
     ours, theirs = (_answers_in(match, release) for match in matches)
     differ = [name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]]
     only = [name for name in ours.keys() ^ theirs.keys() if name in ours], [n for n in theirs if n not in ours]
     chosen = int(not differ and not only[0] and bool(only[1]))
     receipt += receipts[chosen]
+    questions += asked[chosen]
     if differ or (only[0] and only[1]):
         names = ", ".join(sorted({*differ, *only[0], *only[1]}))
         questions.append(
@@ -265,7 +267,7 @@ def _released_cell(cell: NotebookNode, blank: NotebookNode, submitted: Cell | No
         return nbformat.from_dict(cell)
     mended = nbformat.from_dict(blank)
     if submitted is None:
-        receipt.append(f"The cell {name} was missing; an empty one was put in its place.")
+        receipt.append(f"The cell {name} was missing; an empty one was added.")
     else:
         clean = _without_installs if cell.cell_type == "code" else _without_html
         mended.source = clean(submitted.source, receipt)

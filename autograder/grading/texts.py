@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from nbformat import NotebookNode
 
 from autograder.grading.layout import Item
+from autograder.notebooks import NAMED_PICTURE
 from autograder.recognition import definitions, is_answer, name_of, parsed
 
 FEW, MANY = 8, 20  # words of a text, and of a comment in code, that may be an answer to a question far away
 LABEL = re.compile(r"\*\*(\d+\.\d+)")  # of a question, in its text
+MAX_PICTURES = 20  # of an answer, that are named
 MAX_SHOWN = 5000  # characters of a text that is shown where it may be the answer
 
 
@@ -46,7 +48,8 @@ def place_texts(
         found = [pair for pair in texts if pair in labelled or pair in near]
         if found:
             where = "below the question" if near else "elsewhere in the notebook"
-            item.node.source = _joined(f"[Found {where}; the cell of the answer was empty.]", found)
+            said = f"[Found {where}; the cell of the answer was empty.]"
+            item.node.source = _joined(said, [*_pictures_of(item), *(text for _, text in found)])
             receipt.append(f"The cell {name} was empty; text that was found {where} was put into it.")
             used |= {id(other) for other, _ in found if other.own and other.node.cell_type == "markdown"}
             texts = [pair for pair in texts if pair not in found or id(pair[0]) not in used]
@@ -56,11 +59,11 @@ def place_texts(
             continue
         rest = [pair for pair in texts if id(pair[0]) not in used and _may_be_answer(*pair, first)]
         if rest:
-            item.node.source = _joined(
-                "[The cell of the answer is empty. Is this text, found elsewhere, the answer?]", rest
-            )
-            where = _where(rest[0][0], released)
-            questions.append(f"Text was found {where}; the answer cell {name} is empty. Is it the answer?")
+            said = "[The cell of the answer is empty. Is this text, found elsewhere, the answer?]"
+            pictures = _pictures_of(item)
+            item.node.source = _joined(said, [*pictures, *(text for _, text in rest)])
+            where, state = _where(rest[0][0], released), "holds a picture only" if pictures else "is empty"
+            questions.append(f"Text was found {where}; the answer cell {name} {state}. Is it the answer?")
     return [item for item in items if id(item) not in used]
 
 
@@ -69,8 +72,9 @@ def _is_written(item: Item, released: Sequence[NotebookNode]) -> bool:
 
 
 def _is_empty(item: Item, released: Sequence[NotebookNode]) -> bool:
-    """Whether nothing is in the cell of an answer but the words that ask for it."""
-    return _letters(item.node.source) in ("", _letters(released[item.place].source))
+    """Whether no words are in the cell of an answer but those that ask for it; a picture may be."""
+    text = NAMED_PICTURE.sub("", item.node.source)
+    return _letters(text) in ("", _letters(released[item.place].source))
 
 
 def _letters(text: str) -> str:
@@ -143,8 +147,12 @@ def _may_be_answer(item: Item, text: str, first: int) -> bool:
     return count >= (4 if item.anchor >= first else FEW)
 
 
-def _joined(head: str, found: Sequence[tuple[Item, str]]) -> str:
-    return "\n\n".join([head, *(text for _, text in found)])[:MAX_SHOWN]
+def _pictures_of(item: Item) -> list[str]:
+    return NAMED_PICTURE.findall(item.node.source)[:MAX_PICTURES]
+
+
+def _joined(head: str, texts: Sequence[str]) -> str:
+    return "\n\n".join([head, *texts])[:MAX_SHOWN]
 
 
 def _where(item: Item, released: Sequence[NotebookNode]) -> str:

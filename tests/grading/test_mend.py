@@ -149,12 +149,12 @@ KEEPS_ALL: dict[str, tuple[Callable[[NotebookNode], None], str]] = {
     "duplicated": (duplicate, "copies"),
     "older answers": (
         duplicate_with_an_older_answer,
-        "The cell softmax stood there 3 times; the last changed one was taken.",
+        "There were 3 cells softmax; the last changed one was taken.",
     ),
     "deleted tests": (delete_tests_and_text, "The cell softmax_values was missing; it was put back."),
     "code as markdown": (retype_code_as_markdown, "softmax was found in another cell than its own, by its content"),
     "moved": (move_answers_to_the_end, "self_attention was found in another cell than its own, by its content"),
-    "stripped ids": (strip_ids, "The answer why_scale had lost its mark; it was recognised by its place."),
+    "stripped ids": (strip_ids, "The answer why_scale had lost its mark; it was recognised by its position."),
     "other ids": (strip_nbgrader, "attention_backward was found in another cell than its own, by its content"),
     "swapped ids": (swap_ids, "softmax was found in another cell than its own, by its content"),
     "edited tests": (edit_locked_cells, "The locked cell softmax_extreme was changed; its released text was put back."),
@@ -237,7 +237,7 @@ def test_mend_reads_a_truncated_file(assignment: Assignment, perfect: NotebookNo
         assert source == (blanks[name] if lost else whole), name
     whole = next(index for index, cell in enumerate(perfect.cells) if "def attention_backward" in cell.source)
     assert f"The file is cut off or damaged; the {whole} cells before the damage were read." in mended.receipt
-    assert "The cell attention_backward was missing; an empty one was put in its place." in mended.receipt
+    assert "The cell attention_backward was missing; an empty one was added." in mended.receipt
 
 
 def test_mend_reads_format_3(assignment: Assignment, perfect: NotebookNode) -> None:

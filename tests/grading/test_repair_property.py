@@ -22,6 +22,8 @@ from autograder.grading.mend import Mended, mend
 from autograder.recognition import is_answer, name_of
 
 Cells = list[dict[str, Any]]
+NO_MATTER = re.compile(r"[^\x00-\x7f]|(?:\\n)+")  # in a docstring: letters that an encoding loses, empty lines
+EXPERIMENT = "# an experiment"
 WORDS = "The variance of a score grows with the width, so its deviation grows with the root"
 
 
@@ -53,7 +55,7 @@ def solved_cells(name: str) -> tuple[str, dict[str, str]]:
     """Return its cells as text, and the words."""
     assignment = assignment_of(name)
     cells, words = [], {}
-    for cell in fill_in(assignment.release, assignment.instructor).cells:
+    for cell in fill_in(assignment.release, assignment.instructor, bonus=True).cells:
         made = {key: cell[key] for key in ("cell_type", "id", "source")} | {
             "metadata": json.loads(json.dumps(cell.metadata))
         }
@@ -99,7 +101,7 @@ def merge(work: Work, place: int, how: int) -> None:
 
 def split(work: Work, place: int, how: int) -> None:
     """Press Ctrl-Shift-Minus in an answer: at one of its lines it becomes two."""
-    cells = [i for i, cell in enumerate(work.cells) if any(word in cell["source"] for word in work.words.values())]
+    cells = [i for i, cell in enumerate(work.cells) if is_marked(cell, work)]
     if cells:
         i = cells[place % len(cells)]
         cell = work.cells[i]
@@ -123,7 +125,7 @@ def copy(work: Work, place: int, how: int) -> None:
 
 def delete(work: Work, place: int, how: int) -> None:
     """Delete a cell that holds no answer."""
-    others = [i for i, cell in enumerate(work.cells) if not any(word in cell["source"] for word in work.words.values())]
+    others = [i for i, cell in enumerate(work.cells) if not (is_marked(cell, work) or begins_answer(cell, work))]
     if others:
         del work.cells[others[place % len(others)]]
 
@@ -151,7 +153,7 @@ def scratch(work: Work, place: int, how: int) -> None:
         ("import math", 0),
         ("## my scratch", place),
         ("x = 3\nprint(x)", place),
-        (f"def {name}(*a):  # an experiment\n    return 0", len(work.cells)),
+        (f"def {name}(*a):  {EXPERIMENT}\n    return 0", len(work.cells)),
         ("import pandas as pd\nimport math", 0),
         ("%matplotlib widget\nfrom pathlib import Path", 0),
     ]
@@ -162,21 +164,34 @@ def scratch(work: Work, place: int, how: int) -> None:
 def repeat_helper(work: Work, place: int, how: int) -> None:
     """Write an earlier answer again above a later one, in its cell."""
     code = [cell for cell in work.cells if cell["cell_type"] == "code" and is_marked(cell, work)]
+    code = [cell for cell in code if begins_answer(cell, work)]
     if len(code) > 1:
         later = 1 + place % (len(code) - 1)
         code[later]["source"] = f"{code[how % later]['source']}\n\n{code[later]['source']}"
 
 
 def is_marked(cell: dict[str, Any], work: Work) -> bool:
-    """Whether a cell holds an answer."""
+    """Whether a cell holds an answer, or the half of it that ends it."""
     return any(word in cell["source"] for word in work.words.values())
+
+
+def is_half(cell: dict[str, Any]) -> bool:
+    """Whether a cell goes on with a function that was split."""
+    return cell["id"].startswith("own") and cell["source"].lstrip("\n")[:1] == " "
+
+
+def begins_answer(cell: dict[str, Any], work: Work) -> bool:
+    """Whether a cell holds the half of an answer that begins it."""
+    names = "|".join(work.words)
+    return EXPERIMENT not in cell["source"] and bool(re.search(rf"^(?:def|class) (?:{names})\b", cell["source"], re.M))
 
 
 def all_in_one(work: Work, place: int, how: int) -> None:
     """Keep all functions in one cell: the first one's, the last one's, or one of its own after the set-up."""
-    code = [cell for cell in work.cells if cell["cell_type"] == "code" and is_marked(cell, work)]
+    code = [cell for cell in work.cells if cell["cell_type"] == "code"]
+    code = [cell for cell in code if begins_answer(cell, work) or is_half(cell)]
     if len(code) > 1:
-        together = "\n\n\n".join(cell["source"] for cell in code)
+        together = "".join(("\n" if is_half(cell) else "\n\n\n") + cell["source"] for cell in code).strip()
         host = code[-(how % 2)]
         host["source"] = together
         gone = [id(cell) for cell in code if cell is not host]
@@ -205,7 +220,7 @@ def write_elsewhere(work: Work, place: int, how: int) -> None:
     cell = work.cells[index]
     text, name = cell["source"], next(name for name, word in work.words.items() if word in cell["source"])
     cell["source"] = blanks[name]
-    if how % 6 == 5 and index > 0:
+    if how % 6 == 5 and index > 0 and not is_marked(work.cells[index - 1], work):  # which may be moved
         work.cells[index - 1]["source"] += f"\n\n{text}"
     elif how % 6 == 4:
         work.cells.insert(index + 1, new(f"# {text}"))
@@ -269,7 +284,7 @@ CHANGES = [
     encode, reformat,
 ]  # fmt: skip
 NUMBERS = st.integers(0, 10**6)
-CHANGED = st.lists(st.tuples(st.sampled_from(CHANGES), NUMBERS, NUMBERS), min_size=1, max_size=1)
+CHANGED = st.lists(st.tuples(st.sampled_from(CHANGES), NUMBERS, NUMBERS), min_size=1, max_size=3)
 
 
 def changed(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> Work:
@@ -305,7 +320,7 @@ def reaching(notebook: NotebookNode) -> dict[str, str]:
         elif not is_locked(cell):
             for statement in statements(cell.source):
                 if getattr(statement, "name", None) in names:
-                    known[statement.name] = ast.dump(statement)
+                    known[statement.name] = NO_MATTER.sub("?", ast.dump(statement))
                     used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
                     uses[statement.name] = used & names - {statement.name}
     return seen

@@ -1,0 +1,173 @@
+"""Join the halves of a function that was split in two, wherever in the notebook the halves are now."""
+
+import ast
+import re
+import textwrap
+from collections.abc import Collection, Sequence, Set
+from itertools import combinations, islice, takewhile
+
+from autograder.notebooks import Cell
+from autograder.recognition import definitions, parsed
+
+MAX_READ = 1_000_000  # characters that are read as Python to find which halves belong together
+NEAR = 6  # halves that are tried with a cell, the nearest ones
+MAX_HALVES = 30  # of a notebook that are joined, and cells that are no Python with which they are
+MAX_ASKED = 5  # halves of which a person is asked
+MAX_CUTS = 40  # places in a cell at which it is taken apart to see whether a half of a function is in it
+PIECES = 3  # halves that are joined with a cell at once: a cell that was split three times
+STATEMENT = re.compile(r"^(?:(?:async +)?def |class |import |from |@)", re.M)  # at the outermost level
+FUNCTION = re.compile(r"(?:def|class)\s+\w+\s*[(:]")
+AFTER_BLANK = re.compile(r"\n(?=[ \t]*\n[ \t]+\S)")
+RETURNS = (ast.Return, ast.Raise)
+
+
+class Halves:
+    """Finds the halves of functions that were split, and joins them."""
+
+    def __init__(self, texts: Collection[str], answers: Set[str]) -> None:
+        """Prepare to join.
+
+        Args:
+            texts: The texts of the released cells, which are no halves.
+            answers: The names of the answers.
+        """
+        self.texts, self.answers, self.left = texts, answers, MAX_READ
+        self.receipt: list[str] = []
+        self.questions: list[str] = []
+
+    def join(self, submitted: Sequence[Cell]) -> list[Cell]:
+        """Return the cells; a function that was split is complete again in the cell where it begins."""
+        cells = [part for cell in submitted for part in self._parts_of(cell)]
+        own = [index for index, cell in enumerate(cells) if self._is_own(cell)]
+        torn = [index for index in own if _begins_inside(cells[index].source)]
+        heads = [index for index in own if index not in set(torn)]
+        gone: set[int] = set()
+        copied: set[str] = set()
+
+        def put_together(head: int, found: Sequence[int]) -> None:
+            parts = [cells[index] for index in (head, *found)]
+            copied.update(part.source.strip() for part in parts)
+            names = [name for part in parts for name in part.names]
+            cells[head] = Cell("code", "\n".join(part.source for part in parts), names, parts[0].checksum)
+            gone.update(found)
+            self.receipt.append("A cell of code was split; its halves were joined.")
+
+        broken = (index for index in heads if parsed(cells[index].source) is None)
+        for head in islice(broken, MAX_HALVES):
+            if head not in gone and (found := self._rest_of(head, torn[:MAX_HALVES], cells, gone)):
+                put_together(head, found)
+        for half in torn[:MAX_HALVES]:
+            if half not in gone and cells[half].source.strip() not in copied:
+                head = self._beginning_of(half, [index for index in heads if index not in gone], cells)
+                if head is not None:
+                    put_together(head, [half])
+        copies = {index for index in own if index not in gone and cells[index].source.strip() in copied}
+        if copies:
+            self.receipt.append(f"{len(copies)} copies of the halves of a cell were left out.")
+        lost = gone | copies
+        alone = (index for index in torn if index not in lost and cells[index].kind == "code")
+        asked = (index for index in alone if not _runs_without_indent(cells[index].source))
+        for index in islice(asked, MAX_ASKED):
+            self._ask_about(index, cells, own)
+        return [cell for index, cell in enumerate(cells) if index not in lost]
+
+    def _is_own(self, cell: Cell) -> bool:
+        """Whether a cell holds code of the student's, also where it was made a text."""
+        text = cell.source.strip()
+        if not text or text in self.texts:
+            return False
+        return cell.kind == "code" or FUNCTION.match(text) is not None or _begins_inside(cell.source)
+
+    def _parts_of(self, cell: Cell) -> list[Cell]:
+        """Take apart a cell in which half a function is before or after complete ones."""
+        if not self._is_own(cell) or parsed(cell.source) is not None:
+            return [cell]
+        if _begins_inside(cell.source):
+            for found in islice(STATEMENT.finditer(cell.source), MAX_CUTS):
+                if self._reads(rest := cell.source[found.start() :]):
+                    return [Cell("code", cell.source[: found.start()]), Cell("code", rest, cell.names, cell.checksum)]
+        for found in islice(AFTER_BLANK.finditer(cell.source), MAX_CUTS):
+            before, rest = cell.source[: found.start()], cell.source[found.end() :]
+            # what may go on is not complete: the rest is of it
+            if not STATEMENT.search(rest) and self._reads(before) and definitions(before) and not _may_go_on(before):
+                return [Cell("code", before, cell.names, cell.checksum), Cell("code", rest)]
+        return [cell]
+
+    def _reads(self, source: str) -> bool:
+        """Whether a text is Python, as far as there is room to read it."""
+        self.left -= len(source)
+        return self.left > 0 and parsed(source) is not None
+
+    def _rest_of(
+        self, head: int, torn: Sequence[int], cells: Sequence[Cell], gone: Collection[int]
+    ) -> tuple[int, ...] | None:
+        """Return the halves with which a cell that is no Python is Python, if there are some: the nearest ones."""
+        left = [index for index in torn if index not in gone]
+        after = list(islice((index for index in range(head + 1, len(cells)) if index not in gone), PIECES))
+        after = list(takewhile(lambda index: self._is_own(cells[index]), after))
+        near = sorted(left, key=lambda index: (index < head, abs(index - head)))[:NEAR]
+        following = (tuple(after[:count]) for count in range(1, len(after) + 1))
+        others = (found for count in range(1, PIECES + 1) for found in combinations(sorted(near), count))
+        for found in (*following, *others) if near or after else ():
+            parts = [cells[index].source for index in (head, *found)]
+            inside = {name for index in found if index not in left for name in definitions(cells[index].source)}
+            # what another cell defines does not become a part of a text
+            if self._reads("\n".join(parts)) and inside <= definitions("\n".join(parts)).keys():
+                return found
+        return None
+
+    def _beginning_of(self, half: int, heads: Sequence[int], cells: Sequence[Cell]) -> int | None:
+        """Return the cell whose last function goes on in a half: the one before it, or the nearest one of an answer."""
+        before = max((index for index in heads if index < half), default=None)
+        near = sorted(heads, key=lambda index: (index > half, abs(index - half)))
+        answers = (index for index in near if index != before and self._defines_answer_last(cells[index].source))
+        for head in islice((*([] if before is None else [before]), *answers), NEAR):
+            if _may_go_on(cells[head].source) and self._reads(f"{cells[head].source}\n{cells[half].source}"):
+                return head
+        return None
+
+    def _defines_answer_last(self, source: str) -> bool:
+        last = _last_definition(source)
+        return last is not None and last.name in self.answers
+
+    def _ask_about(self, index: int, cells: Sequence[Cell], own: Sequence[int]) -> None:
+        """Ask to which answer a half belongs that could not be joined."""
+        known = {
+            i: [*(self.answers & definitions(cells[i].source).keys()), *_in(cells[i].names, self.answers)] for i in own
+        }
+        before = next((known[i] for i in reversed(own) if i < index and known[i]), [])
+        after = next((known[i] for i in own if i > index and known[i]), [])
+        names = ", ".join(dict.fromkeys([*known.get(index, []), *before, *after]))
+        line = " ".join(next(line for line in cells[index].source.splitlines() if line.strip()).split())[:60]
+        self.questions.append(
+            f'A cell begins in the middle of a function ("{line}"), and the part before it was not found. '
+            f"The answers near it are {names or 'none'}. To which one does it belong?"
+        )
+
+
+def _in(names: Sequence[str], known: Set[str]) -> list[str]:
+    return [name for name in names if name in known]
+
+
+def _last_definition(source: str) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None:
+    tree = parsed(source)
+    last = tree.body[-1] if tree is not None and tree.body else None
+    return last if isinstance(last, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else None
+
+
+def _may_go_on(source: str) -> bool:
+    """Whether a cell ends in a class, or in a function that does not end by returning."""
+    last = _last_definition(source)
+    return last is not None and (isinstance(last, ast.ClassDef) or not isinstance(last.body[-1], RETURNS))
+
+
+def _begins_inside(source: str) -> bool:
+    """Whether a cell of code begins inside of something: its first line is indented, and it is no Python."""
+    first = next((line for line in source.splitlines() if line.strip()), "")
+    return first[:1] in (" ", "\t") and parsed(source) is None
+
+
+def _runs_without_indent(source: str) -> bool:
+    """Whether IPython runs an indented cell as it is: without its indent it is Python and returns nothing."""
+    tree = parsed(textwrap.dedent(source))
+    return tree is not None and not any(isinstance(each, ast.Return) for each in tree.body)
