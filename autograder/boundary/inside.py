@@ -36,7 +36,7 @@ GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs,
 MEMORY: list = []  # of the notebook, before the first call that is to leave nothing there; none after a cell
 CHANNEL: list = []  # the socket to the grader
 SEND: list = []  # what sends a message over it
-STANDS: list = []  # what gives back what the agent uses and a student has names for
+STANDS: list = []  # what gives back to modules that the agent uses, and a student can name, what they held
 SHELL: list = []  # in which cells run
 STATE = None  # as it was before any cell ran
 ONE_QUESTION = threading.Lock()  # at a time: a function may have threads
@@ -80,8 +80,10 @@ def _reply_to(do: str, request: dict) -> bytes:
             "measure": _measure,
         }[do]
         reply |= action(request, namespace)
+        STANDS[0]()
         return wire.dumps(reply, _handle_of)
     except BaseException as error:
+        STANDS[0]()
         names = [kind.__name__ for kind in type.mro(type(error))]
         try:
             said = {"text": str(error)[:2000], "line": _line_of(error), "unwritten": unwritten(error)}

@@ -73,19 +73,15 @@ def sender(channel: object, key: bytes) -> Callable[[bytes], None]:
     return send
 
 
-def keeper(owners: Iterable[object]) -> Callable[[], list[str]]:
-    """Return what gives modules, classes and dicts back what they hold now, and tells what was another thing."""
+def keeper(owners: Iterable[object]) -> Callable[[], None]:
+    """Return what gives modules, classes and dicts back what they hold now."""
     kept = [(owner, dict(owner if isinstance(owner, dict) else vars(owner))) for owner in owners]
 
-    def put_back() -> list[str]:
-        names = []
+    def put_back() -> None:
         for owner, before in kept:
-            of_dict = isinstance(owner, dict)
-            now = owner if of_dict else vars(owner)
+            now = owner if isinstance(owner, dict) else vars(owner)
             for name in [name for name, value in before.items() if now.get(name) is not value]:
-                now.update({name: before[name]}) if of_dict else setattr(owner, name, before[name])
-                names.append(name)
-        return names
+                owner.update({name: before[name]}) if owner is now else setattr(owner, name, before[name])
 
     return put_back
 
@@ -105,7 +101,7 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
     watched, plain = BY_ANYBODY | BY_STUDENTS | CHANGES | OTHERS, BY_ANYBODY | BY_STUDENTS
 
     def hook(event: str, arguments: tuple) -> None:
-        if event not in watched and event[:7] != "ctypes." or len(told) >= MOST_TOLD:
+        if (event not in watched and event[:7] != "ctypes.") or len(told) >= MOST_TOLD:
             return
         thread = get_ident()
         if thread in busy:

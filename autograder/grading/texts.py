@@ -1,5 +1,6 @@
 """Written answers that are not in their cells: found around the question, at the end, in comments, in other cells."""
 
+import ast
 import io
 import re
 import tokenize
@@ -106,7 +107,7 @@ def words_in_code(source: str) -> str:
         pass  # lines of IPython's
     for statement in tree.body:
         value = getattr(statement, "value", None)
-        parts = [value, *getattr(value, "args", [])]
+        parts = [value, *(value.args if isinstance(value, ast.Call) else [])]
         texts = [part.value for part in parts if isinstance(getattr(part, "value", None), str)]
         if type(statement).__name__ == "Expr":
             found += [(statement.lineno, text.strip()) for text in texts]
