@@ -5,6 +5,9 @@ the student's functions through proxies. Only plain values cross, over one socke
 
     wire.py            plain values to bytes and back; used on both sides
     inside.py          what runs in the sandbox: limits, and the agent that runs cells and answers calls
+    out_of_reach.py    what keeps the agent out of a student's reach there, and notices code that reaches for it
+    stand_in.py        what a student's function gets there for a function of the grader's
+    left_behind.py     what cells leave behind in Python and the libraries, and how it is put back there
     notebook_shell.py  IPython's shell there, which keeps what a cell shows
     unwritten.py       tells an answer that is not written from every other error; used on both sides
     refused.py         the system calls that are refused there

@@ -10,7 +10,6 @@ import builtins
 import contextlib
 import json
 import linecache
-import locale
 import os
 import random
 import resource
@@ -19,13 +18,15 @@ import signal
 import socket
 import sys
 import threading
-import warnings
 from pathlib import Path
 
+import out_of_reach
 import refused
 import wire
+from left_behind import State
 from memory import Memory
 from notebook_shell import OUTPUTS, make_shell, redirect
+from stand_in import stand_in
 from unwritten import unwritten
 
 __builtins__ = dict(vars(builtins))  # a copy, for what is below: a cell may put others in place of Python's
@@ -34,6 +35,8 @@ FILES: dict = {}  # the names in the files of classes that stand in for the stud
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
 MEMORY: list = []  # of the notebook, before the first call that is to leave nothing there; none after a cell
 CHANNEL: list = []  # the socket to the grader
+SEND: list = []  # what sends a message over it
+STANDS: list = []  # what gives back to modules that the agent uses, and a student can name, what they held
 SHELL: list = []  # in which cells run
 STATE = None  # as it was before any cell ran
 ONE_QUESTION = threading.Lock()  # at a time: a function may have threads
@@ -49,7 +52,7 @@ def serve() -> None:
         if os.getpid() != process:  # a copy that a function has made of its process, and which may not answer too
             os._exit(0)
         signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that was left would raise its error in here
-        CHANNEL[0].sendall(wire.frame(reply))
+        SEND[0](reply)
 
 
 def _receive() -> bytes:
@@ -77,8 +80,10 @@ def _reply_to(do: str, request: dict) -> bytes:
             "measure": _measure,
         }[do]
         reply |= action(request, namespace)
+        STANDS[0]()
         return wire.dumps(reply, _handle_of)
     except BaseException as error:
+        STANDS[0]()
         names = [kind.__name__ for kind in type.mro(type(error))]
         try:
             said = {"text": str(error)[:2000], "line": _line_of(error), "unwritten": unwritten(error)}
@@ -102,92 +107,6 @@ def seed_all(seed: int | None) -> None:
     with if_it_is_there:
         generator = sys.modules["torch"].default_generator  # torch.manual_seed takes milliseconds: it seeds all devices
         generator.seed() if seed is None else generator.manual_seed(seed)
-
-
-WATCHED = ("builtins", "math", "random", "numpy", "numpy.linalg", "torch", "torch.nn", "torch.nn.functional")
-WATCHED += ("torch.nn.init", "torch.linalg")
-
-
-class State:
-    """What a cell may leave behind and no answer may be judged by, as it was before any cell ran."""
-
-    def __init__(self) -> None:
-        self.folder, self.filters, self.depth = os.getcwd(), list(warnings.filters), sys.getrecursionlimit()
-        self.outputs = sys.stdout, sys.stderr
-        self.language = locale.setlocale(locale.LC_ALL)
-        self.numpy = sys.modules["numpy"].geterr()
-        self.cells_ran = False  # since it was put back; to look for changes takes longer than a call
-        owners = [sys.modules[name] for name in WATCHED if name in sys.modules]
-        if torch := sys.modules.get("torch"):
-            owners += [torch.Tensor, torch.nn.Module, torch.nn.Linear, torch.autograd.Function]
-        self.functions = [
-            (owner, {name: value for name, value in vars(owner).items() if callable(value)}) for owner in owners
-        ]
-
-    def changed(self) -> list[tuple[object, str, object]]:
-        """Return which functions of Python and the libraries are others now: where, by which name, and what they were."""
-        found = [
-            (owner, name, value)
-            for owner, before in self.functions
-            for name, value in before.items()
-            if vars(owner).get(name) is not value
-        ]
-        for owner, before in self.functions:
-            if isinstance(owner, type):  # a name that hides one of the class above
-                above = [name for name in vars(owner).keys() - before.keys() if hasattr(owner.__base__, name)]
-                found += [(owner, name, None) for name in above if callable(vars(owner)[name])]
-        return found
-
-    def told(self) -> list[str]:
-        """Return in words what a cell has changed that is put back before an answer is called."""
-        names = [f"{owner.__name__}.{name}" for owner, name, _ in self.changed()]
-        names += [
-            f"sys.{name}"
-            for name, own in zip(("stdout", "stderr"), self.outputs)
-            if getattr(sys, name, None) is not own
-        ]
-        return names + ["sys.setrecursionlimit"] * (sys.getrecursionlimit() < self.depth)
-
-    def put_back(self) -> None:
-        """Put everything back as it was before any cell ran."""
-        sys.settrace(None)
-        sys.setprofile(None)
-        sys.setrecursionlimit(self.depth)
-        sys.stdout, sys.stderr = self.outputs
-        for owner, name, value in self.changed() if self.cells_ran else ():
-            delattr(owner, name) if value is None else setattr(owner, name, value)
-        self.cells_ran, if_it_is_there = False, contextlib.suppress(Exception)
-        warnings.filters[:] = self.filters
-        with if_it_is_there:
-            os.chdir(self.folder)
-        with if_it_is_there:
-            locale.setlocale(locale.LC_ALL, self.language)
-        with if_it_is_there:
-            sys.modules["numpy"].seterr(**self.numpy)
-        with if_it_is_there:
-            torch = sys.modules["torch"]
-            torch.set_default_dtype(torch.float32)
-            while torch._C._len_torch_function_stack():  # modes that were entered and not left
-                torch._C._pop_torch_function_stack()
-            while torch._C._len_torch_dispatch_stack():
-                torch._C._pop_torch_dispatch_stack(None)
-            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(0)  # of vmap, grad, and others
-            torch.set_default_device(None)
-            if torch.is_inference_mode_enabled():
-                self.ended = torch.inference_mode(False)  # kept, for with it goes what it says
-                self.ended.__enter__()
-            torch.set_grad_enabled(True)
-            torch.set_autocast_enabled("cpu", False)
-            torch._C._autograd._saved_tensors_hooks_enable()
-            while torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
-                torch._C._autograd._pop_saved_tensors_default_hooks()
-            for name, hooks in vars(torch.nn.modules.module).items():
-                if name.startswith("_global_") and isinstance(hooks, dict):  # that run in every module
-                    hooks.clear()
-            torch.set_num_threads(1) if torch.get_num_threads() != 1 else None
-            # asked first, for to set it imports PyTorch's compiler: 1 s in each kernel, 4 where nothing is compiled yet
-            torch.use_deterministic_algorithms(False) if torch.are_deterministic_algorithms_enabled() else None
-            torch.autograd.set_detect_anomaly(False)
 
 
 def _cell(request: dict, namespace: dict) -> dict:
@@ -339,38 +258,17 @@ def _made_from(text: str) -> dict:
 
 
 def _ask_grader(name: str):
-    """Return a stand-in for an earlier exercise whose correct answer stays with the grader: values go there and back.
-
-    So do gradients: the way back through the stand-in is a question too.
-    """
+    """Return a stand-in for an earlier exercise whose correct answer stays with the grader."""
 
     def ask(**question):
         with ONE_QUESTION:
-            CHANNEL[0].sendall(wire.frame(wire.dumps({"question": name} | question)))
+            SEND[0](wire.dumps({"question": name} | question))
             answer = wire.loads(_receive())
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer["value"]
 
-    def correct(*arguments, **keywords):
-        values = [*arguments, *keywords.values()]
-        if not any(getattr(value, "requires_grad", False) is True for value in values):
-            return ask(arguments=arguments, keywords=keywords)
-        import torch
-
-        class Asked(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, *values):
-                return ask(arguments=arguments, keywords=keywords)
-
-            @staticmethod
-            def backward(ctx, *gradients):
-                return tuple(ask(arguments=arguments, keywords=keywords, gradients=list(gradients)))
-
-        return Asked.apply(*values)
-
-    correct.__name__ = name
-    return correct
+    return stand_in(name, out_of_reach.closed(ask))
 
 
 def _line_of(error: BaseException) -> str:
@@ -412,6 +310,34 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         for output in (1, 2):
             os.dup2(nowhere.fileno(), output)
     CHANNEL[0].sendall(b"!")
+    SEND.append(out_of_reach.sender(CHANNEL[0], _receive()))
+    owners = [
+        wire,
+        wire.__builtins__,
+        wire._Packer,
+        wire._Reader,
+        wire._Count,
+        wire.Handle,
+        wire.Foreign,
+        State,
+        Memory,
+    ]
+    owners += [json, json.encoder, json.decoder, json.JSONEncoder, json.JSONDecoder]
+    STANDS.append(out_of_reach.keeper(owners))
+    ours = (
+        "inside",
+        "left_behind",
+        "memory",
+        "notebook_shell",
+        "out_of_reach",
+        "refused",
+        "stand_in",
+        "unwritten",
+        "wire",
+    )
+    out_of_reach.hide(str(Path(__file__).parent), ours)
+    vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)  # this program, which IPython puts back when it ends
+    out_of_reach.watch(SEND[0], ("inside", "notebook_shell", "out_of_reach", "warm", "wire"))
     serve()
 
 

@@ -2,6 +2,8 @@
 
 import ast
 import base64
+import hashlib
+import hmac
 import inspect
 import math
 import re
@@ -18,6 +20,7 @@ import psutil
 from nbformat import NotebookNode
 
 from autograder.boundary import wire
+from autograder.boundary.out_of_reach import REACHED, SEAL
 from autograder.boundary.sandbox import Limits, start_kernel
 from autograder.files import writable
 
@@ -34,6 +37,7 @@ PICTURES = {
 MAX_PIXELS = 2**24  # of a picture: a browser takes four bytes for each, however small the file
 PATIENCE = 0.1  # seconds between two looks at clock, memory and life of the kernel
 QUICK = 0.02  # seconds; a call that takes less leaves nothing behind that needs a look
+MAX_REACHED = 10  # ways in which code in one kernel reached for the agent, that are told
 MAX_IN_LINE = 10  # times as long as it may take, a request may wait for its turn on a busy machine
 
 
@@ -52,7 +56,9 @@ class KernelLost(BaseException):
 class Kernel:
     """A sandboxed kernel. After a KernelLost it is closed. No request waits beyond the time at which it ends."""
 
-    def __init__(self, limits: Limits, sandboxed: bool = True, ends: float = math.inf) -> None:
+    def __init__(
+        self, limits: Limits, sandboxed: bool = True, ends: float = math.inf, reached: list[str] | None = None
+    ) -> None:
         self.limits, self.ends = limits, ends
         self.process = psutil.Process()
         self.size = self.process.memory_info().rss
@@ -62,6 +68,10 @@ class Kernel:
         self.ready = select.poll()
         self.ready.register(self.channel, select.POLLIN)
         self.spent = 0.0  # seconds that requests took; see _Watch
+        self.reached = [] if reached is None else reached  # how its code reached for the agent, in words
+        self.doing = ""  # what the present request does, in words
+        self.key, self.sealed = secrets.token_bytes(32), 0  # of the agent's seal; how many messages had it
+        self._send(self.key)
 
     def _lost(self) -> KernelLost:
         """Close a kernel that does not speak or listen any more; return why."""
@@ -137,11 +147,12 @@ class Kernel:
         """
         classes = {name: _text_of(item) for name, item in correct.items() if isinstance(item, type)}
         content = request | {"id": secrets.token_hex(16), "replaced": sorted(correct), "classes": classes}
+        self.doing = _in_words(content)
         self._send(content.pop("do").encode(), wire.dumps(content))
         watch = _Watch(self, seconds)
         while True:
             received = self._receive()
-            message = None if received is None else _read(received)
+            message = None if received is None else self._opened(received)
             if message is not None and "question" in message:
                 self._send(_answer(message, len(received), correct))
             elif message is not None and message.get("id") == content["id"]:
@@ -177,6 +188,28 @@ class Kernel:
             self.received += piece
             message = self._next_message()
         return message
+
+    def _opened(self, received: bytes) -> dict[str, Any] | None:
+        """Read a message; None if it is none, or no more than word that code reaches for the agent.
+
+        One without the agent's seal is read all the same: what it may say is bounded, and a person is asked about it.
+        """
+        seal, message = received[:SEAL], received[SEAL:]
+        made = hashlib.blake2b(self.sealed.to_bytes(8, "big") + message, key=self.key, digest_size=SEAL).digest()
+        if not hmac.compare_digest(seal, made):
+            self._note("messages that are not the agent's")
+            return _read(received) or _read(message)
+        self.sealed += 1
+        if message.startswith(REACHED):
+            self._note(message.removeprefix(REACHED).decode(errors="replace"))
+            return None
+        return _read(message)
+
+    def _note(self, way: str) -> None:
+        """Note how code reached for the agent, and what was running."""
+        way = f"{way}; it ran {self.doing}"
+        if way not in self.reached and len(self.reached) < MAX_REACHED:
+            self.reached.append(way)
 
     def _next_message(self) -> bytes | None:
         """Take a message out of what was received, if there is a whole one."""
@@ -232,6 +265,14 @@ class _Watch:
     def _count(self, seconds: float) -> None:
         self.spent += seconds
         self.kernel.spent += seconds
+
+
+def _in_words(request: dict[str, Any]) -> str:
+    """Return what a request runs: a cell by its first line, or a function by its name."""
+    if "source" in request:
+        return f"the cell that begins {next(iter(request['source'].strip().splitlines()), '')[:60]!r}"
+    target = request.get("target", request.get("function"))
+    return f"`{target}`" if isinstance(target, str) else "a module"
 
 
 @cache

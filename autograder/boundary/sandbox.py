@@ -48,9 +48,12 @@ OWN_PROCESSES = 4  # of bubblewrap's, or of a fork's, beside what the student ma
 FIRST_TO_GO = "1000"  # of all processes, where the machine's memory is used up
 INSIDE = (
     "inside.py",
+    "left_behind.py",
     "memory.py",
+    "out_of_reach.py",
     "notebook_shell.py",
     "refused.py",
+    "stand_in.py",
     "unwritten.py",
     "warm.py",
     "wire.py",

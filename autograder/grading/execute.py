@@ -40,6 +40,7 @@ EXHAUSTED = re.compile(
     "MemoryError|[Cc]an(no|')t allocate memory|could not create a primitive|start new thread|out of memory"
 )
 MAX_WALL = 2  # times as long as a submission may take, it may stay, its waiting on a busy machine included
+REACHES = "The notebook reaches for the part of the grader that runs beside it"
 CUT = "[Cut here. The whole is in the file that was handed in.]"
 
 
@@ -113,6 +114,7 @@ class _Session:
         self.losses: Counter[str] = Counter()  # by the function that was called; one name for all cells of the notebook
         self.newer: list[str] = []  # a question about each cell that only a newer Python reads
         self.failed: dict[str, str] = {}  # by each name that is defined in a cell that failed: the cell's error
+        self.reached: list[str] = []  # in words, on which way code reached for the grader's agent beside it
         self.left_out: list[str] = []  # statements that failed, and were left out so that the rest of their cell ran
 
     def ready(self) -> Kernel:
@@ -122,7 +124,7 @@ class _Session:
             self._refuse_if(self.kernels == self.limits.kernels)
             self.kernels += 1
             self.spent_before += 0.0 if self.kernel is None else self.kernel.spent
-            self.kernel = Kernel(self.limits, self.sandboxed, self.ends)
+            self.kernel = Kernel(self.limits, self.sandboxed, self.ends, self.reached)
             for cell in list(self.ran):
                 self._refuse_if(self.is_late())
                 try:
@@ -364,6 +366,9 @@ def execute(
     about_files = {name: str(verdict) for name, verdict in verdicts.items()}
     left_out = list(dict.fromkeys(student.left_out))
     questions = [verdict.question for verdict in verdicts.values() if verdict.question]
+    if student.reached:
+        ways = "; ".join(student.reached)
+        questions.append(f"{REACHES} ({writable(ways)[:1000]}). Look at it before the points count.")
     questions += student.newer if not all(check.passed for check in checks) else []
     return Execution(notebook, state, why, checks, about_files, questions, left_out, student.spent())
 

@@ -11,6 +11,20 @@ import torch
 from autograder.boundary.kernel import Kernel
 from autograder.boundary.proxy import Function
 
+# In front of a cell: `import inside` and `import wire` then find the agent, as the garbage collector knows it.
+REACH = """
+import gc, sys, types
+gc.unfreeze()
+for item in gc.get_objects():
+    if type(item) is types.ModuleType and item.__name__ in ("inside", "wire"):
+        sys.modules[item.__name__] = item
+"""
+
+
+def reaching(source: str) -> str:
+    """Return a cell that finds the agent where it imports it."""
+    return REACH + textwrap.dedent(source)
+
 
 def same(one: Any, other: Any) -> bool:
     """Are two values equal and of the same types, throughout? NaN equals NaN."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from in_kernel import error_of, function_of, told
+from in_kernel import error_of, function_of, reaching, told
 
 from autograder.boundary.kernel import Kernel, KernelLost, _answer, _text_of
 from autograder.boundary.proxy import BadReply, Function, GraderFault, Module, _Remote
@@ -27,7 +27,7 @@ def test_function_of_a_silenced_kernel_is_lost(start: Callable[..., Kernel]) -> 
             inside.CHANNEL[0].sendall(wire.frame(text.encode()))
         return 2
     """
-    assert function_of(kernel, "f", source)() == 2
+    assert function_of(kernel, "f", reaching(source))() == 2
     function = function_of(kernel, "f", "def f(): return 1\ninside._reply_to = None")
     with pytest.raises(KernelLost, match="The kernel died"):
         function()
@@ -39,7 +39,7 @@ def test_function_over_a_closed_channel_is_lost(start: Callable[..., Kernel]) ->
     for deed, said in broken.items():
         source = f"inside.CHANNEL[0].{deed}"
         with pytest.raises(KernelLost, match=said):
-            function_of(start(), "f", f"import inside\ndef f(): {source}")()
+            function_of(start(), "f", reaching(f"import inside\ndef f(): {source}"))()
 
 
 def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[..., Kernel]) -> None:
@@ -53,8 +53,8 @@ def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[.
         return "true"
     """
     kernel = start()
-    assert function_of(kernel, "f", source % "{'value': 'forged'},")() == "forged"
-    assert function_of(kernel, "f", source % "{'value': 1, 'arguments': 7, 'graph': 5, 'buffers': 3},")() == 1
+    assert function_of(kernel, "f", reaching(source) % "{'value': 'forged'},")() == "forged"
+    assert function_of(kernel, "f", reaching(source) % "{'value': 1, 'arguments': 7, 'graph': 5, 'buffers': 3},")() == 1
     for error in (
         "7",
         "['SystemExit']",
@@ -63,7 +63,9 @@ def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[.
         "['UnicodeDecodeError']",
         "[[], {}, 'eval']",
     ):
-        raised = error_of(function_of(kernel, "f", source % f"{{'error': {error}, 'text': ['x'], 'line': 3}},"))
+        raised = error_of(
+            function_of(kernel, "f", reaching(source) % f"{{'error': {error}, 'text': ['x'], 'line': 3}},")
+        )
         assert isinstance(raised, Exception), "one that no test can catch"
 
 
@@ -83,7 +85,7 @@ def test_function_reply_of_arrays_for_words_is_at_worst_an_error(kernel: Kernel)
             inside._reply_to = reply_to
         return 3
     """
-    function = function_of(kernel, "f", source)
+    function = function_of(kernel, "f", reaching(source))
     assert function() == function(True) == 3
     replies = []
     Function("f", lambda *request: replies.append(kernel.call(*request, 20.0)) or {"value": 0})()
@@ -94,13 +96,13 @@ def test_function_of_a_kernel_that_does_not_listen_is_lost(start: Callable[..., 
     """Is nobody waited for who takes no long question, and one that dies over it told as dead?"""
     kernel = start(call_seconds=1.0)
     function = function_of(
-        kernel, "f", "import inside, os, time\ndef f(x=0): inside._receive = lambda: time.sleep(100)"
+        kernel, "f", reaching("import inside, os, time\ndef f(x=0): inside._receive = lambda: time.sleep(100)")
     )
     function()
     with pytest.raises(KernelLost, match="Not done after 1 s"):
         function(np.zeros(10**6))
     source = "import inside, os, time\ndef f(x=0): inside._receive = lambda: (time.sleep(0.5), os._exit(0))"
-    function = function_of(start(), "f", source)
+    function = function_of(start(), "f", reaching(source))
     function()
     with pytest.raises(KernelLost, match="The kernel died"):
         function(np.zeros(10**6))
@@ -166,16 +168,14 @@ def test_gradients_that_are_too_large_are_no_fault_of_ours() -> None:
 
 def test_module_with_a_forged_description_is_refused(kernel: Kernel) -> None:
     """Is a handle to nothing an error of the student's, and does it not end the kernel?"""
-    source = (
-        "import wire, torch\ndef f():\n    m = torch.nn.Linear(2, 2)\n    m.named_modules = lambda **k: 7\n    return m"
-    )
+    source = "import torch\ndef f():\n    m = torch.nn.Linear(2, 2)\n    m.named_modules = lambda **k: 7\n    return m"
     assert isinstance(error_of(function_of(kernel, "f", source)), Exception)
     assert told(kernel, "print(3)") == 3
 
 
 def test_module_of_too_many_parts_is_not_kept(kernel: Kernel) -> None:
     """Is a giant module refused by name, and gone? Twenty of them would fill the memory."""
-    before = told(kernel, "import inside\nprint(len(inside.MODULES))")
+    before = told(kernel, reaching("import inside\nprint(len(inside.MODULES))"))
     source = "import torch\ndef f():\n    return torch.nn.ModuleList(torch.nn.Identity() for _ in range(2000))"
     assert "a module of more than 1000 parts or parameters" in str(error_of(function_of(kernel, "f", source)))
     assert told(kernel, "print(len(inside.MODULES))") == before

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import soon
-from in_kernel import attempt, told
+from in_kernel import attempt, reaching, told
 from PIL import Image
 
 from autograder.boundary import sandbox
@@ -162,7 +162,7 @@ def test_kernel_ends_with_a_grader_that_was_killed() -> None:
     if isinstance(kernel.sandbox.process, psutil.Popen):
         kernel.close()
         pytest.skip("this machine forks no kernels; bubblewrap ends with its parent")
-    kernel.run_cell("import inside, time\ninside._receive = lambda: time.sleep(600)")
+    kernel.run_cell(reaching("import inside, time\ninside._receive = lambda: time.sleep(600)"))
     processes = [kernel.sandbox.process, *kernel.sandbox.process.children(recursive=True)]
     try:
         kernel.sandbox.log.close()  # both as when that process is killed
@@ -413,7 +413,7 @@ def test_output_that_is_forged_is_survived(kernel: Kernel) -> None:
     replies = iter([{"outputs": pieces, "cut": 3}, {"outputs": 7}, {}, {"outputs": "text", "cut": True}])
     inside._cell = lambda request, namespace: next(replies)
     """
-    kernel.run_cell(textwrap.dedent(source))
+    kernel.run_cell(reaching(source))
     outputs = kernel.run_cell("")
     assert {output.output_type for output in outputs} == {"stream", "error", "display_data"}
     assert outputs[-1].text == "end"

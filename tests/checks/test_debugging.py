@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 import unseen_debugging
 from conftest import FIRST_SEED_SOON, assignment_of, lost, soon
+from in_kernel import REACH
 from sample_class import answer, fill_in, rewrite
 
 from autograder.authoring.build import cells_of, program_cell
@@ -404,14 +405,14 @@ TRIED = {  # what a test does with its candidate, and the state in which that en
     "waits": ("while True:\n    pass", "timed out"),
     "reads the name": ("assert candidate.__name__ == 'attend'", "graded"),
     "asks for other things": (
-        "import inside, wire\n"
+        f"{REACH}import inside, wire\n"
         "for name in ('argument 1', 'eval', 'attend', None):\n"
         "    inside.CHANNEL[0].sendall(wire.frame(wire.dumps({'question': name, 'arguments': [], 'keywords': {}})))\n"
         "    assert 'error' in wire.loads(inside._receive())",
         "graded",
     ),
     "says yes in advance": (
-        "import inside, wire\n"
+        f"{REACH}import inside, wire\n"
         "inside.CHANNEL[0].sendall(wire.frame(wire.dumps({'question': 'argument 0', 'arguments': [], 'keywords': {}})))",
         "crashed",
     ),

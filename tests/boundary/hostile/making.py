@@ -1,6 +1,7 @@
 """What an attack is, and the ways in which submissions are made of it."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +9,12 @@ from typing import Any
 
 import nbformat
 from conftest import ALL
+from in_kernel import REACH
 from nbformat import NotebookNode
 from sample_class import change, fill_in, own_weights, rewrite
 
 from autograder.cells import is_grade, is_solution
-from autograder.course.course import Assignment
+from autograder.course.course import NEEDS_A_LOOK, Assignment
 from autograder.imports import ROOT
 from autograder.reporting.report import questions_of
 
@@ -50,7 +52,9 @@ class Place:
         return fill_in(self.assignment.release, self.assignment.instructor)
 
     def knowing(self, code: str) -> str:
-        """Put in front of the code what its author knows."""
+        """Put in front of the code what its author knows, and what finds the agent if it is to be imported."""
+        if re.search(r"^import (inside|wire)\b", code, re.M):  # which it cannot by itself
+            code = REACH + code.strip("\n")
         known = f"COURSE, REPOSITORY, PORT = {str(self.course)!r}, {str(ROOT)!r}, {self.port}\n"
         return known + code.strip("\n") if any(name in code for name in ("COURSE", "REPOSITORY", "PORT")) else code
 
@@ -87,8 +91,11 @@ class Attack:
 
     @property
     def fair_states(self) -> tuple[str, ...]:
-        """The states, and one more for what is run: on a busy machine anything may take too long."""
-        return (*self.states, *TIMED_OUT) if self.costs is not UNMARKED else self.states
+        """The states, and two more for what is run: on a busy machine anything may take too long, and a person may be asked.
+
+        For one that reaches for the agent is a question; its points stay the fair ones.
+        """
+        return (*self.states, *TIMED_OUT, NEEDS_A_LOOK) if self.costs is not UNMARKED else self.states
 
     @property
     def folder(self) -> str:

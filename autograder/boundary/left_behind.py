@@ -1,0 +1,95 @@
+"""What a cell may leave behind in Python and the libraries, and how that is put back.
+
+It runs in the sandbox, and has a file of its own: from a class Python's own lists lead to all that its file knows.
+"""
+
+import contextlib
+import locale
+import os
+import sys
+import warnings
+
+WATCHED = ("builtins", "math", "random", "numpy", "numpy.linalg", "torch", "torch.nn", "torch.nn.functional")
+WATCHED += ("torch.nn.init", "torch.linalg")
+
+
+class State:
+    """What a cell may leave behind and no answer may be judged by, as it was before any cell ran."""
+
+    def __init__(self) -> None:
+        self.folder, self.filters, self.depth = os.getcwd(), list(warnings.filters), sys.getrecursionlimit()
+        self.outputs = sys.stdout, sys.stderr
+        self.language = locale.setlocale(locale.LC_ALL)
+        self.numpy = sys.modules["numpy"].geterr()
+        self.cells_ran = False  # since it was put back; to look for changes takes longer than a call
+        owners = [sys.modules[name] for name in WATCHED if name in sys.modules]
+        if torch := sys.modules.get("torch"):
+            owners += [torch.Tensor, torch.nn.Module, torch.nn.Linear, torch.autograd.Function]
+        self.functions = [
+            (owner, {name: value for name, value in vars(owner).items() if callable(value)}) for owner in owners
+        ]
+
+    def changed(self) -> list[tuple[object, str, object]]:
+        """Return which functions of Python and the libraries are others now: where, by which name, and what they were."""
+        found = [
+            (owner, name, value)
+            for owner, before in self.functions
+            for name, value in before.items()
+            if vars(owner).get(name) is not value
+        ]
+        for owner, before in self.functions:
+            if isinstance(owner, type):  # a name that hides one of the class above
+                above = [name for name in vars(owner).keys() - before.keys() if hasattr(owner.__base__, name)]
+                found += [(owner, name, None) for name in above if callable(vars(owner)[name])]
+        return found
+
+    def told(self) -> list[str]:
+        """Return in words what a cell has changed that is put back before an answer is called."""
+        names = [f"{owner.__name__}.{name}" for owner, name, _ in self.changed()]
+        names += [
+            f"sys.{name}"
+            for name, own in zip(("stdout", "stderr"), self.outputs)
+            if getattr(sys, name, None) is not own
+        ]
+        return names + ["sys.setrecursionlimit"] * (sys.getrecursionlimit() < self.depth)
+
+    def put_back(self) -> None:
+        """Put everything back as it was before any cell ran."""
+        sys.settrace(None)
+        sys.setprofile(None)
+        sys.setrecursionlimit(self.depth)
+        sys.stdout, sys.stderr = self.outputs
+        for owner, name, value in self.changed() if self.cells_ran else ():
+            delattr(owner, name) if value is None else setattr(owner, name, value)
+        self.cells_ran, if_it_is_there = False, contextlib.suppress(Exception)
+        warnings.filters[:] = self.filters
+        with if_it_is_there:
+            os.chdir(self.folder)
+        with if_it_is_there:
+            locale.setlocale(locale.LC_ALL, self.language)
+        with if_it_is_there:
+            sys.modules["numpy"].seterr(**self.numpy)
+        with if_it_is_there:
+            torch = sys.modules["torch"]
+            torch.set_default_dtype(torch.float32)
+            while torch._C._len_torch_function_stack():  # modes that were entered and not left
+                torch._C._pop_torch_function_stack()
+            while torch._C._len_torch_dispatch_stack():
+                torch._C._pop_torch_dispatch_stack(None)
+            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(0)  # of vmap, grad, and others
+            torch.set_default_device(None)
+            if torch.is_inference_mode_enabled():
+                self.ended = torch.inference_mode(False)  # kept, for with it goes what it says
+                self.ended.__enter__()
+            torch.set_grad_enabled(True)
+            torch.set_autocast_enabled("cpu", False)
+            torch._C._autograd._saved_tensors_hooks_enable()
+            while torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+                torch._C._autograd._pop_saved_tensors_default_hooks()
+            for name, hooks in vars(torch.nn.modules.module).items():
+                if name.startswith("_global_") and isinstance(hooks, dict):  # that run in every module
+                    hooks.clear()
+            torch.set_num_threads(1) if torch.get_num_threads() != 1 else None
+            # asked first, for to set it imports PyTorch's compiler: 1 s in each kernel, 4 where nothing is compiled yet
+            torch.use_deterministic_algorithms(False) if torch.are_deterministic_algorithms_enabled() else None
+            torch.autograd.set_detect_anomaly(False)
