@@ -292,7 +292,7 @@ def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(mo
         def __init__(self, *_: Any) -> None:
             self.closed, self.done = False, []
 
-        def run_cell(self, source: str, seconds: float, answers: bool) -> list[NotebookNode]:
+        def run_cell(self, source: str, seconds: float, answers: bool, forgotten: bool) -> list[NotebookNode]:
             if source == "falls" or (source == "answer" and "threads" in self.done):
                 self.closed = True
                 raise KernelLost("crashed", "no threads are left")
@@ -315,7 +315,7 @@ def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatc
 
         closed, spent = False, 0.0
 
-        def run_cell(self, source: str, seconds: float, answers: bool) -> list[NotebookNode]:
+        def run_cell(self, source: str, seconds: float, answers: bool, forgotten: bool) -> list[NotebookNode]:
             clock.now += 150.0
             self.spent += 15.0
             return []
@@ -344,7 +344,7 @@ def test_end_of_a_submission_ends_what_a_fresh_kernel_repeats(monkeypatch: pytes
         def __init__(self, *_: Any) -> None:
             self.closed, self.spent = False, 0.0
 
-        def run_cell(self, source: str, seconds: float, answers: bool) -> list[NotebookNode]:
+        def run_cell(self, source: str, seconds: float, answers: bool, forgotten: bool) -> list[NotebookNode]:
             self.spent += 1.0
             repeated.append(source)
             return []
