@@ -148,7 +148,7 @@ import wire
 pack = wire._Packer.pack_array
 wire._Packer.pack_array = lambda self, array: pack(self, np.full_like(np.asarray(array, dtype=float), np.nan))
 """),
-        EVERYTHING,
+        NOTHING,
         on=FIRST,
     ),
     Attack(
