@@ -75,6 +75,8 @@ def read_submission(folder: Path, wanted: Wanted, decided: Decided) -> Submissio
         if (folder / REFUSED).is_file():
             raise Unreadable(_text(Member(REFUSED, partial(read_plain_file, folder / REFUSED), bytes, None)))
         files = [(each.name, NO_NOTEBOOK) for group in found.files.values() for each in group]
+        if (folder / f"{wanted.stem}.ipynb").is_dir():
+            raise Unreadable(f"{wanted.stem}.ipynb is a folder, not a file; no notebook was found in it")
         if found.others or files:
             raise Unreadable(nothing_found(found.others + files))
         return None

@@ -246,3 +246,10 @@ def test_settle_file_decides_until_a_file_changes(course: Course, assignment: As
     assert wrong.exit_code == 1 and "attention.ipynb and b.ipynb" in wrong.output
     put(course, {"c.ipynb": answered(softmax="9")})
     assert len(course.read_submission("ada", assignment).questions) == 1
+
+
+def test_folder_in_place_of_the_notebook_is_said(course: Course, assignment: Assignment) -> None:
+    """Is a folder that is called like the notebook, and holds none, unreadable in words, and not missing?"""
+    (course.submission_folder("ada", NAME) / "attention.ipynb").mkdir(parents=True)
+    with pytest.raises(Unreadable, match="is a folder, not a file"):
+        course.read_submission("ada", assignment)

@@ -345,11 +345,15 @@ FILES = (
             (place.folder / "up").symlink_to("/"),
             (place.folder / ".ipynb_checkpoints").mkdir(),
         ],
+        NOTHING,
+        MENDED,
     ),
     Attack(
         "bad-timestamp",
         "Has a timestamp.txt that is no time.",
         lambda place: [place.hand_in(place.solved()), place.hand_in(b"yesterday \xff\x00 9999-99-99", "timestamp.txt")],
+        NOTHING,
+        ("needs a look",),
     ),
     Attack("active-words", "Writes scripts, links and styles as text.", in_words(ACTIVE_WORDS), NOTHING, MENDED),
     Attack(

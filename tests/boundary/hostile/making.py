@@ -20,6 +20,44 @@ from autograder.reporting.report import questions_of
 
 CANARY = "canary-"  # how every planted secret begins; the attacks know it, and look for it
 NOTHING, EVERYTHING, UNMARKED = "", "*", None  # what an attack costs: no points, all, or there is no mark at all
+# Attacks that reach for the grader's agent, or send messages in its name: their points stay, and a person is asked.
+ASKED = frozenset(
+    {
+        "agent-half",
+        "agent-handles",
+        "agent-long-words",
+        "agent-odd-replies",
+        "agent-silent",
+        "channel-closed",
+        "channel-flood",
+        "channel-huge",
+        "channel-thief",
+        "closes-the-channel-later",
+        "cuts-the-line",
+        "escapes",
+        "hooks",
+        "memory-unseen",
+        "messages",
+        "name-of-no-text",
+        "nested-flood",
+        "other-processes",
+        "picture-of-sizes",
+        "raw-flood",
+        "reads-the-answers",
+        "replaces-the-socket",
+        "replies-for-later",
+        "runs-no-cell",
+        "searches-memory",
+        "serves-itself",
+        "slow-kernel",
+        "test-asks-for-others",
+        "test-by-number",
+        "test-of-the-name",
+        "test-refuses-all",
+        "traces",
+        "waits-for-its-child",
+    }
+)
 GRADED, MENDED = ("graded",), ("graded after mending",)
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
@@ -91,11 +129,9 @@ class Attack:
 
     @property
     def fair_states(self) -> tuple[str, ...]:
-        """The states, and two more for what is run: on a busy machine anything may take too long, and a person may be asked.
-
-        For one that reaches for the agent is a question; its points stay the fair ones.
-        """
-        return (*self.states, *TIMED_OUT, NEEDS_A_LOOK) if self.costs is not UNMARKED else self.states
+        """The states, and more for what is run: on a busy machine anything may take too long, and some make a person ask."""
+        asked = (NEEDS_A_LOOK,) if self.name in ASKED else ()
+        return (*asked, *self.states, *TIMED_OUT) if self.costs is not UNMARKED else self.states
 
     @property
     def folder(self) -> str:
