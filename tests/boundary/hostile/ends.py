@@ -8,6 +8,7 @@ from hostile.making import (
     CRASHED,
     EVERYTHING,
     FIRST,
+    MENDED,
     NOTHING,
     TIMED_OUT,
     Attack,
@@ -299,6 +300,7 @@ raise Odd
             "softmax",
         ),
         "softmax",
+        MENDED,  # a given cell ends with its error, and what that cell defines runs all the same
         on=FIRST,
     ),
     Attack(
