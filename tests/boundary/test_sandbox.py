@@ -121,7 +121,7 @@ def test_sandbox_hides_the_repository_and_the_course(kernel: Kernel, secrets: li
         *secrets,
         Path("/etc/passwd"),
         Path("/etc/shadow"),
-        Path("/var"),
+        Path("/var/lib"),
         Path("/mnt"),
         Path("/boot"),
     ]
