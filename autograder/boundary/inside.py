@@ -29,7 +29,7 @@ from notebook_shell import OUTPUTS, make_shell, redirect
 from stand_in import stand_in
 from unwritten import unwritten
 
-__builtins__ = dict(vars(builtins))  # a copy, for what is below: a cell may put others in place of Python's
+__builtins__ = dict(vars(builtins))  # a copy for the code below: a cell may replace Python's own
 MODULES: list = []  # that the student's functions returned; their numbers cross
 FILES: dict = {}  # the names in the files of classes that stand in for the student's
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on

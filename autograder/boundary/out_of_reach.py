@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable
 from threading import RLock, get_ident
 
-__builtins__ = dict(vars(builtins))  # a copy, for what is below: a cell may put others in place of Python's
+__builtins__ = dict(vars(builtins))  # a copy for the code below: a cell may replace Python's own
 HEAD, SEAL = 8, 16  # bytes before a message of the agent's: how many follow; that it is the agent's
 REACHED = b"reached "  # how a message begins that says for what a student's code reaches
 MOST_TOLD = 5  # of them

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-__builtins__ = dict(vars(builtins))  # a copy, for what is below: a cell may put others in place of Python's
+__builtins__ = dict(vars(builtins))  # a copy for the code below: a cell may replace Python's own
 MAX_BYTES = 32 * 2**20  # of one message; a test's arrays have a few thousand numbers
 MAX_NUMBERS = 2**21  # of one array
 MAX_AXES = 16

@@ -17,6 +17,7 @@ from nbformat import NotebookNode
 
 from autograder.boundary.proxy import Function
 from autograder.judging.compare import UNWRITTEN
+from autograder.recognition import parsed
 
 Tested = tuple[list[NotebookNode], BaseException | None]  # outputs and error
 DEFINE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
@@ -126,11 +127,8 @@ def _acts(source: str, taken: set[str]) -> bool:
 
 def _statements(source: str) -> list[ast.stmt]:
     """Return the statements of a cell, without what is for IPython; none where it is not Python."""
-    lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in source.splitlines()]
-    try:
-        return ast.parse("\n".join(lines)).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    tree = parsed(source)  # in which a line of IPython's is a `pass`
+    return [] if tree is None else [each for each in tree.body if not isinstance(each, ast.Pass)]
 
 
 def _defines(statement: ast.stmt, taken: set[str]) -> bool:
