@@ -49,7 +49,7 @@ test: .venv/.browser lint
 
 test-all: .venv/.browser lint
 	KERNELS=forked $(PYTEST)
-	KERNELS=fresh $(PYTEST) tests/boundary/test_attacks.py
+	KERNELS=fresh $(PYTEST) tests/sandbox/test_attacks.py
 
 test-debian13:
 	tests/debian13.sh
@@ -68,19 +68,19 @@ grade: setup
 	for step in grade feedback report; do $(BIN)/autograder $$step --all --course $(COURSE) || exit 1; done
 
 train: setup
-	$(BIN)/python -m solutions.benchmark train
+	$(BIN)/python -m solutions.training.benchmark train
 
 bench-training: setup
-	$(BIN)/python -m solutions.benchmark compare
-	$(BIN)/python -m solutions.benchmark ablate
-	$(BIN)/python -m solutions.benchmark sprint
-	$(BIN)/python -m solutions.benchmark estimate
+	$(BIN)/python -m solutions.training.benchmark compare
+	$(BIN)/python -m solutions.training.benchmark ablate
+	$(BIN)/python -m solutions.training.benchmark sprint
+	$(BIN)/python -m solutions.training.benchmark estimate
 
 bench-grading: setup
-	$(BIN)/python tests/grading/bench_grading.py
+	$(BIN)/python tests/grade/bench_grading.py
 
 formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader \
-	  --HTMLExporter.preprocessors=autograder.reporting.mark_scheme.ShowMarkSchemes $(if $(filter 0,$(shell id -u)),--allow-root)
+	  --HTMLExporter.preprocessors=autograder.report.mark_scheme.ShowMarkSchemes $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: help setup demo lint test test-all test-debian13 lock exercises book grade train bench-training bench-grading formgrader

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import typer
 
-from autograder.commands import authoring, exchange, grading, reporting
+from autograder.commands import authoring, grading, reporting
+from autograder.commands import lms as exchange
+from autograder.commands.console import explaining_files, stopped
 from autograder.commands.demo import demo
-from autograder.commands.saying import explaining_files, stopped
 from autograder.installed import enter_repository
 
 COMMANDS = {  # in the order in which the help lists them

@@ -29,15 +29,15 @@ from axe_playwright_python.sync_playwright import Axe
 from nbformat import NotebookNode
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from autograder.authoring.generated import sources
-from autograder.boundary.kernel import Kernel
-from autograder.boundary.sandbox import Limits
 from autograder.cli import home_to_write_in
 from autograder.course.course import Assignment, Course, Result
-from autograder.grading.grade import grade, load_assignment
-from autograder.grading.workers import Workers
-from autograder.judging.exercise import Case, Exercise
-from autograder.judging.kill_matrix import Matrix, kept_matrix
+from autograder.grade.grade import grade, load_assignment
+from autograder.grade.workers import Workers
+from autograder.judge.exercise import Case, Exercise
+from autograder.judge.kill_matrix import Matrix, kept_matrix
+from autograder.publish.generated import sources
+from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.kernel import Kernel
 
 T = TypeVar("T")
 NAME = "1_attention"

@@ -212,7 +212,7 @@ def batch_axis_left(notebook):
 
 def two_not_mended(notebook):
     """Leave the first two programs as they came."""
-    from autograder.authoring.build import program_cell
+    from autograder.publish.build import program_cell
 
     for cell in [cell for cell in notebook.cells if cell.metadata.get("broken")][:2]:
         cell.source = program_cell("debugging", cell.id, broken=True)
@@ -371,8 +371,8 @@ def train_own_weights() -> None:
     """Train a ViT for half a minute on the stand-in for MNIST, and keep its weights in OWN_WEIGHTS, 16 bits each."""
     import torch
 
-    from solutions.data import load_digits
-    from solutions.training import Settings, train
+    from solutions.training.data import load_digits
+    from solutions.training.recipe import Settings, train
 
     data = load_digits()
     *_, (model, _) = train(Settings(epochs=4), data.training, data.validation)
@@ -395,7 +395,7 @@ def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = N
         most: How many students of those who hand in something of 2_multihead and later; by default all.
     """
     from autograder.files import write_atomically
-    from autograder.grading.grade import load_assignment
+    from autograder.grade.grade import load_assignment
 
     loaded = load_assignment(assignment)
     if assignment == ASSIGNMENT:
@@ -424,7 +424,7 @@ WORKSHEET += ("Grade can be changed", "Last modified (submission)", "Last modifi
 
 def write_downloads(folder: Path) -> None:
     """Write ASSIGNMENT.zip and ASSIGNMENT.csv as Moodle would: Ada is right, Goran has one mistake, Rosa no notebook."""
-    from autograder.grading.grade import load_assignment
+    from autograder.grade.grade import load_assignment
 
     folder.mkdir(parents=True, exist_ok=True)
     for name in (ASSIGNMENT, "2_multihead"):

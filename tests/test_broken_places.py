@@ -12,7 +12,7 @@ from conftest import NAME
 from test_cli import run
 from test_report import result
 
-from autograder.commands.saying import explaining_files
+from autograder.commands.console import explaining_files
 from autograder.course.course import Assignment, Course
 from autograder.files import write_atomically
 

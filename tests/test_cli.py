@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from autograder.cli import app, home_to_write_in
 from autograder.commands.bars import Bars
 from autograder.course.course import Course
-from autograder.judging.kill_matrix import Matrix, Verdict
+from autograder.judge.kill_matrix import Matrix, Verdict
 
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
 
@@ -116,7 +116,7 @@ def test_mutants_json_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
         print("what a check prints is no JSON")
         return Matrix(name, stem, seed, [Verdict("softmax", "M3", {"extreme": "M3"}, "")], [])
 
-    monkeypatch.setattr("autograder.judging.kill_matrix.kill_matrix", make)
+    monkeypatch.setattr("autograder.judge.kill_matrix.kill_matrix", make)
     done = run("mutants", NAME, "--json", "--seed", "1")
     assert done.exit_code == 0, done.output
     (matrix,) = json.loads(done.stdout)
@@ -130,7 +130,7 @@ def test_mutants_exits_with_1_when_one_survives(monkeypatch: pytest.MonkeyPatch)
     survivor = Verdict("softmax", "M3", {}, "")
     refused = Verdict("softmax", "differences", {}, None)  # the visible test fails and names nothing
     monkeypatch.setattr(
-        "autograder.judging.kill_matrix.kill_matrix",
+        "autograder.judge.kill_matrix.kill_matrix",
         lambda *arguments: Matrix(NAME, "attention", 5, [survivor], [refused]),
     )
     result = run("mutants")

@@ -114,7 +114,7 @@ def test_number_that_a_page_leaves_open_is_one_number(printed: str, same: bool) 
 
 def test_exercise_that_was_added_is_all_that_changes(copy: Path) -> None:
     """Are the other assignments' notebooks still what their sources give?"""
-    found = run_python(copy, "-c", "from autograder.authoring.build import stale_files; print(*stale_files())")
+    found = run_python(copy, "-c", "from autograder.publish.build import stale_files; print(*stale_files())")
     assert set(found.split()) == {
         "book/entropy.ipynb",
         "book/mistakes.md",
@@ -135,7 +135,9 @@ def test_pages_that_were_added_are_built(copy: Path, tmp_path: Path) -> None:
         shutil.copytree(copy / name, tmp_path / name)
     contents = {"format": "jb-book", "root": pages[0], "chapters": [{"file": page} for page in pages[1:]]}
     (tmp_path / "_toc.yml").write_text(yaml.safe_dump(contents), encoding="utf-8")
-    build = f"from pathlib import Path; from autograder.authoring.book import build_book; build_book(Path({str(tmp_path)!r}))"
+    build = (
+        f"from pathlib import Path; from autograder.publish.book import build_book; build_book(Path({str(tmp_path)!r}))"
+    )
     run_python(copy, "-c", build)  # in this process the tests that open a browser leave an event loop running
     chapter, exercise = ((tmp_path / "_build" / "html" / f"{page}.html").read_text("utf-8") for page in pages)
     assert "array([1.39, 0.94])" in chapter and "Solution: entropy" in exercise
@@ -147,6 +149,6 @@ def test_exercise_that_was_added_passes_all_tests(copy: Path) -> None:
     for name in ("pyproject.toml", "README.md", "LICENSE", "Makefile"):
         shutil.copy(ROOT / name, copy / name)
     run(copy, "build")
-    left_out = [f"--ignore={path}" for path in ("tests/test_contributing.py", "tests/authoring/test_book.py")]
+    left_out = [f"--ignore={path}" for path in ("tests/test_contributing.py", "tests/publish/test_book.py")]
     said = run_python(copy, "-m", "pytest", "-q", "-m", "not deep", "-k", "entropy and not row_entropy", *left_out)
     assert int(re.search(r"(\d+) passed", said)[1]) > 20

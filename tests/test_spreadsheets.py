@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autograder.course.course import Course
-from autograder.course.requests import answer_request, read_requests
+from autograder.course.regrade_requests import answer_request, read_requests
 from autograder.course.roster import Roster, read_worksheet
 from autograder.spreadsheets import csv_text, defuse, read_table
 

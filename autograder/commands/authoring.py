@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from autograder.commands.bars import Bars
-from autograder.commands.chosen import all_assignments
+from autograder.commands.console import err, print_json, say, show, stopped, stopping_at
 from autograder.commands.options import COURSE, CourseOption
-from autograder.commands.saying import err, print_json, say, show, stopped, stopping_at
+from autograder.commands.selection import all_assignments
 
 
 def build(
@@ -21,10 +21,10 @@ def build(
     ] = False,
 ) -> None:
     """Make exercises/, the chapters' notebooks for Colab and the page of mistakes from their sources."""
-    from autograder.authoring.build import build_all, stale_files
-    from autograder.authoring.generated import write_manifest
     from autograder.files import write_atomically
     from autograder.imports import ROOT
+    from autograder.publish.build import build_all, stale_files
+    from autograder.publish.generated import write_manifest
 
     with stopping_at(ValueError):
         stale = stale_files()
@@ -57,7 +57,7 @@ def edition(
 
     COURSE/course.toml says where it will be: repository = "https://github.com/YOU/COURSE".
     """
-    from autograder.authoring.edition import write_edition
+    from autograder.publish.edition import write_edition
     from autograder.settings import read_settings
 
     with stopping_at(ValueError):
@@ -72,7 +72,7 @@ def edition(
 
 def book() -> None:
     """Build the book into _build/html, with warnings as errors. Does nothing when nothing changed."""
-    from autograder.authoring.book import BookError, build_book
+    from autograder.publish.book import BookError, build_book
 
     with stopping_at(BookError), Bars() as bars:
         page = build_book(progress=bars)
@@ -83,7 +83,7 @@ def record(
     chapters: Annotated[list[str], typer.Argument(help="Names of chapters, such as encoder.")],
 ) -> None:
     """Run the long cells of chapters, which the book leaves out, and write what they found to book/records/."""
-    from autograder.authoring.book import BookError, record_chapter
+    from autograder.publish.book import BookError, record_chapter
 
     for chapter in chapters:
         with stopping_at(BookError, OSError), Bars() as bars:
@@ -100,8 +100,8 @@ def mutants(
 
     Exits with 1 if one is not.
     """
-    from autograder.judging.kill_matrix import kill_matrix
-    from autograder.reporting.tables import matrix_in_words, matrix_table
+    from autograder.judge.kill_matrix import kill_matrix
+    from autograder.report.tables import matrix_in_words, matrix_table
 
     stems = all_assignments()
     names = [name for name in stems if assignment in (None, name)]

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from autograder.commands.saying import err
+from autograder.commands.console import err
 
 
 class _Pace(ProgressColumn):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from autograder.commands.authoring import book, build
 from autograder.commands.bars import Bars
-from autograder.commands.chosen import course_in
+from autograder.commands.console import say
 from autograder.commands.grading import grade_class, show_marks
 from autograder.commands.options import CourseOption
-from autograder.commands.saying import say
+from autograder.commands.selection import course_in
 
 STEPS = """1  grades {classes} sample classes, the first of 18 students
 2  writes their feedback and reports
@@ -20,11 +20,11 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     """Do everything once: grade sample classes of all assignments, write feedback and reports, build the book."""
     import runpy
 
-    from autograder.boundary.sandbox import Limits
     from autograder.imports import ROOT
-    from autograder.reporting.course_page import write_course_page
-    from autograder.reporting.feedback import write_feedback
-    from autograder.reporting.report import write_report
+    from autograder.report.course_page import write_course_page
+    from autograder.report.feedback import write_feedback
+    from autograder.report.report import write_report
+    from autograder.sandbox.host.bubblewrap import Limits
 
     sample = runpy.run_path(str(ROOT / "tests" / "sample_class.py"))
     say(STEPS.format(classes=len(sample["CLASSES"])))

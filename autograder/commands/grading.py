@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from autograder.commands.bars import Bars
-from autograder.commands.chosen import all_assignments, chosen, course_in, stop_if_not_graded
+from autograder.commands.console import err, print_json, say, say_of_others, show, stopped, stopping_at
 from autograder.commands.options import (
     COURSE,
     AllOption,
@@ -20,11 +20,11 @@ from autograder.commands.options import (
     CourseOption,
     JsonOption,
 )
-from autograder.commands.saying import err, print_json, say, say_of_others, show, stopped, stopping_at
+from autograder.commands.selection import all_assignments, chosen, course_in, stop_if_not_graded
 
 if TYPE_CHECKING:
-    from autograder.boundary.sandbox import Limits
     from autograder.course.course import Assignment, Result
+    from autograder.sandbox.host.bubblewrap import Limits
 
 
 def grade(
@@ -60,8 +60,8 @@ def grade(
     Only what is new or changed is graded. Marks go to nbgrader's gradebook, COURSE/gradebook.db. Ctrl-C stops at once;
     the next run goes on where this one was.
     """
-    from autograder.boundary.sandbox import Limits
-    from autograder.reporting.report import marks_of
+    from autograder.report.report import marks_of
+    from autograder.sandbox.host.bubblewrap import Limits
 
     options = dict(seed=seed, regrade=regrade, jobs=jobs, cluster=cluster, sandboxed=not no_sandbox)
     graded, failed = [], False
@@ -93,19 +93,19 @@ def grade_class(
         limits: What a submission may use.
         jobs: How many submissions at once.
         sandboxed: Whether students' code runs in the sandbox.
-        options: As `autograder.grading.grade.grade` takes them.
+        options: As `autograder.grade.grade.grade` takes them.
     """
     bars = Bars()
     try:
         with bars, contextlib.ExitStack() as stack:
             bars.say(f"{name}: looking for what is new in {folder}, to grade it with {versions()}")
-            from autograder.boundary.sandbox import SandboxError
-            from autograder.grading.workers import InstallationError, Workers
+            from autograder.grade.workers import InstallationError, Workers
+            from autograder.sandbox.host.bubblewrap import SandboxError
 
             workers = stack.enter_context(Workers(jobs, all_assignments()[name], limits if sandboxed else None))
             if not options.get("cluster") and course_in(folder).has_new_work_of(name):
                 workers.begin()  # while this process builds the assignment
-            from autograder.grading.grade import grade, load_assignment
+            from autograder.grade.grade import grade, load_assignment
 
             options |= {"limits": limits, "sandboxed": sandboxed, "workers": workers, "progress": bars}
             with stopping_at(SandboxError, InstallationError, ValueError):
@@ -127,7 +127,7 @@ def versions() -> str:
 def show_marks(folder: Path, assignment: "Assignment", results: list["Result"]) -> None:
     """Show one line for each student, and the questions that a person has to decide."""
     from autograder.course.course import NEEDS_A_LOOK
-    from autograder.reporting.tables import marks_table_of
+    from autograder.report.tables import marks_table_of
 
     show(marks_table_of(course_in(folder), assignment, results))
     looks = [result for result in results if result.state == NEEDS_A_LOOK]
@@ -154,7 +154,7 @@ def settle(
     A decision holds for these files and these questions. A new submission is asked about again.
     """
     from autograder.course.settled import Decision, read_decisions, write_decision
-    from autograder.grading.grade import load_assignment
+    from autograder.grade.grade import load_assignment
 
     in_course = course_in(course)
     with stopping_at(ValueError, OSError):
@@ -193,10 +193,10 @@ def submit_check(
     sandbox: Annotated[bool, typer.Option("--sandbox", help="Run it in the grader's sandbox.")] = False,
 ) -> None:
     """Say what the grader would mend in a notebook, and what the visible tests say of it. Gives no marks."""
-    from autograder.boundary.sandbox import SandboxError
     from autograder.files import Unreadable, shown
-    from autograder.grading.submit_check import submit_check
+    from autograder.grade.submit_check import submit_check
     from autograder.imports import ROOT
+    from autograder.sandbox.host.bubblewrap import SandboxError
 
     try:
         assignment, receipt, said, questions = submit_check(file, ROOT / "exercises", sandbox)

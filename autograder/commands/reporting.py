@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from autograder.commands.bars import Bars
-from autograder.commands.chosen import all_graded_classes, chosen, course_in, graded_class, stop_if_not_graded
+from autograder.commands.console import print_json, say, say_of_others, stopping_at
 from autograder.commands.options import (
     COURSE,
     AllOption,
@@ -15,7 +15,7 @@ from autograder.commands.options import (
     JsonOption,
     ShowOption,
 )
-from autograder.commands.saying import print_json, say, say_of_others, stopping_at
+from autograder.commands.selection import all_graded_classes, chosen, course_in, graded_class, stop_if_not_graded
 
 
 def feedback(
@@ -26,7 +26,7 @@ def feedback(
     as_json: JsonOption = False,
 ) -> None:
     """Write a page of feedback for each student: COURSE/feedback/STUDENT/ASSIGNMENT/."""
-    from autograder.reporting.feedback import write_feedback
+    from autograder.report.feedback import write_feedback
 
     graded = [graded_class(name, course) for name in chosen(assignments, everything, course)]
     written = {}
@@ -51,8 +51,8 @@ def report(
 
     Beside each page lie tables for spreadsheets. The page of the course holds all that was graded, whatever is named.
     """
-    from autograder.reporting.course_page import course_table, write_course_page
-    from autograder.reporting.report import write_report
+    from autograder.report.course_page import course_table, write_course_page
+    from autograder.report.report import write_report
 
     graded = [graded_class(name, course) for name in chosen(assignments, everything, course)]
     pages = {assignment.name: write_report(in_course, assignment, results) for in_course, assignment, results in graded}
@@ -77,7 +77,7 @@ def alike(
 
     Writes COURSE/report/ASSIGNMENT/alike.html, in which they stand side by side, and alike.csv.
     """
-    from autograder.reporting.alike import write_alike
+    from autograder.report.similarity import write_alike
 
     said = {}
     for name in chosen(assignments, everything, course):
@@ -108,7 +108,7 @@ def answer(
 
     Points are changed in formgrader.
     """
-    from autograder.course.requests import answer_request
+    from autograder.course.regrade_requests import answer_request
 
     with stopping_at(ValueError):
         answer_request(course.resolve(), student, assignment, part, text)

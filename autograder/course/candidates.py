@@ -15,11 +15,11 @@ from pathlib import PurePosixPath
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.authoring.generated import exercise_of, sources
 from autograder.course.archives import NOT_OPENED, Member, is_archive, unpacked
 from autograder.files import Unreadable, is_notebook, kind_of, shown
 from autograder.imports import ROOT
 from autograder.notebooks import read_notebook
+from autograder.publish.generated import exercise_of, sources
 from autograder.recognition import definitions, how_much_of, is_answer, name_of, names_in, other_assignment
 
 MAX_CANDIDATES = 50  # notebooks of one student that are looked into

@@ -8,7 +8,7 @@ from typing import Any
 
 from autograder.course.course import Course
 from autograder.course.gradebook import id_in_gradebook
-from autograder.course.requests import drop_requests
+from autograder.course.regrade_requests import drop_requests
 from autograder.course.settled import write_decision
 from autograder.files import write_atomically
 from autograder.spreadsheets import read_table, write_table

@@ -80,8 +80,8 @@ class MistakeEntry(SphinxDirective):
         answers = Path(self.env.srcdir, "solutions")
         if not answers.is_dir():
             return ""
-        from autograder.judging.catalogue import STEMS, checks_of, mistakes_of  # without PyTorch
-        from autograder.judging.mistake import changed_lines, ways_of
+        from autograder.judge.catalogue import STEMS, checks_of, mistakes_of  # without PyTorch
+        from autograder.judge.mistake import changed_lines, ways_of
 
         for stem in STEMS:
             if way := ways_of(exercise, (m for m in mistakes_of(stem) if m.name == name)).get(name):

@@ -11,9 +11,9 @@ from conftest import EXERCISES as NAMES
 from conftest import cases_of, lost
 
 from autograder.checks.attention.exercises import EXERCISES, check
-from autograder.judging import catalogue, exercise
-from autograder.judging.compare import fingerprint, judge, outcome
-from autograder.judging.exercise import Exercise, exercises_of
+from autograder.judge import catalogue, exercise
+from autograder.judge.compare import fingerprint, judge, outcome
+from autograder.judge.exercise import Exercise, exercises_of
 
 
 def numbers(name: str) -> set[str]:

@@ -22,10 +22,10 @@ import torch
 from downloads import notebook as small_notebook
 from sample_class import saved
 
-from autograder.boundary.kernel import Kernel
-from autograder.boundary.sandbox import Limits
 from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut, Verdict
+from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.kernel import Kernel
 from solutions.vit import ViT
 
 STEPS = (0.0, 0.90, 0.95, 0.97, 0.98)

@@ -17,20 +17,20 @@ from conftest import FIRST_SEED_SOON, assignment_of, lost, soon
 from in_kernel import REACH
 from sample_class import answer, fill_in, rewrite
 
-from autograder.authoring.build import cells_of, program_cell
-from autograder.boundary.sandbox import Limits
 from autograder.checks.debugging import measures, probes, student_tests
 from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, PROGRAMS, TEST_ATTENTION, drawn
 from autograder.checks.debugging.right_answers import OF_POOL
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.course.course import Assignment
-from autograder.grading.execute import Execution, execute
-from autograder.grading.mend import mend
-from autograder.grading.submit_check import submit_check
+from autograder.grade.execute import Execution, execute
+from autograder.grade.repair import mend
+from autograder.grade.submit_check import submit_check
 from autograder.imports import ROOT
-from autograder.judging import catalogue
-from autograder.judging.compare import WrongAnswer, judge
-from autograder.judging.mistake import ways_of
+from autograder.judge import catalogue
+from autograder.judge.compare import WrongAnswer, judge
+from autograder.judge.mistake import ways_of
+from autograder.publish.build import cells_of, program_cell
+from autograder.sandbox.host.bubblewrap import Limits
 from solutions import debugging as answers
 
 NAME = "5_debugging"
@@ -154,7 +154,7 @@ def test_every_program_has_its_cells(name: str) -> None:
 def test_cell_shows_the_symptom(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Does the cell below a program print something else once the program is mended?"""
     monkeypatch.delenv("GRADING", raising=False)
-    monkeypatch.setattr("autograder.authoring.build._exercises_of", lambda stem: PROGRAMS)
+    monkeypatch.setattr("autograder.publish.build._exercises_of", lambda stem: PROGRAMS)
     instruments = next(cell.source for cell in cells_of(SOURCE) if "def digits" in cell.source)
     said = []
     for broken in (True, False):

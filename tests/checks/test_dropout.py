@@ -7,7 +7,7 @@ import pytest
 from conftest import ALL, cases_of
 from other_processor import other_processor
 
-from autograder.judging.exercise import Case, Exercise, exercises_of
+from autograder.judge.exercise import Case, Exercise, exercises_of
 
 
 def cases_of_dropout(each: Exercise) -> list[Case]:

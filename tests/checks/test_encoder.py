@@ -17,12 +17,12 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from unseen_encoder import BlockOfUvA, repair_by_another_class
 
-from autograder.boundary.sandbox import Limits
 from autograder.checks.encoder.exercises import EXERCISES, measures, probes
-from autograder.grading.execute import execute
-from autograder.grading.mend import mend
+from autograder.grade.execute import execute
+from autograder.grade.repair import mend
 from autograder.imports import ROOT
-from autograder.judging.compare import outcome
+from autograder.judge.compare import outcome
+from autograder.sandbox.host.bubblewrap import Limits
 from solutions import encoder as answers
 from solutions.encoder import BrokenBlock
 

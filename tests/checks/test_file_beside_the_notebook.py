@@ -18,13 +18,13 @@ from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut
 from autograder.course.course import Assignment, Course, Result
 from autograder.course.settled import Decision, write_decision
-from autograder.exchange.collect import collect
 from autograder.files import MAX_FILE
-from autograder.grading.execute import execute
-from autograder.grading.grade import InstallationError, grade
-from autograder.grading.workers import Workers
-from autograder.reporting.feedback import write_feedback
-from autograder.reporting.report import questions_of, write_report
+from autograder.grade.execute import execute
+from autograder.grade.grade import InstallationError, grade
+from autograder.grade.workers import Workers
+from autograder.lms.collect import collect
+from autograder.report.feedback import write_feedback
+from autograder.report.report import questions_of, write_report
 
 NAME, STEM = "9_file", "attention"  # a stem of which there are checks
 
@@ -160,7 +160,7 @@ def test_grade_takes_files_of_a_class(
 
 def test_grade_again_where_mnist_came_later(file_assignment: Assignment, held_out: HeldOut) -> None:
     """Does a result that the stand-in gave no longer count once the machine has MNIST?"""
-    from autograder.grading.grade import grader_key
+    from autograder.grade.grade import grader_key
 
     keys = {grader_key(file_assignment, True, held) for held in (held_out, checkpoint.stand_in(), None)}
     assert len(keys) == 3

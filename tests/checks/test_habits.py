@@ -7,8 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from autograder.judging.compare import judge
-from autograder.judging.exercise import exercises_of, seeded
+from autograder.judge.compare import judge
+from autograder.judge.exercise import exercises_of, seeded
 from solutions import attention, multihead, vit
 
 

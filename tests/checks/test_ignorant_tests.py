@@ -9,15 +9,15 @@ import pytest
 from conftest import assignment_of, lost, soon
 from sample_class import answer, fill_in
 
-from autograder.boundary.kernel import Kernel
-from autograder.boundary.proxy import Function
-from autograder.boundary.sandbox import Limits
 from autograder.checks.debugging import student_tests
 from autograder.checks.debugging.exercises import TEST_ATTENTION
 from autograder.checks.multihead.right_attention import ATTEND
-from autograder.grading.execute import execute
-from autograder.grading.mend import mend
+from autograder.grade.execute import execute
+from autograder.grade.repair import mend
 from autograder.imports import ROOT
+from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.kernel import Kernel
+from autograder.sandbox.host.proxy import Function
 
 WRONG, RIGHT = list(student_tests.wrong_candidates()), list(ATTEND)
 BEGIN = """

@@ -10,10 +10,10 @@ from by_hand import BY_HAND
 from conftest import ALL, NAME, assert_whole, cases_of, lost, matrix_of, soon
 
 from autograder.checks.debugging.exercises import PROGRAMS
-from autograder.judging import catalogue
-from autograder.judging.compare import judge, outcome
-from autograder.judging.exercise import Exercise, _prepared, exercises_of, right_answers_of
-from autograder.judging.mistake import changed_answer, ways_of
+from autograder.judge import catalogue
+from autograder.judge.compare import judge, outcome
+from autograder.judge.exercise import Exercise, _prepared, exercises_of, right_answers_of
+from autograder.judge.mistake import changed_answer, ways_of
 
 EXERCISES = {stem: exercises_of(stem) for stem in ALL.values()}
 UNSEEN = {stem: importlib.import_module(f"unseen_{stem}") for stem in BY_HAND}

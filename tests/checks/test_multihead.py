@@ -13,10 +13,10 @@ from torch import nn
 from autograder.checks.masks import draw_mask
 from autograder.checks.multihead.exercises import EXERCISES
 from autograder.imports import ROOT
-from autograder.judging import exercise
-from autograder.judging.compare import outcome
-from autograder.judging.exercise import right_answers_of, seeded
-from autograder.judging.mistake import changed_answer
+from autograder.judge import exercise
+from autograder.judge.compare import outcome
+from autograder.judge.exercise import right_answers_of, seeded
+from autograder.judge.mistake import changed_answer
 from solutions import multihead as answers
 
 LAYER = "MultiHeadAttention"

@@ -8,9 +8,9 @@ import torch
 from conftest import ALL, lost
 from torch import nn
 
-from autograder.judging import catalogue, exercise
-from autograder.judging.compare import judge, outcome
-from autograder.judging.exercise import Exercise, exercises_of
+from autograder.judge import catalogue, exercise
+from autograder.judge.compare import judge, outcome
+from autograder.judge.exercise import Exercise, exercises_of
 
 
 def raising(kind: type[Exception]) -> Callable:

@@ -8,13 +8,13 @@ from conftest import ALL, setup_of
 from sample_class import BONUS
 
 from autograder.imports import ROOT
-from autograder.judging import catalogue
-from autograder.judging.exercise import Exercise, exercises_of, right_answers_of
-from autograder.judging.mistake import changed_answer
+from autograder.judge import catalogue
+from autograder.judge.exercise import Exercise, exercises_of, right_answers_of
+from autograder.judge.mistake import changed_answer
 from solutions import encoder, multihead
 
 # Mistakes that need inputs of another kind: scores far apart, clipped ones among them, and -100 in place of minus infinity.
-# Of attention, tests/authoring/test_notebook.py says which are seen.
+# Of attention, tests/publish/test_notebook.py says which are seen.
 MISSED = {"attend": {"M2", "M3", "M14", "M18"}, "MultiHeadAttention": {"M18"}}
 # What a test needs besides the set-up cell
 GIVEN = {"to_torch": vars(multihead), "repair": {"BrokenBlock": encoder.BrokenBlock}}

@@ -7,7 +7,7 @@ from conftest import assignment_of, cases_of, lost
 
 from autograder.checks.vit import probes
 from autograder.checks.vit.exercises import EXERCISES
-from autograder.judging.compare import outcome
+from autograder.judge.compare import outcome
 from solutions import vit as answers
 
 

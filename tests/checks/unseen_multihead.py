@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from autograder.checks.multihead.oracles import with_axes
-from autograder.judging.exercise import right_answers_of
+from autograder.judge.exercise import right_answers_of
 from solutions import multihead
 
 

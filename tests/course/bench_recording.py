@@ -24,12 +24,12 @@ import sample_class
 
 from autograder.cells import points_of
 from autograder.course.course import Assignment, Course, Result
-from autograder.exchange.export import export
 from autograder.files import write_atomically
-from autograder.grading.grade import load_assignment
-from autograder.grading.mend import mend
-from autograder.reporting.feedback import write_feedback
-from autograder.reporting.report import marks_table, write_report
+from autograder.grade.grade import load_assignment
+from autograder.grade.repair import mend
+from autograder.lms.export import export
+from autograder.report.feedback import write_feedback
+from autograder.report.report import marks_table, write_report
 
 KINDS = 8  # of submissions; they differ in what they got wrong
 

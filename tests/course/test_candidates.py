@@ -13,13 +13,13 @@ from conftest import NAME
 from downloads import answered
 from typer.testing import CliRunner
 
-from autograder.authoring.generated import exercise_of, sources
 from autograder.cli import app
 from autograder.course import archives, candidates
 from autograder.course.course import Assignment, Course, Submission
 from autograder.course.settled import read_decisions
 from autograder.files import Unreadable
 from autograder.imports import ROOT
+from autograder.publish.generated import exercise_of, sources
 
 SOLVED = answered(softmax="1", attention="2")
 OTHER = answered(softmax="1", attention="3")

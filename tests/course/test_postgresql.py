@@ -14,9 +14,9 @@ from test_recording import by_hand, make_course, record_first, rows
 
 from autograder.course.course import Assignment, Course
 from autograder.course.gradebook import GradebookError
-from autograder.exchange.export import export
-from autograder.reporting.feedback import write_feedback
-from autograder.reporting.report import write_report
+from autograder.lms.export import export
+from autograder.report.feedback import write_feedback
+from autograder.report.report import write_report
 
 pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed (psycopg, of requirements.txt)")
 
@@ -94,7 +94,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from bench_recording import record_all, stubs
 from autograder.course.course import Course
-from autograder.grading.grade import load_assignment
+from autograder.grade.grade import load_assignment
 assignment, course = load_assignment("1_attention"), Course(Path({root!r}))
 course.prepare(assignment)
 record_all(course, assignment, [*(f"{who}{{n}}" for n in range(20)), "shared"], stubs(assignment))

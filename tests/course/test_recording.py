@@ -28,7 +28,7 @@ from autograder.course.course import Assignment, Course
 from autograder.course.gradebook import COURSE_ID, GradebookError, explained, read_url
 from autograder.course.recording import opened
 from autograder.files import write_atomically
-from autograder.reporting import feedback
+from autograder.report import feedback
 
 STUDENTS = ("early", "late", "much_too_late", "extended", "by_hand", "untimed")
 DUE = "2026-03-01 12:00:00 UTC"
@@ -255,7 +255,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from bench_recording import record_all, stubs
 from autograder.course.course import Course
-from autograder.grading.grade import load_assignment
+from autograder.grade.grade import load_assignment
 assignment, record = load_assignment("1_attention"), Course.record
 Course.record = lambda *arguments: (record(*arguments), print("recorded", flush=True))
 record_all(Course(Path({root!r})), assignment, [f"s{{n:03d}}" for n in range(150)], stubs(assignment))

@@ -13,9 +13,9 @@ from test_report import result
 
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course
 from autograder.course.times import read_time
-from autograder.exchange.collect import collect
 from autograder.files import write_atomically
-from autograder.grading.grade import grade
+from autograder.grade.grade import grade
+from autograder.lms.collect import collect
 
 HALF_PAST_FIVE = datetime(2026, 10, 12, 17, 30, tzinfo=UTC)
 

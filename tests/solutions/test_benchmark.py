@@ -12,9 +12,9 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from solutions import benchmark
-from solutions.data import MEAN, STD, Data, Split, normalise
-from solutions.training import Epoch, Record, Settings
+from solutions.training import benchmark
+from solutions.training.data import MEAN, STD, Data, Split, normalise
+from solutions.training.recipe import Epoch, Record, Settings
 from solutions.vit import ViT
 
 

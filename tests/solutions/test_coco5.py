@@ -10,7 +10,7 @@ import typer
 from PIL import Image
 from typer.testing import CliRunner
 
-from solutions import coco5
+from solutions.training import coco5
 
 CATEGORIES = {"airplane": 5, "bus": 6, "cat": 17, "dog": 18, "pizza": 59, "person": 1}
 app = typer.Typer()

@@ -13,9 +13,10 @@ import typer
 from PIL import Image
 from typer.testing import CliRunner
 
-from solutions import classify, data, training
-from solutions.data import load_digits, load_folder, load_images, read_image
-from solutions.training import Settings, train
+from solutions.training import classify, data
+from solutions.training import recipe as training
+from solutions.training.data import load_digits, load_folder, load_images, read_image
+from solutions.training.recipe import Settings, train
 
 classify_command = typer.Typer()
 classify_command.command()(classify.main)

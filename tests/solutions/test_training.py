@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from solutions import training
-from solutions.data import Data, Split, load_digits
-from solutions.optimizers import Muon, make_optimizers, orthogonalise
-from solutions.training import Settings, augment, rate_at, scores_of, train
+from solutions.training import recipe as training
+from solutions.training.data import Data, Split, load_digits
+from solutions.training.optimizers import Muon, make_optimizers, orthogonalise
+from solutions.training.recipe import Settings, augment, rate_at, scores_of, train
 from solutions.vit import ViT, evaluate
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # float32, six blocks deep, sums in another order

@@ -6,7 +6,7 @@ Sizes in a case all differ, unless a mistake only shows when two agree.
 import numpy as np
 
 from autograder.checks.masks import draw_mask, draw_one
-from autograder.judging.exercise import Case
+from autograder.judge.exercise import Case
 
 Array = np.ndarray
 

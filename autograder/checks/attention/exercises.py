@@ -9,7 +9,7 @@ from autograder.checks.attention.oracles import (
     oracle_self_attention,
     oracle_softmax,
 )
-from autograder.judging.exercise import Exercise, checker
+from autograder.judge.exercise import Exercise, checker
 from solutions import attention as answers
 
 SOFTMAX = Exercise(

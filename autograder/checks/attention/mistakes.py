@@ -1,6 +1,6 @@
 """The known mistakes of assignment 1_attention, each with the words of the answer that it changes."""
 
-from autograder.judging.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way
 
 ABOUT = "Softmax and attention"  # what they are called on the page of mistakes
 FORWARD = ("attention", "self_attention")

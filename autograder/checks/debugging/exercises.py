@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autograder.boundary.likeness import where_it_runs
 from autograder.checks.debugging import measures, oracles, probes
 from autograder.checks.debugging.mistakes import MISTAKES
 from autograder.checks.debugging.student_tests import ExerciseInTests
-from autograder.judging import descent
-from autograder.judging.exercise import Case, ExerciseInTorch, checker
+from autograder.judge import descent
+from autograder.judge.exercise import Case, ExerciseInTorch, checker
+from autograder.sandbox.likeness import where_it_runs
 from solutions import debugging as answers
 from solutions import programs
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from autograder.judging.descent import Descent
+from autograder.judge.descent import Descent
 
 Batches = Iterable[tuple[Tensor, Tensor]]  # for the programs
 

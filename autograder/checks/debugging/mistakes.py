@@ -1,6 +1,6 @@
 """The known mistakes of assignment 5_debugging: what is wrong with a test, and the faults of the programs."""
 
-from autograder.judging.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way
 
 ABOUT = "Programs to mend, and tests of attention"  # what they are called on the page of mistakes
 TRAINING, EVALUATION = ("train_shuffled", "train_clipped"), ("mean_loss", "loss_and_accuracy")

@@ -8,8 +8,8 @@ import random
 import torch
 from torch import Tensor
 
-from autograder.boundary.unwritten import unwritten
-from autograder.judging.compare import UNWRITTEN, WrongAnswer
+from autograder.judge.compare import UNWRITTEN, WrongAnswer
+from autograder.sandbox.guest.unwritten import unwritten
 
 MAX_CALLS = 200  # of one candidate by a test: ours takes 42
 MAX_NUMBERS = 2**16  # of one tensor

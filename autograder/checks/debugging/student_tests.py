@@ -12,16 +12,16 @@ from functools import cache, lru_cache
 import numpy as np
 import torch
 
-from autograder.boundary.kernel import KernelLost
-from autograder.boundary.likeness import try_on
-from autograder.boundary.unwritten import unwritten
 from autograder.checks.debugging.probes import lent
 from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
 from autograder.checks.multihead.right_attention import ATTEND
-from autograder.judging import catalogue
-from autograder.judging.compare import UNWRITTEN, WrongAnswer
-from autograder.judging.exercise import Exercise, Function
-from autograder.judging.mistake import mistake_of
+from autograder.judge import catalogue
+from autograder.judge.compare import UNWRITTEN, WrongAnswer
+from autograder.judge.exercise import Exercise, Function
+from autograder.judge.mistake import mistake_of
+from autograder.sandbox.guest.unwritten import unwritten
+from autograder.sandbox.host.kernel import KernelLost
+from autograder.sandbox.likeness import try_on
 
 # What no test can see: M15, because a candidate works on copies; and -10,000 in the place of minus infinity, because
 # that is right for all scores that are not as far apart.

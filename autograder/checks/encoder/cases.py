@@ -4,7 +4,7 @@ import numpy as np
 
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.checks.masks import draw_mask
-from autograder.judging.exercise import Case
+from autograder.judge.exercise import Case
 
 # What dropout drops differs from processor to processor: the mistakes of which the result does not depend on it.
 WHATEVER_IS_DROPPED = ("M29", "M30", "M95", "M98", "M99", "M166")

@@ -4,11 +4,11 @@ The oracles are PyTorch's own layers under the names of the exercise, put to the
 the probes.
 """
 
-from autograder.boundary.likeness import beside
 from autograder.checks import parameters
 from autograder.checks.encoder import cases, layers, measures, oracles, probes
 from autograder.checks.encoder.mistakes import MISTAKES
-from autograder.judging.exercise import ExerciseInTorch, checker
+from autograder.judge.exercise import ExerciseInTorch, checker
+from autograder.sandbox.likeness import beside
 from solutions import encoder as answers
 
 LAYER_NORM = ExerciseInTorch(

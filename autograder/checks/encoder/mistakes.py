@@ -1,6 +1,6 @@
 """The mistakes of assignment 3_encoder: each is the answer with a few words changed."""
 
-from autograder.judging.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way
 
 ABOUT = "Encoder blocks"  # what they are called on the page of mistakes
 PARTS = ("FeedForward", "EncoderBlock")  # both end __init__ with their dropout

@@ -10,7 +10,7 @@ cannot be written in half precision.
 import numpy as np
 
 from autograder.checks.masks import draw_mask, draw_one
-from autograder.judging.exercise import Case
+from autograder.judge.exercise import Case
 
 Array = np.ndarray
 

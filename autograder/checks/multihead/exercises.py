@@ -5,12 +5,12 @@ A student's code runs in float32; what it is compared with is computed in float6
 
 from functools import partial
 
-from autograder.boundary.likeness import beside
 from autograder.checks import parameters
 from autograder.checks.multihead import cases, oracles, probes
 from autograder.checks.multihead.mistakes import MISTAKES
 from autograder.checks.multihead.probes import on_converter, on_layer, on_tensors
-from autograder.judging.exercise import ExerciseInTorch, checker
+from autograder.judge.exercise import ExerciseInTorch, checker
+from autograder.sandbox.likeness import beside
 from solutions import multihead as answers
 
 HELPERS = (parameters, probes)  # stand in the notebook's set-up cell too

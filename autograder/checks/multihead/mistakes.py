@@ -3,7 +3,7 @@
 M31, projections over the flattened sequence, cannot be made here: the constructor does not know the number of tokens.
 """
 
-from autograder.judging.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way
 
 ABOUT = "Heads and einsum"  # what they are called on the page of mistakes
 INSIDE = ("attend", "MultiHeadAttention")  # the layer shows what happens inside attend

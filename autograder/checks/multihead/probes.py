@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checks.parameters import found
-from autograder.judging.compare import Measured
+from autograder.judge.compare import Measured
 
 PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")
 IN_TORCH = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")

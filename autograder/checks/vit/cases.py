@@ -5,8 +5,8 @@ import torch
 
 from autograder.checks.vit import measures
 from autograder.checks.vit.mistakes import MISTAKES
-from autograder.judging.exercise import Case
-from autograder.judging.mistake import ways_of
+from autograder.judge.exercise import Case
+from autograder.judge.mistake import ways_of
 
 # ------------------------------------------------------------------------------------------------------------- patchify
 

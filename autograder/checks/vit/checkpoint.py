@@ -21,10 +21,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from autograder.boundary.kernel import Kernel, KernelLost
-from autograder.boundary.sandbox import Limits, SandboxError
 from autograder.files import shown
 from autograder.imports import ROOT
+from autograder.sandbox.host.bubblewrap import Limits, SandboxError
+from autograder.sandbox.host.kernel import Kernel, KernelLost
 from solutions.vit import ViT
 
 READER = Path(__file__).with_name("checkpoint_reader.py")

@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from autograder.boundary.likeness import where_it_runs
 from autograder.checks import parameters
 from autograder.checks.vit import cases, layers, measures, oracles, probes
 from autograder.checks.vit.mistakes import MISTAKES
-from autograder.judging import descent
-from autograder.judging.exercise import ExerciseInTorch, checker
+from autograder.judge import descent
+from autograder.judge.exercise import ExerciseInTorch, checker
+from autograder.sandbox.likeness import where_it_runs
 from solutions import vit as answers
 
 PATCHIFY = ExerciseInTorch(

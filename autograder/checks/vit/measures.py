@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from autograder.judging.descent import Descent
+from autograder.judge.descent import Descent
 
 
 def float_tensor(array):

@@ -1,6 +1,6 @@
 """The known mistakes of assignment 4_vit: words of the answers in `solutions/vit.py`, and what stands in their place."""
 
-from autograder.judging.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way
 
 ABOUT = "Patches, the Vision Transformer and its training"  # what they are called on the page of mistakes
 LOOPS = ("train_epoch", "evaluate")

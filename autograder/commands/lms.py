@@ -1,0 +1,133 @@
+"""Into the course, out of it, and away from it."""
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from autograder.commands.bars import Bars
+from autograder.commands.console import err, print_json, say, say_of_others, stopped, stopping_at
+from autograder.commands.options import (
+    COURSE,
+    AllOption,
+    AssignmentArgument,
+    AssignmentsArgument,
+    CourseOption,
+    JsonOption,
+    ShowOption,
+    WorksheetOption,
+)
+from autograder.commands.selection import chosen, course_in, graded_class, stop_if_not_graded
+from autograder.files import shown
+
+SYSTEMS = ("moodle", "canvas", "csv")
+
+
+def collect(
+    assignment: AssignmentArgument,
+    paths: Annotated[
+        list[Path], typer.Argument(exists=True, help="Zip downloads of Moodle or Canvas, folders, or notebooks.")
+    ],
+    course: CourseOption = COURSE,
+    worksheet: WorksheetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put what was handed in into COURSE/submitted/STUDENT/ASSIGNMENT/, and list what could not be.
+
+    Who is who comes from COURSE/roster.csv (columns id, first_name, last_name, email; moodle_id and canvas_id if known),
+    and from the worksheet. Files that are nobody's are kept in COURSE/unmatched/ASSIGNMENT/.
+    """
+    from autograder.course.roster import read_worksheet
+    from autograder.grade.grade import load_assignment
+    from autograder.lms.collect import collect
+
+    with stopping_at(ValueError, OSError):
+        loaded, sheet = load_assignment(assignment), read_worksheet(worksheet) if worksheet else None
+        with Bars() as bars:
+            lines = collect(course_in(course), loaded, paths, sheet, bars)
+    if as_json:
+        print_json([asdict(line) for line in lines])
+    else:
+        for line in sorted(lines, key=lambda line: (line.outcome, line.student, line.file)):
+            if line.outcome != "unchanged":
+                say_of_others("  ".join([f"{line.outcome:12}", *filter(None, (line.student, line.file))]))
+                if line.why:
+                    say_of_others(f"{'':12}  {line.why}")
+        counts = Counter(line.outcome for line in lines)
+        said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+        say(said)
+    if any(line.outcome == "refused" and not line.student for line in lines):
+        raise stopped("something was not collected at all; see the list above")
+
+
+def export(
+    system: Annotated[str, typer.Option("--format", help="moodle, canvas or csv.")],
+    assignments: AssignmentsArgument = None,
+    everything: AllOption = False,
+    course: CourseOption = COURSE,
+    worksheet: WorksheetOption = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Where to write; COURSE/export/ASSIGNMENT by default.")
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="The title of Canvas's column, if it is not clear which it is.")
+    ] = None,
+    allow_waiting: Annotated[
+        bool,
+        typer.Option("--allow-waiting", help="Send marks although written answers, or submissions, wait for a person."),
+    ] = False,
+    show_hidden: ShowOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the marks and the feedback in the form that Moodle or Canvas imports, and marks.csv with every state.
+
+    A worksheet of Moodle's is that of one assignment; Canvas's holds the columns of all.
+    """
+    from autograder.course.roster import read_worksheet
+    from autograder.lms.export import export
+    from autograder.report.feedback import write_feedback
+
+    if system not in SYSTEMS:
+        raise stopped(f"there is no format {system!r}; there is: {', '.join(SYSTEMS)}")
+    names = chosen(assignments, everything, course)
+    for option, given in (("--worksheet", worksheet and system == "moodle"), ("--out", folder), ("--column", column)):
+        if given and len(names) > 1:
+            raise stopped(f"{option} is for one assignment, and there are {len(names)}: {', '.join(names)}")
+    graded = [graded_class(name, course) for name in names]
+    options = {"folder": folder, "column": column, "allow_waiting": allow_waiting}
+    done = {}
+    with stopping_at(ValueError, OSError):
+        sheet = read_worksheet(worksheet) if worksheet else None
+        for in_course, loaded, results in graded:
+            if system != "csv":
+                with Bars() as bars:
+                    write_feedback(in_course, loaded, results, bars, show_hidden)
+            done[loaded.name] = export(in_course, loaded, results, system, worksheet=sheet, **options)
+    if as_json:
+        print_json({name: asdict(each) for name, each in done.items()})
+    else:
+        for path in (path for each in done.values() for path in each.files):
+            say(f"written  {path}")
+        for warning in (warning for each in done.values() for warning in each.warnings):
+            err.print(f"[yellow]look at[/]  {escape(shown(warning))}", soft_wrap=True, highlight=False)
+    stop_if_not_graded(result for *_, results in graded for result in results)
+
+
+def forget(
+    student: Annotated[str, typer.Argument(help="The id of the student.")],
+    course: CourseOption = COURSE,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask. It cannot be undone.")] = False,
+) -> None:
+    """Delete all that a course holds of a student: submissions, results, marks, feedback, reports."""
+    from autograder.course.forget import forget
+
+    if not yes:
+        typer.confirm(f"Delete everything of {shown(student)} in {course}? It cannot be undone", abort=True)
+    with stopping_at(ValueError):
+        done = forget(course_in(course), student)
+    for what in done:
+        say_of_others(f"deleted  {what}")
+    say('Reports and exports name everybody: make them again with "autograder report --all" and "autograder export".')

@@ -1,0 +1,74 @@
+"""Which course and which of its classes a command is about."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from autograder.commands.console import stopped, stopping_at
+
+if TYPE_CHECKING:
+    from autograder.course.course import Assignment, Course, Result
+
+
+def all_assignments() -> dict[str, str]:
+    """Return the names of all assignments that there are, each with the stem of its notebook."""
+    from autograder.publish.generated import sources
+
+    return {source.parent.name: source.stem for source in sources()}
+
+
+def course_in(folder: Path) -> "Course":
+    """Return the course in a folder, whose own files can be read and name only assignments that exist.
+
+    Its module takes a second to import.
+    """
+    from autograder.course.course import Course
+    from autograder.course.regrade_requests import read_requests
+
+    course = Course(folder)
+    with stopping_at(ValueError):
+        course.settings.check_names(course.root, all_assignments())
+        read_requests(course.root)
+    return course
+
+
+def chosen(names: list[str] | None, everything: bool, folder: Path) -> list[str]:
+    """Return the assignments that a command is about: those that are named, or all that somebody has handed in."""
+    if everything == bool(names):
+        raise typer.BadParameter("give the names of assignments, or --all")
+    known, course = all_assignments(), course_in(folder)
+    if unknown := next((name for name in names or () if name not in known), None):
+        raise stopped(f"there is no assignment {unknown!r}; there is: {', '.join(known)}")
+    found = list(dict.fromkeys(names or filter(course.has_work_of, course.settings.assignments or known)))
+    if not found:
+        raise stopped(f"nobody has handed in anything: {folder / 'submitted'} holds no STUDENT/ASSIGNMENT/")
+    return found
+
+
+def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list["Result"]]:
+    """Return course, assignment and results of a class that was graded."""
+    from autograder.grade.grade import load_assignment
+
+    course = course_in(folder)
+    with stopping_at(ValueError):
+        assignment = load_assignment(name)
+    results = course.load_results(name)
+    if not results:
+        said = f'run "autograder grade {name} --course {folder}" first'
+        raise stopped(f"nothing of {name} is graded in {course.root}; {said}")
+    return course, assignment, results
+
+
+def all_graded_classes(folder: Path) -> list[tuple["Course", "Assignment", list["Result"]]]:
+    """Return what `graded_class` does, of every assignment of which something is graded."""
+    return [graded_class(name, folder) for name in all_assignments() if course_in(folder).load_results(name)]
+
+
+def stop_if_not_graded(results: Iterable["Result"]) -> None:
+    """Let a command fail where somebody has no mark for a reason of ours."""
+    failed = [result for result in results if result.state == "not graded"]
+    if failed:
+        said = "; ".join(f"{result.student}: {result.why}" for result in failed[:3])
+        raise stopped(f"{len(failed)} not graded, because the grader failed; they have no mark, not 0. {said}")

@@ -1,0 +1,163 @@
+"""Judge a test once more without what cells of the student's own did: they may have changed Python or a library.
+
+Most of what a cell may change is put back before an answer is called (`sandbox/guest/inside.py`). This is for all else, whatever
+it is: the notebook runs again in a kernel of its own, in which cells that answer nothing define what they define, and do
+nothing else. A student gains nothing: what is judged are the same answers.
+"""
+
+import ast
+import builtins
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.judge.compare import UNWRITTEN
+from autograder.recognition import parsed
+from autograder.sandbox.host.proxy import Function
+
+Tested = tuple[list[NotebookNode], BaseException | None]  # outputs and error
+DEFINE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+# Names to which a cell that answers nothing assigns by mistake; the answers' own are among them too.
+TAKEN = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
+MAX_TRIALS = 4  # kernels that are started to find the cell that is to blame
+
+
+class Judge:
+    """Runs the tests of a submission; one that fails after the student's own cells did something, once more without that."""
+
+    def __init__(self, student: Any, run_test: Callable[[NotebookNode, dict[str, Any], Any], Tested]) -> None:
+        """Prepare to judge.
+
+        Args:
+            student: The session in which the student's cells run.
+            run_test: Runs a test, with the names that tests share, on the functions of a session.
+        """
+        self.student, self.run_test = student, run_test
+        self.namespace: dict[str, Any] = {"__name__": "tests"}
+        self.setup: NotebookNode | None = None
+        self.apart: _Apart | None = None
+        self.blamed: list[str] = []  # what is said of the cell without which tests pass
+        self.in_vain: set[tuple[str, ...]] = set()  # functions whose tests fail without such cells too
+
+    def set_up(self, cell: NotebookNode) -> list[NotebookNode]:
+        """Run the set-up cell, in which tests find what they share; return its outputs."""
+        self.setup = cell
+        return self.run_test(cell, self.namespace, self.student)[0]
+
+    def test(self, cell: NotebookNode) -> Tested:
+        """Run a test; return its outputs and its error."""
+        outputs, error = self.run_test(cell, self.namespace, self.student)
+        taken = _taken(self.student.met)
+        suspects = [each for each in self.student.ran if each.own and _acts(each.source, taken)]
+        failed = isinstance(error, AssertionError) and not str(error).endswith(UNWRITTEN)
+        if not failed or not suspects or self.student.is_late():
+            return outputs, error
+        words = compile(cell.source, "test", "exec").co_names
+        functions = tuple(  # without the module of checks, which the names of a hidden test have too
+            word for word in words if word.isidentifier() and isinstance(self.namespace.get(word), Function)
+        )
+        if functions in self.in_vain:
+            return outputs, error
+        self.apart = self.apart or _Apart(self, [])
+        shown, still = self.apart.test(cell)
+        if still is not None:
+            self.in_vain.add(functions)
+            return outputs, error
+        if not self.blamed:
+            self.blamed.append(_said_of(_to_blame(suspects, lambda some: self._passes_with(some, cell))))
+        return [*shown, nbformat.v4.new_output("stream", name="stdout", text=self.blamed[0])], None
+
+    def _passes_with(self, whole: list[Any], cell: NotebookNode) -> bool:
+        apart = _Apart(self, whole)
+        try:
+            return apart.test(cell)[1] is None
+        finally:
+            apart.session.close()
+
+    def close(self) -> None:
+        """End all kernels."""
+        self.student.close()
+        if self.apart is not None:
+            self.apart.session.close()
+
+
+class _Apart:
+    """The notebook in another kernel, in which cells that answer nothing only define, all but some."""
+
+    def __init__(self, judge: Judge, whole: list[Any]) -> None:
+        self.student, self.run_test, self.whole, self.done = judge.student, judge.run_test, whole, 0
+        limits = replace(self.student.limits, total_seconds=self.student.left())
+        self.session = type(self.student)(limits, self.student.sandboxed)
+        self.session.ends = self.student.ends
+        self.namespace: dict[str, Any] = {"__name__": "tests"}
+        if judge.setup is not None:
+            self.run_test(judge.setup, self.namespace, self.session)
+
+    def test(self, cell: NotebookNode) -> Tested:
+        """Run a test after the cells that the student's kernel has met so far; return its outputs and its error."""
+        taken = _taken(self.student.met)
+        for each in self.student.met[self.done :]:
+            if not (each.answers or each.plain or each in self.whole):
+                each = replace(each, source=_definitions_of(each.source, taken))
+            if each.source.strip():
+                self.session.run(each)
+        self.done = len(self.student.met)
+        return self.run_test(cell, self.namespace, self.session)
+
+
+def _taken(cells: list[Any]) -> set[str]:
+    """Return the names that only answers, Python and libraries should have."""
+    answers = (each.source for each in cells if each.answers)
+    return TAKEN.union(*(re.findall(r"^(?:def|class) +(\w+)", source, re.M) for source in answers))
+
+
+def _definitions_of(source: str, taken: set[str]) -> str:
+    """Return what a cell defines: functions, classes, imports, and names to which it assigns without a call."""
+    return "\n".join(ast.unparse(each) for each in _statements(source) if _defines(each, taken))
+
+
+def _acts(source: str, taken: set[str]) -> bool:
+    """Whether a cell does more than define."""
+    return not all(_defines(each, taken) for each in _statements(source))
+
+
+def _statements(source: str) -> list[ast.stmt]:
+    """Return the statements of a cell, without what is for IPython; none where it is not Python."""
+    tree = parsed(source)  # in which a line of IPython's is a `pass`
+    return [] if tree is None else [each for each in tree.body if not isinstance(each, ast.Pass)]
+
+
+def _defines(statement: ast.stmt, taken: set[str]) -> bool:
+    if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        calls = any(isinstance(part, ast.Call) for part in ast.walk(statement))
+        return not calls and all(isinstance(each, ast.Name) and each.id not in taken for each in targets)
+    return isinstance(statement, DEFINE)
+
+
+def _to_blame(suspects: list[Any], passes_with: Callable[[list[Any]], bool]) -> list[Any]:
+    """Return the cells of which one made a test fail: that one alone, unless it takes too many kernels to find it.
+
+    Args:
+        suspects: In their order. The test fails where all have run whole.
+        passes_with: Whether the test passes where of these only some have run whole.
+    """
+    low, high = 0, len(suspects)
+    for _ in range(MAX_TRIALS):
+        if high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if passes_with(suspects[:middle]) else (low, middle)
+    return suspects[low:high]
+
+
+def _said_of(cells: list[Any]) -> str:
+    """Say which cell it was, by the line by which a student knows it."""
+    lines = [next(line.strip()[:80] for line in cell.source.splitlines() if line.strip()) for cell in cells]
+    which = (
+        f"The cell that begins with `{lines[0]}`" if len(cells) == 1 else f"A cell from `{lines[0]}` to `{lines[-1]}`"
+    )
+    return f"{which} changed Python, a library, or a name that answers use. Answers that failed after it were judged without it."

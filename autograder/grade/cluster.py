@@ -1,0 +1,280 @@
+"""Grade on a Dask cluster: submissions, checks and results cross, and nothing else. Who asked records the marks.
+
+A worker needs this package and bubblewrap, no disk in common and no gradebook. Before it gets a submission it is asked for
+its versions and its sandbox. It has one submission at a time, so that a lost or hanging worker costs that one another try.
+"""
+
+import hashlib
+import logging
+import pickle
+import platform
+import secrets
+import time
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from autograder.grade.job import grade_one
+from autograder.grade.mark_keys import PACKAGES
+from autograder.grade.workers import InstallationError
+from autograder.imports import ROOT, files_behind
+from autograder.publish.generated import sources
+from autograder.sandbox.host.bubblewrap import Limits, SandboxError, check_sandbox, remove_leftovers
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+CONNECT_SECONDS = 15.0  # until the scheduler answers
+ASK_SECONDS = (
+    300.0  # until a worker has imported PyTorch and said what it has: 4 s on an idle machine, long on a slow disk
+)
+WAIT_SECONDS = 60.0  # without any worker that can grade: a nanny starts a killed one again within 10 s
+LOOK_SECONDS = 1.0  # between two looks at who has joined, is lost or hangs
+MAX_LOSSES = 5  # a submission on which that many workers were lost is left; it may be bad luck, of workers on loan
+KEPT: dict[str, dict[int, Any]] = {}  # on a worker: the arguments that all submissions of a run share, by the run
+log = logging.getLogger(__name__)
+
+
+class ClusterError(InstallationError):
+    """The cluster cannot grade, or no longer; what was graded until then is recorded."""
+
+
+def versions() -> dict[str, str]:
+    """Return what a mark depends on besides submission and assignment, of the machine on which this runs, by name."""
+    checks = [f"autograder.checks.{source.stem}.{part}" for source in sources() for part in ("exercises", "checkpoint")]
+    files = files_behind("autograder.grade.cluster", *checks)
+    files |= set((ROOT / "autograder" / "sandbox").rglob("*.py"))
+    found = {"Python": ".".join(platform.python_version_tuple()[:2])}
+    found |= {name: version(name) for name in (*PACKAGES, "torchvision", "scikit-learn", "matplotlib", "nbformat")}
+    digests = {path: hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in sorted(files)}
+    return found | {str(path.relative_to(ROOT)): digest for path, digest in digests.items()}
+
+
+def ask(run: str, shared: dict[int, Any], sandboxed: bool, wanted: dict[str, str]) -> str:
+    """On a worker: take what the submissions of a run share, and say why none may be graded here; nothing if they may."""
+    while len(KEPT) > 3:  # several people may grade on one cluster
+        del KEPT[next(iter(KEPT))]
+    KEPT[run] = shared
+    remove_leftovers()
+    try:
+        if sandboxed:
+            check_sandbox()
+    except SandboxError as error:
+        return "; ".join(filter(None, (_difference(wanted, versions()), str(error))))
+    return _difference(wanted, versions())
+
+
+def work(run: str, own: dict[int, Any]) -> dict[str, Any] | None:
+    """On a worker: grade one submission; None if this process was not asked yet, as one that took another's address."""
+    if run not in KEPT:
+        return None
+    arguments = KEPT[run] | own
+    return grade_one(*(arguments[place] for place in sorted(arguments)))
+
+
+@dataclass
+class _Worker:
+    """What is known of a worker."""
+
+    address: str
+    future: "Future | None" = None  # what it is at
+    name: str | None = None  # the submission that it is at; None while it is asked
+    begun: float = 0.0
+    fit: bool = False  # it was asked, and may grade
+    refused: str = ""  # why it gets nothing
+    overdue: bool = False
+
+
+class Cluster:
+    """A Dask cluster, as the grader sees it."""
+
+    def __init__(self, address: str, limits: Limits, sandboxed: bool) -> None:
+        self.address, self.sandboxed = address, sandboxed
+        self.seconds = limits.job_seconds  # after which a submission is given to another worker
+        self.versions = versions()
+        self.said: set[str] = set()
+
+    def run(self, jobs: dict[str, tuple[Any, ...]]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Run the jobs, each with the arguments of `grade_one`; give each one's fields once, as they come.
+
+        Raises:
+            ClusterError: there is no scheduler, or no worker that can grade; the message says why and what to do.
+        """
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ClusterError('A cluster needs Dask: .venv/bin/pip install -e ".[cluster]"') from None
+        try:
+            client = Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False, name="autograder")
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            raise ClusterError(
+                f"No Dask scheduler answers at {self.address}: {error}\n"
+                'Is it started, with "dask scheduler", and can this machine reach it?'
+            ) from None
+        with client:
+            yield from _Run(self, client, jobs).results()
+
+    def say(self, text: str) -> None:
+        """Tell the instructor something, once."""
+        if text not in self.said:
+            log.warning("%s", text)
+            self.said.add(text)
+
+
+class _Run:
+    """One run of some jobs."""
+
+    def __init__(self, cluster: Cluster, client: "Client", jobs: dict[str, tuple[Any, ...]]) -> None:
+        from distributed import as_completed
+
+        self.cluster, self.client, self.key = cluster, client, secrets.token_hex(16)
+        first, *others = jobs.values()
+        self.shared = {i: value for i, value in enumerate(first) if all(job[i] is value for job in others)}
+        self.own = {name: {i: v for i, v in enumerate(job) if i not in self.shared} for name, job in jobs.items()}
+        self.undone, self.waiting, self.losses = set(jobs), deque(jobs), Counter[str]()
+        self.workers: dict[str, _Worker] = {}
+        self.at: dict[Future, _Worker] = {}
+        self.finished = as_completed(loop=client.loop, with_results=True, raise_errors=False)
+        self.done: list[tuple[str, dict[str, Any]]] = []
+        self.last_fit = time.monotonic()  # when a worker could grade, or was being asked
+
+    def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Give each submission's fields once."""
+        next_look = 0.0
+        while self.undone or self.done:
+            if time.monotonic() > next_look:
+                self.look_round()
+                next_look = time.monotonic() + LOOK_SECONDS
+            for future, result in self.finished.next_batch(block=False):
+                if worker := self.at.pop(future, None):
+                    self.take(worker, future, result)
+            for worker in self.workers.values():
+                if worker.fit and worker.future is None:
+                    self.give_work(worker)
+            yield from self.done
+            self.done.clear()
+            time.sleep(0.02)
+
+    def look_round(self) -> None:
+        """See who has joined, who is lost, and who hangs."""
+        try:
+            present = self.client.sync(self.client.scheduler.ncores, callback_timeout=CONNECT_SECONDS)
+        except OSError as error:
+            raise ClusterError(
+                f"The Dask scheduler at {self.cluster.address} was lost: {error or 'no answer'}\n"
+                "What was graded is recorded. Start scheduler and workers again, and then the same command."
+            ) from None
+        for address in self.workers.keys() - present.keys():
+            worker = self.workers.pop(address)
+            if worker.future is not None:
+                self.at.pop(worker.future, None)
+                worker.future.cancel()
+                self.lose(worker, "was lost")
+        for address, threads in present.items():
+            if address not in self.workers:
+                worker = self.workers[address] = _Worker(address)
+                if threads == 1:
+                    self.ask(worker)
+                else:
+                    self.refuse(worker, f"it has {threads} threads, and grades one submission at a time: --nthreads 1")
+        for worker in self.workers.values():
+            seconds = ASK_SECONDS if worker.name is None else self.cluster.seconds
+            if worker.future is not None and not worker.overdue and time.monotonic() > worker.begun + seconds:
+                self.lose(worker, "hangs")
+                worker.overdue = True  # it stays at it; the first result counts
+        if any(not (worker.refused or worker.overdue) for worker in self.workers.values()):
+            self.last_fit = time.monotonic()
+        elif time.monotonic() > self.last_fit + WAIT_SECONDS:
+            reasons = [f"  {w.address}: {w.refused or 'it hangs'}" for w in self.workers.values()]
+            raise ClusterError(
+                f"{len(self.undone)} submissions are not graded, because no worker at {self.cluster.address} can:\n"
+                + ("\n".join(reasons) or "  there is none")
+                + '\nStart workers with "dask worker ADDRESS --nthreads 1", with this version of the repository and with '
+                "bubblewrap, and then the same command again: what was graded is recorded."
+            )
+
+    def ask(self, worker: _Worker) -> None:
+        worker.fit, worker.name = False, None
+        self.start(worker, ask, self.key, self.shared, self.cluster.sandboxed, self.cluster.versions)
+
+    def give_work(self, worker: _Worker) -> None:
+        while self.waiting:
+            name = self.waiting.popleft()
+            if name in self.undone:
+                worker.name = name
+                self.start(worker, work, self.key, self.own[name])
+                return
+
+    def start(self, worker: _Worker, function: Any, *arguments: Any) -> None:
+        def call(pickled: bytes) -> Any:  # crosses by value: the scheduler, which unpickles it, needs nothing of ours
+            import pickle
+
+            function, arguments = pickle.loads(pickled)
+            return function(*arguments)
+
+        pickled = pickle.dumps((function, arguments))
+        worker.future = self.client.submit(call, pickled, workers=[worker.address], pure=False)
+        worker.begun = time.monotonic()
+        self.at[worker.future] = worker
+        self.finished.add(worker.future)
+
+    def take(self, worker: _Worker, future: "Future", result: Any) -> None:
+        """Take what a worker answered."""
+        name, worker.future = worker.name, None
+        if future.status not in ("finished", "error"):  # cancelled, as when the scheduler was away for a moment
+            self.lose(worker, "was lost")
+            return
+        worker.overdue = False
+        error = result[1] if future.status == "error" else None
+        if name is None:
+            reason = f"{error!r}. Is this version of the repository installed there?" if error else result
+            if reason:
+                self.refuse(worker, reason)
+            worker.fit = not reason
+        elif error is not None:
+            self.finish(name, {"state": "not graded", "why": f"The grader failed, not the submission: {error!r}"})
+        elif result is None:
+            self.waiting.appendleft(name)
+            self.ask(worker)
+        else:
+            self.finish(name, result)
+
+    def refuse(self, worker: _Worker, reason: str) -> None:
+        worker.refused = reason
+        self.cluster.say(f"The worker {worker.address} gets nothing to grade: {reason}")
+
+    def lose(self, worker: _Worker, how: str) -> None:
+        """Give what a worker was at to another, unless MAX_LOSSES were lost on it."""
+        name = worker.name
+        self.cluster.say(
+            f"The worker {worker.address} {how}" + (f" while it graded {name}." if name else " when it was asked.")
+        )
+        if name not in self.undone or worker.overdue:  # then another has it
+            return
+        self.losses[name] += 1
+        if self.losses[name] < MAX_LOSSES:
+            self.waiting.append(name)
+        else:
+            self.finish(
+                name, {"state": "not graded", "why": f"{MAX_LOSSES} workers were lost, or hung, on this submission."}
+            )
+
+    def finish(self, name: str, fields: dict[str, Any]) -> None:
+        """Let the first result of a submission count."""
+        if name in self.undone:
+            self.undone.remove(name)
+            self.done.append((name, fields))
+
+
+def _difference(ours: dict[str, str], theirs: dict[str, str]) -> str:
+    """Say in which versions a worker differs; nothing if in none."""
+    names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    said = [
+        f"{name} is another version"
+        if name.endswith(".py")
+        else f"{name} {theirs.get(name)} instead of {ours.get(name)}"
+        for name in names[:5]
+    ]
+    return ", ".join([*said, f"and {len(names) - 5} more"] if len(names) > 5 else said)

@@ -1,0 +1,290 @@
+"""Grade what was handed in: prove the installation, execute in parallel, record one by one."""
+
+import contextlib
+import fcntl
+import json
+import secrets
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from pebble import ProcessExpired
+
+from autograder.course.course import Assignment, Course, Result, Submission
+from autograder.course.settled import read_decisions
+from autograder.files import Unreadable, read_json, write_atomically
+from autograder.grade.mark_keys import content_of, grader_key, key_of
+from autograder.grade.workers import InstallationError, Jobs, Workers, call
+from autograder.imports import ROOT
+from autograder.judge.catalogue import checks_of
+from autograder.progress import Progress
+from autograder.publish.build import load_notebooks
+from autograder.recognition import names_in
+from autograder.sandbox.host.bubblewrap import Limits, check_sandbox, remove_leftovers
+
+GRADE_ONE = "autograder.grade.job.grade_one"  # by its name: it comes with PyTorch, which takes seconds to import
+Done = Iterable[tuple[str, dict[str, Any]]]  # name and fields of each job of grade_one, once
+
+
+def load_assignment(name: str) -> Assignment:
+    """Build an assignment from its sources.
+
+    Raises:
+        ValueError: there is no such assignment.
+    """
+    stem, instructor, release = load_notebooks(name)
+    return Assignment(name, stem, instructor, release)
+
+
+def grade(
+    course: Course,
+    assignment: Assignment,
+    *,
+    seed: int | None = None,
+    regrade: bool = False,
+    workers: int | Workers | None = None,
+    cluster: str | None = None,
+    limits: Limits = Limits(),
+    sandboxed: bool = True,
+    data: Path | None = None,
+    progress: Progress = lambda *_: None,
+) -> list[Result]:
+    """Grade every submission of an assignment that is new or changed, and record the marks.
+
+    Args:
+        course: Where the submissions lie and the marks go.
+        assignment: What was asked for.
+        seed: From which hidden checks draw their inputs; by default that of the run that this one continues, or a new one.
+        regrade: Grade again what has a result already.
+        workers: How many submissions at once, by default as `default_jobs` says; or the processes, begun before.
+        cluster: The address of a Dask scheduler, on whose workers submissions are graded instead of here.
+        limits: What a submission may use.
+        sandboxed: False only where the instructor asked for it.
+        data: The folder of the data on which files beside the notebook are judged; by default as the checks say.
+        progress: Called as the work goes on.
+
+    Returns:
+        A result for everybody in the roster, the gradebook or submitted/.
+
+    Raises:
+        SandboxError: bubblewrap is not there or does not work.
+        InstallationError: the answers do not get all points, or the unsolved notebook gets some; or the
+            cluster cannot grade.
+        GradebookError: the gradebook cannot be opened or written to; what is graded is kept, and recorded the next time.
+    """
+    if sandboxed and not cluster:
+        check_sandbox()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_alone(course, assignment))
+        course.prepare(assignment)
+        seed = _seed_of_run(course, assignment, seed, regrade)
+        held_out = _checkpoint(assignment).held_out(data) if assignment.files else None
+        of_grader = grader_key(assignment, sandboxed, held_out)
+        remove_leftovers()
+        in_gradebook = course.scores(assignment)
+        results: list[Result] = []
+        waiting: dict[str, tuple[Submission, dict[str, bytes | str], list[str], str, str]] = {}
+        decisions = read_decisions(course.root, assignment.name)
+        for name, why in course.unfit_names().items():
+            results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
+            course.save_result(results[-1])
+        for student in course.students():
+            kept = course.load_result(student, assignment.name)
+            if kept is not None and kept.has_marks and student not in in_gradebook:  # which was lost, and is another
+                kept.recorded = False
+            try:
+                found, state, why = course.read_submission(student, assignment), "missing", "No notebook was handed in."
+            except Unreadable as error:
+                found, state, why = None, "unreadable", str(error)
+            if found is None:
+                result = Result(student, assignment.name, state, why)
+                known = kept is not None and kept.recorded and replace(kept, recorded=False) == result
+                results.append(kept if known else result)
+                continue
+            files, renamed = course.read_files(student, assignment)
+            content = content_of(found.data, files, found.candidates)
+            key = key_of(of_grader, content)
+            if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
+                results.append(kept)
+            else:
+                waiting[student] = (found, files, found.receipt + renamed, key, content)
+        # once, and only if there is something to record: it takes seconds
+        open_gradebook = cache(lambda: stack.enter_context(course.gradebook()))
+        for result in results:
+            if not result.recorded:
+                open_gradebook()
+                course.record(result, assignment)
+        if waiting:
+            texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
+            options = (*texts, seed, limits, sandboxed, held_out)
+            asked = assignment.name, _other_assignments(assignment.name)
+            jobs = {student: (found.data, *options, files, *asked) for student, (found, files, *_) in waiting.items()}
+            proof = _Proof(course, assignment, options, of_grader)
+            progress("submissions", 0, len(jobs))
+            if not isinstance(workers, Workers):
+                workers = stack.enter_context(Workers(workers, assignment.notebook, limits if sandboxed else None))
+            run_all = _runner(workers, cluster, limits, sandboxed)
+            for done, (student, fields) in enumerate(proof.held_back(run_all(proof.jobs | jobs), progress), 1):
+                found, _, receipt, key, content = waiting[student]
+                notebook = fields.pop("notebook", None)
+                fields["receipt"] = receipt + fields.get("receipt", [])
+                fields["questions"] = found.questions + fields.get("questions", [])
+                if fields["receipt"] and fields["state"] == "graded":
+                    fields["state"] = "graded after mending"
+                result = Result(student, assignment.name, key=key, content=content, **fields)
+                result.ask(decisions.get(student))
+                with _undisturbed():
+                    if notebook:
+                        write_atomically(course.autograded_path(student, assignment), notebook)
+                    course.save_result(result)
+                    results.append(result)
+                    progress("submissions", done, len(jobs), result.state)
+                    open_gradebook()
+                    course.record(result, assignment)
+        course.renew_penalties(assignment)
+    return sorted(results, key=lambda result: result.student)
+
+
+@contextmanager
+def _alone(course: Course, assignment: Assignment) -> Iterator[None]:
+    """Let no other run grade the same assignment of the same course: its results would be of another seed."""
+    path = course.results_folder(assignment.name) / ".lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            said = f"another run grades {assignment.name} of {course.root}; wait until it is done, or stop it"
+            raise InstallationError(said) from None
+        yield
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait until something is done that is done wholly or not at all."""
+    if threading.current_thread() is not threading.main_thread():  # no other thread is interrupted
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regrade: bool) -> int:
+    """Return the seed of the run that this one continues; write down a new one where a new run begins."""
+    path = course.results_folder(assignment.name) / ".run.json"
+    if seed is None and not regrade:
+        kept = {result.seed for result in course.load_results(assignment.name)} - {None}
+        mend = f"Give the seed of its results: --seed {min(kept)}." if kept else "Take it away."
+        if run := read_json(path, mend):
+            return run["seed"]
+    seed = secrets.randbits(31) if seed is None else seed
+    write_atomically(path, json.dumps({"seed": seed}) + "\n")
+    return seed
+
+
+def _other_assignments(name: str) -> dict[str, dict[str, bool]]:
+    """Return the names of the cells of the other assignments, by which a notebook of theirs is known."""
+    folder = ROOT / "exercises"
+    notebooks = {path.parent.name: nbformat.read(path, 4) for path in sorted(folder.glob("*/*.ipynb"))}
+    return {other: names_in(notebook) for other, notebook in notebooks.items() if other != name}
+
+
+def _checkpoint(assignment: Assignment) -> Any:
+    """Return the module that judges the files beside the notebook."""
+    return checks_of(next(iter(assignment.files.values())), "checkpoint")
+
+
+class _Proof:
+    """That the answers get every point and the unsolved notebook none; remembered for this key and seed.
+
+    It runs beside the first submissions, and no result of theirs is given before it holds.
+    """
+
+    def __init__(self, course: Course, assignment: Assignment, options: tuple[Any, ...], key: str) -> None:
+        self.name, self.path = assignment.name, course.results_folder(assignment.name) / ".proof.json"
+        instructor, release, seed, *_, held_out = options
+        self.text = json.dumps({"key": key, "seed": seed}) + "\n"
+        self.jobs: Jobs = {}  # of grade_one; no student's name has a /
+        if self.path.exists() and self.path.read_text(encoding="utf-8") == self.text:
+            return
+        record = _checkpoint(assignment).RECORD if assignment.files else None
+        if record is not None and not record.exists():
+            raise InstallationError(f'{record} is missing, by which the checks are proved. Run "make train".')
+        files = {name: record.read_bytes() for name in assignment.files}
+        # which students may not hand in
+        options = (*options[:-1], held_out and replace(held_out, published=None))
+        self.jobs["/answers"] = (instructor.encode(), *options, files)
+        self.jobs["/unsolved notebook"] = (release.encode(), *options, {})
+
+    def held_back(self, done: Done, progress: Progress) -> Done:
+        """Give what is done of the submissions, once the proof holds.
+
+        Raises:
+            InstallationError: it does not.
+        """
+        held, wrong, left = [], [], set(self.jobs)
+        if left:
+            progress("proof", 0, len(left))
+        for name, fields in done:
+            if name in left:
+                left.remove(name)
+                wrong += self._wrong_with(name, fields)
+                progress("proof", len(self.jobs) - len(left), len(self.jobs))
+                if not left:
+                    self._conclude(wrong)
+            else:
+                held.append((name, fields))
+            while held and not left:
+                yield held.pop(0)
+
+    def _wrong_with(self, name: str, fields: dict[str, Any]) -> list[str]:
+        checks = fields.get("checks", [])
+        bad = [check for check in checks if check["passed"] != (name == "/answers")]
+        if fields["state"] == "graded" and checks and not bad:
+            return []
+        reasons = [f"{check['name']}: {check['message'] or 'passed'}" for check in bad] or [fields.get("why", "")]
+        return [f"The {name[1:]} of {self.name}: {fields['state']}. " + "\n  ".join(reasons[:5])]
+
+    def _conclude(self, wrong: list[str]) -> None:
+        if wrong:
+            raise InstallationError(
+                "No mark was given, because the grader does not work here: the answers must get every point and the "
+                "unsolved notebook none.\n" + "\n".join(wrong) + '\nIs the environment complete ("make setup")?'
+            )
+        write_atomically(self.path, self.text)
+
+
+def _runner(here: Workers, cluster: str | None, limits: Limits, sandboxed: bool) -> Callable[[Jobs], Done]:
+    """Return what runs jobs: the processes of this machine, or a cluster."""
+    if cluster:
+        from autograder.grade.cluster import Cluster  # with PyTorch
+
+        return Cluster(cluster, limits, sandboxed).run
+
+    def run_all(jobs: Jobs) -> Iterator[tuple[str, dict[str, Any]]]:
+        for name, fields in here.run(call, {name: (GRADE_ONE, *job) for name, job in jobs.items()}):
+            if isinstance(fields, ProcessExpired):
+                fields = _not_graded("The grader's process was killed twice while it graded this submission.")
+            elif isinstance(fields, TimeoutError):
+                fields = _not_graded(f"The grader was not done with this submission after {here.seconds:.0f} s.")
+            elif isinstance(fields, Exception):
+                fields = _not_graded(f"The grader failed, not the submission: {fields!r}")
+            yield name, fields
+
+    return run_all
+
+
+def _not_graded(why: str) -> dict[str, Any]:
+    return {"state": "not graded", "why": why}

@@ -1,0 +1,55 @@
+"""What a mark depends on: the grader, the checks of its assignment and all that was handed in, and nothing else.
+
+While a submission's key stays, so does its result.
+"""
+
+import hashlib
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder.course.course import Assignment
+from autograder.grade.newer_python import OUR_PYTHON
+from autograder.imports import ROOT, digest_of, files_behind
+
+PACKAGES = ("numpy", "torch", "scipy", "ipython")  # whose versions count
+
+
+def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Path = ROOT) -> str:
+    """Return what a mark depends on besides the submission: assignment, its checks, grader, libraries, images."""
+    words = [nbformat.writes(assignment.instructor), str(sandboxed)]
+    modules = ["autograder.grade.job", f"autograder.checks.{assignment.notebook}.exercises"]
+    if held_out is not None:
+        words.append(held_out.name)
+        modules += [f"autograder.checks.{stem}.checkpoint" for stem in assignment.files.values()]
+    words.append(f"python {OUR_PYTHON}")
+    words += [f"{package} {version(package)}" for package in PACKAGES]
+    # also what runs in the sandbox, which nobody here imports
+    sandbox = (root / "autograder" / "sandbox").rglob("*.py")
+    refused = (root / "book" / "records").glob("*.pt") if held_out is not None else ()  # weights that are published
+    return digest_of({*files_behind(*modules, root=root), *sandbox, *refused}, *words, root=root)
+
+
+def key_of(grader_key: str, content: str) -> str:
+    """Return what a mark depends on: the grader and all that was handed in."""
+    return hashlib.sha256(f"{grader_key} {content}".encode()).hexdigest()
+
+
+def content_of(notebook: bytes, files: dict[str, bytes | str], candidates: str = "") -> str:
+    """Return the digest of what was submitted.
+
+    Args:
+        notebook: The one that counts.
+        files: Those next to it.
+        candidates: As `Submission` has it: a decision is about all files from which one was chosen.
+    """
+    digest = hashlib.sha256(notebook + candidates.encode())
+    for name, content in sorted(files.items()):
+        digest.update(f"\0{name} {type(content).__name__} {hashlib.sha256(_encoded(content)).hexdigest()}".encode())
+    return digest.hexdigest()
+
+
+def _encoded(content: bytes | str) -> bytes:
+    return content if isinstance(content, bytes) else content.encode("utf-8", "replace")

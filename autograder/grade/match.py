@@ -1,0 +1,271 @@
+"""Which submitted cell is which released one: by what it defines, by its id, by its text, by its place."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nbformat import NotebookNode
+
+from autograder.grade.halves import Halves
+from autograder.notebooks import Cell
+from autograder.recognition import definitions, is_answer, name_of
+
+MAX_COMPARED = 3000  # characters of a cell that are compared with those of the released cells
+LONG = 40  # characters of a text by which a released one is known inside another
+
+
+@dataclass
+class Match:
+    """Which submitted cell is which released one."""
+
+    cells: list[Cell]  # those that were submitted; of a merged text its parts
+    found: dict[int, int] = field(
+        default_factory=dict
+    )  # by the place of a released cell the index of the submitted one
+    elsewhere: dict[int, int] = field(
+        default_factory=dict
+    )  # by the place of an answer the place of the cell that has it
+    copies: set[int] = field(default_factory=set)  # indices of unchanged copies of released cells, which are left out
+
+
+class Matching:
+    """Finds which submitted cell is which released one."""
+
+    def __init__(
+        self, submitted: list[Cell], released: Sequence[NotebookNode], receipt: list[str], questions: list[str]
+    ) -> None:
+        self.released, self.receipt = released, receipt
+        self.texts = {cell.source.strip() for cell in released}
+        self.answers = {name_of(cell): place for place, cell in enumerate(released) if is_answer(cell)}
+        halves = Halves(self.texts, self.answers.keys())
+        self.cells = split_texts(halves.join(submitted), released, receipt)
+        receipt += halves.receipt
+        questions += halves.questions
+        self.sources = [cell.source.strip() for cell in self.cells]
+        self.found: dict[int, int] = {}
+        self.taken: set[int] = set()
+        # what is as it was released defines nothing of the student's
+        self.defined = [
+            {} if text in self.texts else names_defined(cell) for cell, text in zip(self.cells, self.sources)
+        ]
+        self.by_name: dict[str, list[int]] = {}
+        for index, cell in enumerate(self.cells):
+            for name in dict.fromkeys(cell.names):
+                self.by_name.setdefault(name, []).append(index)
+        self.by_text: dict[str, list[int]] = {}
+        for index, text in enumerate(self.sources):
+            self.by_text.setdefault(text, []).append(index)
+
+    def match(self) -> Match:
+        """Match the cells; say in the receipt what was unusual."""
+        for place, blank in enumerate(self.released):
+            if not is_answer(blank):
+                self._take_known(place, blank)
+        result = Match(self.cells, self.found)
+        self._match_code(result)
+        for place, blank in enumerate(self.released):
+            if is_answer(blank) and blank.cell_type == "markdown":
+                self._match_text(place, blank)
+        self._match_the_rest()
+        result.copies = {
+            index for index, text in enumerate(self.sources) if index not in self.taken and text in self.texts
+        }
+        copies = sum(self.sources[index] != "" for index in result.copies)
+        if copies:
+            self.receipt.append(f"{copies} unchanged copies of released cells were left out.")
+        return result
+
+    def _take(self, place: int, index: int) -> None:
+        self.found[place] = index
+        self.taken.add(index)
+
+    def _named(self, name: str, kind: str | None = None) -> list[int]:
+        """Return the submitted cells that carry a name, of one kind where one is given."""
+        return [i for i in self.by_name.get(name, ()) if kind is None or self.cells[i].kind == kind]
+
+    def _take_known(self, place: int, blank: NotebookNode) -> None:
+        """Take the cell of a released one that is no answer, by its text or its name."""
+        exact = [i for i in self.by_text.get(blank.source.strip(), ()) if i not in self.taken]
+        same = [i for i in self._named(name_of(blank), blank.cell_type) if i not in self.taken]
+        own = [i for i in same if i in exact]
+        plain = "nbgrader" not in blank.metadata  # another notebook has a text_02 too
+        # a cell that defines an answer is that answer, merged with this cell or under its name
+        same = [i for i in same if not (self.defined[i].keys() & self.answers.keys())]
+        if plain and blank.cell_type == "markdown":
+            same = [i for i in same if alike(words_of(self.cells[i].source), words_of(blank.source))]
+        for index in (own or exact or same)[:1]:
+            self._take(place, index)
+
+    def _match_code(self, result: Match) -> None:
+        """Find for each answer of code the cell that defines it; one cell may define several."""
+        chosen: dict[str, int] = {}
+        places = {name: place for name, place in self.answers.items() if self.released[place].cell_type == "code"}
+        for name, place in places.items():
+            index = self._cell_that_defines(name, place)
+            if index is not None:
+                chosen[name] = index
+        by_index: dict[int, list[str]] = {}
+        for name, index in chosen.items():
+            by_index.setdefault(index, []).append(name)
+        for index, names in by_index.items():  # names in the order of the release: the first one's place is the cell's
+            first = places[names[0]]
+            self._take(first, index)
+            for name in names[1:]:
+                result.elsewhere[places[name]] = first
+                self.receipt.append(f"{name} is in the same cell as {names[0]}.")
+            if names[0] not in self.cells[index].names or self.cells[index].kind != "code":
+                self.receipt.append(
+                    f"{names[0]} was found in another cell than its own, by its content; it was moved there."
+                )
+        for name, place in places.items():
+            if name in chosen:
+                continue
+            same = [i for i in self._named(name, "code") if i not in self.taken]
+            changed = [i for i in same if self.sources[i] != self.released[place].source.strip()]
+            exact = [i for i in self.by_text.get(self.released[place].source.strip(), ()) if i not in self.taken]
+            if best := (changed or same or exact[:1]):
+                self._take(place, best[-1])
+
+    def _cell_that_defines(self, name: str, place: int) -> int | None:
+        """Return the cell whose definition of an answer counts, if there is one."""
+        defining = [i for i, names in enumerate(self.defined) if name in names]
+        code = [i for i in defining if self.cells[i].kind == "code"]
+        defining = code or [i for i in defining if i not in self.taken]
+        own = [i for i in defining if name in self.cells[i].names]
+        written = [i for i in defining if self.defined[i][name]]
+        if own and not any(i in written for i in own) and written:
+            own = []  # its own cell holds a stub
+        if len(own) > 1:
+            self.receipt.append(f"There were {len(own)} cells {name}; the last changed one was taken.")
+        for candidates in (set(own) & set(written), set(own)):
+            if candidates:
+                return max(candidates)
+        others = {each for each in self.answers if each != name}
+        best = written or defining
+        # a helper that is repeated in the cell of another answer is the answer only where there is no other
+        alone = [i for i in best if not (others & set(self.cells[i].names) & self.defined[i].keys())]
+        best = alone or best
+        start, end = self._window(place)
+        near = [i for i in best if start < i < end]
+        # the last definition is judged too, in the student's own order, where it is another one
+        return min(near) if near else max(best, default=None)
+
+    def _window(self, place: int) -> tuple[int, int]:
+        """Return between which submitted cells an answer was, as far as the released cells around it are there."""
+        before = [self.found[other] for other in range(place) if other in self.found]
+        after = [self.found[other] for other in range(place + 1, len(self.released)) if other in self.found]
+        start = before[-1] if before else -1
+        return start, min((index for index in after if index > start), default=len(self.cells))
+
+    def _match_text(self, place: int, blank: NotebookNode) -> None:
+        """Find a written answer: by its name, also in a cell of another kind, and by its text."""
+        name, released = name_of(blank), blank.source.strip()
+        same = [
+            i for i in self._named(name) if i not in self.taken and not self.defined[i].keys() & self.answers.keys()
+        ]
+        changed = [i for i in same if self._is_own(i)]
+        kind = [i for i in changed if self.cells[i].kind == "markdown"]
+        exact = [i for i in self.by_text.get(released, ()) if i not in self.taken and not self._is_of_another(i, name)]
+        if len(same) > 1:
+            self.receipt.append(f"There were {len(same)} cells {name}; the last changed one was taken.")
+        if best := (kind or changed or same):
+            self._take(place, best[-1])
+            return
+        start, end = self._window(place)
+        near = [i for i in exact if start < i < end]
+        if near or exact:
+            index = (near or exact)[0]
+            if near or not self._text_after_question(place):
+                self._take(place, index)
+
+    def _is_own(self, index: int) -> bool:
+        """Whether a cell holds something that was not released."""
+        return self.sources[index] != "" and self.sources[index] not in self.texts
+
+    def _is_of_another(self, index: int, name: str) -> bool:
+        return any(other in self.answers and other != name for other in self.cells[index].names)
+
+    def _text_after_question(self, place: int) -> int | None:
+        """Return the text that follows the question of an answer, if there is one that is the student's."""
+        index = self.found.get(place - 1, len(self.cells)) + 1
+        known = index >= len(self.cells) or index in self.taken or not self._is_own(index)
+        return None if known or self.cells[index].kind != "markdown" else index
+
+    def _match_the_rest(self) -> None:
+        """Match by place and by likeness what has no name that is known."""
+        missing = [place for place in range(len(self.released)) if place not in self.found]
+        words = [words_of(cell.source) for cell in self.cells] if missing else []
+        for place in missing:
+            blank = self.released[place]
+            if is_answer(blank) and blank.cell_type == "markdown":
+                index = self._text_after_question(place)
+                if index is not None:
+                    self._take(place, index)
+                    self.receipt.append(
+                        f"The answer {name_of(blank)} had lost its mark; it was recognised by its position."
+                    )
+            elif not is_answer(blank):
+                wanted = words_of(blank.source)
+                for index, mine in enumerate(words):
+                    if index not in self.taken and alike(mine, wanted):
+                        self._take(place, index)
+                        break
+
+
+def names_defined(cell: Cell) -> dict[str, bool]:
+    """Return the names that a cell defines; of a text only functions and classes, which nobody writes in prose."""
+    if cell.kind == "code":
+        return definitions(cell.source)
+    found = re.findall(r"^(?:def|class)\s+(\w+)\s*[(:]", cell.source, re.M)
+    known = definitions(cell.source) if found else {}
+    return {name: known.get(name, True) for name in found}
+
+
+def split_texts(submitted: list[Cell], released: Sequence[NotebookNode], receipt: list[str]) -> list[Cell]:
+    """Take apart the texts that hold a released text and something else: a merged cell, or words written into a question."""
+    known = {cell.source.strip(): name_of(cell) for cell in released if cell.cell_type == "markdown"}
+    long = {text: name for text, name in known.items() if len(text) > LONG}
+    prompts = [cell.source.strip() for cell in released if is_answer(cell) and cell.cell_type == "markdown"]
+    question_of = {
+        name_of(cell): released[place - 1].source.strip() for place, cell in enumerate(released) if is_answer(cell)
+    }
+    cells: list[Cell] = []
+    for cell in submitted:
+        inside = [text for text in long if text in cell.source] if len(cell.source) > LONG else []
+        if not inside or cell.source.strip() in known:
+            cells.append(cell)
+            continue
+        pattern = "|".join(map(re.escape, sorted(inside, key=len, reverse=True)))
+        parts = [part.strip() for part in re.split(f"({pattern})", cell.source)]
+        parts = [part if part in long else without(part, prompts) for part in parts]
+        parts = [part for part in parts if part]
+        own = [name for name in cell.names if name in question_of]
+        question = question_of[own[0]] if own else None
+        for place, part in enumerate(parts):
+            if part in long:
+                cells.append(Cell("markdown", part, [long[part]], cell.checksum))
+            else:  # of an answer's cell the part after its question is the answer; the first where that is not there
+                after = parts[place - 1] == question if question in parts else place == 0
+                cells.append(Cell(cell.kind, part, own if after else [], raw=cell.raw))
+        if len(parts) > 1:
+            receipt.append(f"A cell was merged with the released text {long[inside[0]]}; it was taken apart.")
+    return cells
+
+
+def without(text: str, prompts: Sequence[str]) -> str:
+    """Return a text without the prompts that ask for an answer."""
+    for prompt in prompts:
+        text = text.replace(prompt, "")
+    return text.strip()
+
+
+def words_of(text: str) -> Counter[str]:
+    """Count the words and signs of a text, of its beginning if it is long."""
+    return Counter(re.findall(r"\w+|[^\w\s]", text[:MAX_COMPARED]))
+
+
+def alike(one: Counter[str], other: Counter[str]) -> bool:
+    """Whether nine of ten words are the same; in time linear in their number, whatever a student writes."""
+    both = one.total() + other.total()
+    return both > 0 and 2 * sum(min(count, other[word]) for word, count in one.items()) > 0.9 * both

@@ -1,0 +1,317 @@
+"""Bring a submitted notebook back to the released cells, keep the student's work, and write a receipt of every change.
+
+The locked cells come from the instructor's notebook, the student's code from the cells that are theirs.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.cells import is_locked
+from autograder.files import Unreadable
+from autograder.grade.layout import Item, in_submitted_order, same_code
+from autograder.grade.match import Match, Matching, alike, names_defined, words_of
+from autograder.grade.texts import place_texts
+from autograder.notebooks import Cell, Notebook, read_notebook
+from autograder.recognition import definitions, is_answer, name_of, names_in, other_assignment, parsed
+
+MAX_RECEIPT = 200  # entries
+# What begins a tag, a link, an image or a link's address in Markdown
+ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[(:])")
+ADDRESS = re.compile(r"https://[^\s\"'<>)]+")  # in an edition, the instructor's own
+ASCII = re.compile(r"[^\x00-\x7f]")
+COLAB_LINES = re.compile(r"^\s*([%!]\s*(pip|conda|apt|apt-get|mamba)\b|from google\.colab import|drive\.mount\()")
+
+
+class OtherAssignment(Unreadable):
+    """The notebook is of another assignment; the message says of which."""
+
+
+@dataclass
+class Mended:
+    """A notebook with the released cells in their places, and what had to be done for that."""
+
+    notebook: NotebookNode
+    receipt: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
+    as_submitted: NotebookNode | None = None  # in the student's order, where that is another one for the code
+
+
+def mend(
+    data: bytes,
+    instructor: NotebookNode,
+    release: NotebookNode,
+    others: Mapping[str, Mapping[str, bool]] | None = None,
+    submitted_as: str = "another assignment",
+) -> Mended:
+    """Put a submission's work into the released cells.
+
+    Args:
+        data: The submitted file.
+        instructor: The notebook with hidden tests; its locked cells are used.
+        release: The notebook that students got, with the same cells in the same order; a cell that is the student's to
+            fill comes from it when it is missing.
+        others: The names of the cells of other assignments, as `names_in` gives them, by the assignments' names.
+        submitted_as: The name of this one.
+
+    Raises:
+        Unreadable: no notebook can be made of the file.
+        OtherAssignment: it is the notebook of another assignment.
+    """
+    names, texts = {name_of(cell) for cell in release.cells}, {cell.source.strip() for cell in release.cells}
+    answers = {name_of(cell) for cell in release.cells if is_answer(cell)}
+
+    def belongs(cell: Cell) -> bool:
+        known = not names.isdisjoint(cell.names) or cell.source.strip() in texts
+        return known or not answers.isdisjoint(names_defined(cell))
+
+    submitted = read_notebook(data, belongs)
+    other = other_assignment(submitted.cells, names_in(release), others or {})
+    if other is not None:
+        raise OtherAssignment(f"This is the notebook of {other}, submitted as {submitted_as}.")
+    receipt, questions = submitted.receipt, submitted.questions
+    match = _one_side_of(submitted, release, receipt, questions)
+    items = _items_of(match, instructor, release, receipt)
+    if submitted.damaged:
+        lost = [name_of(release.cells[item.place]) for item in items if _is_lost(item, release, match)]
+        if lost:
+            said = f"the answers {', '.join(lost)} are not in what could be read"
+            questions.append(f"The file is cut off or damaged, and {said}. Is there a whole one?")
+    items = place_texts(items, release.cells, receipt, questions)
+    items += [Item(_piece(text, receipt), index=len(match.cells) + n) for n, text in enumerate(submitted.pieces)]
+    order = in_submitted_order(items, release.cells)
+    made = _notebook_of(items, instructor)
+    return Mended(made, receipt, questions, None if same_code(items, order) else _notebook_of(order, instructor))
+
+
+def _one_side_of(submitted: Notebook, release: NotebookNode, receipt: list[str], questions: list[str]) -> Match:
+    """Match the cells with the released ones; where the file has two sides, those of the side that holds more answers."""
+    if submitted.other is None:
+        return Matching(submitted.cells, release.cells, receipt, questions).match()
+    receipts: tuple[list[str], list[str]] = [], []
+    asked: tuple[list[str], list[str]] = [], []
+    sides = submitted.cells, submitted.other.cells
+    matches = [Matching(cells, release.cells, *said).match() for cells, *said in zip(sides, receipts, asked)]
+    ours, theirs = (_answers_in(match, release) for match in matches)
+    differ = [name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]]
+    only = [name for name in ours.keys() ^ theirs.keys() if name in ours], [n for n in theirs if n not in ours]
+    chosen = int(not differ and not only[0] and bool(only[1]))
+    receipt += receipts[chosen]
+    questions += asked[chosen]
+    if differ or (only[0] and only[1]):
+        names = ", ".join(sorted({*differ, *only[0], *only[1]}))
+        questions.append(
+            f"The file has git's conflict marks, and the two sides differ in {names}. Which side counts? "
+            "The first was graded."
+        )
+    elif ours != theirs:
+        receipt.append("Of the two sides of git's conflict the one with more answers was taken.")
+    else:
+        receipt.append("Both sides of git's conflict have the same answers; the first was taken.")
+    known = {cell.source for cell in sides[chosen]} | {cell.source for cell in release.cells}
+    left = [cell.source for cell in sides[1 - chosen] if cell.source.strip() and cell.source not in known]
+    submitted.pieces += left
+    return matches[chosen]
+
+
+def _answers_in(match: Match, release: NotebookNode) -> dict[str, str]:
+    """Return the answers that are not as they were released, by their names."""
+    found = {}
+    for place, cell in enumerate(release.cells):
+        index = match.found.get(match.elsewhere.get(place, place))
+        if is_answer(cell) and index is not None and match.cells[index].source.strip() != cell.source.strip():
+            found[name_of(cell)] = match.cells[index].source.strip()
+    return found
+
+
+def _items_of(match: Match, instructor: NotebookNode, release: NotebookNode, receipt: list[str]) -> list[Item]:
+    """Return the cells of the notebook that is graded, in the order of the release, with the student's own among them."""
+    place_of = {index: place for place, index in match.found.items()}
+    own: dict[int, list[Item]] = {}  # by the place of the released cell that they follow
+    place = -1
+    for index, cell in enumerate(match.cells):
+        place = place_of.get(index, place)
+        if index not in place_of and index not in match.copies and cell.source.strip():
+            own.setdefault(place, []).append(Item(_own_cell(cell, receipt), index=index, anchor=place))
+    items = own.get(-1, [])
+    for place, (full, blank) in enumerate(zip(instructor.cells, release.cells, strict=True)):
+        index = match.found.get(place)
+        cell = None if index is None else match.cells[index]
+        item = Item(full, place, index)
+        if place in match.elsewhere:
+            host = match.elsewhere[place]
+            item.node = _placeholder(blank, name_of(release.cells[host]))
+        elif "nbgrader" in full.metadata:
+            item.node = _released_cell(full, blank, cell, receipt)
+        elif full.cell_type == "code" and cell is not None:
+            item.node = nbformat.from_dict(full)
+            item.node.source = _without_installs(cell.source, receipt)
+        elif full.cell_type == "markdown":
+            item.node = nbformat.from_dict(full)
+        else:
+            items += own.get(place, [])
+            continue
+        added = _added_to(item, blank, cell, receipt)
+        before = full.cell_type == "code" and name_of(full) != "setup"  # definitions of a test's cell, before the test
+        items += [*added, item] if before else [item, *added]
+        items += own.get(place, [])
+    return items
+
+
+def _added_to(item: Item, blank: NotebookNode, cell: Cell | None, receipt: list[str]) -> list[Item]:
+    """Return what the student wrote into a cell whose released text is put back."""
+    if cell is None or is_answer(blank) or (blank.cell_type == "code" and not is_locked(blank)):
+        return []
+    if _same_words(cell, blank) or _was_released(blank, cell):
+        return []
+    if blank.cell_type == "markdown" or cell.kind == "markdown":
+        added, rest = _added_lines(cell.source, blank.source), ""
+        kind = cell.kind
+    else:
+        added, rest = _added_code(cell.source, blank.source)
+        kind = "code"
+    step = -0.5 if kind == "code" and name_of(blank) != "setup" else 0.5
+    made = [Cell(kind, added)] if added else []
+    made += [Cell("markdown", f"[Not run: changes to the locked cell {name_of(blank)}.]\n\n{rest}")] if rest else []
+    if made:
+        _note(receipt, f"What was written into the cell {name_of(blank)} was kept as a cell of its own.")
+    return [Item(_own_cell(each, receipt), index=item.index + step, anchor=item.place) for each in made]
+
+
+def _same_words(cell: Cell, blank: NotebookNode) -> bool:
+    return ADDRESS.sub("", cell.source.strip()) == ADDRESS.sub("", blank.source.strip())
+
+
+def _added_lines(source: str, released: str) -> str:
+    """Return the lines of a text that were not released; one that resembles a released line is a correction of it."""
+    left = Counter(line.strip() for line in released.splitlines())
+    lines = []
+    for line in source.splitlines():
+        if left[line.strip()] > 0:
+            left[line.strip()] -= 1
+        else:
+            lines.append(line)
+    gone = [words_of(line) for line, count in left.items() if count > 0 and line]
+    kept = [line for line in lines if not any(alike(words_of(line), each) for each in gone)]
+    return "\n".join(kept).strip()
+
+
+def _added_code(source: str, released: str) -> tuple[str, str]:
+    """Return what a student added to a cell of code: statements that run, and changes to what the cell defines itself."""
+    # letters that an encoding lost are no change
+    mine, theirs = parsed(source), parsed(ASCII.sub("", released))
+    if mine is None or theirs is None:
+        return "", _added_lines(source, released)
+    known = {ast.dump(statement) for statement in theirs.body}
+    lines, named = source.splitlines(), set(definitions(released))
+    run, rest, done = [], [], 0
+    comments = {ASCII.sub("", line).strip() for line in ["", *released.splitlines()]}
+    plain = parsed(ASCII.sub("", source)) or mine
+    for statement, same in zip(mine.body, plain.body):
+        start = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", []))]) - 1
+        above = [line for line in lines[done:start] if ASCII.sub("", line).strip() not in comments]
+        text = above if ast.dump(same) in known else [*above, *lines[max(start, done) : statement.end_lineno]]
+        again = named & set(definitions("\n".join(text)))
+        (rest if again else run).extend(text)
+        done = max(done, statement.end_lineno)
+    run += [line for line in lines[done:] if ASCII.sub("", line).strip() not in comments]
+    return "\n".join(run).strip(), "\n".join(rest).strip()
+
+
+def _placeholder(blank: NotebookNode, host: str) -> NotebookNode:
+    """Return a cell that says in which other one its answer is: the untouched one would hide what that defines."""
+    cell = nbformat.from_dict(blank)
+    cell.source = f"# {name_of(blank)} is in the cell {host}."
+    return cell
+
+
+def _is_lost(item: Item, release: NotebookNode, match: Match) -> bool:
+    missing = not item.own and is_answer(release.cells[item.place]) and item.index is None
+    return missing and item.place not in match.elsewhere
+
+
+def _notebook_of(items: list[Item], instructor: NotebookNode) -> NotebookNode:
+    cells = [nbformat.from_dict(item.node) for item in items]
+    for index, cell in enumerate(cells):
+        cell["id"] = cell.metadata.nbgrader.grade_id if "nbgrader" in cell.metadata else f"cell-{index}"
+    return nbformat.v4.new_notebook(cells=cells, metadata=instructor.metadata, nbformat_minor=5)
+
+
+def _piece(text: str, receipt: list[str]) -> NotebookNode:
+    """Return a cell that shows what is in no other."""
+    first = next((line for line in text.splitlines() if line.strip()), "").strip()[:60]
+    _note(receipt, f"Not placed: {first} … It is shown at the end of the notebook.")
+    fenced = "\n".join(f"    {line}" for line in text.splitlines())
+    return _own_cell(Cell("markdown", f"**Not placed**, and not graded:\n\n{fenced}"), receipt)
+
+
+def _released_cell(cell: NotebookNode, blank: NotebookNode, submitted: Cell | None, receipt: list[str]) -> NotebookNode:
+    """Return the cell that is graded: locked text from the instructor, anything else from the student."""
+    name = cell.metadata.nbgrader.grade_id
+    if is_locked(cell):
+        if submitted is None:
+            receipt.append(f"The cell {name} was missing; it was put back.")
+        elif ADDRESS.sub("", submitted.source.strip()) != ADDRESS.sub("", blank.source.strip()):
+            if _was_released(blank, submitted):
+                _note(
+                    receipt,
+                    "The notebook is of an earlier release; its locked cells were replaced by those of this one.",
+                )
+            else:
+                receipt.append(f"The locked cell {name} was changed; its released text was put back.")
+        return nbformat.from_dict(cell)
+    mended = nbformat.from_dict(blank)
+    if submitted is None:
+        receipt.append(f"The cell {name} was missing; an empty one was added.")
+    else:
+        clean = _without_installs if cell.cell_type == "code" else _without_html
+        mended.source = clean(submitted.source, receipt)
+    return mended
+
+
+def _was_released(blank: NotebookNode, submitted: Cell) -> bool:
+    """Whether a locked cell has another text than the released one because an earlier release had it."""
+    if submitted.checksum is None or "nbgrader" not in blank.metadata:
+        return False
+    from nbgrader.utils import compute_checksum  # takes seconds, and few submissions need it
+
+    return submitted.checksum == compute_checksum(nbformat.from_dict(blank | {"source": submitted.source}))
+
+
+def _own_cell(cell: Cell, receipt: list[str]) -> NotebookNode:
+    if cell.kind == "code":
+        return nbformat.v4.new_code_cell(_without_installs(cell.source, receipt), metadata={"own": True})
+    return nbformat.v4.new_markdown_cell(_without_html(cell.source, receipt), metadata={"own": True})
+
+
+def _without_html(source: str, receipt: list[str]) -> str:
+    """Put a space where a tag or a link would begin: nbgrader's pages show Markdown with whatever HTML it holds."""
+    text = ACTIVE.sub(lambda found: found[0] + " ", source)
+    if text != source:
+        _note(receipt, "Tags and links in a text are shown as text.")
+    return text
+
+
+def _without_installs(source: str, receipt: list[str]) -> str:
+    """Comment out lines that install packages or mount a drive: the sandbox has no network."""
+    lines, goes_on, is_python, opened = source.split("\n"), False, False, 0
+    for index, line in enumerate(lines):
+        if begins := COLAB_LINES.match(line):
+            _note(receipt, f"A line that needs the network was left out: {line.strip()[:80]}")
+            is_python, opened = begins[1][0] not in "%!", 0
+        if begins or goes_on:
+            lines[index] = re.match(r"\s*", line)[0] + ("pass  # left out: " if begins else "# ") + line.strip()
+            opened += is_python * (line.count("(") - line.count(")"))
+            goes_on = opened > 0 or line.rstrip("\r").endswith("\\")
+    return "\n".join(lines)
+
+
+def _note(receipt: list[str], entry: str) -> None:
+    """Add an entry of which a student may cause millions."""
+    if entry not in receipt and len(receipt) < MAX_RECEIPT:
+        receipt.append(entry)

@@ -1,0 +1,136 @@
+"""What a student may run before submitting: the grader's repair, and the visible tests, in words."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.cells import files_of, grade_id, is_grade, is_locked, is_solution
+from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
+from autograder.grade.repair import mend
+from autograder.grade.rest_of_cell import rest_after_error
+from autograder.judge.catalogue import checks_of
+from autograder.notebooks import read_notebook
+from autograder.recognition import names_held, names_in
+from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.kernel import Kernel, KernelLost
+
+BARE = "NotImplementedError: "  # the error of a cell that calls an answer which is still the template
+CELL = "the cell "  # with which the name of a cell that is no test begins
+LEFT_OUT = "left unwritten, it costs nothing"  # what the visible test of a bonus prints where nothing is written
+
+
+class Look(NamedTuple):
+    """What the grader would do with a notebook."""
+
+    assignment: str
+    receipt: list[str]  # what it would repair
+    said: list[tuple[str, str]]  # for each visible test and file its name, and what there is to say ("" if all is well)
+    questions: list[str]  # what it would ask a person
+
+
+def matching_release(data: bytes, exercises: Path) -> tuple[str, NotebookNode]:
+    """Return the released notebook whose cells a file has, by the cells' names and what they define.
+
+    Raises:
+        Unreadable: no notebook can be made of the file.
+        ValueError: there is no released notebook.
+    """
+    held = names_held(read_notebook(data).cells)
+    best: tuple[int, str, NotebookNode] | None = None
+    for path in sorted(exercises.glob("*/*.ipynb")):
+        release = nbformat.read(path, as_version=4)
+        score = len(names_in(release).keys() & held)
+        if best is None or score > best[0]:
+            best = (score, path.parent.name, release)
+    if best is None:
+        raise ValueError(f'{exercises} holds no notebook; run "make exercises"')
+    return best[1], best[2]
+
+
+def submit_check(path: Path, exercises: Path, sandboxed: bool) -> Look:
+    """Repair a notebook as the grader would, run it, and say what the visible tests see.
+
+    Args:
+        path: The file that is to be submitted. It is not changed.
+        exercises: The folder of released notebooks.
+        sandboxed: Whether to run it in the grader's sandbox; a student's own file needs none.
+
+    Raises:
+        Unreadable: no notebook can be made of the file.
+        ValueError: there is no released notebook.
+    """
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES)
+    assignment, release = matching_release(data, exercises)
+    mended = mend(data, release, release)
+    said, left_out = _say(mended.notebook, sandboxed)
+    if mended.as_submitted is not None and _failures(said):
+        other, left_out_there = _say(mended.as_submitted, sandboxed)
+        if _failures(other) < _failures(said):
+            said, left_out = other, [*left_out_there, "The cells are run in the order in which you have them."]
+    said += [(name, _look_at(path.with_name(name), stem, sandboxed)) for name, stem in files_of(release.cells).items()]
+    return Look(assignment, mended.receipt + left_out, said, mended.questions)
+
+
+def _failures(said: list[tuple[str, str]]) -> int:
+    return sum(bool(error) for name, error in said if not name.startswith(CELL))
+
+
+def _say(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[str, str]], list[str]]:
+    """Run a notebook; return what there is to say of each visible test and cell, and which statements were left out."""
+    said, left_out = [], list[str]()
+    for name, cell, error, printed in _errors(notebook, sandboxed, left_out):
+        if name.startswith("test_") and is_locked(cell) and not is_grade(cell):
+            if error or LEFT_OUT not in printed:
+                said.append((name.removeprefix("test_"), error))
+        elif error and error != BARE:
+            said.append((f"{CELL}{name or cell.source.splitlines()[0][:40]}", error))
+    return said, left_out
+
+
+def _errors(
+    notebook: NotebookNode, sandboxed: bool, left_out: list[str]
+) -> Iterator[tuple[str, NotebookNode, str, str]]:
+    """Run every cell but the set-up as a student does; give the name of each, the cell, its error or nothing, its print.
+
+    A cell that ends the kernel costs no other its answer: a fresh one runs those before it again.
+    """
+    kernel, ran = None, list[str]()
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()):
+        name, error, printed = grade_id(cell), "", ""
+        try:
+            if kernel is None or kernel.closed:
+                kernel = Kernel(Limits(), sandboxed)
+                for source in ran:
+                    kernel.run_cell(source)
+            source: str | None = cell.source
+            judged = is_solution(cell) or is_locked(cell)  # which finds nothing that other cells have changed
+            while source is not None:
+                outputs = kernel.run_cell(source, answers=judged)
+                for output in outputs:
+                    if output.output_type == "error":
+                        kind = "" if output.ename in ("AssertionError", "WrongAnswer") else f"{output.ename}: "
+                        error = error or f"{kind}{output.evalue}"
+                    printed += output.get("text", "")
+                ran.append(source)
+                rest = rest_after_error(source, outputs) if not is_locked(cell) else None
+                left_out += [rest.said] if rest else []
+                source = rest.source if rest else None
+        except KernelLost as lost:
+            error = str(lost)
+        if name != "setup":
+            yield name, cell, error, printed
+    if kernel is not None and not kernel.closed:
+        kernel.close()
+
+
+def _look_at(path: Path, stem: str, sandboxed: bool) -> str:
+    """Say what is wrong with a file that is handed in beside the notebook; nothing if it can be used."""
+    try:
+        content = read_plain_file(path, MAX_FILE) if path.exists() else None
+    except Unreadable as error:
+        content = str(error)
+    return checks_of(stem, "checkpoint").read(path.name, content, Limits(), sandboxed)[1]

@@ -1,0 +1,162 @@
+"""Written answers that are not in their cells: found around the question, at the end, in comments, in other cells."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Sequence
+
+from nbformat import NotebookNode
+
+from autograder.grade.layout import Item
+from autograder.notebooks import NAMED_PICTURE
+from autograder.recognition import definitions, is_answer, name_of, parsed
+
+FEW, MANY = 8, 20  # words of a text, and of a comment in code, that may be an answer to a question far away
+LABEL = re.compile(r"\*\*(\d+\.\d+)")  # of a question, in its text
+MAX_PICTURES = 20  # of an answer, that are named
+MAX_SHOWN = 5000  # characters of a text that is shown where it may be the answer
+
+
+def place_texts(
+    items: list[Item], released: Sequence[NotebookNode], receipt: list[str], questions: list[str]
+) -> list[Item]:
+    """Put texts that answer a question into its empty cell, so that a person reads them; ask where that is not clear.
+
+    Args:
+        items: The cells of the notebook that is graded.
+        released: The cells as students got them.
+        receipt: Where it is written down what was done.
+        questions: Where it is written down what a person has to decide.
+
+    Returns:
+        The cells, without those that became part of an answer.
+    """
+    empty = [item for item in items if _is_written(item, released) and _is_empty(item, released)]
+    if not empty:
+        return items
+    texts = [(item, text) for item in items if (text := _text_of(item, released))]
+    used: set[int] = set()
+    first = min(item.place for item in items if _is_written(item, released)) - 1
+    for item in empty:
+        name = name_of(released[item.place])
+        label = LABEL.search(released[item.place - 1].source)
+        names = [name, *([label[1]] if label else [])]
+        labelled = [pair for pair in texts if _begins_with(pair[1], names)]
+        around = [pair for pair in texts if pair[0].own and pair[0].anchor in (item.place - 1, item.place)]
+        near = [pair for pair in around if pair[0].node.cell_type == "markdown" or _is_only_words(pair[0].node.source)]
+        found = [pair for pair in texts if pair in labelled or pair in near]
+        if found:
+            where = "below the question" if near else "elsewhere in the notebook"
+            said = f"[Found {where}; the cell of the answer was empty.]"
+            item.node.source = _joined(said, [*_pictures_of(item), *(text for _, text in found)])
+            receipt.append(f"The cell {name} was empty; text that was found {where} was put into it.")
+            used |= {id(other) for other, _ in found if other.own and other.node.cell_type == "markdown"}
+            texts = [pair for pair in texts if pair not in found or id(pair[0]) not in used]
+    for item in empty:
+        name = name_of(released[item.place])
+        if not _is_empty(item, released):
+            continue
+        rest = [pair for pair in texts if id(pair[0]) not in used and _may_be_answer(*pair, first)]
+        if rest:
+            said = "[The cell of the answer is empty. Is this text, found elsewhere, the answer?]"
+            pictures = _pictures_of(item)
+            item.node.source = _joined(said, [*pictures, *(text for _, text in rest)])
+            where, state = _where(rest[0][0], released), "holds a picture only" if pictures else "is empty"
+            questions.append(f"Text was found {where}; the answer cell {name} {state}. Is it the answer?")
+    return [item for item in items if id(item) not in used]
+
+
+def _is_written(item: Item, released: Sequence[NotebookNode]) -> bool:
+    return not item.own and is_answer(released[item.place]) and item.node.cell_type == "markdown"
+
+
+def _is_empty(item: Item, released: Sequence[NotebookNode]) -> bool:
+    """Whether no words are in the cell of an answer but those that ask for it; a picture may be."""
+    text = NAMED_PICTURE.sub("", item.node.source)
+    return _letters(text) in ("", _letters(released[item.place].source))
+
+
+def _letters(text: str) -> str:
+    return "".join(re.findall(r"\w", text)).lower()
+
+
+def _text_of(item: Item, released: Sequence[NotebookNode]) -> str:
+    """Return what a student wrote in words in a cell that is no written answer."""
+    if item.node.cell_type == "markdown":
+        return item.node.source.strip() if item.own else ""
+    if not (item.own or is_answer(item.node)):
+        return ""
+    text = words_in_code(item.node.source)
+    known = "" if item.own else words_in_code(released[item.place].source)
+    return "\n".join(line for line in text.splitlines() if line.strip() and line not in known)
+
+
+def words_in_code(source: str) -> str:
+    """Return the comments of a cell of code, and the texts that stand alone or are printed; all of it if it is prose."""
+    tree = parsed(source)
+    if tree is None:
+        prose = not definitions(source) and len(re.findall(r"[^\W\d_]{2,}", source)) > 3 * len(
+            re.findall(r"[=(\[]", source)
+        )
+        if prose:
+            return source.strip()
+        return "\n".join(line.strip()[1:].strip() for line in source.splitlines() if line.strip()[:1] == "#")
+    found = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                found.append((token.start[0], token.string.lstrip("# ")))
+    except (tokenize.TokenError, IndentationError, SyntaxError):
+        pass  # lines of IPython's
+    for statement in tree.body:
+        value = getattr(statement, "value", None)
+        parts = [value, *(value.args if isinstance(value, ast.Call) else ())]
+        texts = [part.value for part in parts if isinstance(getattr(part, "value", None), str)]
+        if type(statement).__name__ == "Expr":
+            found += [(statement.lineno, text.strip()) for text in texts]
+    return "\n".join(text for _, text in sorted(found))
+
+
+def _is_only_words(source: str) -> bool:
+    """Whether nothing of a cell of code does anything: comments, texts, prose."""
+    tree = parsed(source)
+    kinds = ("Constant", "JoinedStr")
+    return (
+        (not definitions(source))
+        if tree is None
+        else all(
+            type(getattr(each, "value", None)).__name__ in kinds and type(each).__name__ == "Expr" for each in tree.body
+        )
+    )
+
+
+def _begins_with(text: str, names: Sequence[str]) -> bool:
+    """Whether a text says at the start of one of its lines which question it answers."""
+    pattern = "|".join(map(re.escape, names))
+    return bool(re.search(rf"^\W*(?:question|answer|q|a)?\W*(?:{pattern})(?![\w.]*\d)", text, re.I | re.M))
+
+
+def _may_be_answer(item: Item, text: str, first: int) -> bool:
+    """Whether a text that is near no empty answer may be one: one of many words, or any after the first question."""
+    if not item.own:  # functions have comments; few are written outside of them
+        text = "\n".join(re.findall(r"^#.*", item.node.source, re.M))
+    count = len(re.findall(r"\w+", text))
+    if item.node.cell_type == "code":
+        return count >= (FEW if item.own and item.anchor >= first else MANY)
+    return count >= (4 if item.anchor >= first else FEW)
+
+
+def _pictures_of(item: Item) -> list[str]:
+    return NAMED_PICTURE.findall(item.node.source)[:MAX_PICTURES]
+
+
+def _joined(head: str, texts: Sequence[str]) -> str:
+    return "\n\n".join([head, *texts])[:MAX_SHOWN]
+
+
+def _where(item: Item, released: Sequence[NotebookNode]) -> str:
+    """Say where a cell of the student's is."""
+    kind = "in the code of" if item.node.cell_type == "code" and not item.own else "after"
+    place = item.anchor if item.own else item.place
+    return f"{kind} the cell {name_of(released[place])}" if place >= 0 else "at the top"

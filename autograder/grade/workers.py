@@ -1,0 +1,165 @@
+"""Processes that grade on this machine: as many as it bears, and none of them takes another's work along when it dies."""
+
+import gc
+import importlib
+import multiprocessing
+import os
+import re
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
+from multiprocessing import forkserver
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pebble import ProcessExpired, ProcessPool
+
+from autograder.imports import ROOT
+from autograder.sandbox.host.bubblewrap import SLOW, Limits, WarmParent, use_parent
+
+JOB_MEMORY = 1536 * 2**20  # bytes to count on for each job: with its sandbox 2_multihead takes 0.65 GiB, 4_vit 1.1 GiB
+Jobs = dict[str, tuple[Any, ...]]  # by name the arguments of a function
+
+
+class InstallationError(RuntimeError):
+    """The grader itself does not work, so that no mark may be given."""
+
+
+class Workers:
+    """Processes, made when they are needed, that call functions until the `with` block ends.
+
+    Args:
+        count: How many; by default as `default_jobs` says.
+        checks: The module of autograder.checks that they need, which is that of an exercise.
+        limits: Of the kernels that they need; None if they need none, or none that is forked.
+        seconds: After which a job's process is ended, whatever it is at; by default those of the limits.
+    """
+
+    def __init__(
+        self,
+        count: int | None = None,
+        checks: str = "",
+        limits: Limits | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        self.count, self.checks, self.limits = count or default_jobs(), checks, limits
+        self.seconds = seconds or (limits or Limits()).job_seconds
+        self.pool: ProcessPool | None = None
+        self.parent: WarmParent | None = None
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, kind: type | None, *error: object) -> None:
+        if self.pool is not None:
+            if kind is None:
+                self.pool.close()
+            else:  # Ctrl-C: what was begun is dropped, and begun again by the next run
+                self.pool.stop()
+            self.pool.join()
+            self.pool = None
+        if self.parent is not None:  # and with it the kernels of those that were ended
+            self.parent.close()
+            self.parent = None
+
+    def begin(self) -> None:
+        """Start what imports PyTorch, which takes seconds: the process from which workers are forked, and their kernels'."""
+        multiprocessing.get_context("forkserver").set_forkserver_preload(
+            ["autograder.grade.job", f"autograder.checks.{self.checks}.exercises"]
+        )
+        forkserver.ensure_running()
+        if self.parent is None and self.limits is not None and self.limits.forked:
+            self.parent = WarmParent(self.limits, _slow_imports(self.checks))
+
+    def run(self, function: Callable[..., Any], jobs: Jobs) -> Iterator[tuple[str, Any]]:
+        """Call the function for each job, and give name and result as they come, or the exception in its place.
+
+        A job whose process dies is tried once more; the second time its result is a ProcessExpired. One that takes longer
+        than it may has a TimeoutError as its result.
+        """
+        waiting, again, at = deque(jobs), set[str](), dict[Future, str]()
+        while waiting or at:
+            while waiting and len(at) <= self.count:  # one more than there are processes, to lose no time
+                name = waiting.popleft()
+                at[self._processes().schedule(function, jobs[name], timeout=self.seconds)] = name
+            done, _ = wait(at, return_when=FIRST_COMPLETED)
+            for future in done:
+                name, error = at.pop(future), future.exception()
+                if isinstance(error, ProcessExpired) and name not in again:
+                    again.add(name)
+                    waiting.append(name)
+                else:
+                    yield name, error or future.result()
+
+    def _processes(self) -> ProcessPool:
+        if self.pool is None:
+            self.begin()
+            context = multiprocessing.get_context("forkserver")
+            self.pool = ProcessPool(self.count, initializer=_begin_worker, initargs=(self.parent,), context=context)
+        return self.pool
+
+
+def _slow_imports(checks: str) -> list[str]:
+    """Return what takes long to import of what the students' notebook of an exercise imports, and PyTorch in any case.
+
+    A right answer may use it in an exercise in NumPy too, and its import must not count against the time of a call.
+    """
+    text = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob(f"exercises/*/{checks}.ipynb"))
+    used = {name for name in SLOW if re.search(rf"\b(import|from) {re.escape(name)}\b", text)} | {"torch"}
+    return [name for name in SLOW if name in used or not text]
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """Call a function by the name of its module and its own: whoever asks for it need not import it."""
+    module, _, function = name.rpartition(".")
+    return getattr(importlib.import_module(module), function)(*arguments)
+
+
+def _begin_worker(parent: WarmParent | None) -> None:
+    use_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's
+    gc.freeze()  # what was imported stays, and is not looked through for garbage
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """Let this process end when the one that started it is killed: it would wait for ever, and its sandbox with it."""
+
+    def end() -> None:
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+def default_jobs() -> int:
+    """Return how many submissions to grade at once: one for each processor that we may use, as far as memory reaches."""
+    return max(1, min(len(os.sched_getaffinity(0)), free_memory() // JOB_MEMORY))
+
+
+def free_memory(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the bytes that can still be had: of the machine, and of the limit of a container or of a job on a cluster.
+
+    Args:
+        groups: The list of the control groups that this process is in, of both versions.
+        root: Where they are mounted.
+    """
+    free = [psutil.virtual_memory().available]
+    for line in groups.read_text().splitlines() if groups.exists() else []:
+        _, kind, path = line.split(":", 2)
+        if kind not in ("", "memory"):
+            continue
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if kind else ("memory.max", "memory.current")
+        place = root / kind / path.strip("/")
+        for folder in (place, *place.parents):  # each limits those below it; a container does not see all
+            if folder.is_relative_to(root):
+                with suppress(OSError, ValueError):  # none there, or "max"
+                    limit, used = (int((folder / name).read_text()) for name in names)
+                    kept = dict(entry.split() for entry in (folder / "memory.stat").read_text().splitlines())
+                    files = kept.get("total_inactive_file", kept.get("inactive_file", 0))
+                    free.append(max(0, limit - used + int(files)))  # what is cached of files can be dropped
+    return min(free)

@@ -1,0 +1,101 @@
+"""All mistakes that the checks can name: what each is called, and what a student who made it is asked.
+
+They stand in `autograder/checks/*/mistakes.py`; a number that several assignments share has title and question in one of them.
+"""
+
+import importlib
+from functools import cache
+from types import ModuleType
+
+import yaml
+
+from autograder.imports import ROOT
+from autograder.judge.mistake import Mistake, number_of
+
+
+def checks_of(stem: str, part: str = "exercises") -> ModuleType:
+    """Return a module of the checks of a file of answers: exercises, mistakes, right_answers, equivalent or checkpoint."""
+    return importlib.import_module(f"autograder.checks.{stem}.{part}")
+
+
+def mistakes_of(stem: str) -> tuple[Mistake, ...]:
+    """Return the mistakes of a file of answers."""
+    return checks_of(stem, "mistakes").MISTAKES
+
+
+STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mistakes.py"))
+# The chapters teach these too. No check can see them: they show in what is concluded, or make a model of another kind.
+TAUGHT = (
+    Mistake(
+        "M31",
+        "the whole sequence is projected at once",
+        "The layer has N² times the parameters, and fits one length alone. Is each token projected by itself?",
+    ),
+    Mistake(
+        "M39",
+        "the feed-forward net reads the whole sequence at once",
+        "The block fits one number of tokens alone. Does the feed-forward net see each token by itself?",
+    ),
+    Mistake(
+        "M54",
+        "choices are made by the test images",
+        "The number reported is the best of several, not what new images would give. By which images was it decided "
+        "when to stop, and what to choose?",
+    ),
+    Mistake(
+        "M59",
+        "two factors change at once",
+        "The runs differ in more than what they are said to compare. What else has changed with it?",
+    ),
+    Mistake(
+        "M60",
+        "two programs agree because their curves look alike",
+        "Wrong attentions train as well as right ones. With the same parameters, how large is the largest difference of "
+        "the logits?",
+    ),
+    Mistake(
+        "M61",
+        "one factor at a time is called a grid",
+        "A grid runs every combination. How many of them were run, and was the one that is recommended among them?",
+    ),
+    Mistake(
+        "M62",
+        "digits are flipped",
+        "A mirrored 2 is no 2. Does what is done to the images keep their labels true?",
+    ),
+    Mistake(
+        "M64",
+        "one seed and no interval",
+        "How far apart are runs that differ in their seed alone? Is the difference larger than that?",
+    ),
+)
+
+
+@cache
+def address_of_book() -> str:
+    """Return where the book, whose page `book/mistakes.html` describes them all, is published; a slash at its end."""
+    return yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/") + "/"
+
+
+def described() -> dict[str, Mistake]:
+    """Return by its number every mistake that the checks can name.
+
+    Raises:
+        ValueError: a number is given twice, or to no title and question.
+    """
+    mistakes = [mistake for stem in STEMS for mistake in mistakes_of(stem)]
+    found: dict[str, Mistake] = {}
+    for mistake in (*TAUGHT, *(mistake for mistake in mistakes if mistake.title)):
+        if other := found.get(mistake.name):
+            free = 1 + max(number_of(each.name) for each in (*TAUGHT, *mistakes))
+            raise ValueError(f"{mistake.name} is {other.title!r} and {mistake.title!r}; M{free} is free")
+        found[mistake.name] = mistake
+    if lacking := {mistake.name for mistake in mistakes} - found.keys():
+        raise ValueError(f"{', '.join(sorted(lacking))}: expected a title and a question where a number is first given")
+    return {name: mistake for name, mistake in found.items() if mistake not in TAUGHT}
+
+
+DESCRIBED = described()
+TITLES = {name: mistake.title for name, mistake in DESCRIBED.items()}
+QUESTIONS = {name: mistake.question for name, mistake in DESCRIBED.items()}
+MESSAGES = {name: f"{name} ({mistake.title}): {mistake.question}" for name, mistake in DESCRIBED.items()}

@@ -1,0 +1,205 @@
+"""Compare what a function gives with what it should give, and name the mistake.
+
+`autograder build` copies all below this docstring into the set-up cell of every exercise notebook: it needs NumPy alone.
+The set-up cell runs it in a module of its own.
+"""
+
+import base64
+import io
+import sys
+import traceback
+
+import numpy as np
+
+from autograder.sandbox.guest.unwritten import unwritten
+
+UNWRITTEN = "not written yet."
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
+
+
+class WrongAnswer(AssertionError):
+    """An answer that is wrong: the name of the likely mistake, and the case and outcome that show it, where there are any."""
+
+    def __init__(self, text, mistake=None, fits=(), got=None, case=None, wrong=()):
+        super().__init__(text)
+        self.mistake = mistake  # "M6", of two at once "M3+M4", or None
+        self.fits = fits  # all known mistakes that give this outcome
+        self.got, self.case, self.wrong = got, case, wrong  # the last: each case that shows it, with its outcome
+
+
+class Measured(dict):
+    """What a probe measured, by names of its own; a student's dictionary chooses no names."""
+
+
+@np.errstate(all="ignore")
+def outcome(function, arguments, names):
+    """Call the function on copies. Return its arrays by name and whether it changed an argument, or its error."""
+    given = [np.array(argument) if np.ndim(argument) else argument for argument in arguments]
+    try:
+        results = function(*given)
+        if results is None:
+            raise TypeError("nothing came back, None. Does the function end with return?")
+        names, results = zip(*results.items()) if not names or type(results) is Measured else (names, results)
+        results = results if isinstance(results, (tuple, list) if len(names) > 1 else tuple) else (results,)
+        results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
+        if [isinstance(result, (np.ndarray, np.number, np.bool_)) for result in results] != [True] * len(names):
+            kinds = ", ".join(type(result).__name__ for result in results)
+            raise TypeError(f"returned {kinds}; expected {len(names)} array(s): {', '.join(names)}")
+        kinds = [bool if result.dtype == bool else float for result in results]  # a check says yes or no by the type
+        arrays = [np.array(np.real_if_close(r), dtype=object).astype(kind) for r, kind in zip(results, kinds)]
+    except Exception as error:
+        kind, text = "ValueError" if isinstance(error, ValueError) else type(error).__name__, str(error)
+        return {"error": kind, "text": f"{text}{place_of(error)}", "unwritten": unwritten(error)}
+    return {"arrays": dict(zip(names, arrays)), "changed": not all(map(np.array_equal, arguments, given))}
+
+
+def place_of(error):
+    """Say in which line of a notebook's cell an error arose; nothing outside a notebook."""
+    own = [f for f in traceback.extract_tb(error.__traceback__) if "ipy" in f.filename.partition("site-packages")[0]]
+    return f" (in {own[-1].name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
+
+
+def said_of_unwritten(called, missing):
+    """Say that an answer is not written, or another one that it calls."""
+    return UNWRITTEN if called == missing else f"{called} calls {missing}, which is not written yet. Write that first."
+
+
+def fingerprint(got):
+    """Condense each array to a number, its entries weighted 1, cos 1, cos 2 …, so that a table of mistakes is small."""
+    flat = [np.nan_to_num(array.ravel(), nan=9, posinf=8, neginf=7) for array in got.get("arrays", {}).values()]
+    return [float(entries @ np.cos(np.arange(entries.size))) for entries in flat] + [float(got.get("changed", 0))]
+
+
+def alike(mine, other, part=None):
+    """Are two fingerprints equal, or those of their numbers that stand at the places of `part`?"""
+    places = part or range(len(other))
+    return len(mine) == len(other) > 0 and all(abs(mine[i] - other[i]) <= 2e-5 + 1e-4 * abs(other[i]) for i in places)
+
+
+@np.errstate(all="ignore")
+def difference(got, expected, show):
+    """Say how an outcome differs from the expected one, with numbers if they may be shown; nothing if they are equal."""
+    if "error" in got or "error" in expected:
+        if got.get("error") == expected.get("error"):
+            return ""
+        if got.get("unwritten"):
+            return said_of_unwritten(*got["unwritten"])
+        what = f"{got['error']}: {got['text']}" if "error" in got else "a result"
+        return f"Expected {expected.get('error', 'a result')}, got {what}"
+    for name, right in expected["arrays"].items():
+        words, says_yes = name.replace("_", " "), np.asarray(right).dtype == bool
+        mine, right = got["arrays"][name].astype(float), np.asarray(right, float)
+        if mine.shape != right.shape:
+            return f"{words}: expected shape {right.shape}, got {mine.shape}."
+        wrong = wrong_in(right, mine)
+        if not wrong.any():
+            continue
+        if says_yes and np.isfinite(mine).all():
+            first = tuple(np.argwhere(wrong)[0])
+            said = [("no", "yes")[int(right[first])], {0: "no", 1: "yes"}.get(float(mine[first]), "something else")]
+            where = f" at {wrong.sum()} of {wrong.size} places" if wrong.size > 1 else ""
+            return f"{words}: expected {said[0]}, got {said[1]}{where}"
+        if words.startswith("shape") or (right.ndim == 0 and (show or not (mine % 1 or right % 1))):
+            sizes = [" × ".join(f"{number:.4g}" for number in array.ravel()) for array in (right, mine)]
+            return f"{words}: expected {sizes[0]}, got {sizes[1]}"  # whole numbers are counts, and may be told
+        strange, sums, off = np.sum(~np.isfinite(mine[wrong])), mine.sum(axis=-1), np.abs(mine - right)[wrong].max()
+        text = f"{np.sum(wrong)} of {mine.size} numbers are wrong, " * (mine.size > 1)
+        text += f"{strange} of them NaN or infinite" if strange else f"off by up to {off:.3g}"
+        text += f"; the rows sum to {sums.min():.3g} … {sums.max():.3g}" if name == "weights" else ""
+        return f"{words}: {text}." + (extract(mine, right, wrong) if show else "")
+    return "An argument was changed in place." if got["changed"] else ""
+
+
+def extract(mine, right, wrong):
+    """Show at most four rows and columns of two arrays, from the first wrong number on, each wrong one with a star."""
+    table = [np.atleast_2d(array).reshape(-1, *np.atleast_2d(array).shape[-2:]) for array in (right, mine, wrong)]
+    image, *first = np.argwhere(table[2])[0]
+    row, column = (max(0, min(place, size - 4)) for place, size in zip(first, table[2].shape[1:]))
+    right, mine, wrong = (array[image, row : row + 4, column : column + 4] for array in table)
+    text = "" if wrong.size == table[2].size else f"\nRows from {row} and columns from {column} on of matrix {image}:"
+    form = "11.6g" if any(f"{a:.3g}" == f"{b:.3g}" for a, b in zip(right[wrong], mine[wrong])) else "8.3g"
+    for title, array, stars in (("Expected", right, wrong & False), ("got", mine, wrong)):
+        lines = [" ".join(f"{n:{form}}{' *'[int(s)]}" for n, s in zip(*pair)).rstrip() for pair in zip(array, stars)]
+        text += f"\n{title}\n" + "\n".join(lines)
+    return text
+
+
+@np.errstate(all="ignore")
+def draw(text, got, expected):
+    """Show in a notebook the first wrong map beside the expected one, at most 16 × 16, its wrong cells crossed."""
+    if getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)() is None:  # not in a notebook
+        return
+    pairs = [(np.asarray(right), got[name]) for name, right in expected.items()]
+    right, mine = next((p for p in pairs if p[0].shape != p[1].shape or wrong_in(*p).any()), pairs[0])
+    if mine.shape != right.shape or mine.ndim < 2 or min(mine.shape[-2:]) < 2 or not wrong_in(right, mine).any():
+        return
+    image = tuple(np.argwhere(wrong_in(right, mine))[0][:-2])
+    right, mine = right[image][:16, :16], mine[image][:16, :16]
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return
+    figure, picture = Figure(figsize=(6, 3), facecolor="white"), io.BytesIO()
+    finite = np.concatenate([right[np.isfinite(right)], mine[np.isfinite(mine)], [0]])
+    for axes, title, numbers in zip(figure.subplots(1, 2), ("expected", "yours: × is wrong"), (right, mine)):
+        axes.imshow(numbers, vmin=finite.min(), vmax=finite.max(), cmap="gray_r")
+        axes.set(title=title, xticks=range(numbers.shape[1]), yticks=range(numbers.shape[0]))
+    axes.plot(*np.nonzero(wrong_in(right, mine))[::-1], "x", color="tab:red", linestyle="none")
+    figure.savefig(picture, format="png", dpi=80)
+    data = {"image/png": base64.b64encode(picture.getvalue()).decode(), "text/plain": text}
+    sys.modules["IPython"].display.publish_display_data(data, {"image/png": {"alt": text}})
+
+
+def wrong_in(right, mine):
+    """Say which numbers differ by more than rounding."""
+    return ~np.isclose(mine, right, **TOLERANCE)
+
+
+def judge(function, names, cases, messages, show=True, book=""):
+    """Raise a WrongAnswer that names the likely mistake at the first case in which the function is wrong."""
+    got = [outcome(function, case["arguments"], names) for case in cases]
+    texts = [difference(g, case["expected"], show) for g, case in zip(got, cases)]
+    tried = list(zip(cases, got, map(fingerprint, got), texts))
+    for case, mine, marks, text in tried:
+        if text:
+            fits = fitting(case, mine, marks, tried, names)
+            best = {name.split("/")[0] for name in fits if fits[name] == max(fits.values())}  # M10/2 is a way of M10
+            strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # nothing to compare with
+            refused = mine.get("error") == "ValueError" and "error" not in case["expected"]
+            causes = {case.get("otherwise")} | {c.get("otherwise") for c, t in zip(cases, texts) if t} - {None}
+            best = best or (causes if strange else {case.get("refused") if refused else None})
+            mistake = best.pop() if len(best) == 1 else None  # no name where two mistakes give the same
+            link = f"\n{book}#{mistake.lower()}" if book and mistake else ""
+            text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
+            if show and "arrays" in mine and "arrays" in case["expected"]:
+                draw(text, mine["arrays"], case["expected"]["arrays"])
+            raise WrongAnswer(text, mistake, list(fits), mine, case, [(c, g) for c, g, _, t in tried if t])
+
+
+def fitting(case, mine, marks, tried, names):
+    """Return the mistakes that give this outcome, each with the number of cases that it explains."""
+    part, fits = part_of(case, names), {}
+    for name, shown in (case["mistakes"] if "arrays" in mine else {}).items():
+        if alike(marks, shown, part):
+            fits[name] = alike(marks, shown) / 2  # it gives also what is not asked for here
+            for c, g, m, t in tried:  # an error, or a right result, may hide a mistake that does not show there
+                fits[name] += alike(m, c["mistakes"][name]) if name in c["mistakes"] else not t or "error" in g
+    return {name: count for name, count in fits.items() if holds(name, fits, tried, names)}
+
+
+def part_of(case, names):
+    """Return the places, in a fingerprint, of what is asked for in a case; None for all."""
+    kept = case["expected"].get("arrays", names)
+    return [i for i, name in enumerate(names) if name in kept] + [-1] if set(kept) <= set(names) else None
+
+
+def holds(name, fits, tried, names):
+    """Do most cases vote for a mistake: 1 for each wrong result that one of its ways gives, against it for each other?"""
+    ways, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
+    for case, got, marks, text in tried:
+        shown, part = [case["mistakes"].get(way, ()) for way in ways], part_of(case, names)
+        if text and "arrays" in got:
+            votes += 1 if any(alike(marks, each, part) for each in shown) else -max(any(shown), 0.5)
+        elif not text:
+            votes -= all(shown) / 2  # a right result where it would show: it may have been made for some sizes alone
+    return votes > 0

@@ -1,0 +1,184 @@
+"""The kill matrix: which check catches which known mistake and names it, and that every correct answer passes."""
+
+import fcntl
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from autograder.files import write_atomically
+from autograder.imports import ROOT, digest_of, files_behind
+from autograder.judge import catalogue
+from autograder.judge.catalogue import checks_of
+from autograder.judge.compare import TOLERANCE, WrongAnswer, judge
+from autograder.judge.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
+from autograder.judge.mistake import mistake_of
+from autograder.progress import Progress
+
+MATRICES = ROOT / "_build" / "matrices"  # that were made, by the content of what they are made of
+
+
+@dataclass
+class Verdict:
+    """What the checks say of one function."""
+
+    exercise: str
+    name: str  # of the mistake ("M10/2") or of the correct answer ("einsum")
+    failed: dict[str, str | None] = field(default_factory=dict)  # check -> the mistake that it names
+    visible: str | None = None  # the mistake that the visible test names, "" if it passes
+    symptoms: list[str] = field(default_factory=list)  # how it shows in the checks that fail
+
+    @property
+    def killed(self) -> bool:
+        """Whether a hidden check fails."""
+        return bool(self.failed)
+
+    @property
+    def named(self) -> bool:
+        """Whether the checks that fail name this mistake and no other."""
+        names = {name for name in self.failed.values() if name}
+        return names == {self.mistake}
+
+    @property
+    def mistake(self) -> str:
+        """The mistake that is made; of a correct answer its name."""
+        return mistake_of(self.name)
+
+    @property
+    def passes(self) -> bool:
+        """Whether every check passes, the visible test too."""
+        return not self.killed and self.visible == ""  # None: it fails and names nothing
+
+
+@dataclass
+class Matrix:
+    """The kill matrix of an assignment."""
+
+    assignment: str
+    stem: str  # of its module of checks
+    seed: int
+    mutants: list[Verdict]
+    correct: list[Verdict]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every mutant is killed and named, and every correct answer passes."""
+        return all(v.killed and v.named for v in self.mutants) and all(v.passes for v in self.correct)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the matrix as plain values, for --json."""
+        return {
+            "assignment": self.assignment,
+            "seed": self.seed,
+            "killed": sum(v.killed for v in self.mutants),
+            "named": sum(v.named for v in self.mutants),
+            "mutants": [
+                {
+                    "exercise": v.exercise,
+                    "mutant": v.name,
+                    "mistake": v.mistake,
+                    "title": catalogue.TITLES[v.mistake],
+                    "killed": v.killed,
+                    "named": v.named,
+                    "failed": v.failed,
+                    "visible": v.visible,
+                }
+                for v in self.mutants
+            ],
+            "correct": [
+                {
+                    "exercise": v.exercise,
+                    "answer": v.name,
+                    "passes": v.passes,
+                    "failed": v.failed,
+                }
+                for v in self.correct
+            ],
+        }
+
+
+def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lambda *_: None) -> Matrix:
+    """Judge every mutant and every correct answer of an assignment by all of its checks.
+
+    Args:
+        assignment: Its name, "1_attention".
+        stem: The name of its module of checks, "attention".
+        seed: From which the hidden checks draw their inputs.
+        progress: Called as the work goes on.
+
+    Raises:
+        ValueError: a mistake is made in an exercise that is not there.
+    """
+    checks = checks_of(stem)
+    there = checks.EXERCISES | getattr(checks, "PROGRAMS", {})  # of a pool those too that were not drawn
+    for mistake in catalogue.mistakes_of(stem):
+        for name in {name for way in mistake.ways for name in way.exercises} - there.keys():
+            raise ValueError(f"{mistake.name}: no exercise is called {name!r}; there is: {', '.join(sorted(there))}")
+    matrix = Matrix(assignment, stem, seed, [], [])
+    exercises = exercises_of(stem).values()
+    functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]
+    right = right_answers_of(stem)
+    functions += [(e, matrix.correct, name, function) for e in exercises for name, function in right[e.name].items()]
+    with seeded(seed):
+        for done, (exercise, verdicts, name, function) in enumerate(functions, 1):
+            verdicts.append(_verdict(exercise, name, function, seed))
+            progress(assignment, done, len(functions))
+    return matrix
+
+
+def kept_matrix(assignment: str, stem: str, seed: int, progress: Progress = lambda *_: None) -> Matrix:
+    """Return the kill matrix that was made of the same files, by whichever process; make it if there is none.
+
+    Arguments as `kill_matrix`, which makes it whatever is kept.
+    """
+    modules = [f"autograder.checks.{stem}.{part}" for part in ("exercises", "right_answers")]
+    files = files_behind("autograder.judge.kill_matrix", *modules)
+    digest = digest_of(files, assignment, stem, str(seed), sys.version, np.__version__, torch.__version__)
+    path = MATRICES / f"{digest}.json"
+    MATRICES.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes that want the same make it once
+        if not path.exists():
+            write_atomically(path, json.dumps(asdict(kill_matrix(assignment, stem, seed, progress))))
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    return Matrix(**fields | {kind: [Verdict(**v) for v in fields[kind]] for kind in ("mutants", "correct")})
+
+
+def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Verdict:
+    failures = exercise.failures(function, seed)
+    verdict = Verdict(exercise.name, name, {stage: error.mistake for stage, error in failures.items()})
+    verdict.symptoms = [symptom_of(error.got, error.case["expected"]) for error in failures.values() if error.case]
+    visible = exercise.visible_cases()
+    torch.default_generator.manual_seed(seed)  # whatever ran before
+    try:
+        judge(exercise.probe(function), exercise.names, visible, catalogue.MESSAGES)
+        verdict.visible = ""
+    except WrongAnswer as error:
+        verdict.visible = error.mistake
+    return verdict
+
+
+NUMBERS = "wrong numbers in right shapes"
+
+
+def symptom_of(got: dict[str, Any], expected: dict[str, Any]) -> str:
+    """Say how a wrong outcome looks from outside, whatever is behind it."""
+    if "error" in got or "error" in expected:
+        return "an error" if "error" in got else "no error where one is due"
+    for name, right in expected["arrays"].items():
+        mine = got["arrays"][name]
+        if mine.shape != np.shape(right):
+            return "another shape"
+        if np.allclose(mine, right, **TOLERANCE):
+            continue
+        if "parameters" in name:
+            return "other parameters"
+        if not np.isfinite(mine).all():
+            return "NaN or infinite"
+        if name == "weights" and not np.allclose(mine.sum(axis=-1), np.sum(right, axis=-1), **TOLERANCE):
+            return "rows that do not sum to 1"
+        return NUMBERS
+    return "a changed argument"

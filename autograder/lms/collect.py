@@ -1,0 +1,391 @@
+"""Bring what was submitted into the course: zip downloads of Moodle and Canvas, folders, single notebooks.
+
+The top of a file's path says who submitted it, and nothing else: everything is written below the course's folder, under names
+that are made here. Moodle and Canvas stamp the members of a download with the time of the download (Moodle's
+files/classes/local/archive_writer/zip_writer.php, Canvas's lib/content_zipper.rb), so that for them a time of submission is
+taken from Moodle's worksheet only.
+"""
+
+import os
+import stat
+import unicodedata
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from autograder.course.archives import START, Member, members
+from autograder.course.candidates import REFUSED, Candidate, Found, Wanted, begins_notebook, nothing_found
+from autograder.course.course import NEEDS_A_LOOK, Assignment, Course
+from autograder.course.roster import Roster, Worksheet
+from autograder.course.submissions import stored_name
+from autograder.course.times import TIMESTAMP, UNCLEAR, read_time
+from autograder.files import MAX_FILE, Unreadable, is_notebook, read_plain_file, shown, write_atomically
+from autograder.lms.ledger import Ledger, Line, is_older, latest_of, record_of
+from autograder.lms.names import Sender, read_name
+from autograder.lms.owners import Owners
+from autograder.progress import Progress
+
+MAX_LISTED = 20  # files of one student that hold no notebook
+MAX_KEPT = 8  # files that a question is about
+
+
+def collect(
+    course: Course,
+    assignment: Assignment,
+    paths: list[Path],
+    worksheet: Worksheet | None = None,
+    progress: Progress = lambda *_: None,
+) -> list[Line]:
+    """Put what was submitted into submitted/STUDENT/ASSIGNMENT/, and write down what could not be.
+
+    A later path counts as later. What was there before is moved to earlier/STUDENT/ASSIGNMENT/.
+
+    Raises:
+        ValueError: roster.csv cannot be used.
+    """
+    course.root.mkdir(parents=True, exist_ok=True)
+    collector = _Collector(course, assignment, Roster(course, worksheet), Ledger(course, assignment.name))
+    try:
+        for path in paths:
+            with ExitStack() as stack:
+                try:
+                    found = list(members(path, stack, collector.is_single))
+                except (Unreadable, OSError) as error:
+                    collector.lines.append(Line("refused", "", str(path), str(error)))
+                else:
+                    before = len(collector.lines)
+                    collector.collect(str(path), found, progress)
+                    if len(collector.lines) == before:
+                        collector.lines.append(Line("refused", "", str(path), "no submission is in it"))
+    finally:
+        collector.ledger.save()
+    return collector.lines
+
+
+@dataclass
+class _Claim:
+    """The files that one sender submitted under a student's name."""
+
+    key: str  # what says whose they are
+    is_sure: bool  # by an id, or a number that is known; not by a name
+    files: list[tuple[Sender, Member]] = field(default_factory=list)
+    found: Found = field(default_factory=Found)
+
+    def sort_out(self, wanted: Wanted) -> None:
+        """Find what may count, and what is of an older attempt."""
+        is_explicit = all(sender.system or not sender.folder for sender, _ in self.files)
+        self.found = wanted.sort_out([member for _, member in self.files], is_explicit=is_explicit)
+        for group in [self.found.notebooks, *self.found.files.values()]:
+            newest: dict[str, int] = {}  # attempt, by the name of the file without it
+            for each in group:
+                sender, member = self.of(each)
+                newest[sender.stem] = max(newest.get(sender.stem, 0), sender.attempt)
+                if sender.system and each.name == member.path:
+                    each.when = sender.attachment  # the archive has the time of the download
+            for each in group:
+                sender, _ = self.of(each)
+                each.older = sender.attempt < newest[sender.stem]
+
+    def is_same_as(self, before: dict[str, Any]) -> bool:
+        """Whether what was collected before, as the ledger has it, is of the same sender; also where nothing was."""
+        return before.get("claim") in (None, unicodedata.normalize("NFC", self.key))
+
+    def of(self, candidate: Candidate) -> tuple[Sender, Member]:
+        """Return the file that a candidate is, or is packed in."""
+        return next(file for file in self.files if f"{candidate.name}/".startswith(f"{file[1].path}/"))
+
+
+@dataclass
+class _Collector:
+    """Where files are collected."""
+
+    course: Course
+    assignment: Assignment
+    roster: Roster
+    ledger: Ledger
+
+    def __post_init__(self) -> None:
+        self.lines: list[Line] = []
+        self.wanted = self.assignment.wanted
+        self.owners = Owners(self.course, self.assignment, self.roster)
+        self.times: dict[PurePosixPath, Member] = {}  # timestamp.txt, by its folder
+
+    def is_single(self, path: Path) -> bool:
+        """Whether a path that was given is a file of one student's, not an archive of a class."""
+        if is_notebook(path.name) or self.wanted.file_for(path.name):
+            return True
+        return path.is_file() and begins_notebook(read_plain_file(path.resolve(), start=START))
+
+    def collect(self, source: str, found: list[Member], progress: Progress) -> None:
+        """Collect the members of one archive or folder: of each student what counts."""
+        self.times = {
+            PurePosixPath(member.path).parent: member for member in found if member.path.endswith(f"/{TIMESTAMP}")
+        }
+        named = [(read_name(member.path, self.assignment.name), member) for member in found]
+        files = [(s, member) for s, member in named if s and PurePosixPath(member.path).name != TIMESTAMP]
+        if any(member.path.startswith(f"exercises/{self.assignment.name}/") for member in found):
+            for sender, _ in files:  # one copy of the course, given without the folder that says whose it is
+                sender.folder = sender.folder and "/"
+        self.owners.learn(sender for sender, _ in files)
+        own: dict[str, dict[str, _Claim]] = {}
+        for sender, member in files:
+            if sender.copy:
+                member.when = None  # when it was copied
+            person, why, is_sure = self.owners.whose(sender)
+            if person:
+                claim = own.setdefault(person.id, {}).setdefault(sender.claim, _Claim(sender.claim, is_sure))
+                claim.files.append((sender, member))
+                self.ledger.settle(member, sender, source)
+                continue
+            may_count = self.wanted.sort_out([member], is_explicit=False)
+            wanted = bool(may_count.notebooks or may_count.files)
+            if wanted or sender.system:
+                self.lines.append(self.ledger.put_aside(member, sender, source, why, wanted))
+        for done, (student, claims) in enumerate(sorted(own.items()), 1):
+            for claim in claims.values():
+                claim.sort_out(self.wanted)
+            self._collect_of(student, list(claims.values()), source)
+            progress("files collected", done, len(own))
+
+    def _collect_of(self, student: str, claims: list[_Claim], source: str) -> None:
+        """Collect what one student submitted, and list what is left of it."""
+        there = self._there(student)
+        main = self._main(student, claims, there)
+        if any(claim.found.notebooks for claim in claims):
+            self._take(student, main, claims, there, source)
+        for claim in claims:
+            for name, group in sorted(claim.found.files.items()):
+                if claim is main:
+                    self._take_files(student, name, group, main, there, source)
+                else:
+                    why = f"another sender submitted it under the id {student}"
+                    self.lines += [Line("left alone", student, each.name, why) for each in group]
+        others = [other for claim in claims for other in self._others(claim)]
+        nothing = [other for claim in claims for other in claim.found.others]
+        if main and nothing and not any(claim.found.notebooks or claim.found.files for claim in claims):
+            self._refuse(student, nothing[0][0], nothing_found(nothing))
+            others = [other for other in others if other != nothing[0]]
+        self.lines += [Line("left alone", student, name, why) for name, why in others[:MAX_LISTED]]
+        if len(others) > MAX_LISTED:
+            more = f"{len(others) - MAX_LISTED} more files"
+            self.lines.append(Line("left alone", student, more, "they hold no notebook of this assignment"))
+
+    def _others(self, claim: _Claim) -> list[tuple[str, str]]:
+        """Return name and reason of what is neither a notebook nor asked for; of a copy of the course, only what is new."""
+        if any(sender.copy for sender, _ in claim.files):
+            return [(name, why) for name, why in claim.found.others if f"/exercises/{self.assignment.name}/" in name]
+        away = [(name, "it lies in the folder of another assignment") for name in claim.found.elsewhere]
+        return claim.found.others + away
+
+    def _there(self, student: str) -> Found:
+        """Find what was collected before, or put there by hand."""
+        try:
+            return self.course.find_files(student, self.assignment) or Found()
+        except Unreadable:  # a link in place of the folder, which is refused when something is written
+            return Found()
+
+    def _main(self, student: str, claims: list[_Claim], there: Found) -> _Claim | None:
+        """Return the claim that is the student's own; None where one that was collected before is, and these are in question."""
+        before = self.ledger.collected.get(student, {})
+        same = {claim.key: claim.is_same_as(before) for claim in claims}
+        ranks = {claim.key: (same[claim.key], claim.is_sure) for claim in claims}
+        best = [claim for claim in claims if ranks[claim.key] == max(ranks.values())]
+        notebooks = [each for claim in best for each in claim.found.notebooks]
+        main = best[0]
+        if len(best) > 1 and notebooks:
+            taken = self.wanted.choose(notebooks).taken
+            main = next(claim for claim in best if taken in claim.found.notebooks)
+        is_known = same[main.key] or (main.is_sure and before.get("sure", True))
+        return main if is_known or not there.notebooks else None
+
+    def _take(self, student: str, main: _Claim | None, claims: list[_Claim], there: Found, source: str) -> None:
+        """Put the notebook that counts into submitted/, unless it is there; or all that a question is about."""
+        new = main.found.notebooks if main else []
+        claimed = [each for claim in claims if claim is not main for each in claim.found.notebooks]
+        for each in claimed:
+            each.claim = True
+        now = {each.identity for each in there.notebooks}
+        coming = {each.digest for each in new + claimed}
+        before = [each for each in there.notebooks if each.is_readable and each.digest not in coming]
+        known = self.ledger.collected.get(student, {})
+        records = [record_of(*main.of(each), source) for each in new]
+        if records and all(is_older(record, known) for record in records):
+            older = new
+        else:
+            older = [each for each in before if new and not each.claim]
+        for each in older:
+            each.older = True
+        choice = self.wanted.choose([*before, *new, *claimed])
+        taken = choice.taken
+        kept = [each for each in choice.contenders if each is not taken][: MAX_KEPT - 1]
+        claim = next((claim for claim in claims if taken in claim.found.notebooks), None)
+        is_there = {each.identity for each in [taken, *kept]} == now
+        try:
+            data = taken.read()
+            if (claim or kept) and not is_there:
+                self._write(student, there, taken, kept, data)
+            if claim:
+                self._record(student, claim, taken, data, source, is_there)
+            if records and older is not new and student in self.ledger.collected:
+                self.ledger.collected[student]["latest"] = latest_of(records)
+            (self._folder(student) / REFUSED).unlink(missing_ok=True)
+            self.ledger.refused.pop(student, None)
+            found = self.course.read_submission(student, self.assignment) if kept else None
+        except (Unreadable, OSError) as error:
+            self._refuse(student, taken.name, str(error))
+            kept, found = [], None
+            new = [each for each in new if each is not taken]
+        question = "; ".join(found.questions) if found else ""
+        for each in new + claimed:
+            if each is taken:
+                sender, _ = claim.of(taken)
+                why = question or ("late" if sender.late else "")
+                self.lines.append(Line("unchanged" if is_there else "collected", student, each.name, why))
+            elif each in kept and question:
+                self.lines.append(Line(NEEDS_A_LOOK, student, each.name, question))
+            elif not each.is_readable and not any(other.is_readable for other in new):
+                self._refuse(student, each.name, choice.left[each.name])
+            else:
+                outcome = "older attempt" if each.older else "left alone"
+                self.lines.append(Line(outcome, student, each.name, choice.left[each.name]))
+
+    def _write(self, student: str, there: Found, taken: Candidate, kept: list[Candidate], data: bytes) -> None:
+        """Write the notebook that counts, or all that a question is about, and move what was there."""
+        folder = self._folder(student)
+        content: dict[str, tuple[Candidate, bytes]] = {}
+        for each in [taken, *kept]:
+            name = stored_name(each, content) if kept else f"{self.assignment.notebook}.ipynb"
+            content[name] = each, data if each is taken else each.read_or_say()
+        self._keep_earlier(folder, student, {each.name for each in there.notebooks} | {TIMESTAMP, UNCLEAR})
+        for name, (each, text) in content.items():
+            write_atomically(folder / name, text)
+            if kept:  # so that the same one is taken where they are read again
+                os.utime(folder / name, (each.when, each.when))
+        if (usual := f"{self.assignment.notebook}.ipynb") not in content:
+            (folder / usual).unlink(missing_ok=True)  # it is kept in earlier/ since before
+
+    def _record(self, student: str, claim: _Claim, taken: Candidate, data: bytes, source: str, is_there: bool) -> None:
+        """Write down what was collected, and when it was submitted."""
+        sender, member = claim.of(taken)
+        beside, unclear = self.times.get(PurePosixPath(taken.name).parent), b""
+        if beside and not sender.system:
+            unclear = b"?"
+            try:
+                unclear = beside.read()[:1000] or unclear
+                member.when, unclear = read_time(unclear), b""
+            except ValueError:
+                member.when = None  # `Course.time_of` asks which time it is
+        submitted = self.roster.submitted.get(student) if sender.system == "moodle" else None
+        record = record_of(sender, member, source, data, submitted) | {"sure": claim.is_sure}
+        before = self.ledger.collected.get(student, {})
+        if "latest" in before:
+            record["latest"] = before["latest"]
+        if is_there and before and not submitted:
+            record["submitted"] = before["submitted"]  # the same file, packed again
+        if unclear:
+            write_atomically(self._folder(student) / UNCLEAR, unclear)
+            (self._folder(student) / TIMESTAMP).unlink(missing_ok=True)
+        elif record["submitted"]:
+            write_atomically(self._folder(student) / TIMESTAMP, record["submitted"] + "\n")
+        self.ledger.collected[student] = record
+
+    def _take_files(
+        self, student: str, name: str, group: list[Candidate], claim: _Claim, there: Found, source: str
+    ) -> None:
+        """Put a file next to the notebook, unless it is there or a later one is; or all that a question is about."""
+        choice = self.wanted.choose_file(group)
+        taken = choice.taken
+        try:
+            line = self._take_file(student, name, taken, choice.contenders, claim, there, source)
+        except (Unreadable, OSError) as error:
+            self._refuse(student, taken.name, str(error), name)
+        else:
+            line.why = choice.question or line.why
+            self.lines.append(line)
+        for each in group:
+            if each is not taken:
+                outcome = NEEDS_A_LOOK if each in choice.contenders else "older attempt" if each.older else "left alone"
+                self.lines.append(Line(outcome, student, each.name, choice.left[each.name]))
+
+    def _take_file(
+        self,
+        student: str,
+        name: str,
+        taken: Candidate,
+        contenders: Iterable[Candidate],
+        claim: _Claim,
+        there: Found,
+        source: str,
+    ) -> Line:
+        sender, member = claim.of(taken)
+        data = taken.read()
+        if len(data) > MAX_FILE:
+            size, most = len(data) / 2**20, MAX_FILE / 2**20
+            raise Unreadable(f"{shown(sender.file)} has {size:.1f} MiB; at most {most:.0f} are taken of a {name}")
+        folder, lying = self._folder(student), there.files.get(name, [])
+        record = record_of(sender, member, source, data)
+        before = self.ledger.files.get(student, {}).get(name, {})
+        content = {name: data}
+        for each in contenders:
+            rival = each.read()
+            if rival not in content.values():
+                content[stored_name(each, content)] = rival
+        if {each.digest for each in lying} == {taken.digest, *(each.digest for each in contenders)}:
+            outcome = "unchanged"
+        elif lying and is_older(record, before):
+            return Line("older attempt", student, taken.name, f"{before['file']} was collected before, and is later")
+        else:
+            outcome = "collected"
+            self._keep_earlier(folder, student, {each.name for each in lying})
+            for each, text in content.items():
+                write_atomically(folder / each, text)
+        (folder / f"{name}.{REFUSED}").unlink(missing_ok=True)
+        self.ledger.refused.pop(f"{student}/{name}", None)
+        self.ledger.files.setdefault(student, {})[name] = record
+        return Line(outcome, student, taken.name, "late" if sender.late else "")
+
+    def _keep_earlier(self, folder: Path, student: str, paths: set[str]) -> None:
+        """Move what lies in a folder of submitted/ to earlier/STUDENT/ASSIGNMENT/NUMBER/, with the folders that it is in."""
+        tops = {path.split("/")[0] for path in paths} | {f"{path}.{REFUSED}" for path in paths if "/" not in path}
+        names = sorted(name for name in tops if os.path.lexists(folder / name))
+        if not names:
+            return
+        above = self.course.root / "earlier" / student / self.assignment.name
+        numbers = [int(name) for name in os.listdir(above) if name.isdecimal()] if above.exists() else []
+        place = above / f"{max(numbers, default=0) + 1:03d}"
+        place.mkdir(parents=True)
+        for name in names:
+            if name == f"{self.assignment.notebook}.ipynb" and stat.S_ISREG((folder / name).lstat().st_mode):
+                try:  # at every moment there is a submission, the old or the new one
+                    os.link(folder / name, place / name)
+                    continue
+                except OSError:  # a file system without hard links
+                    pass
+            os.replace(folder / name, place / name)
+
+    def _refuse(self, student: str, file: str, why: str, name: str = "") -> None:
+        """Leave the reason where the submission would be, so that its state is "unreadable" and not "missing".
+
+        The same for a file next to the notebook (its name), so that the student is told.
+        """
+        self.lines.append(Line("refused", student, file, why))
+        self.ledger.refused[f"{student}/{name}" if name else student] = f"{shown(file)}: {why}"
+        try:
+            folder = self._folder(student)
+            if name and not os.path.lexists(folder / name):
+                write_atomically(folder / f"{name}.{REFUSED}", f"{name} could not be taken: {why}\n")
+            elif not name and not any(other.endswith(".ipynb") for other in os.listdir(folder)):
+                write_atomically(folder / REFUSED, f"{why}\n" if why.startswith("submitted:") else f"{file}: {why}\n")
+        except OSError as error:
+            self.lines[-1].why += f"; {error}"
+
+    def _folder(self, student: str) -> Path:
+        """Make the folder of a submission; a link there might lead out of the course."""
+        folder = self.course.submission_folder(student, self.assignment.name)
+        for place in (folder.parent, folder):
+            if place.is_symlink():
+                raise OSError(f"{place} is a link; remove it")
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder

@@ -1,0 +1,322 @@
+"""Marks and feedback for Moodle, for Canvas, and as a table.
+
+What both systems take is read from their sources. Moodle's import (mod/assign/feedback/offline/importgradeslib.php,
+https://github.com/moodle/moodle) needs the columns Identifier, Grade and "Last modified (grade)", takes UTF-8 with or without
+a mark at its start, and passes over empty grades and, without a word, over those above the maximum (mod/assign/locallib.php);
+feedback files (mod/assign/feedback/file/importziplib.php) lie in folders NAME_NUMBER_assignsubmission_file_. Canvas's import
+(lib/gradebook_importer.rb, https://github.com/instructure/canvas-lms) knows an assignment by the number in its column's title,
+must not have a mark at the start of the file, and takes an empty cell for "no grade"; feedback files
+(app/models/abstract_assignment.rb) have the number of user and upload in their names.
+"""
+
+import io
+import re
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
+from autograder.course.gradebook import students
+from autograder.course.roster import Person, Roster, Worksheet
+from autograder.files import Unreadable, read_plain_file, shown, write_atomically
+from autograder.grade.mark_keys import content_of
+from autograder.lms.ledger import Ledger
+from autograder.report.page import plain_number
+from autograder.report.report import STATES, marks_table
+from autograder.spreadsheets import csv_text, write_defused
+
+COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # what an earlier export wrote into a comment
+KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and those who do not have the assignment
+NUMBERS = ("automatic", "by hand", "waiting", "total", "of", "late penalty")
+MOODLE_COLUMNS = ["Identifier", "Full name", "Email address", "Grade", "Last modified (grade)", "Feedback comments"]
+
+
+@dataclass
+class Exported:
+    """The files that were written, and what to look at before they are sent."""
+
+    files: list[Path] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def export(
+    course: Course,
+    assignment: Assignment,
+    results: list[Result],
+    system: str,
+    *,
+    worksheet: Worksheet | None = None,
+    folder: Path | None = None,
+    column: str | None = None,
+    allow_waiting: bool = False,
+) -> Exported:
+    """Write marks.csv, and for Moodle or Canvas the table and the archive of feedback that they import.
+
+    Args:
+        course: Where the marks are.
+        assignment: What was graded.
+        results: What became of each submission.
+        system: "moodle", "canvas" or "csv".
+        worksheet: The table that the system gave out. Canvas needs it.
+        folder: Where to write; export/ASSIGNMENT/ in the course by default.
+        column: The title of Canvas's column, where it cannot be told which it is.
+        allow_waiting: Send marks to a system although written answers wait for a person.
+
+    Raises:
+        ValueError: answers wait, or the worksheet does not fit.
+    """
+    if worksheet and system not in ("csv", worksheet.system):
+        raise ValueError(f"the worksheet is one of {worksheet.system}, not of {system}")
+    if system == "canvas" and not worksheet:
+        raise ValueError("Canvas knows columns and students by their numbers: give its gradebook export as --worksheet")
+    marks = _Marks(course, assignment, results, worksheet)
+    if system != "csv" and not allow_waiting:
+        _refuse_if_waiting(marks.rows.values(), assignment.name)
+    folder = folder or course.root / "export" / assignment.name
+    files: dict[str, str | bytes] = {"marks.csv": csv_text(marks.table())}
+    if system == "moodle":
+        files["moodle.csv"] = "\ufeff" + marks.moodle()
+    elif system == "canvas":
+        files["canvas.csv"] = marks.canvas(column)
+    if system != "csv":
+        files[f"feedback_{system}.zip"] = marks.feedback(system)
+    for name, content in files.items():
+        write_atomically(folder / name, content)
+    return Exported([folder / name for name in files], marks.warnings)
+
+
+def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
+    """Raise a ValueError where a person has still to decide something about a submission."""
+    looks = [shown(row["student"]) for row in rows if row["state"] == NEEDS_A_LOOK]
+    if looks:
+        raise ValueError(
+            f"{len(looks)} submissions need a look: {', '.join(looks)}. Settle each with "
+            f'"autograder settle STUDENT {assignment}", or say --allow-waiting to send what there is'
+        )
+    waiting = [shown(row["student"]) for row in rows if row["waiting"]]
+    if waiting:
+        raise ValueError(
+            f"written answers of {len(waiting)} students wait for a person: {', '.join(waiting)}. Mark them "
+            "in formgrader, or say --allow-waiting to send what there is"
+        )
+
+
+class _Marks:
+    """The marks of an assignment, and what was noticed while they were written."""
+
+    def __init__(self, course: Course, assignment: Assignment, results: list[Result], worksheet: Worksheet | None):
+        self.course, self.assignment, self.worksheet = course, assignment, worksheet
+        self.ledger, self.roster = Ledger(course, assignment.name), Roster(course, worksheet)
+        self.warnings: list[str] = []
+        self.rows = {row["student"]: row for row in marks_table(course, assignment, results)}
+        self.of = next((row["of"] for row in self.rows.values() if row["of"] != ""), "")
+        self.why = {result.student: result.why for result in results}
+        self._add_who_has_no_result()
+        self._add_names()
+        for result in results:
+            if question := course.time_of(result.student, assignment.name)[1]:
+                self.warnings.append(f"{shown(result.student)}: {question}")
+            if result.content and result.content != self._content_now(result.student):
+                self.warnings.append(
+                    f"{shown(result.student)} handed in something else since the grading; run autograder grade"
+                )
+        self.warnings += [f"unmatched: {shown(e['file'])}: {e['why']}" for e in self.ledger.unmatched]
+        self.warnings += [f"refused: {shown(student)}: {why}" for student, why in self.ledger.refused.items()]
+
+    def _content_now(self, student: str) -> str:
+        try:
+            found = self.course.read_submission(student, self.assignment)
+        except Unreadable:
+            found = None
+        if found is None:
+            return ""
+        files, _ = self.course.read_files(student, self.assignment)
+        return content_of(found.data, files, found.candidates)
+
+    def _add_who_has_no_result(self) -> None:
+        columns = next(iter(self.rows.values()), (*NUMBERS, "mark", "late", "mistakes"))
+        for student in sorted({person.id for person in self.roster.people} | set(self.ledger.collected)):
+            if student not in self.rows:
+                state = "not graded" if student in self.ledger.collected else "missing"
+                self.rows[student] = dict.fromkeys(columns, "") | {"student": student, "state": state}
+                self.why[student] = "It was not graded yet." if state == "not graded" else "No notebook was handed in."
+
+    def _add_names(self) -> None:
+        known = {person.id: person for person in self.roster.people}
+        with self.course.reading() as db:
+            for student, about in students(db).items():
+                known.setdefault(student, Person(*(text or "" for text in about.values())))
+        for student, row in self.rows.items():
+            row["person"] = known.get(student) or Person(student)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a row for each student, and one for each file that is nobody's."""
+        table = []
+        for student, row in self.rows.items():
+            person = row["person"]
+            late = bool(row["late"]) or self.ledger.collected.get(student, {}).get("late")  # Canvas says so by itself
+            line = {"id": student, "first name": person.first_name, "last name": person.last_name}
+            line |= {"email": person.email, "state": row["state"], "mark": row["mark"]}
+            line |= {key: row[key] for key in NUMBERS}
+            why = "" if row["state"].startswith("graded") else self.why.get(student, "")
+            table.append(line | {"late": "yes" if late else "", "mistakes": row["mistakes"], "why": why})
+        columns = table[0] if table else dict.fromkeys(("id", "state", "why"))
+        for entry in self.ledger.unmatched:
+            why = f"{entry['file']}: {entry['why']}"
+            table.append(dict.fromkeys(columns, "") | {"state": "unmatched", "why": why})
+        return table
+
+    def moodle(self) -> str:
+        """Return the grading worksheet with marks, and the states as comments; one made up where none was given."""
+        if self.worksheet is None:
+            rows = []
+            for student, row in self.rows.items():
+                person, number = row["person"], self._id_in(student, "moodle")
+                if not number:
+                    self.warnings.append(f"{shown(student)} has no participant number; Moodle will pass over the row")
+                name = f"{person.first_name} {person.last_name}".strip() or student
+                cells = [f"Participant {number}" if number else "", name, person.email, self._for_moodle(row), ""]
+                rows.append([*cells, self._comment(student, row)])
+            return write_defused(MOODLE_COLUMNS, rows)
+        sheet, rows = self.worksheet, [list(row) for row in self.worksheet.rows]
+        grade, comments = sheet.place("Grade"), sheet.place("Feedback comments")
+        if comments is None:
+            self.warnings.append("the worksheet has no Feedback comments: states are in marks.csv only")
+        for most in sorted({sheet.cell(row, "Maximum Grade") for row in rows}):
+            self._compare(most)
+        for cells, row in self._rows_of_worksheet(rows):
+            if sheet.cell(cells, "Grade can be changed").casefold() == "no":
+                self.warnings.append(f"{shown(row['student'])}: Moodle says that the grade cannot be changed")
+                continue
+            cells[grade] = self._for_moodle(row, sheet.cell(cells, "Maximum Grade"))
+            if comments is not None:
+                own = COMMENT.sub("", cells[comments])
+                cells[comments] = f"{own} {self._comment(row['student'], row)}".strip()
+        return write_defused(sheet.header, rows, sheet.delimiter)
+
+    def _for_moodle(self, row: dict[str, Any], maximum: str = "") -> float | str:
+        """Return the mark, or the maximum where a bonus lies above it."""
+        most = _number(maximum, self.of)
+        if row["mark"] == "" or row["mark"] <= most:
+            return row["mark"]
+        most = plain_number(most)
+        self.warnings.append(f"{shown(row['student'])} has {row['mark']} points; Moodle takes {most} at most")
+        return most
+
+    def canvas(self, column: str | None) -> str:
+        """Return the gradebook with the students' columns and that of the assignment, so that no other mark is touched."""
+        sheet = self.worksheet
+        first = sheet.place("Section") + 1
+        place = self._canvas_column(sheet.header[first:], column) + first
+        rows = [[*row[:first], row[place]] for row in sheet.rows]
+        students = {entry.row for entry in sheet.entries()}
+        for row in rows:
+            if "Points Possible" in row[0]:
+                self._compare(row[first])
+        for cells, row in self._rows_of_worksheet(rows):
+            if cells[first] not in KEPT:
+                cells[first] = row["mark"]
+            elif row["mark"] != "":
+                self.warnings.append(
+                    f"{shown(row['student'])} has {cells[first]} in Canvas; {row['mark']} was not written"
+                )
+        kept = [row for index, row in enumerate(rows) if index not in students or index in self.roster.of_row]
+        return write_defused([*sheet.header[:first], sheet.header[place]], kept, sheet.delimiter)
+
+    def _canvas_column(self, titles: list[str], wanted: str | None) -> int:
+        """Return which column is that of the assignment: the one that is named, or the only one that it can be."""
+        numbered = [title for title in titles if re.search(r"\(\d+\)$", title)]
+        short = [_letters(self.assignment.name), _letters(self.assignment.notebook)]
+        if wanted:
+            fits = [title for title in titles if title == wanted or re.sub(r" \(\d+\)$", "", title) == wanted]
+        else:
+            fits = numbered if len(numbered) == 1 else []
+            for name in short:
+                fits = fits or [title for title in numbered if _letters(re.sub(r"\(\d+\)$", "", title)) == name]
+            fits = fits or [title for title in numbered if short[-1] in _letters(title)]
+        if len(fits) != 1:
+            raise ValueError(
+                f"it is not clear which column is that of {self.assignment.name}; say --column with one of: "
+                + ", ".join(repr(title) for title in numbered)
+            )
+        return titles.index(fits[0])
+
+    def _rows_of_worksheet(self, rows: list[list[Any]]) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+        """Give each student's row with the marks, and say which student of the worksheet is nobody's, and the reverse."""
+        found = set()
+        for entry in self.worksheet.entries():
+            person = self.roster.of_row.get(entry.row)
+            if person is None:
+                self.warnings.append(f"{shown(entry.name or entry.number)} of the worksheet is nobody in the course")
+            else:
+                found.add(person.id)
+                yield rows[entry.row], self.rows[person.id]
+        for student in self.rows:
+            if student not in found:
+                self.warnings.append(f"{shown(student)} is not in the worksheet")
+
+    def _compare(self, most: str) -> None:
+        if self.of != "" and _number(most, self.of) != self.of:
+            self.warnings.append(f"the worksheet's maximum is {most}, the assignment has {self.of} points")
+
+    def _comment(self, student: str, row: dict[str, Any]) -> str:
+        """Say state and points in one line, which Moodle shows to the student as HTML."""
+        parts = [f"State: {row['state']}."]
+        if row["mark"] != "":
+            parts.append(f"{row['mark']} of {row['of']} points.")
+            parts += (
+                [f"{row['late penalty']} points were taken off for handing in late."] if row["late penalty"] else []
+            )
+            parts += [f"{row['waiting']} written answers wait to be read."] if row["waiting"] else []
+            parts += ["The points may change."] if row["state"] == NEEDS_A_LOOK else []
+        elif row["state"] == "unreadable":
+            parts.append(self.why.get(student, "").splitlines()[0][:300] if self.why.get(student) else "")
+        return escape(" ".join(parts).strip(), quote=False)
+
+    def _id_in(self, student: str, system: str) -> str:
+        record = self.ledger.collected.get(student, {})
+        return self.rows[student]["person"].numbers.get(system) or (
+            record["number"] if record.get("system") == system else ""
+        )
+
+    def feedback(self, system: str) -> bytes:
+        """Return the pages of feedback as an archive that the system takes apart again; the same bytes every time."""
+        pages: dict[str, bytes] = {}
+        for student, row in self.rows.items():
+            page = self.course.feedback_page(student, self.assignment)
+            if row["mark"] == "":  # a page may be there, of an earlier submission
+                continue
+            if not page.exists():
+                self.warnings.append(f"{shown(student)} has no page of feedback; run autograder feedback")
+                continue
+            record, number = self.ledger.collected.get(student, {}), self._id_in(student, system)
+            if record.get("system") == system:
+                name = re.sub(r"[\x00-\x1f\\]", "_", record["back"])
+            elif system == "moodle" and number:
+                name = f"Participant_{number}_assignsubmission_file_/{self.assignment.notebook}.html"
+            else:
+                self.warnings.append(f"the feedback of {shown(student)} has no name that {system} would take")
+                continue
+            pages[name] = read_plain_file(page)
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+            for name in sorted(pages):
+                info = zipfile.ZipInfo(name)  # of 1980
+                info.create_system, info.external_attr = 3, 0o644 << 16
+                file.writestr(info, pages[name], zipfile.ZIP_DEFLATED)
+        return archive.getvalue()
+
+
+def _number(text: str, otherwise: float | str) -> float | str:
+    """Return the number that a cell of a worksheet holds."""
+    try:
+        return float(text.replace(",", "."))
+    except ValueError:
+        return otherwise
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[\W_]", "", text).casefold()

@@ -1,0 +1,111 @@
+"""What was collected of an assignment, and what was not: collected/ASSIGNMENT.json and unmatched/ASSIGNMENT/."""
+
+import hashlib
+import json
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from autograder.course.archives import Member
+from autograder.course.course import Course
+from autograder.files import Unreadable, kind_of, read_json, shown, write_atomically
+from autograder.lms.names import Sender
+
+
+@dataclass
+class Line:
+    """A line of the receipt: what became of one file."""
+
+    outcome: str  # collected, unchanged, needs a look, older attempt, left alone, unmatched, refused
+    student: str
+    file: str
+    why: str = ""
+
+
+class Ledger:
+    """What was collected for an assignment and from where, and what was not: collected/ASSIGNMENT.json."""
+
+    def __init__(self, course: Course, assignment: str) -> None:
+        self.path = course.root / "collected" / f"{assignment}.json"
+        self.place = course.root / "unmatched" / assignment
+        kept = read_json(self.path, "Take it away, and collect the same downloads again.") or {}
+        self.collected: dict[str, dict[str, Any]] = kept.get("collected", {})  # by student
+        self.files: dict[str, dict[str, Any]] = kept.get("files", {})  # beside the notebook: by student and name
+        self.refused: dict[str, str] = kept.get("refused", {})  # the reason, by student or STUDENT/FILE
+        unmatched: list[dict[str, str]] = kept.get("unmatched", [])  # but those that a person has taken away
+        self.unmatched = [e for e in unmatched if not e["kept"] or (self.place / e["kept"]).exists()]
+
+    def put_aside(self, member: Member, sender: Sender, source: str, why: str, wanted: bool) -> Line:
+        """Keep a file that was asked for, and is nobody's, below unmatched/, and the reason."""
+        data = b""
+        if wanted:
+            try:
+                data = member.read()
+            except Unreadable as error:
+                why = f"{why}; {error}"
+        else:
+            why = f"{why}; and it is not what was asked for"
+        self.settle(member, sender, source)
+        # the same text may be handed in by two people, and files of the same name by many
+        kept = f"{hashlib.sha256(member.path.encode() + data).hexdigest()[:16]}{kind_of(member.path)}" if data else ""
+        if kept:
+            write_atomically(self.place / kept, data)
+        self.unmatched.append({"file": member.path, "source": source, "why": why, "kept": kept})
+        return Line("unmatched", "", member.path, why)
+
+    def settle(self, member: Member, sender: Sender, source: str) -> None:
+        """Take a file from the unmatched, because it is decided anew; a system gives nobody's name to another."""
+        gone = [e for e in self.unmatched if e["file"] == member.path and (sender.system or e["source"] == source)]
+        self.unmatched = [entry for entry in self.unmatched if entry not in gone]
+        for kept in {entry["kept"] for entry in gone} - {entry["kept"] for entry in self.unmatched} - {""}:
+            (self.place / kept).unlink(missing_ok=True)
+
+    def save(self) -> None:
+        """Write it, and the reasons beside the unmatched files."""
+        fields = {"collected": self.collected, "refused": self.refused, "unmatched": self.unmatched}
+        fields |= {"files": self.files} if self.files else {}
+        write_atomically(self.path, json.dumps(fields, indent=1, sort_keys=True) + "\n")
+        reasons = [f"{e['kept'] or 'not kept':22}  {shown(e['file'])}: {e['why']}\n" for e in self.unmatched]
+        if reasons or self.place.exists():
+            write_atomically(self.place / "reasons.txt", "".join(reasons))
+
+
+def record_of(
+    sender: Sender, member: Member, source: str, data: bytes = b"", submitted: datetime | None = None
+) -> dict[str, Any]:
+    """Return what the ledger keeps of a file that was collected."""
+    return {
+        "file": member.path,
+        "source": source,
+        "system": sender.system,
+        "number": sender.number,
+        "claim": unicodedata.normalize("NFC", sender.claim),
+        "attempt": sender.attempt,
+        "attachment": sender.attachment,
+        "late": sender.late,
+        "submitted": _iso(submitted if sender.system else member.when),
+        "packed": _iso(member.when),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "back": sender.back,
+    }
+
+
+def is_older(record: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Whether a file is older than what was collected before it, as far as their system says."""
+    before = before.get("latest", before)
+    if record["system"] != before.get("system"):
+        return False
+    if record["system"] == "canvas":
+        return record["attachment"] < before["attachment"]  # numbers of uploads only grow
+    return bool(record["packed"] and before["packed"]) and record["packed"] < before["packed"]
+
+
+def latest_of(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what `is_older` needs of the newest file, which need not be the one that counts."""
+    latest = max(records, key=lambda record: (record["attachment"], record["packed"] or ""))
+    return {key: latest[key] for key in ("system", "attachment", "packed")}
+
+
+def _iso(when: datetime | None) -> str | None:
+    return when.isoformat(timespec="seconds") if when else None

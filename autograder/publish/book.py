@@ -1,0 +1,241 @@
+"""Build the book, unless nothing changed since it was last built; make the records of chapters."""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbformat import NotebookNode
+
+from autograder.imports import ROOT, digest_of
+from autograder.progress import Progress
+
+if TYPE_CHECKING:
+    from jupyter_cache.cache.main import JupyterCacheBase
+
+INPUTS = (
+    "_config.yml",
+    "_toc.yml",
+    "requirements.txt",
+    "book/**/*",
+    "solutions/**/*.py",
+    "autograder/checks/*/mistakes.py",
+)
+FIGURES = "book/_ext/chapter_figures.py"  # a kernel runs it before a chapter
+REPORT = "import json, time\nprint(json.dumps({'cpu_seconds': round(time.process_time()), 'results': record}))"
+
+
+class BookError(RuntimeError):
+    """The book was not built; what was wrong has been printed."""
+
+
+def chapter_environment(root: Path = ROOT) -> dict[str, str]:
+    """Return the environment that chapters run in: ours, told where recorded runs and weights lie.
+
+    A chapter runs in a temporary folder, as on Colab, and so cannot find `book/records` by itself.
+    """
+    environment = os.environ | {
+        "ATTENTION_BOOK_RECORDS": str((root / "book" / "records").resolve()),
+        "PYTHONSTARTUP": str((root / FIGURES).resolve()),
+    }
+    environment.pop("MPLBACKEND", None)  # with any other than the notebook's own, there are no figures
+    return environment
+
+
+def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
+    """Empty the cache of outputs if how figures come out has changed since: what it keeps, it finds by a chapter's code."""
+    folder, digest = root / "_build" / ".jupyter_cache", hashlib.sha256((root / FIGURES).read_bytes()).hexdigest()
+    made_by = folder / "figures.sha256"
+    if not made_by.exists() or made_by.read_text(encoding="utf-8") != digest:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        made_by.write_text(digest, encoding="utf-8")
+
+
+def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
+    """Run the chapters whose code changed, side by side, and keep their outputs where Jupyter Book looks for them.
+
+    Args:
+        root: Of the repository.
+        progress: Called as chapters end.
+
+    Raises:
+        BookError: a cell failed.
+    """
+    from jupyter_cache.base import CacheBundleIn
+
+    forget_outputs_of_another_kind(root)
+    with open_cache(root) as cache:
+        waiting = _not_in(cache, root)
+
+        def keep(path: Path, seconds: float) -> None:
+            bundle = CacheBundleIn(waiting[path], str(path), data={"execution_seconds": seconds})
+            cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+
+        asyncio.run(_run_side_by_side(waiting, root, keep, progress))
+
+
+@contextlib.contextmanager
+def open_cache(root: Path) -> Iterator["JupyterCacheBase"]:
+    """Open the cache of the chapters' outputs; jupyter-cache itself leaves its database open."""
+    from jupyter_cache import get_cache
+
+    cache = get_cache(str(root / "_build" / ".jupyter_cache"))
+    try:
+        yield cache
+    finally:
+        cache.db.dispose()
+
+
+def _not_in(cache: "JupyterCacheBase", root: Path) -> dict[Path, NotebookNode]:
+    """Return the chapters whose outputs are not in the cache, as notebooks, by their files."""
+    from myst_nb.core.config import NbParserConfig
+    from myst_nb.core.read import create_nb_reader
+    from myst_parser.config.main import MdParserConfig
+
+    waiting = {}
+    for path in sorted(root.glob("book/*.md")):
+        text = path.read_text(encoding="utf-8")
+        reader = create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text)
+        if reader is None or "\nkernelspec:" not in text:
+            continue
+        notebook = reader.read(text)
+        try:
+            cache.match_cache_notebook(notebook)
+        except KeyError:
+            waiting[path] = notebook
+    return waiting
+
+
+async def _run_side_by_side(
+    notebooks: dict[Path, NotebookNode], root: Path, keep: Callable[[Path, float], None], progress: Progress
+) -> None:
+    """Run chapters on all cores; each is kept when it has ended, with the seconds that it took."""
+    cores = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def run(path: Path) -> tuple[Path, float]:
+        async with cores:
+            try:
+                return path, await _run(notebooks[path], root, timeout=600)
+            except Exception as error:
+                raise BookError(f"{path.relative_to(root)} failed: {error}") from error
+
+    tasks = [asyncio.create_task(run(path)) for path in notebooks]
+    if tasks:
+        progress("chapters", 0, len(tasks))
+    for done, task in enumerate(asyncio.as_completed(tasks), 1):
+        keep(*await task)
+        progress("chapters", done, len(tasks))
+
+
+async def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
+    """Run a notebook, as on Colab in a folder that holds nothing of the repository; return the seconds that it took."""
+    from nbclient import NotebookClient
+    from traitlets.log import get_logger
+
+    from autograder.publish.warm_kernel import warm
+
+    get_logger().setLevel(logging.WARNING)  # the bar says which chapters run
+
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        resources = {"metadata": {"path": folder}}
+        options |= {
+            "kernel_name": "python3",
+            "resources": resources,
+            "extra_arguments": ["--IPKernelApp.log_level=ERROR"],
+        }
+        # what stands in a cell is part of its key in the cache: no times
+        client = NotebookClient(notebook, record_timing=False, **options)
+        warm(client.create_kernel_manager())
+        await client.async_execute(env=chapter_environment(root))
+    return time.monotonic() - begun
+
+
+def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
+    """Build the book with warnings as errors; its chapters run only when their code changed.
+
+    Args:
+        root: Of the repository.
+        progress: Called as the work goes on.
+
+    Returns:
+        The first page.
+
+    Raises:
+        BookError: a chapter failed, or jupyter-book did.
+    """
+    inputs = {path for pattern in INPUTS for path in root.glob(pattern) if path.suffix not in (".ipynb", ".pyc")}
+    extensions = digest_of(root.glob("book/_ext/*.py"), root=root)
+    digest = f"{digest_of(filter(Path.is_file, inputs), root=root)} {extensions}"
+    page, stamp = root / "_build" / "html" / "index.html", root / "_build" / ".stamp"
+    last = stamp.read_text(encoding="utf-8") if stamp.exists() else ""
+    if page.exists() and last == digest:
+        return page
+    run_chapters(root, progress)
+    # Where the last build failed or was ended, an unchanged page would not warn again; where an extension has changed since,
+    # it would stay as the old one made it.
+    if not last.endswith(extensions):
+        shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
+    stamp.unlink(missing_ok=True)
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(root), "-W", "-n", "--keep-going"]
+    if subprocess.run(command, cwd=root, env=chapter_environment(root), check=False).returncode != 0:
+        raise BookError("the book was not built; the warnings above say why")
+    stamp.write_text(digest, encoding="utf-8")
+    return page
+
+
+def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
+    """Run a chapter with its long cell, which every build leaves out, and keep what that assigns to `record`.
+
+    The long cell carries the tag `skip-execution`.
+
+    Args:
+        name: Of the chapter: encoder.
+        root: Of the repository.
+        progress: Called as its cells end.
+
+    Returns:
+        The file of the record, book/records/NAME.json.
+
+    Raises:
+        BookError: the chapter has no such cell, or it failed.
+    """
+    import jupytext
+    import torch
+    from nbclient.exceptions import CellExecutionError
+    from nbformat.v4 import new_code_cell
+
+    from solutions.training.recipe import describe_machine
+
+    notebook = jupytext.read(root / "book" / f"{name}.md")
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    long = [place for place, cell in enumerate(cells) if "skip-execution" in cell.metadata.get("tags", [])]
+    if len(long) != 1:
+        raise BookError(f"book/{name}.md has {len(long)} cells with the tag skip-execution; a record is made by one")
+    notebook.cells = [*cells[: long[0] + 1], new_code_cell(REPORT)]
+    done = iter(range(1, len(notebook.cells) + 1))
+    options = {"on_cell_executed": lambda **_: progress("cells", next(done), len(notebook.cells))}
+    try:
+        asyncio.run(_run(notebook, root, timeout=None, skip_cells_with_tag="", **options))
+    except CellExecutionError as error:
+        raise BookError(f"book/{name}.md failed:\n{error}") from None
+    evidence = {
+        "chapter": name,
+        "command": f"autograder record {name}",
+        "machine": describe_machine(torch.device("cpu")),
+    }
+    found = evidence | json.loads(notebook.cells[-1].outputs[0].text)
+    path = root / "book" / "records" / f"{name}.json"
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return path

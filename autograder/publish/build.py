@@ -1,0 +1,319 @@
+"""From the sources to the notebooks: `exercises/*/*.py` with the answers of `solutions/`, and `book/*.md` for Colab.
+
+All is deterministic to the byte, on every processor, so that `autograder build --check` can tell a stale file.
+"""
+
+import ast
+import contextlib
+import io
+import logging
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+from traitlets.config import Config
+
+from autograder.imports import ROOT
+from autograder.judge.catalogue import address_of_book
+from autograder.judge.mistake import changed_text, ways_of
+from autograder.progress import Progress
+from autograder.publish.chapters import build_chapters
+from autograder.publish.generated import MISTAKES, exercise_of, sources, stale
+
+PAGE_SEED = 0  # of the inputs behind the page of known mistakes
+WRITTEN = Path("solutions/written.md")
+WRITTEN_STUB = "*Write your answer here.*"
+
+
+def instructor_notebook(source: Path, setup: str | None = None) -> nbformat.NotebookNode:
+    """Fill an instructor notebook: answers from `solutions/`, the set-up cell, and the metadata that nbgrader reads.
+
+    Args:
+        source: The notebook as text.
+        setup: The text of its set-up cell, if that is known; to make it takes seconds.
+
+    Raises:
+        ValueError: a cell asks for an answer that the module does not have.
+    """
+    answers = ROOT / "solutions" / source.name
+    drawn = [cell for cell in cells_of(source) if _is_drawn(cell, source.stem)]
+    bonus = [cell.metadata["exercise"] for cell in drawn if "bonus" in cell.metadata and "exercise" in cell.metadata]
+    cells = [_fill(cell, index, answers, setup, bonus) for index, cell in enumerate(drawn)]
+    kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernelspec, "language_info": {"name": "python"}}
+    return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
+
+
+HIDDEN = """# 1 {kind}, judged after you hand in: {what}
+### BEGIN HIDDEN TESTS
+from autograder.checks.{stem}.exercises import check; check("{name}", "{stage}", {name})
+### END HIDDEN TESTS"""
+
+
+STAGE = re.compile(r"^# (\w+): (.+)$", re.M)
+
+
+def cells_of(source: Path) -> list[nbformat.NotebookNode]:
+    """Return the cells of a notebook as text.
+
+    The last lines of a visible test, `# STAGE: what is looked at`, stand for hidden tests of one point each. A cell
+    `program="NAME"` shows the symptom of a program that students mend: it stands for the program, for
+    itself, and for a visible test with these lines. The tests of an exercise that says `bonus=true` are a bonus too.
+    """
+    cells, bonus = [], set()
+    for cell in jupytext.read(source).cells:
+        if "bonus" in cell.metadata:
+            bonus.add(cell.metadata["exercise"])
+        if "program" in cell.metadata:
+            cells += _cells_of_program(cell, source.stem)
+        elif (name := cell.metadata.get("visible")) is not None:
+            shared = cell.metadata | ({"bonus": True} if name in bonus else {})
+            cells += _tests_of(name, cell.source, source.stem, shared)
+        else:
+            cells.append(cell)
+    return cells
+
+
+def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list[nbformat.NotebookNode]:
+    """Return the cell of a visible test and, for the stages that its last lines name, those of hidden ones."""
+    shared = {key: metadata[key] for key in ("of", "bonus") if key in metadata}
+    cells = [nbformat.v4.new_code_cell(STAGE.sub("", text).rstrip(), metadata={"visible": name} | shared)]
+    for stage, what in STAGE.findall(text):
+        kind = "bonus point" if "bonus" in shared else "point"
+        test = HIDDEN.format(kind=kind, what=what, stem=stem, name=name, stage=stage)
+        cells.append(nbformat.v4.new_code_cell(test, metadata={"grade": f"{name}_{stage}", "points": 1} | shared))
+    return cells
+
+
+def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.NotebookNode]:
+    name = cell.metadata["program"]
+    shown = STAGE.sub("", cell.source).rstrip()
+    test = f'run_tests("{name}", {name})' + cell.source.removeprefix(shown)
+    own = [nbformat.v4.new_code_cell("", metadata={"broken": name}), nbformat.v4.new_code_cell(shown)]
+    for each in own:
+        each.metadata["of"] = name
+    return own + _tests_of(name, test, stem, {"of": name})
+
+
+def _is_drawn(cell: nbformat.NotebookNode, stem: str) -> bool:
+    """Whether a cell belongs to the notebook: one that says whose it is (`of`) only if that exercise was drawn."""
+    return "of" not in cell.metadata or cell.metadata["of"] in _exercises_of(stem)
+
+
+def _exercises_of(stem: str) -> dict[str, Any]:
+    from autograder.judge.exercise import exercises_of  # with PyTorch, which takes seconds to import
+
+    return exercises_of(stem)
+
+
+def _fill(
+    cell: nbformat.NotebookNode, index: int, answers: Path, setup: str | None, bonus: list[str]
+) -> nbformat.NotebookNode:
+    given = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
+    kind = next(
+        (key for key in ("setup", "given", "exercise", "broken", "visible", "grade", "written") if key in given), None
+    )
+    name = {None: f"text_{index:02}", "setup": "setup", "visible": f"test_{given.get('visible')}"}.get(
+        kind, given.get(kind)
+    )
+    text, metadata = cell.source, {}
+    if kind == "setup":
+        text = setup or _setup_cell(given["setup"], bonus)
+        metadata = {"cellView": "form", "jupyter": {"source_hidden": True}}
+    elif kind == "given":
+        text = re.sub(r"\n +### (BEGIN|END) SOLUTION", "", exercise_cell(answers, name))
+        metadata = {"given": True}
+    elif kind == "exercise":
+        text = exercise_cell(answers, name)
+    elif kind == "broken":
+        text, metadata = program_cell(answers.stem, name, broken=False), {"broken": True}
+    elif kind == "written":
+        text = written_answer(name)
+    elif cell.cell_type == "markdown":
+        text = _absolute_links(text)
+    if kind:
+        metadata["nbgrader"] = {
+            "grade": kind in ("grade", "written"),
+            "grade_id": name,
+            "locked": kind in ("setup", "given", "visible", "grade"),
+            "schema_version": 3,
+            "solution": kind in ("exercise", "broken", "written"),
+            "task": False,
+        }
+        if "points" in given:
+            metadata["nbgrader"]["points"] = 0 if "bonus" in given else given["points"]
+        if "bonus" in given:
+            metadata["bonus"] = given.get("points", True)
+        if "file" in given:  # handed in beside the notebook, and judged by this cell
+            metadata |= {"file": given["file"], "checks": answers.stem}
+    new = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
+    return new(text, id=name.replace(" ", "-"), metadata=metadata)
+
+
+def _setup_cell(stem: str, bonus: list[str]) -> str:
+    from autograder.publish.setup_cell import setup_cell  # with PyTorch, which takes seconds to import
+
+    return setup_cell(stem, bonus)
+
+
+def written_answer(name: str) -> str:
+    """Return the answer to a written question with, between markers, how a person marks it."""
+    sections = (ROOT / WRITTEN).read_text(encoding="utf-8").split("\n## ")
+    found = next((text for text in sections if text.startswith(f"{name}\n")), None)
+    if found is None:
+        raise ValueError(f"{WRITTEN} has no section {name}; add it, or correct the cell that asks for it")
+    answer, _, marks = found.removeprefix(name).partition("\n### Marks\n")
+    return f"{answer.strip()}\n\n=== BEGIN MARK SCHEME ===\n{marks.strip()}\n=== END MARK SCHEME ==="
+
+
+def exercise_cell(answers: Path, name: str) -> str:
+    """Return the source of an answer, a function or a class, with its bodies between nbgrader's solution markers."""
+    text = answers.read_text(encoding="utf-8")
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    found = next((node for node in ast.parse(text).body if isinstance(node, kinds) and node.name == name), None)
+    if found is None:
+        raise ValueError(f"{answers} has no function {name}; add it, or correct the cell that asks for it")
+    lines = text.splitlines()
+    functions = [found] if isinstance(found, ast.FunctionDef) else found.body
+    for node in (node for node in reversed(functions) if isinstance(node, ast.FunctionDef)):
+        first = node.body[1 if ast.get_docstring(node) else 0]
+        indent = " " * first.col_offset
+        lines.insert(node.end_lineno, f"{indent}### END SOLUTION")
+        lines.insert(first.lineno - 1, f"{indent}### BEGIN SOLUTION")
+    markers = 2 * sum(isinstance(node, ast.FunctionDef) for node in functions)
+    return re.sub(r"\bArray\b", "np.ndarray", "\n".join(lines[found.lineno - 1 : found.end_lineno + markers]))
+
+
+def program_cell(stem: str, name: str, broken: bool) -> str:
+    """Return the source of a program that students mend, as it should be, or with its fault."""
+    exercise = _exercises_of(stem)[name]
+    changes = ways_of(name, exercise.known)[exercise.fault].changes if broken else ()
+    text = changed_text(Path(exercise.answers.__file__), name, changes)
+    found = next(node for node in ast.parse(text).body if getattr(node, "name", "") == name)
+    return "\n".join(text.splitlines()[found.lineno - 1 : found.end_lineno])
+
+
+def _absolute_links(text: str) -> str:
+    """Let links to chapters lead to the published book: on Colab there is no repository beside the notebook."""
+    if "](book/" not in text:
+        return text
+    return re.sub(r"\]\((book/\w+)\.md\)", rf"]({address_of_book()}\1.html)", text)
+
+
+def build_assignments(only: str | None = None) -> tuple[dict[Path, str], dict[Path, str]]:
+    """Return the instructor notebooks and, made from them by nbgrader, the students', as texts by relative path.
+
+    Args:
+        only: The name of an assignment; all of them by default.
+    """
+    from nbgrader.converters import GenerateAssignment  # takes seconds to import
+    from nbgrader.coursedir import CourseDirectory
+
+    instructor = {}
+    for source in (source for source in sources() if only in (None, source.parent.name)):
+        notebook = instructor_notebook(source)
+        instructor[Path(source.parent.name) / f"{source.stem}.ipynb"] = nbformat.writes(notebook) + "\n"
+    with tempfile.TemporaryDirectory() as folder:
+        course = Path(folder)
+        for path, text in instructor.items():
+            (course / "source" / path).parent.mkdir(parents=True, exist_ok=True)
+            (course / "source" / path).write_text(text, encoding="utf-8")
+        config = Config()
+        config.CourseDirectory.root = folder
+        config.GenerateAssignment.no_database = True
+        config.ClearSolutions.text_stub = WRITTEN_STUB
+        config.GenerateAssignment.preprocessors = [
+            step for step in GenerateAssignment.preprocessors.default() if step.__name__ != "SaveCells"
+        ]
+        for assignment in sorted({path.parent.name for path in instructor}):
+            config.CourseDirectory.assignment_id = assignment
+            GenerateAssignment(coursedir=CourseDirectory(config=config), config=config).start()
+        release = {
+            path: _clean((course / "release" / path).read_text(encoding="utf-8"), path.stem) for path in instructor
+        }
+    return instructor, release
+
+
+def _clean(text: str, stem: str) -> str:
+    notebook = nbformat.reads(text, as_version=4)
+    for cell in notebook.cells:
+        if cell.metadata.get("broken"):  # nbgrader has put a stub in its place
+            cell.source = program_cell(stem, cell.id, broken=True)
+        if cell.cell_type == "code":
+            cell.execution_count, cell.outputs = None, []
+    return nbformat.writes(notebook) + "\n"
+
+
+def load_notebooks(name: str) -> tuple[str, nbformat.NotebookNode, nbformat.NotebookNode]:
+    """Return the stem of an assignment, its instructor notebook and its students'; as they were made, if nothing changed.
+
+    Raises:
+        ValueError: there is no such assignment.
+    """
+    known = {source.parent.name: source for source in sources()}
+    if name not in known:
+        raise ValueError(f"there is no assignment {name!r}; there is: {', '.join(known)}")
+    source = known[name]
+    if not stale(only=exercise_of(source)):
+        release = nbformat.read(ROOT / exercise_of(source), 4)
+        setup = next(cell.source for cell in release.cells if cell.id == "setup")
+        return source.stem, instructor_notebook(source, setup), release
+    instructor, made = build_assignments(name)
+    ((path, text),) = instructor.items()
+    return source.stem, nbformat.reads(text, 4), nbformat.reads(made[path], 4)
+
+
+def page_of_mistakes(progress: Progress = lambda *_: None) -> str:
+    """Return the page of known mistakes, made by running every check on every mistake."""
+    from autograder.judge.kill_matrix import kept_matrix
+    from autograder.judge.mutations import scores_of
+    from autograder.publish.mistakes_page import mistakes_page
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        matrices = [kept_matrix(source.parent.name, source.stem, PAGE_SEED, progress) for source in sources()]
+        scores = []
+        for done, matrix in enumerate(matrices):
+            progress("slips", done, len(matrices))
+            scores += scores_of(matrix.stem, PAGE_SEED)
+        progress("slips", len(matrices), len(matrices))
+        for score in scores:
+            for slip in score.missed:
+                said = "%s: no check notices %s, counted from its def. Add a case, or a reason in EQUIVALENT of equivalent.py"
+                logging.getLogger(__name__).warning(said, score.exercise, slip)
+        return mistakes_page(matrices, scores)
+
+
+def build_all(everything: bool = True, progress: Progress = lambda *_: None) -> dict[Path, str]:
+    """Return every generated file that git tracks, as text by path relative to the root.
+
+    Args:
+        everything: Whether to make files anew whose sources did not change.
+        progress: Called as the work goes on.
+    """
+    of_all, files = sources(), {}
+    old = {exercise_of(source) for source in of_all} | {MISTAKES}
+    outdated = old if everything else stale()
+    for done, source in enumerate(of_all):
+        progress("notebooks", done, len(of_all))
+        if exercise_of(source) in outdated:
+            _, release = build_assignments(source.parent.name)
+            files |= {Path("exercises") / path: text for path, text in release.items()}
+    progress("notebooks", len(of_all), len(of_all))
+    if MISTAKES in outdated:
+        files[MISTAKES] = page_of_mistakes(progress)
+    files |= {path: (ROOT / path).read_text(encoding="utf-8") for path in sorted(old - files.keys())}
+    return files | {path.relative_to(ROOT): text for path, text in build_chapters(ROOT).items()}
+
+
+def stale_files(root: Path = ROOT) -> list[Path]:
+    """Return the generated files that are missing, were edited by hand, or whose sources changed since they were made."""
+    chapters = {path.relative_to(root): text for path, text in build_chapters(root).items()}
+    changed = [
+        path
+        for path, text in chapters.items()
+        if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text
+    ]
+    return [*stale(root), *changed]

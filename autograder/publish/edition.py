@@ -1,0 +1,219 @@
+"""The students' edition: a repository of its own with book and exercises, and no answer.
+
+What it holds comes from this repository: the pages without what only instructors read, the released notebooks, and in all
+of them the instructor's own addresses. What it needs to be published, opened and run is made from `students/`.
+"""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import nbformat
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from nbgrader.utils import compute_checksum
+
+from autograder.imports import ROOT
+from autograder.publish.chapters import build_chapters
+from autograder.publish.generated import exercise_of, sources, stale
+from autograder.settings import Settings
+
+MARK = ".students-edition"  # in the folder: that it is ours, and may be written anew
+NOT_FOR_STUDENTS = re.compile(r"^<!-- not for students -->\n.*?^<!-- to here -->\n", re.M | re.S)
+SOLUTION = re.compile(r"^```\{solution\}.*?^```\n\n?", re.M | re.S)
+PAGES_LEFT_OUT = re.compile(r"instructors.*|attacks|after_.*")
+RECORDS_LEFT_OUT = ("generated.json", "grading.json", "README.md")
+COPIED = ("LICENSE", "LICENSE-TEXT", "CITATION.cff")
+TEXTS = (".md", ".bib", ".js", ".css", ".json", ".py", ".cff")
+# What the book is built with; the versions are those of requirements.txt.
+OF_BOOK = """torch torchvision numpy scipy matplotlib scikit-learn einops ipykernel jupyter-book sphinx sphinx-book-theme
+sphinx-design sphinxcontrib-bibtex math-core pydata-sphinx-theme myst-nb myst-parser jupyter-cache pybtex"""
+OF_NOTEBOOKS = "torch torchvision numpy scipy matplotlib scikit-learn jupyterlab"
+
+
+def write_edition(folder: Path, settings: Settings, only: list[str] | None = None) -> list[str]:
+    """Write the students' edition of this repository.
+
+    Args:
+        folder: Where to; empty, or what this function wrote before, which is written anew. Its `.git` stays.
+        settings: The course: its name, addresses, and due dates.
+        only: The assignments that it has; by default those of the settings, or all.
+
+    Returns:
+        The assignments that it has.
+
+    Raises:
+        ValueError: the settings lack an address, an assignment is unknown, or the folder holds something else.
+    """
+    if not settings.repository or not settings.address_of_book:
+        raise ValueError(
+            'course.toml has to say where the edition will be: repository = "https://github.com/YOU/COURSE", and book '
+            "= … where its pages are not GitHub's"
+        )
+    known = {source.parent.name: source for source in sources()}
+    names = list(only or settings.assignments or known)
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"there is no assignment {unknown[0]!r}; there is: {', '.join(known)}")
+    if old := stale():
+        raise ValueError(f'{old[0]} is stale: its sources changed. Run "make exercises"')
+    folder = folder.resolve()
+    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
+        raise ValueError(f"{folder} is not empty, and not a students' edition; name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        if path.name != ".git":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    _Edition(folder, settings, [known[name] for name in known if name in names]).write()
+    if not (folder / ".git").exists() and shutil.which("git"):
+        subprocess.run(["git", "init", "-q", "-b", settings.branch, str(folder)], check=True)
+    return [name for name in known if name in names]
+
+
+class _Edition:
+    """What is written into one folder."""
+
+    def __init__(self, folder: Path, settings: Settings, chosen: list[Path]) -> None:
+        self.folder, self.settings = folder, settings
+        self.exercises = {source.parent.name: exercise_of(source) for source in chosen}
+        self.config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+        others = {f"{source.parent.name}_exercise" for source in sources()} - {
+            f"{name}_exercise" for name in self.exercises
+        }
+        pages = sorted(path.stem for path in ROOT.glob("book/*.md"))
+        self.left_out = others | {page for page in pages if PAGES_LEFT_OUT.fullmatch(page)}
+        self.pages = [page for page in pages if page not in self.left_out]
+
+    def write(self) -> None:
+        """Write everything."""
+        self._put(
+            MARK, 'Written by "autograder edition --students". What is changed here is lost when it is written anew.\n'
+        )
+        for name in COPIED:
+            self._put(name, (ROOT / name).read_text(encoding="utf-8"))
+        self._put("_config.yml", self._configuration())
+        self._put("_toc.yml", self._table_of_contents())
+        for path in self._files_of_book():
+            place = path.relative_to(ROOT)
+            if path.suffix in TEXTS:
+                self._put(place, path.read_text(encoding="utf-8"))
+            else:
+                (self.folder / place).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, self.folder / place)
+        for page in self.pages:
+            self._put(f"book/{page}.md", self._page(page))
+        for path, text in build_chapters(self.folder).items():
+            self._put(path.relative_to(self.folder), text)
+        for place in self.exercises.values():
+            notebook = nbformat.reads(self._with_own_addresses((ROOT / place).read_text(encoding="utf-8")), 4)
+            for cell in notebook.cells:
+                if "nbgrader" in cell.metadata:
+                    cell.metadata.nbgrader.checksum = compute_checksum(cell)
+            self._put(place, nbformat.writes(notebook) + "\n")
+        self._what_is_needed_to_run()
+
+    def _put(self, place: str | Path, text: str) -> None:
+        """Write a text, with the instructor's addresses in place of this repository's."""
+        path = self.folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self._with_own_addresses(text), encoding="utf-8")
+
+    def _with_own_addresses(self, text: str) -> str:
+        old, ours = self.config["repository"], re.compile(r"https://github\.com/([^/]+/[^/]+?)/?")
+        text = text.replace(self.config["html"]["baseurl"].rstrip("/") + "/", self.settings.address_of_book)
+        before, now = ours.fullmatch(old["url"]), ours.fullmatch(self.settings.repository)
+        if before and now:  # where notebooks on Colab look for records
+            text = text.replace(f"{before[1]}/{old['branch']}/", f"{now[1]}/{self.settings.branch}/")
+        return text.replace(old["url"].rstrip("/"), self.settings.repository.rstrip("/"))
+
+    def _configuration(self) -> str:
+        text = (ROOT / "_config.yml").read_text(encoding="utf-8")
+        return re.sub(r"(?m)^(  branch: ).*", rf"\g<1>{self.settings.branch}", text)
+
+    def _table_of_contents(self) -> str:
+        contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+        for part in contents["parts"]:
+            part["chapters"] = [each for each in part["chapters"] if Path(each["file"]).name not in self.left_out]
+        contents["parts"] = [part for part in contents["parts"] if part["chapters"]]
+        return yaml.safe_dump(contents, sort_keys=False, allow_unicode=True)
+
+    def _files_of_book(self) -> list[Path]:
+        """Return what belongs to the book beside its pages and their notebooks."""
+        found = [path for path in ROOT.glob("book/**/*") if path.is_file() and "__pycache__" not in path.parts]
+        of_pages = [path for path in found if path.parent.name == "book" and path.suffix in (".md", ".ipynb")]
+        left_out = [path for path in found if path.name == "browser_model.py"]  # which writes a file that stands here
+        left_out += [path for path in found if path.parent.name == "records" and path.name in RECORDS_LEFT_OUT]
+        return sorted(set(found) - set(of_pages) - set(left_out))
+
+    def _page(self, name: str) -> str:
+        """Return a page as students read it."""
+        text = (ROOT / "book" / f"{name}.md").read_text(encoding="utf-8")
+        text = SOLUTION.sub("", NOT_FOR_STUDENTS.sub("", text))
+        text = re.sub(r"(?m)^[|-].*\{colab\}`[^`]*<(exercises/[^>]+)>`.*\n", self._if_there, text)
+        text = re.sub(r"\{(?:colab|repo)\}`(?:[^`<]*<)?((?:exercises|book)/[^>`]+)>?`", self._if_there, text)
+        text = re.sub(r"\[([^\]]*)\]\((\w+)\.md(?:#[\w-]+)?\)", lambda m: m[1] if m[2] in self.left_out else m[0], text)
+        due = self.settings.due.get(name.removesuffix("_exercise"))
+        if due:
+            when = f"**Hand in until {due.day} {due:%B %Y, %H:%M} {due.tzname()}.**"
+            text = text.replace("\n:::\n", f"\n:::\n\n{when}\n", 1)
+        return text
+
+    def _if_there(self, match: re.Match) -> str:
+        path = Path(match[1])
+        there = path in self.exercises.values() if path.parts[0] == "exercises" else path.stem in self.pages
+        return match[0] if there else ""
+
+    def _what_is_needed_to_run(self) -> None:
+        locked = dict(re.findall(r"(?m)^([a-z][\w.-]*)==([^\s;]+)", self._lock()))
+        wanted = {name: [f"{each}=={locked[each]}" for each in names.split()] for name, names in PACKAGES.items()}
+        pinned = re.sub(r"(?m) \\$|^ +--hash.*\n?|^#.*\n", "", self._lock())
+        self._put("constraints.txt", re.sub(r"\n{2,}", "\n", pinned))
+        self._put("requirements.txt", "\n".join(["-c constraints.txt", *wanted["book"]]) + "\n")
+        self._put("binder/requirements.txt", "\n".join(wanted["notebooks"]) + "\n")
+        self._put("binder/runtime.txt", "python-3.11\n")
+        templates = Environment(
+            loader=FileSystemLoader(Path(__file__).parent / "students"),
+            undefined=StrictUndefined,
+            keep_trailing_newline=True,
+            trim_blocks=True,
+            variable_start_string="<<",
+            variable_end_string=">>",
+        )
+        about = {
+            "settings": self.settings,
+            "title": self.config["title"],
+            "exercises": list(map(self._about, self.exercises)),
+        }
+        places = {
+            "README.md": "README.md",
+            "publish.yml": ".github/workflows/publish.yml",
+            "check.yml": ".github/workflows/check.yml",
+            "check.py": ".github/check.py",
+            "devcontainer.json": ".devcontainer/devcontainer.json",
+            "gitignore": ".gitignore",
+        }
+        for template, place in places.items():
+            self._put(place, templates.get_template(template).render(**about))
+
+    def _lock(self) -> str:
+        return (ROOT / "requirements.txt").read_text(encoding="utf-8")
+
+    def _about(self, name: str) -> dict[str, object]:
+        """Return what the README says of an exercise."""
+        place = self.exercises[name]
+        page = (ROOT / "book" / f"{name}_exercise.md").read_text(encoding="utf-8")
+        notebook = nbformat.reads((ROOT / place).read_text(encoding="utf-8"), 4)
+        points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in notebook.cells)
+        due = self.settings.due.get(name)
+        colab = self.config["launch_buttons"]["colab_url"]
+        on_host = f"{self.settings.repository.rstrip('/')}/blob/{self.settings.branch}/{place.as_posix()}"
+        return {
+            "title": re.match(r"# (.*)", page)[1],
+            "page": f"{self.settings.address_of_book}book/{name}_exercise.html",
+            "colab": on_host.replace("https://github.com", f"{colab}/github"),
+            "points": f"{points:g}",
+            "due": f"{due.day} {due:%B %Y, %H:%M} {due.tzname()}" if due else "",
+        }
+
+
+PACKAGES = {"book": OF_BOOK, "notebooks": OF_NOTEBOOKS}

@@ -1,0 +1,86 @@
+"""Which exercise notebooks, and whether the page of mistakes, are still what their sources give.
+
+Told by content, in a moment: `book/records/generated.json` holds for each of these files two digests from when it was
+made, of its sources and its own. The chapters' notebooks are not in it: to make them takes no longer than to look.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from autograder.imports import ROOT, digest_of, files_behind
+from autograder.judge.catalogue import MESSAGES, mistakes_of
+
+MANIFEST = Path("book/records/generated.json")
+MISTAKES = Path("book/mistakes.md")
+MAKERS = ("jupytext", "nbformat", "nbgrader", "numpy", "torch")  # packages whose version shows in what is generated
+
+
+def sources(root: Path = ROOT) -> list[Path]:
+    """Return the instructor notebooks as text, one for each assignment: exercises/1_attention/attention.py, …"""
+    return sorted(root.glob("exercises/[0-9]*/*.py"))
+
+
+def exercise_of(source: Path) -> Path:
+    """Return where the students' notebook of an assignment stands, relative to the root."""
+    return Path("exercises") / source.parent.name / f"{source.stem}.ipynb"
+
+
+def sources_of_all(root: Path = ROOT) -> dict[Path, set[Path]]:
+    """Return for each generated file, relative to the root, the files that it is made of.
+
+    What is in sandbox/ runs when students' code is judged, not when these are made; one file is in the set-up cells too.
+    """
+    sandbox = set(root.glob("autograder/sandbox/**/*.py")) - {root / "autograder/sandbox/guest/unwritten.py"}
+    checks = {source: f"autograder.checks.{source.stem}.exercises" for source in sources(root)}
+    evidence = [
+        f"autograder.checks.{source.stem}.{part}" for source in checks for part in ("right_answers", "equivalent")
+    ]
+    made = {
+        MISTAKES: files_behind("autograder.publish.mistakes_page", *checks.values(), *evidence, root=root) - sandbox
+    }
+    for source, module in checks.items():
+        of_all = {source, root / "solutions" / source.name, root / "solutions" / "written.md", root / "_config.yml"}
+        made[exercise_of(source)] = of_all | files_behind("autograder.publish.build", module, root=root) - sandbox
+    return made
+
+
+def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
+    """Return the generated files that are missing, were edited, or whose sources changed since they were made.
+
+    Args:
+        root: Of the repository.
+        only: Which of them to look at, if not all.
+    """
+    try:
+        kept = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # none, or half of a merge: then all are made anew
+        kept = {}
+    made = {path: files for path, files in sources_of_all(root).items() if only in (None, path)}
+    return [path for path, entry in _entries(root, made).items() if kept.get(path.as_posix()) != entry]
+
+
+def write_manifest() -> None:
+    """Note that every generated file is what its sources give now."""
+    entries = {path.as_posix(): entry for path, entry in _entries(ROOT, sources_of_all()).items()}
+    (ROOT / MANIFEST).write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _entries(root: Path, made: dict[Path, Iterable[Path]]) -> dict[Path, dict[str, str]]:
+    text = (root / "requirements.txt").read_text(encoding="utf-8")
+    versions = [line for line in text.splitlines() if re.match(rf"({'|'.join(MAKERS)})==", line)]
+    return {
+        path: {
+            "sources": digest_of(files, *versions, *_words_of(path), root=root),
+            "file": digest_of([root / path], root=root) if (root / path).exists() else "",
+        }
+        for path, files in made.items()
+    }
+
+
+def _words_of(path: Path) -> list[str]:
+    """Return what a notebook says of mistakes that an earlier assignment describes: not a word of it is in its own files."""
+    if path == MISTAKES:  # which depends on the files of all
+        return []
+    return [MESSAGES[mistake.name] for mistake in mistakes_of(path.stem) if not mistake.title]

@@ -1,0 +1,282 @@
+"""What a student gets back: points and named mistakes, and the notebook as it was run."""
+
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from markupsafe import Markup
+from nbconvert.filters.ansi import strip_ansi
+from nbformat import NotebookNode
+
+from autograder.cells import grade_id, is_grade, is_locked, points_of
+from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
+from autograder.course.gradebook import Lateness, Mark, lateness, marks
+from autograder.course.gradebook import comments as all_comments
+from autograder.course.regrade_requests import Request, read_requests
+from autograder.files import Unreadable, read_plain_file, write_atomically
+from autograder.judge import catalogue
+from autograder.judge.compare import UNWRITTEN
+from autograder.progress import Progress
+from autograder.report.page import page_template, plain_number
+from autograder.report.report import is_unwritten, maximum_of, questions_of
+from autograder.report.written import cleaned_code, cleaned_markdown, code_colours
+
+PAGES_OF_A_PROCESS = 25  # at least: it takes about two seconds to start
+HIDDEN = "# This test is hidden. Points and diagnosis stand above."
+COLOURED, ALL_COLOURED = 4_000, 40_000  # characters, at most, of a cell and of a page: ours have 2,900 and 20,000
+OF_EXCHANGE = ("timestamp.txt", "submission_secret.txt")  # what "nbgrader release_feedback" reads beside a page
+PICTURES = ("image/png", "image/jpeg")
+
+
+def facts_of(
+    result: Result,
+    scores: dict[str, Mark],
+    comments: dict[str, str | None],
+    late: Lateness,
+    assignment: Assignment,
+) -> dict[str, Any]:
+    """Return what stands above a student's notebook: points, state, parts, named mistakes, what was mended."""
+    checks = {check["name"]: check for check in result.checks}
+    parts, questions = [], questions_of(assignment)
+    for question in questions:
+        asked = [checks[name] for name in question.cells if name in checks]
+        tests = [_test(check, question.name, scores.get(check["name"])) for check in asked]
+        found = [scores[name] for name in question.cells if name in scores]
+        waits = any(mark.waits for mark in found) or not found
+        points = float(sum(mark.score for mark in found))
+        unwritten = question.bonus and not points and all(map(is_unwritten, asked))
+        part = dict(name=question.name, of=question.of, points=points, tests=tests)
+        part |= dict(waits=waits and not tests and not points, again=waits and bool(points))  # they were given before
+        parts.append(part | dict(bonus=question.bonus, unwritten=unwritten))
+    costs: dict[str, float] = {}
+    on_top = {name for question in questions if question.bonus for name in question.cells}
+    for check in result.checks:
+        if check["mistake"]:
+            given = scores[check["name"]].score if check["name"] in scores else 0.0  # by a person, if any
+            cost = 0.0 if check["name"] in on_top else max(0.0, check["points"] - given)
+            costs[check["mistake"]] = costs.get(check["mistake"], 0.0) + cost
+    made = dict.fromkeys(name for names in costs for name in names.split("+"))
+    return dict(
+        student=result.student,
+        assignment=assignment.name,
+        state=result.state,
+        why=result.why,
+        questions=result.questions if result.state == NEEDS_A_LOOK else [],
+        files=result.files,
+        score=max(0.0, float(sum(mark.score for mark in scores.values()) - late.penalty)),
+        of=maximum_of(questions),
+        bonus=sum(part["points"] for part in parts if part["bonus"]),
+        waiting=sum(part["of"] for part in parts if part["waits"]),
+        late=late.late,
+        penalty=late.penalty,
+        parts=parts,
+        costs={names: cost for names, cost in costs.items() if cost},
+        mistakes=[dict(name=n, title=catalogue.TITLES[n], question=catalogue.QUESTIONS[n]) for n in made],
+        receipt=result.receipt,
+        comments=sorted((name, said) for name, said in comments.items() if said),
+    )
+
+
+def _asked(
+    request: Request, parts: list[dict[str, Any]], scores: dict[str, Mark], assignment: Assignment
+) -> dict[str, Any]:
+    """Return what a student asked, what was answered, and what became of the points."""
+    part = next((part for part in parts if part["name"] == request.part), None)
+    cells = next((q.cells for q in questions_of(assignment) if q.name == request.part), [])
+    of_tests = [scores[name].of_tests for name in cells if name in scores and scores[name].of_tests is not None]
+    changed = bool(part and of_tests and sum(of_tests) != part["points"])
+    return dict(
+        part=request.part,
+        why=request.why,
+        answer=request.answer,
+        points=f"{plain_number(part['points'])} of {plain_number(part['of'])}" if part else "",
+        before=f"{plain_number(sum(of_tests))}" if changed else "",
+    )
+
+
+def _test(check: dict[str, Any], question: str, mark: Mark | None) -> dict[str, Any]:
+    names = [name for name in (check["mistake"] or "").split("+") if name]
+    said = "; ".join(f"{name}: {catalogue.TITLES[name]}" for name in names)
+    said = said or (check["message"].splitlines()[0] if check["message"] else "wrong")[:300]
+    points = check["points"] * check["passed"]
+    seen = "right" if check["passed"] else said
+    if mark and mark.of_tests is not None and mark.score != mark.of_tests:
+        points, seen = mark.score, f"{seen}; a person gave other points than the test"
+    full = points >= check["points"]
+    return dict(
+        name=check["name"].removeprefix(f"{question}_"), of=check["points"], points=points, full=full, seen=seen
+    )
+
+
+def cells_of(
+    notebook: NotebookNode,
+    assignment: Assignment,
+    scores: dict[str, Mark],
+    comments: dict[str, str | None],
+    show_hidden: bool,
+) -> list[dict[str, Any]]:
+    """Return what is shown of each cell, with the released text in place of the hidden tests, unless these may be shown."""
+    tests = {cell.metadata.nbgrader.grade_id: cell.source for cell in assignment.graded_cells()}
+    blanks = {cell.metadata.nbgrader.grade_id: cell for cell in assignment.release.cells if "nbgrader" in cell.metadata}
+    shown, coloured = [], 0
+    for cell in notebook.cells:
+        name, source, folded = grade_id(cell), cell.source, ""
+        if name and is_locked(cell):
+            source = blanks[name].source
+            folded = "" if is_grade(cell) or cell.cell_type == "markdown" else "Given code, as it was released"
+            if is_grade(cell):
+                source = tests[name] if show_hidden else source.strip() or HIDDEN
+            if name == "setup":
+                source = "# The set-up cell, as released."
+        outputs = cell.get("outputs", [])
+        mark = scores.get(name) if is_grade(cell) else None
+        if "bonus" in cell.metadata and any(o.get("evalue", "").endswith(UNWRITTEN) for o in outputs):
+            outputs, mark = [], mark if mark and mark.score else None  # it is left unwritten
+        points = f"{mark.score:g} of {points_of(cell):g}" if mark else ""
+        if cell.cell_type == "markdown":
+            html = cleaned_markdown(source)
+        else:
+            coloured += len(source)
+            html = cleaned_code(source, len(source) <= COLOURED and coloured <= ALL_COLOURED)
+        shown.append(
+            dict(
+                id=name,
+                html=html,
+                folded=folded,
+                mark="waits" if mark and mark.waits else points,
+                comment=comments.get(name),
+                outputs=[part for output in outputs for part in _shown(output)],
+            )
+        )
+    return shown
+
+
+def _shown(output: NotebookNode) -> Iterator[tuple[str, str]]:
+    """Give what is shown of an output: text, an error, or a picture; nothing that a browser would carry out."""
+    if output.output_type == "stream":
+        yield "text", strip_ansi(output.text)
+    elif output.output_type == "error":
+        yield "error", strip_ansi("\n".join(output.traceback) or f"{output.ename}: {output.evalue}")
+    else:
+        pictures = [kind for kind in PICTURES if kind in output.get("data", {})]
+        for kind in pictures:
+            yield "image", f"data:{kind};base64,{''.join(output.data[kind].split())}"
+        if not pictures and "text/plain" in output.get("data", {}):
+            yield "text", strip_ansi(output.data["text/plain"])
+
+
+def write_feedback(
+    course: Course,
+    assignment: Assignment,
+    results: list[Result],
+    progress: Progress = lambda *_: None,
+    show_hidden: bool = False,
+    workers: int | None = None,
+) -> list[Path]:
+    """Write a page for every submission that has marks; one whose marks did not change is left as it is.
+
+    Args:
+        course: Where the marks are and the pages go.
+        assignment: What was graded.
+        results: Of whom there are to be pages.
+        progress: Called as the work goes on.
+        show_hidden: Whether students get to see the source of the hidden tests.
+        workers: How many processes write pages; by default one for each processor, and none but this for a small class.
+
+    Returns:
+        The pages, feedback/STUDENT/ASSIGNMENT/NOTEBOOK.html.
+    """
+    marked = [result for result in results if result.has_marks]
+    with course.reading() as db:
+        scores, comments = marks(db, assignment.name), all_comments(db, assignment.name)
+        late = lateness(db, assignment.name)
+    writer = _Writer(course, assignment, show_hidden, read_requests(course.root))
+    of_each = [
+        (r, *(found.get(r.student, none) for found, none in ((scores, {}), (comments, {}), (late, Lateness()))))
+        for r in marked
+    ]
+    workers = min(workers or os.cpu_count() or 1, len(marked) // PAGES_OF_A_PROCESS)
+    pages = []
+    with _mapping(writer, workers) as pages_of:
+        for done, page in enumerate(pages_of(of_each), 1):
+            pages.append(page)
+            progress("feedback", done, len(marked))
+    return pages
+
+
+@contextmanager
+def _mapping(writer: "_Writer", workers: int) -> Iterator[Callable[[list[tuple]], Iterator[Path]]]:
+    """Give what writes pages one after another: here, or in processes where there are many."""
+    if workers < 2:
+        yield lambda of_each: map(writer.write, of_each)
+        return
+    context = multiprocessing.get_context("forkserver")
+    pool = ProcessPoolExecutor(workers, context, initializer=_take_writer, initargs=(writer,))
+    try:
+        yield lambda of_each: pool.map(_write_here, of_each, chunksize=4)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_writer: "_Writer | None" = None  # in a process of the pool
+
+
+def _take_writer(writer: "_Writer") -> None:
+    global _writer
+    _writer = writer
+
+
+def _write_here(of_one: tuple) -> Path:
+    return _writer.write(of_one)
+
+
+@dataclass
+class _Writer:
+    """Writes pages of feedback."""
+
+    course: Course
+    assignment: Assignment
+    show_hidden: bool
+    requests: list[Request]
+
+    def write(self, of_one: tuple[Result, dict[str, Mark], dict[str, str | None], Lateness]) -> Path:
+        """Write the page of one student, if it changed."""
+        result, scores, comments, late = of_one
+        assignment = self.assignment
+        text = self.course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
+        facts = facts_of(result, scores, comments, late, assignment)
+        for part in facts["parts"]:
+            part["ask"] = self.course.settings.link_to_ask(result.student, assignment.name, part["name"])
+        own = [r for r in self.requests if (r.student, r.assignment) == (result.student, assignment.name)]
+        facts["asked"] = [_asked(request, facts["parts"], scores, assignment) for request in own]
+        page = self.course.feedback_page(result.student, assignment)
+        book = self.course.settings.address_of_book or catalogue.address_of_book()
+        said = json.dumps(
+            [text, facts, book, self.show_hidden, sorted((n, float(m.score), m.waits) for n, m in scores.items())]
+        )
+        stamp = hashlib.sha256(said.encode()).hexdigest()
+        if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
+            try:
+                cells = cells_of(nbformat.reads(text, 4), assignment, scores, comments, self.show_hidden)
+            except Exception as error:  # of a library, at what a student wrote; nobody else's page may wait for it
+                said = f"The notebook itself cannot be shown: {type(error).__name__}."
+                cells = [dict(id="", html=said, folded="", mark="", comment=None, outputs=[])]
+            html = page_template("feedback.html.j2").render(
+                **facts, cells=cells, book=book, colours=Markup(code_colours())
+            )
+            html = html.replace(catalogue.address_of_book(), book)  # in given cells, and in what tests say
+            write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
+        for name in OF_EXCHANGE:
+            with contextlib.suppress(Unreadable):  # came otherwise than through the exchange
+                submission = self.course.submission_folder(result.student, assignment.name)
+                write_atomically(page.with_name(name), read_plain_file(submission / name, 10_000))
+        return page

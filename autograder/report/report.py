@@ -1,0 +1,286 @@
+"""The report on a class: a page for the instructor and two tables for spreadsheets."""
+
+import io
+import statistics
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autograder.cells import is_grade, is_solution, points_of
+from autograder.course import gradebook
+from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
+from autograder.course.gradebook import Lateness
+from autograder.files import write_atomically
+from autograder.judge import catalogue
+from autograder.judge.compare import UNWRITTEN
+from autograder.judge.mistake import number_of
+from autograder.report.page import page_template, plain_number
+from autograder.spreadsheets import csv_text
+
+if TYPE_CHECKING:  # a table of marks is shown without pages and plots
+    from matplotlib.axes import Axes
+
+STATES = (NEEDS_A_LOOK, "graded", "graded after mending", "crashed", "timed out", "not graded", "unreadable", "missing")
+INK, BAR = {"light": "#1f2328", "dark": "#dfe5eb"}, {"light": "#4a8fbf", "dark": "#3d86b3"}  # of plots, by page
+
+
+@dataclass
+class Question:
+    """What has a column of its own: the tests of one exercise, or one written question."""
+
+    name: str
+    written: bool
+    bonus: bool = False  # its points come on top
+    of: float = 0.0  # points
+    cells: list[str] = field(default_factory=list)  # their grade ids
+
+
+@dataclass
+class Mark:
+    """The mark of one student for one question."""
+
+    points: float
+    written: bool
+    waiting: int  # cells that wait for a person
+    mistakes: list[str]  # named ones: "M6"
+    unnamed: str  # the message of a failed test that named none
+    bonus: bool = False
+    untouched: bool = False  # a written question that was left as it was released, for which nbgrader gives 0
+
+    @property
+    def given(self) -> bool:
+        """Whether there is a number to show. Points that wait were given before, and are to be seen again."""
+        return not (self.waiting or self.bonus) or self.points > 0
+
+
+@dataclass
+class Row:
+    """One student, with a mark for each question, or with no marks at all."""
+
+    result: Result
+    marks: dict[str, Mark]
+    lateness: Lateness = field(default_factory=Lateness)
+
+    def __post_init__(self) -> None:
+        self.student = self.result.student
+        self.automatic = sum(mark.points for mark in self.marks.values() if not mark.written)
+        self.by_hand = sum(mark.points for mark in self.marks.values() if mark.written)
+        self.total = self.automatic + self.by_hand
+        self.mark = max(0.0, self.total - self.lateness.penalty)  # what counts
+        self.waiting = sum(mark.waiting for mark in self.marks.values())
+        self.mistakes = sorted({name for mark in self.marks.values() for name in mark.mistakes}, key=number_of)
+
+
+def questions_of(assignment: Assignment) -> list[Question]:
+    """Return the exercises and the written questions in their order."""
+    cells = [cell for cell in assignment.instructor.cells if is_solution(cell) and not is_grade(cell)]
+    exercises = [cell.metadata.nbgrader.grade_id for cell in cells]
+    questions: dict[str, Question] = {}
+    for cell in assignment.graded_cells():
+        info = cell.metadata.nbgrader
+        # attention_backward_keys belongs to attention_backward, not to attention
+        fitting = [] if info.solution else [name for name in exercises if info.grade_id.startswith(f"{name}_")]
+        name = max(fitting, key=len, default=cell.metadata.get("file", info.grade_id))
+        question = questions.setdefault(name, Question(name, info.solution, "bonus" in cell.metadata))
+        question.of += points_of(cell)
+        question.cells.append(info.grade_id)
+    return list(questions.values())
+
+
+def maximum_of(questions: list[Question]) -> float:
+    """Return the points that an assignment is of, to which a bonus does not count."""
+    return sum(question.of for question in questions if not question.bonus)
+
+
+def is_unwritten(check: dict[str, Any]) -> bool:
+    """Whether a check failed because nothing was written; what a bonus may be."""
+    return not check["passed"] and check["message"].endswith(UNWRITTEN)
+
+
+def marks_table(course: Course, assignment: Assignment, results: list[Result]) -> list[dict[str, Any]]:
+    """Return one row for each student, ready to be shown; who has no marks has no number, and not 0."""
+    questions = questions_of(assignment)
+    table = []
+    for row in rows_of(course, assignment, questions, results):
+        shown: dict[str, Any] = {"student": row.student, "state": row.result.state}
+        for question in questions:
+            mark = row.marks.get(question.name)
+            shown[question.name] = (
+                plain_number(mark.points) if mark and mark.given else "waits" if mark and mark.waiting else ""
+            )
+        numbers = {"automatic": row.automatic, "by hand": row.by_hand, "waiting": row.waiting, "total": row.total}
+        numbers |= {"late penalty": row.lateness.penalty, "mark": row.mark, "of": maximum_of(questions)}
+        shown |= {name: plain_number(number) if row.marks else "" for name, number in numbers.items()}
+        shown["late"] = row.lateness.words
+        table.append(shown | {"mistakes": ", ".join(row.mistakes)})
+    return table
+
+
+def marks_of(course: Course, assignment: Assignment, results: list[Result]) -> dict[str, Any]:
+    """Return the marks of an assignment for a script: the rows of `marks_table`, with the reasons and questions."""
+    about = {result.student: {"why": result.why, "questions": result.questions} for result in results}
+    rows = [row | about[row["student"]] for row in marks_table(course, assignment, results)]
+    seeds = sorted({result.seed for result in results if result.seed is not None})
+    return {"assignment": assignment.name, "seeds": seeds, "students": rows}
+
+
+def write_report(course: Course, assignment: Assignment, results: list[Result]) -> Path:
+    """Write report/ASSIGNMENT/index.html, marks.csv and mistakes.csv, and return the page."""
+    questions = questions_of(assignment)
+    rows = rows_of(course, assignment, questions, results)
+    mistakes = _mistakes(rows)
+    folder = course.root / "report" / assignment.name
+    write_atomically(folder / "marks.csv", csv_text(marks_table(course, assignment, results)))
+    columns = ("mistake", "title", "count", "student", "questions")
+    made = [
+        dict(zip(columns, (mistake["name"], mistake["title"], len(mistake["who"]), row.student, ", ".join(where))))
+        for mistake in mistakes
+        for row, where in mistake["who"]
+    ]
+    write_atomically(folder / "mistakes.csv", csv_text(made, columns))
+    counts = Counter(row.result.state for row in rows)
+    page = page_template("report.html.j2").render(
+        assignment=assignment.name,
+        questions=questions,
+        asked=[question for question in questions if any(mistake["where"][question.name] for mistake in mistakes)],
+        of=maximum_of(questions),
+        rows=rows,
+        marked=[row for row in rows if row.marks],
+        states={state: counts[state] for state in STATES if counts[state]},
+        waiting=_who(questions, rows, "waiting"),
+        plots=_plots(questions, [row for row in rows if row.marks]),
+        mistakes=mistakes,
+        unnamed=_who(questions, rows, "unnamed"),
+        files={name: [row for row in rows if name in row.result.files] for name in assignment.files},
+        seeds=sorted({row.result.seed for row in rows if row.result.seed is not None}),
+    )
+    write_atomically(folder / "index.html", page)
+    return folder / "index.html"
+
+
+def rows_of(course: Course, assignment: Assignment, questions: list[Question], results: list[Result]) -> list[Row]:
+    """Return a row for each student: first those whose submission needs a look, then the others, each by name."""
+    with course.reading() as db:
+        scores = gradebook.marks(db, assignment.name)
+        late = gradebook.lateness(db, assignment.name)
+    rows = []
+    for result in sorted(results, key=lambda result: (result.state != NEEDS_A_LOOK, result.student)):
+        # an older submission may have left marks in the gradebook; they say nothing about one that could not be read
+        grades = scores.get(result.student) if result.has_marks else None
+        marks = {question.name: _mark(question, grades, result.checks) for question in questions} if grades else {}
+        rows.append(Row(result, marks, (marks and late.get(result.student)) or Lateness()))
+    return rows
+
+
+def _mark(question: Question, grades: dict[str, gradebook.Mark], checks: list[dict[str, Any]]) -> Mark:
+    found = [grades.get(cell, gradebook.Mark(0.0, True)) for cell in question.cells]
+    points, waiting = sum(each.score for each in found), sum(each.waits for each in found)
+    # nbgrader gives points for a written question only where it is empty, and a person may give others
+    untouched = question.written and not points and any(each.of_tests is not None for each in found)
+    failed = [check for check in checks if check["name"] in question.cells and not check["passed"]]
+    failed = [check for check in failed if not (question.bonus and is_unwritten(check))]
+    named = {name for check in failed if check["mistake"] for name in check["mistake"].split("+")}
+    unnamed = [(check["message"] or "no message").splitlines()[0][:300] for check in failed if not check["mistake"]]
+    return Mark(
+        points,
+        question.written,
+        waiting,
+        sorted(named, key=number_of),
+        unnamed[0] if unnamed else "",
+        question.bonus,
+        untouched,
+    )
+
+
+def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
+    """Return every named mistake with who made it and where, the most frequent first."""
+    who: dict[str, list[tuple[Row, list[str]]]] = {}
+    for row in rows:
+        for name in row.mistakes:
+            where = [question for question, mark in row.marks.items() if name in mark.mistakes]
+            who.setdefault(name, []).append((row, where))
+    return [
+        {
+            "name": n,
+            "title": catalogue.TITLES.get(n, ""),
+            "question": catalogue.QUESTIONS.get(n, ""),
+            "who": who[n],
+            "where": Counter(question for _, places in who[n] for question in places),
+        }
+        for n in sorted(who, key=lambda n: (-len(who[n]), number_of(n)))
+    ]
+
+
+def _who(questions: list[Question], rows: list[Row], attribute: str) -> dict[str, list[Row]]:
+    """Return by question whose marks have an attribute ("waiting", "unnamed"), where there is anybody."""
+    marked = [row for row in rows if row.marks]
+    who = {q.name: [row for row in marked if getattr(row.marks[q.name], attribute)] for q in questions}
+    return {name: found for name, found in who.items() if found}
+
+
+def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
+    """Return the plots as data URIs with caption and text, without written questions of which marks still wait."""
+    if not rows:
+        return []
+    waiting = {name for name in _who(questions, rows, "waiting") if rows[0].marks[name].written}
+    counted = [q for q in questions if q.of and q.name not in waiting and not q.bonus]
+    kind = "automatic points" if waiting else "points"
+    of = maximum_of([q for q in questions if not (waiting and q.written)])
+    totals = [row.automatic if waiting else row.total for row in rows]
+    text = f"The middle total is {statistics.median(totals):g} of {of:g} {kind}; "
+    text += f"the lowest is {min(totals):g}, the highest {max(totals):g}."
+    plots = [_plot(f"How many {kind} they have", text, (4.2, 3.0), plot_totals, totals, of, kind)]
+    means = {q.name: statistics.mean(row.marks[q.name].points for row in rows) for q in counted}
+    shares = {q.name.replace("_", " "): means[q.name] / q.of for q in counted}
+    if shares:
+        best, worst = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)
+        text = f"“{worst}” is the hardest with {shares[worst]:.0%} of its points, "
+        text += f"“{best}” the easiest with {shares[best]:.0%}."
+        size = (4.2, 0.9 + 0.5 * len(shares))
+        plots.append(_plot("Mean share of the points of each question", text, size, plot_shares, shares))
+    return plots
+
+
+def _plot(caption: str, text: str, size: tuple[float, float], draw: Callable[..., None], *data: Any) -> dict[str, str]:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    plot = {"caption": caption, "text": text}
+    for mode in INK:
+        style = {"font.size": 11, "svg.hashsalt": caption, "axes.spines.top": False, "axes.spines.right": False}
+        inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+        picture = io.BytesIO()
+        with matplotlib.rc_context(style | dict.fromkeys(inked, INK[mode])):
+            figure = Figure(figsize=size, layout="constrained")
+            draw(figure.subplots(), BAR[mode], *data)
+            figure.savefig(picture, format="svg", transparent=True, metadata={"Date": None})
+        plot[mode] = "data:image/svg+xml;base64," + b64encode(picture.getvalue()).decode()
+    return plot
+
+
+def plot_totals(ax: "Axes", colour: str, totals: list[float], of: float, kind: str) -> None:
+    """Draw how many students have how many points, and the median."""
+    from matplotlib.ticker import MaxNLocator
+
+    width, median = max(1, ceil(of / 25)), statistics.median(totals)
+    # a whole number lies in the middle of its bar
+    edges = [left - 0.5 for left in range(0, ceil(max(of, *totals)) + 2 * width, width)]
+    ax.hist(totals, edges, rwidth=0.85, color=colour)
+    ax.axvline(median, color=ax.xaxis.label.get_color(), linestyle="--", label=f"median {median:g}")
+    ax.set(xlabel=f"{kind}, of {of:g}", ylabel="students", xlim=(edges[0], edges[-1]))
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.figure.legend(loc="outside upper right", frameon=False)
+
+
+def plot_shares(ax: "Axes", colour: str, shares: dict[str, float]) -> None:
+    """Draw a bar for each question, its name and number above it."""
+    for height, (name, share) in enumerate(shares.items()):
+        ax.barh(height, share * 100, height=0.3, color=colour)
+        ax.text(0, height - 0.25, f"{name}: {share:.0%}")
+    ax.set(xlabel="mean share of the points (%)", xlim=(0, 100), ylim=(len(shares) - 0.7, -0.8), yticks=[])
+    ax.spines["left"].set_visible(False)

@@ -1,0 +1,164 @@
+"""Submissions that are alike: a reason to look, and no proof.
+
+What two students wrote is compared by `copydetect`, which fingerprints code without its names, comments and spaces
+(Schleimer, Wilkerson and Aiken 2003, "Winnowing"). The released text is taken away first. Right answers of ten lines are
+alike by nature: `THRESHOLD` is set by what independent right answers give, which tests/report/test_similarity.py measures.
+"""
+
+import hashlib
+import io
+import itertools
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from markupsafe import Markup
+
+from autograder.cells import grade_id, is_locked
+from autograder.course.course import Assignment, Course, Result
+from autograder.files import Unreadable, write_atomically
+from autograder.progress import Progress
+from autograder.report.page import page_template
+from autograder.spreadsheets import csv_text
+
+LINE, CODE = 300, 40_000  # characters, at most, of a line that is compared, and of a cell: more take minutes to read
+NOISE = 25  # characters, without names and spaces, that two answers must have in common before they count
+THRESHOLD = 0.7  # share of the shorter code: of 660 pairs of independent right answers none had more than 0.6
+LEAST = 150  # characters in common: below, everybody's answers are alike
+RARE = 2  # students who made a mistake, at most, for it to be unusual
+
+
+@dataclass
+class Pair:
+    """Two students whose work is alike, and why."""
+
+    first: str
+    second: str
+    share: float  # of the shorter one's code, 0 to 1
+    reasons: list[str]
+    sides: tuple[Markup, Markup]  # the two codes, with what they have in common marked
+
+
+def own_code(course: Course, assignment: Assignment, student: str) -> dict[str, str]:
+    """Return by cell what a student wrote as code: the lines that the released notebook does not hold."""
+    text = course.autograded_path(student, assignment).read_text(encoding="utf-8")
+    given = {line.strip() for cell in assignment.release.cells for line in cell.source.splitlines()}
+    own = {}
+    for place, cell in enumerate(nbformat.reads(text, 4).cells):
+        name = grade_id(cell) or f"cell {place}"
+        if cell.cell_type == "code" and not is_locked(cell):
+            lines = [line.rstrip()[:LINE] for line in cell.source[:CODE].splitlines()]
+            lines = [line for line in lines if line.strip() and line.strip() not in given]
+            own |= {name: "\n".join(lines)} if lines else {}
+    return own
+
+
+def alike_pairs(codes: dict[str, str], progress: Progress = lambda *_: None) -> list[Pair]:
+    """Return the pairs whose code is alike: more than `THRESHOLD`, and more than the pairs of this class are.
+
+    Args:
+        codes: By student what they wrote.
+        progress: Called as the work goes on.
+    """
+    from copydetect import CodeFingerprint, compare_files  # with Matplotlib
+    from copydetect.utils import highlight_overlap
+
+    prints = {name: CodeFingerprint("a.py", NOISE, 1, fp=io.StringIO(code)) for name, code in sorted(codes.items())}
+    found, shares = [], []
+    pairs = list(itertools.combinations(prints.items(), 2))
+    for done, ((first, one), (second, other)) in enumerate(pairs, 1):
+        overlap, of_each, slices = compare_files(one, other)
+        share = min(1.0, float(max(of_each)))
+        shares.append(share)
+        if share >= THRESHOLD and overlap >= LEAST:
+            marked = [
+                Markup(highlight_overlap(each.raw_code, places, "<mark>", "</mark>", escape_html=True)[0])
+                for each, places in zip((one, other), slices, strict=True)
+            ]
+            found.append(Pair(first, second, share, [f"{share:.0%} of the shorter code"], tuple(marked)))
+        if done % 1000 == 0 or done == len(pairs):
+            progress("pairs", done, len(pairs))
+    usual = _fence(shares)
+    return sorted(
+        (pair for pair in found if pair.share >= usual), key=lambda pair: (-pair.share, pair.first, pair.second)
+    )
+
+
+def _fence(shares: list[float]) -> float:
+    """Return above which share a pair stands out from its class; not above 0.99, so that equal code always does."""
+    if len(shares) < 10:  # a class of fewer than five says nothing about what is usual
+        return 0.0
+    lower, _, upper = statistics.quantiles(shares, n=4)
+    return min(0.99, upper + 1.5 * (upper - lower))
+
+
+def same_files(course: Course, assignment: Assignment, students: list[str]) -> dict[str, list[str]]:
+    """Return by file who handed in the same bytes beside the notebook, as "ada, goran"."""
+    who: dict[tuple[str, str], list[str]] = {}
+    for student in students:
+        try:
+            files, _ = course.read_files(student, assignment)
+        except (FileNotFoundError, Unreadable):  # taken away since it was graded
+            continue
+        for name, data in files.items():
+            if isinstance(data, bytes):
+                who.setdefault((name, hashlib.sha256(data).hexdigest()), []).append(student)
+    found: dict[str, list[str]] = {}
+    for (name, _), together in who.items():
+        if len(together) > 1:
+            found.setdefault(name, []).append(", ".join(together))
+    return found
+
+
+def same_mistakes(results: list[Result], own: dict[str, dict[str, str]]) -> dict[tuple[str, str], list[str]]:
+    """Return by pair the unusual mistakes that both made, in an answer that both wrote in the same words."""
+    made: dict[tuple[str, str], set[str]] = {}  # (cell of the answer, mistake) → who
+    for result in results:
+        for check in result.checks:
+            cells = [cell for cell in own.get(result.student, {}) if check["name"].startswith(f"{cell}_")]
+            if check["mistake"] and cells:
+                made.setdefault((max(cells, key=len), check["mistake"]), set()).add(result.student)
+    found: dict[tuple[str, str], list[str]] = {}
+    for (cell, mistake), who in sorted(made.items()):
+        if len(who) <= RARE:
+            for first, second in itertools.combinations(sorted(who), 2):
+                if own[first][cell].split() == own[second][cell].split():
+                    said = f"{mistake} in {cell}, made by nobody else, in the same words"
+                    found.setdefault((first, second), []).append(said)
+    return found
+
+
+def write_alike(
+    course: Course,
+    assignment: Assignment,
+    results: list[Result],
+    progress: Progress = lambda *_: None,
+) -> tuple[Path, list[Pair], dict[str, list[str]]]:
+    """Write report/ASSIGNMENT/alike.html and alike.csv; return the page, the pairs, and who has the same file."""
+    students = [result.student for result in results if result.has_marks]
+    own = {student: own_code(course, assignment, student) for student in students}
+    codes = {student: "\n\n".join(cells.values()) for student, cells in own.items()}
+    pairs = {(pair.first, pair.second): pair for pair in alike_pairs(codes, progress)}
+    for (first, second), said in same_mistakes(results, own).items():
+        sides = tuple(Markup.escape(codes[student]) for student in (first, second))
+        pairs.setdefault((first, second), Pair(first, second, 0.0, [], sides)).reasons.extend(said)
+    files = same_files(course, assignment, students)
+    folder = course.root / "report" / assignment.name
+    columns = ("first", "second", "share", "reasons")
+    table: list[dict[str, Any]] = [
+        dict(zip(columns, (p.first, p.second, round(p.share, 2), "; ".join(p.reasons)), strict=True))
+        for p in pairs.values()
+    ]
+    table += [
+        dict(zip(columns, (together, "", "", f"the same {name}"), strict=True))
+        for name, groups in files.items()
+        for together in groups
+    ]
+    page = page_template("alike.html.j2").render(
+        assignment=assignment.name, pairs=list(pairs.values()), files=files, students=len(students), threshold=THRESHOLD
+    )
+    write_atomically(folder / "alike.csv", csv_text(table, columns))
+    write_atomically(folder / "alike.html", page)
+    return folder / "alike.html", list(pairs.values()), files

@@ -1,0 +1,79 @@
+"""The tables that a terminal shows."""
+
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
+from autograder.course.course import Assignment, Course, Result
+from autograder.files import shown
+from autograder.judge.catalogue import TITLES
+from autograder.report.page import plain_number
+from autograder.report.report import Mark, Question, maximum_of, questions_of, rows_of
+
+if TYPE_CHECKING:  # it comes with PyTorch
+    from autograder.judge.kill_matrix import Matrix
+
+
+def marks_table_of(course: Course, assignment: Assignment, results: list[Result]) -> Table:
+    """Return one line for each student, narrow enough for a terminal of 80 columns."""
+    questions = questions_of(assignment)
+    table = Table(
+        title=assignment.name, caption="waits: written answers that wait for a person. No marks is not 0.", min_width=66
+    )
+    table.add_column("student", overflow="fold", min_width=7)
+    table.add_column("state")
+    table.add_column("points", justify="right", no_wrap=True)
+    table.add_column("waits", justify="right", no_wrap=True)
+    table.add_column("where points were lost", overflow="fold")
+    for row in rows_of(course, assignment, questions, results):
+        lost = [_lost(question, row.marks[question.name]) for question in questions if row.marks]
+        nothing = row.marks and not row.total and not row.waiting
+        words = "everywhere" if nothing else ", ".join(filter(None, lost))
+        words += f" ({', '.join(row.mistakes)})" if row.mistakes else ""
+        words = "; ".join(filter(None, (words, row.lateness.words)))
+        total = f"{plain_number(row.mark)} of {plain_number(maximum_of(questions))}" if row.marks else ""
+        cells = row.student, row.result.state, total, row.waiting or "", words
+        table.add_row(*(escape(shown(str(cell))) for cell in cells))
+    return table
+
+
+def _lost(question: Question, mark: Mark) -> str:
+    """Return what a question cost; nothing where it cost nothing, or where an answer waits that has no points yet."""
+    if question.bonus or not mark.given:
+        return ""
+    if mark.waiting and mark.written:  # the points are those of an earlier grading
+        return f"{question.name} waits"
+    if mark.untouched:
+        return f"{question.name} not written"
+    return f"{question.name} {mark.points:g}/{question.of:g}" if mark.points != question.of else ""
+
+
+def matrix_table(matrix: "Matrix") -> Table:
+    """Return one line for each mutant: which checks fail it, and whether it is named."""
+    table = Table(title=f"{matrix.assignment}: what each check makes of each known mistake (seed {matrix.seed})")
+    for column in ("exercise", "mutant", "mistake", "failed by", "named", "visible test names"):
+        table.add_column(column)
+    for verdict in matrix.mutants:
+        title = TITLES[verdict.mistake]
+        named = "yes" if verdict.named else "NO"
+        failed = ", ".join(verdict.failed) or "NOT CAUGHT"
+        visible = {"": "passes", None: "fails, unnamed"}.get(verdict.visible, verdict.visible)
+        table.add_row(verdict.exercise, verdict.name, title, failed, named, visible)
+    return table
+
+
+def matrix_in_words(matrix: "Matrix") -> list[str]:
+    """Return how many mutants are caught and right answers pass, and a line for each right answer that does not."""
+    wrong = [
+        f"{v.exercise}: {v.name} fails {', '.join(v.failed) or 'the visible test'}"
+        for v in matrix.correct
+        if not v.passes
+    ]
+    caught, named = sum(v.killed for v in matrix.mutants), sum(v.named for v in matrix.mutants)
+    passing = len(matrix.correct) - len(wrong)
+    return [
+        f"{caught} of {len(matrix.mutants)} mutants caught, {named} named.",
+        f"{passing} of {len(matrix.correct)} correct answers pass all checks.",
+        *wrong,
+    ]

@@ -1,0 +1,345 @@
+"""A student's function or class as it looks to a test: called here, run in the sandbox, its values brought back."""
+
+import builtins
+import inspect
+import re
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import torch
+
+from autograder.sandbox.guest.wire import MAX_BYTES, MAX_PARTS, Foreign, Handle, dumps
+from autograder.sandbox.likeness import Likeness
+
+MAX_MODULES = 16  # in one returned value
+PLAIN = (type(None), bool, int, float, str, dict, np.ndarray, np.generic, torch.Tensor)  # besides lists and tuples
+
+
+class BadReply(Exception):
+    """The student's kernel answered with what fits nothing that was asked for."""
+
+
+class GraderFault(BaseException):
+    """Our side failed, not the student's; no `except Exception` of a test may take it for an error of the student's."""
+
+
+Call = Callable[[dict[str, Any], dict[str, Callable[..., Any]]], dict[str, Any]]
+
+
+class _Remote:
+    """Sends requests about one target in the sandbox and makes of the replies what a test expects."""
+
+    def __init__(self, call: Call, name: str) -> None:
+        self.call, self.name = call, name
+        self.correct: dict[str, Callable[..., Any]] = {}
+        self.modules_left = MAX_MODULES  # of the value that is being read
+
+    def ask(self, do: str, lent: dict[str, Callable[..., Any]] | None = None, **content: Any) -> dict[str, Any]:
+        """Send a request; return the reply, or raise the student's error.
+
+        Args:
+            do: What the agent in `inside.py` is to do.
+            lent: Functions of ours, by name, that the student's function may ask for their values while it runs.
+            content: Of the request.
+
+        Raises:
+            Exception: what the student's code raised, as the nearest exception of Python itself.
+            BadReply: what came from there is too large to be sent back.
+            GraderFault: our side failed.
+        """
+        try:
+            reply = self.call({"do": do} | content, self.correct | (lent or {}))
+        except Exception as error:
+            theirs = content.get("modules"), content.get("gradients")
+            if isinstance(error, ValueError) and not _leaves_room(theirs):
+                raise BadReply(f"what {self.name} is, or returned, takes more than half of what may cross") from None
+            raise GraderFault(f"calling {self.name}: {type(error).__name__}: {error}") from error
+        if "error" in reply:
+            raise _error(reply)
+        return reply
+
+    def run(
+        self,
+        target: str | Handle,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        module: "Module | None" = None,
+        **more: Any,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Call the target; gradients flow back across the boundary where something here asks for them.
+
+        The modules in the sandbox that take part, the target itself and those among the arguments, first get the
+        values of their likenesses here.
+
+        Args:
+            target: A name, or the handle of a module.
+            arguments: Of the call.
+            keywords: Of the call.
+            module: The likeness of the target, if it is a module.
+            more: Of the request: "draw", from which what is drawn at random follows, and "forgotten", whether the value
+                is dropped and the notebook's names hold afterwards what they held before.
+        """
+        inputs = [
+            index for index, item in enumerate(arguments) if isinstance(item, torch.Tensor) and item.requires_grad
+        ]
+        modules = {
+            m.top.handle.number: m.top for m in (module, *arguments, *keywords.values()) if isinstance(m, Module)
+        }
+        parameters = [parameter for _, parameter in sorted(module.top.named_parameters())] if module is not None else []
+        leaves = [arguments[index] for index in inputs] + parameters
+        lent = {place: item for place, item in enumerate(arguments) if isinstance(item, FunctionType)}
+        request = {
+            "target": target,
+            "stand_ins": list(lent),
+            "arguments": [_crossing(item) for item in arguments],
+            "keywords": {key: _crossing(item) for key, item in keywords.items()},
+            "modules": [[number, top.values(), top.modes()] for number, top in modules.items()],
+            "differentiable": inputs,
+            "gradient": torch.is_grad_enabled(),
+            **more,
+        }
+        reply = self.ask("call", {f"argument {place}": function for place, function in lent.items()}, **request)
+        changed = reply.get("arguments")
+        for argument, left in zip(arguments, changed if isinstance(changed, list) else []):
+            if isinstance(argument, np.ndarray) and isinstance(left, np.ndarray) and argument.shape == left.shape:
+                argument[...] = left
+            if isinstance(argument, torch.Tensor) and isinstance(left, torch.Tensor):
+                fits = argument.shape == left.shape and argument.dtype == left.dtype
+                if fits and not torch.equal(argument, left):
+                    argument.data.copy_(left)
+        self.modules_left = MAX_MODULES
+        value = self.own(reply.get("value"))
+        graph = reply.get("graph")
+        outputs = value if isinstance(value, (tuple, list)) else [value]
+        tensors = [item for item in outputs if isinstance(item, torch.Tensor)]
+        if isinstance(graph, list) and len(graph) == len(tensors) and any(leaf.requires_grad for leaf in leaves):
+            linked = iter(
+                _Link.apply(self, reply["id"], [flag is True for flag in graph], len(leaves), *leaves, *tensors)
+            )
+            linked = [next(linked) if isinstance(item, torch.Tensor) else item for item in outputs]
+            value = type(value)(linked) if isinstance(value, (tuple, list)) else linked[0]
+        return value, reply
+
+    def own(self, value: Any) -> Any:
+        """Make a module of a handle, and refuse what could not cross, wherever it stands in the value."""
+        if isinstance(value, Foreign):
+            raise TypeError(
+                f"{self.name} returned a {value.name}; expected numbers, strings, arrays, tensors, or containers of these"
+            )
+        if isinstance(value, Handle):
+            self.modules_left -= 1
+            if self.modules_left < 0:
+                raise TypeError(f"{self.name} returned more than {MAX_MODULES} modules")
+            return Module.like(self, value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.own(item) for item in value)
+        if isinstance(value, dict):
+            return {self.own(key): self.own(item) for key, item in value.items()}
+        return value
+
+
+def _leaves_room(theirs: Any) -> bool:
+    """Whether what came from the student's side fills at most half of a message: for our own values that is room enough."""
+    try:
+        return len(dumps(theirs)) <= MAX_BYTES / 2
+    except ValueError:
+        return False
+
+
+def _crossing(value: Any) -> Any:
+    """Return a value as it crosses: a module of the sandbox as its handle; of a function of ours nothing does.
+
+    Raises:
+        GraderFault: of a value of ours only the name of its type would cross.
+    """
+    if isinstance(value, FunctionType):
+        return None
+    if isinstance(value, Module):
+        return value.handle
+    if type(value) in (list, tuple):
+        return type(value)(_crossing(item) for item in value)
+    if not isinstance(value, PLAIN):
+        raise GraderFault(f"a {type(value).__name__} cannot be passed to the student's function")
+    return value
+
+
+class Function(Likeness):
+    """Behaves like the student's function or class: returns its values, raises its errors, changes its arguments."""
+
+    def __init__(self, name: str, call: Call) -> None:
+        self.__name__, self._remote = name, _Remote(call, name)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Call the student's function with plain values, and functions of ours: it gets stand-ins, which ask for theirs."""
+        return self._remote.run(self.__name__, arguments, keywords)[0]
+
+    def try_on(self, candidate: Callable[..., Any]) -> None:
+        """Call the student's test with a function of ours; errors as `_Remote.ask`.
+
+        What it draws at random follows from nothing: each call draws other numbers, and none tells which call it is.
+        """
+        self._remote.run(self.__name__, (candidate,), {}, draw=secrets.randbits(31), forgotten=True)
+
+    def sibling(self, name: str) -> "Function":
+        """Return another function or class of the same notebook; what is replaced for this one is replaced for it too."""
+        other = Function(name, self._remote.call)
+        other._remote.correct = self._remote.correct
+        return other
+
+    def measured_by(self, measure: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function of ours beside the student's, in the sandbox, with the student's function and plain values.
+
+        Its file is run there anew, so that no name of the notebook takes part. It decides nothing: what it returns are the
+        values that it found.
+        """
+        content = {"text": _standing_alone(measure.__module__), "measure": measure.__name__}
+        reply = self._remote.ask("measure", function=self.__name__, arguments=list(arguments), **content)
+        return self._remote.own(reply.get("value"))
+
+    @contextmanager
+    def replaced(self, correct: dict[str, Callable[..., Any]]) -> Iterator[None]:
+        """Let the student's function use these functions of the grader in place of the student's own."""
+        self._remote.correct = correct
+        try:
+            yield
+        finally:
+            self._remote.correct = {}
+
+
+@cache
+def _standing_alone(name: str) -> str:
+    """Return the text of a module of ours behind those of ours that it imports, for where there are none of ours."""
+    text = inspect.getsource(sys.modules[name])
+    imported = re.findall(r"^from (autograder\S+) import ", text, re.M)
+    return "".join(map(_standing_alone, imported)) + re.sub(r"^from autograder.*\n", "", text, flags=re.M)
+
+
+class Module(torch.nn.Module):
+    """The likeness of a module in the sandbox: parts, parameters and buffers of the same names, and a remote forward.
+
+    `state_dict`, `load_state_dict`, `parameters`, `named_modules`, `train`, `eval` and optimisers are PyTorch's own and
+    work on the likeness; before each call the sandbox's module gets its values.
+    """
+
+    def __init__(self, remote: _Remote, handle: Handle) -> None:
+        super().__init__()
+        self.handle = handle
+        object.__setattr__(self, "_remote", remote)
+        object.__setattr__(self, "top", self)
+
+    def __eq__(self, other: object) -> bool:
+        """Two likenesses are equal if they are of one module."""
+        return isinstance(other, Module) and self._place() == other._place()
+
+    def __hash__(self) -> int:
+        return hash(self._place())
+
+    def _place(self) -> tuple[Call, int, str]:
+        return self._remote.call, self.handle.number, self.handle.path
+
+    @classmethod
+    def like(cls, remote: _Remote, handle: Handle) -> "Module":
+        """Build the likeness of a module; it and its parts are of classes that have the names that theirs have there.
+
+        Raises:
+            BadReply: the description that the sandbox gave of it fits no module.
+        """
+        about = handle.description
+        try:
+            if max(len(about[each]) for each in ("modules", "shared", "parameters", "buffers")) > MAX_PARTS:
+                raise ValueError(f"more than {MAX_PARTS} parts or parameters")
+            top = _class_of(about["modules"][""])(remote, Handle(handle.number, handle.path))
+            parts: dict[str, Module] = {"": top}
+            for path, kind in about["modules"].items():
+                if path:
+                    parent, _, name = path.rpartition(".")
+                    part = _class_of(kind)(remote, Handle(handle.number, path))
+                    object.__setattr__(part, "top", top)
+                    parts[parent]._modules[name] = part  # add_module refuses names of this class, such as "values"
+                    parts[path] = part
+                parts[path].training = about["training"][path] is True
+            made = {
+                name: torch.nn.Parameter(value, requires_grad=about["trainable"][name] is True)
+                for name, value in about["parameters"].items()
+            }
+            for name, first in about["shared"].items():
+                parent, _, own = name.rpartition(".")
+                parts[parent]._parameters[own] = made[first]
+            for name, value in about["buffers"].items():
+                parent, _, own = name.rpartition(".")
+                parts[parent]._buffers[own] = value.detach()
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise BadReply(f"what came is no module: {error}") from None
+        return top
+
+    def values(self) -> dict[str, torch.Tensor]:
+        """Return parameters and buffers by name."""
+        return {name: value.detach() for name, value in (*self.named_parameters(), *self.named_buffers())}
+
+    def modes(self) -> dict[str, bool]:
+        """Return which parts are in training mode."""
+        return {path: part.training for path, part in self.named_modules()}
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run the sandbox's module on plain values."""
+        value, reply = self._remote.run(self.handle, arguments, keywords, self)
+        buffers = reply.get("buffers")
+        for name, buffer in self.top.named_buffers():
+            new = buffers.get(name) if isinstance(buffers, dict) else None
+            if isinstance(new, torch.Tensor) and new.shape == buffer.shape:
+                buffer.copy_(new)
+        return value
+
+
+def _class_of(kind: Any) -> type[Module]:
+    """Return a class of likenesses of the name that the class of a module has in the sandbox, such as "Linear"."""
+    return type(kind if isinstance(kind, str) else "Module", (Module,), {})  # thousands of arrays take minutes to print
+
+
+class _Link(torch.autograd.Function):
+    """Joins the graph here to the one in the sandbox: forward gives what came, backward asks there."""
+
+    @staticmethod
+    def forward(ctx, remote, graph, flags, count, *tensors):
+        ctx.remote, ctx.graph, ctx.shapes = remote, graph, [tensor.shape for tensor in tensors[:count]]
+        ctx.rest = len(tensors) - count
+        outputs = tuple(tensor.clone() for tensor in tensors[count:])
+        ctx.mark_non_differentiable(*(output for output, flag in zip(outputs, flags) if not flag))
+        return outputs
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        reply = ctx.remote.ask("backward", graph=ctx.graph, gradients=list(gradients))
+        found = reply.get("gradients")
+        if not isinstance(found, list) or len(found) != len(ctx.shapes):
+            raise BadReply("the gradients that came do not fit")
+        for gradient, shape in zip(found, ctx.shapes):
+            if gradient is not None and (not isinstance(gradient, torch.Tensor) or gradient.shape != shape):
+                raise BadReply("a gradient of another shape came")
+        return None, None, None, None, *found, *([None] * ctx.rest)
+
+
+def _error(reply: dict[str, Any]) -> Exception:
+    """Return the student's error as the nearest exception that Python itself has, with its text and line."""
+    names = [name for name in reply["error"] if isinstance(name, str)] if isinstance(reply["error"], list) else []
+    kinds = [getattr(builtins, name, None) for name in names]
+    kind = next((k for k in kinds if isinstance(k, type) and issubclass(k, Exception)), RuntimeError)
+    unwritten = reply.get("unwritten")
+    if names[:1] == ["NotImplementedError"] and isinstance(unwritten, list) and len(unwritten) == 2:
+        error = NotImplementedError()
+        error.unwritten = [str(name)[:100] for name in unwritten]
+        return error
+    text, line = str(reply.get("text", ""))[:2000], str(reply.get("line", ""))[:200]
+    text = f"{text} ({line})" if line else text
+    if names and names[0] != kind.__name__:
+        text = f"{names[0][:100]}: {text}"
+    try:
+        return kind(text)
+    except TypeError:  # such as UnicodeDecodeError, which takes five arguments
+        return RuntimeError(text)

@@ -1,0 +1,261 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercise 1: attention in NumPy
+#
+# You build attention from the softmax up, and then its gradient, in four functions. None of them needs more than ten
+# lines; each has mistakes that keep every shape and go unnoticed in training, and the tests below tell you which one
+# you made. The chapters [Softmax](book/softmax.md), [Attention](book/attention.md) and
+# [The gradient of attention](book/attention_gradient.md) hold all that you need.
+#
+# | exercise | points | minutes | difficulty |
+# | --- | --- | --- | --- |
+# | 1 `softmax` | 3 | 15 | easy |
+# | 2 `attention` | 4 | 20 | medium |
+# | 3 `self_attention` | 3 | 10 | easy |
+# | 4 `attention_backward` | 5 | 45 | hard |
+# | 5 written questions | 5 | 15 | medium |
+# | 6 `online_softmax`, a bonus | 2 on top | 25 | medium |
+#
+# **How to work.** Run the cells from top to bottom. Write your code in place of `raise NotImplementedError()`. The test
+# cell after it compares your function with results that were computed in advance and names the likely mistake. The
+# points are given after you hand in, by the same kind of test on other inputs.
+#
+# **Rules.** Keep the names and arguments of the functions. Do not delete cells; you may add cells of your own. Your
+# functions return NumPy arrays. Nothing here needs a GPU. Before you hand in, choose *Runtime → Restart session and run
+# all* and look whether every test cell is content.
+
+# %% setup="attention"
+
+# %% [markdown]
+# ## 1 Softmax
+#
+# The softmax of the numbers $s_1, \dots, s_N$ is $p_i = e^{s_i} / \sum_j e^{s_j}$. An array has many rows of numbers, so
+# the function is told along which axis to work. Scores may be far from 0 and far from each other.
+#
+# <details><summary>Hint</summary>
+#
+# What happens to $p$ when the same number is added to every score of a row? Which number would make every exponential
+# at most 1? A reduction with `keepdims=True` gives a result that broadcasts against the array that it came from.
+#
+# </details>
+
+# %% exercise="softmax"
+
+# %% visible="softmax"
+run_tests("softmax", softmax)
+# values: the weights along the last axis, for arrays of one, two and three axes.
+# axis: the weights along any other axis.
+# extreme: scores in the thousands, and rows far from each other.
+
+# %% [markdown]
+# ## 2 Attention
+#
+# Each query asks all the keys; the softmax turns the answers into weights; the weights mix the values. The scores are
+# divided by $\sqrt d$, where $d$ is the width of one query. A mask says where a query may look. There may be any number
+# of axes in front of the last two: a batch of images, a batch of heads, or none.
+#
+# <details><summary>Hint</summary>
+#
+# `np.swapaxes(keys, -1, -2)` transposes the last two axes and leaves the others alone; `@` multiplies the last two axes
+# and broadcasts the others. A key that must not be seen has the score $-\infty$, since $e^{-\infty} = 0$. What are the
+# weights of a row in which every score is $-\infty$? The specification says what to do then.
+#
+# </details>
+
+# %% exercise="attention"
+
+# %% visible="attention"
+run_tests("attention", attention)
+# weights: the weights.
+# output: the mixed values, with sizes that all differ.
+# axes: leading axes, and scores far from each other.
+# mask: masks of every shape that broadcasts, and the two errors of the specification.
+
+# %% [markdown]
+# ## 3 Self-attention
+#
+# Queries, keys and values are three projections of the same tokens. You may use your `attention`; if that has a mistake,
+# you do not pay for it twice.
+#
+# <details><summary>Hint</summary>
+#
+# Which width goes under the square root: that of a token, or that of a query?
+#
+# </details>
+
+# %% exercise="self_attention"
+
+# %% visible="self_attention"
+run_tests("self_attention", self_attention)
+# values: output and weights of one sequence.
+# axes: leading axes, and scores far from each other.
+# mask: masks.
+
+# %% [markdown]
+# ### A map to look at
+#
+# Six words, each described by five yes-or-no features, and projections chosen by hand: an article looks for a noun, a
+# verb for something animate. Run the cell when `self_attention` works; the written questions ask about the picture.
+
+# %%
+import matplotlib.pyplot as plt
+
+words = ["the", "cat", "sat", "on", "the", "mat"]
+features = ["article", "noun", "verb", "preposition", "animate"]
+tokens = np.array(
+    [[1, 0, 0, 0, 0], [0, 1, 0, 0, 1], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0]], dtype=float
+)  # (N, D)
+looks_for = 4.0 * np.array([[1, 0], [0, 0], [0, 1], [1, 0], [0, 0]])  # (D, d): nouns, animate things
+offers = np.array([[0, 0], [1, 0], [0, 0], [0, 0], [0, 1]])  # (D, d)
+
+
+def plot_map(weights, words):
+    """Draw a row for each query and a column for each key."""
+    figure, axes = plt.subplots(figsize=(4.5, 4))
+    image = axes.imshow(weights, cmap="viridis", vmin=0, vmax=1)
+    axes.set_xticks(range(len(words)), words)
+    axes.set_yticks(range(len(words)), words)
+    axes.set(xlabel="key: looked at", ylabel="query: looks")
+    figure.colorbar(image, label="weight")
+    plt.show()
+
+
+try:
+    plot_map(self_attention(tokens, looks_for, offers, np.eye(5))[1], words)
+except NotImplementedError as error:
+    if error.args:  # it says more than the template does
+        raise
+    print("Write self_attention first.")
+
+# %% [markdown]
+# ## 4 The gradient of attention
+#
+# Given the gradient of a loss with respect to attention's output, find those with respect to queries, keys and values,
+# without a mask. Work backwards, one step of `attention` at a time.
+#
+# <details><summary>Hint</summary>
+#
+# Two of the steps are matrix products, and the gradient of a matrix product is two matrix products; the scale is a constant
+# factor. What is left is the softmax: for one row with weights $p$, the gradient $g$ with respect to the weights becomes
+# $(\mathrm{diag}(p) - p p^\top)\, g$ with respect to the scores. You do not need to build that matrix.
+#
+# </details>
+
+# %% [markdown]
+# ### Step by step
+#
+# Five gradients lead from the output back to queries and keys. Replace one `None` after the other and run the cell: it
+# compares each step with central differences, which move one entry at a time and look what happens to the loss. They know
+# no formula, and are far too slow for anything but a check. Then put your steps into the function below.
+
+# %%
+def slope(loss, array, step=1e-5):
+    """Return by how much a loss changes with each entry of an array."""
+    slopes = np.empty_like(array)
+    for place in np.ndindex(array.shape):
+        moved = np.zeros_like(array)
+        moved[place] = step
+        slopes[place] = (loss(array + moved) - loss(array - moved)) / (2 * step)
+    return slopes
+
+
+def check_step(name, mine, loss, array):
+    """Say whether a gradient is what central differences give."""
+    if mine is None:
+        return print(f"{name} –")
+    right = slope(loss, array)
+    if np.shape(mine) != right.shape:
+        return print(f"{name} ✗ expected shape {right.shape}, got {np.shape(mine)}")
+    off = np.abs(mine - right).max()
+    print(f"{name} ✓" if off < 1e-6 else f"{name} ✗ off by up to {off:.2g}")
+
+
+rng = np.random.default_rng(0)
+queries, keys = rng.normal(size=(3, 4)), rng.normal(size=(5, 4))  # (N_q, d), (N_k, d)
+values, grad_output = rng.normal(size=(5, 2)), rng.normal(size=(3, 2))  # (N_k, d_v), (N_q, d_v)
+try:
+    weights = attention(queries, keys, values)[1]  # (N_q, N_k)
+    grad_values = None  # (N_k, d_v)
+    grad_weights = None  # (N_q, N_k)
+    grad_scores = None  # (N_q, N_k), of the scores as the softmax gets them
+    grad_queries = None  # (N_q, d)
+    grad_keys = None  # (N_k, d)
+    check_step("values ", grad_values, lambda v: (attention(queries, keys, v)[0] * grad_output).sum(), values)
+    check_step("weights", grad_weights, lambda w: (w @ values * grad_output).sum(), weights)
+    check_step("scores ", grad_scores, lambda s: (softmax(s) @ values * grad_output).sum(), np.log(weights))
+    check_step("queries", grad_queries, lambda q: (attention(q, keys, values)[0] * grad_output).sum(), queries)
+    check_step("keys   ", grad_keys, lambda k: (attention(queries, k, values)[0] * grad_output).sum(), keys)
+except NotImplementedError as error:
+    if error.args:  # it says more than the template does
+        raise
+    print("Write softmax and attention first.")
+
+# %% [markdown]
+# ### All of it
+#
+# The same five steps as a function, for any number of leading axes.
+
+# %% exercise="attention_backward"
+
+# %% visible="attention_backward"
+run_tests("attention_backward", attention_backward)
+# values: the gradient of the values.
+# queries: the gradient of the queries.
+# keys: the gradient of the keys.
+# axes: leading axes.
+# far: scores far from each other.
+
+# %% [markdown]
+# ## 5 In your own words
+#
+# Write in the cell below each question. Three to six sentences each; a person reads them.
+#
+# **5.1 (2 points)** Why are the scores divided by $\sqrt d$, and not by $d$ or by nothing? Say what happens to the
+# softmax, and to its gradient, in the other two cases.
+
+# %% [markdown] written="why_scale" points=2
+
+# %% [markdown]
+# **5.2 (1 point)** What does the row “sat” of the map above say? And why are the two rows “the” equal, although the words
+# stand at different places?
+
+# %% [markdown] written="row_of_the_map" points=1
+
+# %% [markdown]
+# **5.3 (2 points)** In which sense is self-attention a network on a fully connected graph? Say what the nodes, the edges,
+# the edge weights and the messages are, and what a mask does to the graph.
+
+# %% [markdown] written="graph_network" points=2
+
+# %% [markdown]
+# ## 6 A bonus: a softmax that never keeps a row
+#
+# A bonus gives points on top of the 20, and costs nothing if you leave it. The section
+# [Without ever keeping a row](book/attention.md) goes through the keys of one query in blocks. Write what is done with one
+# block, for all queries at once, with leading axes and hidden keys: from what was known before it, what is known after it.
+#
+# <details><summary>Hint</summary>
+#
+# The exponentials so far are measured from the largest score so far. What factor measures them from a larger one? And
+# which number do you subtract from the scores of a row that has seen no key yet?
+#
+# </details>
+
+# %% exercise="online_softmax" bonus=true
+
+# %% visible="online_softmax"
+run_tests("online_softmax", online_softmax)
+# values: a block that brings a larger score, one that does not, and the first, with leading axes.
+# hidden: keys that a query may not look at, and rows that have seen none.
+
+# %% [markdown]
+# ## Hand in
+#
+# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and hand in that file.

@@ -1,0 +1,12 @@
+"""How the Vision Transformer is trained, what it is trained on, and the recorded experiments.
+
+recipe.py         the training loop and its settings: `python -m solutions.training.recipe`
+data.py           MNIST, digits, CIFAR-10 and folders of images
+architectures.py  the models that are compared
+optimizers.py     AdamW and Muon
+checkpoints.py    weights in files
+classify.py       a trained model on images of one's own
+benchmark.py      speed, recipe by recipe
+experiments.py    the recorded experiments, one command for all
+coco5.py          a small data set cut out of COCO or a folder
+"""

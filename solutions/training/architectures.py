@@ -1,0 +1,171 @@
+"""What can be trained beside the Vision Transformer, for comparison: `Settings(architecture=…)` names it.
+
+A convolutional network (cnn), a multilayer perceptron (mlp), and a ViT of parts that readers wrote: with attention by
+einsum (einsum), by a loop over the heads (loop), and with a mistake (M6, M7, M9, M25; wrong is M6).
+"""
+
+import bisect
+import itertools
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from solutions.encoder import Encoder
+from solutions.multihead import MultiHeadAttention
+from solutions.vit import ViT, train_epoch
+
+if TYPE_CHECKING:
+    from solutions.training.data import Images
+    from solutions.training.recipe import Settings
+
+
+def make_cnn(channels: int, num_classes: int, width: int) -> nn.Module:
+    """Make three convolutions, each of stride 2 and followed by a norm and a ReLU, and a mean over what is left of the image.
+
+    Args:
+        channels: C, of an image; its height and width are at least 8.
+        num_classes: Number of classes.
+        width: Channels behind the first convolution; twice and four times as many behind the others.
+    """
+    layers, widths = [], (channels, width, 2 * width, 4 * width)
+    for inputs, outputs in itertools.pairwise(widths):
+        convolution = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False)
+        layers += [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, num_classes))
+
+
+def make_mlp(shape: tuple[int, int, int], num_classes: int, width: int) -> nn.Module:
+    """Make two hidden layers of one width over all pixels of an image."""
+    channels, height, columns = shape
+    first, second = nn.Linear(channels * height * columns, width), nn.Linear(width, width)
+    return nn.Sequential(nn.Flatten(), first, nn.ReLU(), second, nn.ReLU(), nn.Linear(width, num_classes))
+
+
+class LoopAttention(MultiHeadAttention):
+    """What `MultiHeadAttention` computes, head by head: no einsum, and no axis for the heads."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Compute the new tokens, (B, N, D), of x, (B, N, D). No mask is supported."""
+        if mask is not None:
+            raise ValueError("LoopAttention takes no mask")
+        heads = []
+        for q, k, v in zip(*(part.chunk(self.num_heads, dim=-1) for part in self.qkv(x).chunk(3, dim=-1))):
+            weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1)  # (B, N, N)
+            heads.append(weights @ v)  # (B, N, d)
+        return self.out(torch.cat(heads, dim=-1))  # (B, N, D)
+
+
+class WrongAttention(MultiHeadAttention):
+    """`MultiHeadAttention` with a mistake of the book's list in its weights: M6, M7, M9 or M25."""
+
+    def __init__(self, width: int, num_heads: int, mistake: str) -> None:
+        super().__init__(width, num_heads)
+        self.mistake = mistake
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Compute wrong tokens, (B, N, D), of x, (B, N, D). No mask is supported."""
+        if mask is not None:
+            raise ValueError("WrongAttention takes no mask")
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)  # (B, H, N, d) each
+        scores, root = q @ k.mT, q.shape[-1] ** 0.5  # (B, H, N, N)
+        if self.mistake == "M6":
+            weights = (scores / root).softmax(dim=-2)  # over the queries
+        elif self.mistake == "M7":
+            weights = scores.softmax(dim=-1) / root  # scaled after the softmax
+        elif self.mistake == "M9":
+            weights = (scores / x.shape[-1] ** 0.5).softmax(dim=-1)  # scaled by the full width
+        else:
+            weights = (scores / root).softmax(dim=1)  # over the heads
+        return self.out((weights @ v).transpose(1, 2).flatten(2))  # (B, N, D)
+
+
+WRONG = {name: partial(WrongAttention, mistake=name) for name in ("M6", "M7", "M9", "M25")}
+OWN_PARTS = {"einsum": MultiHeadAttention, "loop": LoopAttention, **WRONG}
+ARCHITECTURES = ("vit", "cnn", "mlp", *OWN_PARTS)
+
+
+def make_model(settings: "Settings", images: "Images") -> nn.Module:
+    """Draw a model for such images.
+
+    Models of one seed that differ in these parts alone have the same parameters, by name and value.
+
+    Raises:
+        ValueError: There is no such architecture, the images cannot be cut into such patches, or the heads do not
+            divide the width.
+    """
+    if settings.architecture not in ARCHITECTURES:
+        raise ValueError(f"architecture must be one of {', '.join(ARCHITECTURES)}, got {settings.architecture}")
+    channels, size, _ = images.shape
+    if settings.architecture == "cnn":
+        return make_cnn(channels, images.num_classes, settings.width)
+    if settings.architecture == "mlp":
+        return make_mlp(images.shape, images.num_classes, settings.width)
+    sizes = dict(depth=settings.depth, width=settings.width, num_heads=settings.num_heads)
+    sizes |= dict(hidden_width=settings.hidden_width, dropout=settings.dropout)
+    cut = dict(image_size=size, channels=channels, patch_size=settings.patch_size)
+    model = ViT(**cut, num_classes=images.num_classes, **sizes)
+    if settings.architecture in OWN_PARTS:
+        model.encoder = Encoder(**sizes)
+        for block in model.encoder.blocks:
+            block.attention = OWN_PARTS[settings.architecture](settings.width, settings.num_heads)
+    nn.init.normal_(model.position_embedding, std=settings.position_std)
+    return model
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Return how many numbers a model learns."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def fit_width(architecture: str, images: "Images", parameters: int) -> int:
+    """Return the width with which a cnn or an mlp comes nearest to a number of parameters."""
+    makers = {
+        "cnn": lambda width: make_cnn(images.shape[0], images.num_classes, width),
+        "mlp": lambda width: make_mlp(images.shape, images.num_classes, width),
+    }
+    widths = range(1, 4097)
+    with torch.device("meta"):  # nothing is drawn: the parameters are only counted
+        count = lambda width: count_parameters(makers[architecture](width))
+        first = bisect.bisect_left(widths[:-1], parameters, key=count)  # of the widths with at least so many
+        return min(widths[max(0, first - 1) : first + 1], key=lambda width: abs(count(width) - parameters))
+
+
+def compare_attentions(
+    settings: "Settings", training: "Images", steps: tuple[int, ...] = (0, 1, 3, 10, 30, 60)
+) -> list[dict]:
+    """Measure how far two models are apart that have the same parameters, and go on from there with the same batches.
+
+    Args:
+        settings: Of the models, einsum's and another's, of one seed.
+        training: "Images"; the first 256 are looked at, and batches of 64 are learnt from.
+        steps: Numbers of steps after which is measured.
+
+    Returns:
+        For the loop and for M6, in float32 and float64: the largest difference of the logits, and the
+        share of images that get different answers, after each number of steps.
+    """
+    found = []
+    for other, kind in itertools.product(("loop", "M6"), (torch.float32, torch.float64)):
+        models, optimizers = [], []
+        for architecture in ("einsum", other):
+            torch.manual_seed(settings.seed)
+            models.append(make_model(replace(settings, architecture=architecture), training).to(kind))
+            optimizers.append(torch.optim.AdamW(models[-1].parameters(), lr=1e-3))
+        order = torch.randint(len(training), (max(steps), 64), generator=torch.Generator().manual_seed(settings.seed))
+        ((looked_at, _),) = training.batches([torch.arange(min(256, len(training)))])
+        differences, shares, done = [], [], 0
+        for step in steps:
+            for images, labels in training.batches(order[done:step]):
+                for model, optimizer in zip(models, optimizers):
+                    train_epoch(model, [(images.to(kind), labels)], optimizer)
+            done = step
+            with torch.no_grad():
+                one, two = (model(looked_at.to(kind)) for model in models)  # (256, classes) each
+            differences.append(float((one - two).abs().max()))
+            shares.append(float((one.argmax(-1) != two.argmax(-1)).double().mean()))
+        precision = str(kind).removeprefix("torch.")
+        found.append(dict(other=other, precision=precision, steps=list(steps), largest=differences, answers=shares))
+    return found

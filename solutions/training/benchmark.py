@@ -1,0 +1,498 @@
+"""Measure the recipe of `solutions.training.recipe`: against a plain one, and change by change.
+
+`python -m solutions.training.benchmark --help`. What was run is written to book/records/, from which the chapters draw. The test
+set is measured after each epoch here, for the clock of a comparison that is planned beforehand: nothing is chosen by it.
+"""
+
+import hashlib
+import json
+import math
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import scipy.stats
+import torch
+import torch.nn.functional as F
+import typer
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.flop_counter import FlopCounterMode
+
+from solutions.training.data import MEAN, STD, Data, Split, load_digits, load_mnist
+from solutions.training.optimizers import make_optimizers
+from solutions.training.recipe import (
+    Epoch,
+    Record,
+    Settings,
+    accuracy,
+    choose_device,
+    choose_precision,
+    describe_machine,
+    scores_of,
+    train,
+    write_record,
+)
+from solutions.vit import ViT, evaluate
+
+GOAL = 0.98  # of the test images right: what the clock is stopped at
+RECORDS = Path("book/records")
+SHORT = Settings(epochs=2, shift=0.0, rotation=0.0)  # for a run of seconds: no image is met often enough to be learnt
+SPRINTS = {  # of one epoch, in the order in which they were tried; each was chosen on the validation split
+    "small batches": dict(batch_size=64),
+    "wider, augmented": dict(batch_size=64, width=96, depth=4, hidden_width=192, shift=1.0, rotation=5.0),
+}
+CHANGES = {  # one at a time
+    "the recipe": {},
+    "positions as ViT() draws them": dict(position_std=0.02),
+    "AdamW for all": dict(optimizer="adamw"),
+    "no warm-up": dict(warmup=0.0),
+    "no decay": dict(decay=False),
+    "no clipping": dict(clip=1e9),
+    "shifts and rotations": dict(shift=2.0, rotation=10.0),
+    "batches of 512": dict(batch_size=512),
+    "half of the patches for half of the steps": dict(dropped_share=0.5, dropped_until=0.5),
+}
+ATTENTIONS = {  # one in place of the other
+    "right": "einsum",
+    "M6 softmax over the queries": "M6",
+    "M7 scaled after the softmax": "M7",
+    "M9 scaled by the full width": "M9",
+    "M25 softmax over the heads": "M25",
+}
+out = Console()
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+SeedsOption = Annotated[int, typer.Option(help="How many seeds, from 0 on.")]
+EpochsOption = Annotated[int, typer.Option(help="That the schedule is planned for.")]
+ImagesOption = Annotated[int, typer.Option(help="How many of the training images are learnt from.")]
+ThreadsOption = Annotated[int, typer.Option(help="Of the CPU, for all alike.")]
+RecordsOption = Annotated[Path, typer.Option("--records", help="Where the records go.")]
+DigitsOption = Annotated[bool, typer.Option("--digits", help="On the stand-in for MNIST.")]
+
+
+# ---- the plain recipe -----------------------------------------------------------------------------------------------
+
+
+class Images(Dataset):
+    """Images that are made into tensors one by one, as torchvision's MNIST with ToTensor makes them."""
+
+    def __init__(self, *splits: Split) -> None:
+        from torchvision.transforms import ToTensor
+
+        images = torch.cat([split.images[:, 0] for split in splits]) * STD + MEAN  # (B, 28, 28), in [0, 1]
+        self.pixels = (255 * images).round().to(torch.uint8).numpy()
+        self.labels, self.transform = torch.cat([split.labels for split in splits]).tolist(), ToTensor()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.transform(Image.fromarray(self.pixels[index])), self.labels[index]
+
+
+def train_plainly(data: Dataset, epochs: int, seed: int, device: torch.device) -> Iterator[tuple[ViT, list[Epoch]]]:
+    """Train as most first scripts do: a DataLoader, ToTensor per image, Adam, and .item() after every step."""
+    torch.manual_seed(seed)
+    model = ViT().to(device)
+    loader = DataLoader(data, batch_size=128, shuffle=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.95)
+    curve = []
+    for number in range(1, epochs + 1):
+        began, cpu_began, loss_sum, right = time.perf_counter(), time.process_time(), 0.0, 0
+        for images, labels in loader:
+            images, labels = images.to(device), labels.to(device)
+            scores = model(images)  # (B, number of classes)
+            loss = F.cross_entropy(scores, labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            loss_sum += loss.item() * len(labels)
+            right += (scores.argmax(dim=-1) == labels).sum().item()
+        schedule.step()
+        clocks = time.perf_counter() - began, time.process_time() - cpu_began
+        curve = [*curve, Epoch(number, *clocks, loss_sum / len(data), right / len(data), None, None)]
+        yield model, curve
+
+
+# ---- side by side ---------------------------------------------------------------------------------------------------
+
+
+def compare(seed: int, epochs: int, device: torch.device, data: Data) -> Iterator[list[Record]]:
+    """Run both recipes in one process, an epoch of one after an epoch of the other, until both are done.
+
+    The plain recipe goes on until its test accuracy reaches the goal, at most for so many epochs, and learns from all
+    60,000 images; ours is planned for the epochs of SHORT and leaves the validation split out. The test set is measured
+    after each epoch, outside both clocks.
+
+    Yields:
+        The record of each recipe so far, after each epoch.
+    """
+    training, validation, test = data.training, data.validation, data.test
+    settings = replace(SHORT, seed=seed)
+    plain_settings = dict(epochs=epochs, batch_size=128, optimizer="adam", rate=1e-3, decay_per_epoch=0.95, seed=seed)
+    running = {
+        "plain": train_plainly(Images(training, validation), epochs, seed, device),
+        "short": train(settings, training, validation, device=device),
+    }
+    test = test.to(device)
+    seen = {"plain": Split(test.images * STD + MEAN, test.labels), "short": test}  # plain: not normalised
+    precisions = {"plain": torch.float32, "short": choose_precision(device)}
+    machine = describe_machine(device)
+    records = {
+        recipe: Record(recipe, chosen, data.name, machine, str(precisions[recipe]).removeprefix("torch."), [])
+        for recipe, chosen in (("plain", plain_settings), ("short", asdict(settings)))
+    }
+    while running:
+        for recipe, runs in list(running.items()):
+            model, curve = next(runs, (None, None))
+            if model is None:
+                del running[recipe]
+                continue
+            _, share = evaluate(model, zip(seen[recipe].images.split(1000), seen[recipe].labels.split(1000)))
+            epoch = replace(curve[-1], test_accuracy=share)
+            records[recipe].curve.append(asdict(epoch))
+            _say(recipe, seed, epoch)
+            yield list(records.values())
+            if recipe == "plain" and share >= GOAL:
+                del running[recipe]
+
+
+def _say(recipe: str, seed: int, epoch: Epoch) -> None:
+    validation = "" if epoch.validation_accuracy is None else f"  validation {epoch.validation_accuracy:.2%}"
+    test = "" if epoch.test_accuracy is None else f"  test {epoch.test_accuracy:.2%}"
+    clocks = f"{epoch.seconds:6.1f} s  (CPU {epoch.cpu_seconds:6.1f} s)"
+    out.print(
+        f"{recipe}  seed {seed}  epoch {epoch.number:2}  {clocks}  loss {epoch.loss:.4f}{validation}{test}",
+        highlight=False,
+    )
+
+
+def time_to(goal: float, curve: list[dict], clock: str = "seconds") -> float | None:
+    """Return the training time until the test accuracy first reaches a goal; None where it never does."""
+    total = 0.0
+    for epoch in curve:
+        total += epoch[clock]
+        if epoch["test_accuracy"] >= goal:
+            return total
+    return None
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """Return the mean, and half the width of its 95 % interval by Student's t; 0 where there is one value alone."""
+    if len(values) < 2:
+        return values[0], math.nan
+    half = scipy.stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values), float(half)
+
+
+def show_comparison(records: list[Record]) -> None:
+    """Print what both recipes took, and the ratios seed by seed."""
+    curves = {name: [record.curve for record in records if record.name == name] for name in ("plain", "short")}
+    table = Table("", "plain", "ours", "plain / ours")
+
+    def row(what: str, measure, form: str = "{:.1f}") -> None:
+        pairs = [(measure(plain), measure(ours)) for plain, ours in zip(curves["plain"], curves["short"])]
+        cells = [_with_interval([pair[side] for pair in pairs], form) for side in (0, 1)]
+        ratios = [plain / ours for plain, ours in pairs if plain is not None and ours is not None]
+        table.add_row(what, *cells, _with_interval(ratios, "{:.2f}") if len(ratios) == len(pairs) else "not all arrive")
+
+    for clock, unit in (("seconds", "s"), ("cpu_seconds", "CPU s")):
+        row(f"an epoch, {unit}", lambda curve, clock=clock: statistics.mean(epoch[clock] for epoch in curve))
+        row(f"to {GOAL:.1%} of the test images, {unit}", lambda curve, clock=clock: time_to(GOAL, curve, clock))
+    row("test accuracy after the first epoch, %", lambda curve: 100 * curve[0]["test_accuracy"], "{:.2f}")
+    row("test accuracy at the end, %", lambda curve: 100 * curve[-1]["test_accuracy"], "{:.2f}")
+    out.print(table)
+
+
+def _with_interval(values: list[float | None], form: str) -> str:
+    if None in values:
+        return "not reached"
+    mean, half = interval(values)
+    return form.format(mean) if math.isnan(half) else f"{form.format(mean)} ± {form.format(half)}"
+
+
+# ---- what a T4 would take -------------------------------------------------------------------------------------------
+
+
+class Count(TorchDispatchMode):
+    """Count operations that make numbers, each a kernel or more, and the bytes that they read and write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launches, self.bytes = 0, 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        result = function(*arguments, **(keywords or {}))
+        returns = function._schema.returns
+        is_view = bool(returns) and returns[0].alias_info is not None and not returns[0].alias_info.is_write
+        if not is_view and "empty" not in str(function):
+            self.launches += 1
+            tensors = {id(each): each for each in torch.utils._pytree.tree_leaves((arguments, keywords, result))}
+            self.bytes += sum(each.nbytes for each in tensors.values() if isinstance(each, Tensor))
+        return result
+
+
+def count_step(settings: Settings) -> dict[str, float]:
+    """Count the work of one step of ours: launches, floating-point operations and bytes, in float32."""
+    model = ViT()
+    optimizers = make_optimizers(model, settings)
+    images, labels = torch.randn(settings.batch_size, 1, 28, 28), torch.zeros(settings.batch_size, dtype=torch.long)
+    with FlopCounterMode(display=False) as flops, Count() as count:
+        F.cross_entropy(scores_of(model, images), labels).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        for optimizer in optimizers:
+            optimizer.step()
+    return dict(launches=count.launches, operations=flops.get_total_flops(), bytes=count.bytes)
+
+
+def estimate_t4(settings: Settings) -> dict[str, float]:
+    """Estimate the seconds of an epoch of 55,000 images on a T4 from what is counted. An estimate: nobody ran it.
+
+    A step takes at least as long as its launches, its products and its bytes each take, and at most their sum. The
+    rates are assumed: 10 µs for a launch by PyTorch on Colab's processor, a quarter of the T4's 65 TFLOP/s in float16
+    (the matrices are small), 60 % of its 320 GB/s.
+    """
+    counted = count_step(settings)
+    parts = dict(
+        launches=counted["launches"] * 10e-6,
+        operations=counted["operations"] / (0.25 * 65e12),
+        bytes=counted["bytes"] / (0.6 * 320e9),
+    )
+    steps = math.ceil(55000 / settings.batch_size)
+    seconds = dict(low=steps * max(parts.values()), high=steps * sum(parts.values()))
+    return dict(
+        batch_size=settings.batch_size,
+        **counted,
+        **{f"{name}_seconds": steps * part for name, part in parts.items()},
+        **seconds,
+    )
+
+
+# ---- the commands ---------------------------------------------------------------------------------------------------
+
+
+def _data(digits: bool) -> Data:
+    return load_digits() if digits else load_mnist()
+
+
+def _read(path: Path) -> list[Record]:
+    return [Record(**record) for record in json.loads(path.read_text())] if path.exists() else []
+
+
+@app.command("compare")
+def compare_command(
+    seeds: SeedsOption = 3,
+    first_seed: Annotated[int, typer.Option(help="Go on from this seed; the file holds those before.")] = 0,
+    epochs: Annotated[int, typer.Option(help="At most, for the plain recipe.")] = 12,
+    threads: ThreadsOption = 2,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    records: RecordsOption = RECORDS,
+    digits: DigitsOption = False,
+) -> None:
+    """Run the plain recipe and ours side by side, print the ratios, and write comparison.json (on a GPU, comparison_gpu.json)."""
+    torch.set_num_threads(threads)
+    where = choose_device(device)
+    data = _data(digits)
+    path = records / ("comparison_gpu.json" if where.type == "cuda" else "comparison.json")
+    runs = [] if first_seed == 0 else _read(path)
+    for seed in range(first_seed, seeds):
+        for pair in compare(seed, epochs, where, data):
+            write_record(path, *runs, *pair)  # what has been measured is kept where it is interrupted
+        runs += pair
+    show_comparison(runs)
+
+
+@app.command()
+def ablate(
+    seeds: SeedsOption = 3,
+    epochs: EpochsOption = 1,
+    images: ImagesOption = 27500,
+    threads: ThreadsOption = 2,
+    records: RecordsOption = RECORDS,
+    digits: DigitsOption = False,
+) -> None:
+    """Change one setting at a time, measure on the validation split, and write ablation.json. Goes on where it was stopped."""
+    torch.set_num_threads(threads)
+    data, base = _data(digits), replace(SHORT, epochs=epochs)
+    _one_at_a_time(records / "ablation.json", {n: replace(base, **c) for n, c in CHANGES.items()}, data, seeds, images)
+
+
+@app.command("wrong")
+def wrong_command(
+    seeds: SeedsOption = 5,
+    epochs: EpochsOption = Settings.epochs,
+    images: ImagesOption = 10_000,
+    threads: ThreadsOption = 1,
+    records: RecordsOption = RECORDS,
+    digits: DigitsOption = False,
+) -> None:
+    """Train with wrong attention, and write wrong_attention.json: does accuracy tell? Goes on where it was stopped."""
+    torch.set_num_threads(threads)
+    data, base = _data(digits), Settings(epochs=epochs, optimizer="adamw")  # Muon knows PyTorch's layers alone
+    settings = {name: replace(base, architecture=architecture) for name, architecture in ATTENTIONS.items()}
+    _one_at_a_time(records / "wrong_attention.json", settings, data, seeds, images, tested=True)
+
+
+@app.command()
+def sprint(
+    seeds: SeedsOption = 3,
+    threads: ThreadsOption = 1,
+    records: RecordsOption = RECORDS,
+    digits: DigitsOption = False,
+) -> None:
+    """Train for one epoch, and write sprint.json, for the speed record. Goes on where it was stopped."""
+    torch.set_num_threads(threads)
+    data, path = _data(digits), records / "sprint.json"
+    settings = {name: replace(SHORT, epochs=1, **changes) for name, changes in SPRINTS.items()}
+    _one_at_a_time(path, settings, data, seeds, len(data.training), tested=True)
+
+
+def _show(done: list[Record]) -> None:
+    """Print the accuracy of the runs of each name, on the test images where they were measured, and the CPU seconds."""
+    tested = done[0].test_accuracy is not None
+    table = Table("", f"{'test' if tested else 'validation'} accuracy, %", "each seed", "CPU seconds")
+    for name in dict.fromkeys(run.name for run in done):
+        runs = [run for run in done if run.name == name]
+        shares = [100 * (run.test_accuracy if tested else run.curve[-1]["validation_accuracy"]) for run in runs]
+        seconds = [sum(epoch["cpu_seconds"] for epoch in run.curve) for run in runs]
+        each = " ".join(f"{share:.2f}" for share in shares)
+        table.add_row(name, _with_interval(shares, "{:.2f}"), each, _with_interval(seconds, "{:.1f}"))
+    out.print(table)
+
+
+def _one_at_a_time(
+    path: Path, changed: dict[str, Settings], data: Data, seeds: int, images: int, tested: bool = False
+) -> None:
+    """Train with each of some settings, on the first images, seed by seed; keep each run, skip what is kept, print all.
+
+    Args:
+        path: Of the record.
+        changed: The settings by name.
+        data: Training, validation and test images.
+        seeds: How many, from 0 on.
+        images: How many of the training images are learnt from.
+        tested: Whether the test images are looked at, once, after the last epoch.
+    """
+    training = Split(data.training.images[:images], data.training.labels[:images])
+    done = _read(path)
+    for seed in range(seeds):
+        for name, settings in changed.items():
+            settings = replace(settings, seed=seed)
+            if any(record.name == name and Settings(**record.settings) == settings for record in done):
+                continue
+            *_, (model, curve) = train(settings, training, data.validation)
+            machine, epochs = describe_machine(torch.device("cpu")), [asdict(epoch) for epoch in curve]
+            what = f"{data.name}, the first {len(training)} training images"
+            measured = accuracy(model, data.test) if tested else ()
+            done.append(Record(name, asdict(settings), what, machine, "float32", epochs, *measured))
+            write_record(path, *done)
+            _say(name, seed, curve[-1])
+    _show(done)
+
+
+@app.command("train")
+def train_command(
+    seeds: SeedsOption = 3,
+    threads: ThreadsOption = 2,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    records: RecordsOption = RECORDS,
+    checkpoints: Annotated[Path, typer.Option(help="Where runs are kept after each epoch.")] = Path("build"),
+    digits: DigitsOption = False,
+) -> None:
+    """Make weights and records again: long.json, vit_mnist.pt of the best seed on the validation split, and mistakes.json."""
+    torch.set_num_threads(threads)
+    where = choose_device(device)
+    data = _data(digits)
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    runs, models = [], []
+    for seed in range(seeds):
+        settings = replace(Settings(), seed=seed)
+        kept = checkpoints / f"seed_{seed}.ckpt"
+        for model, curve in train(settings, data.training, data.validation, device=where, checkpoint=kept, show=True):  # noqa: B007
+            _say("long", seed, curve[-1])
+        measured = accuracy(model, data.test.to(where))  # once, at the end
+        precision = str(choose_precision(where)).removeprefix("torch.")
+        epochs = [asdict(epoch) for epoch in curve]
+        runs.append(Record("long", asdict(settings), data.name, describe_machine(where), precision, epochs, *measured))
+        models.append(model.cpu())
+    write_record(records / "long.json", *runs)
+    best = max(range(seeds), key=lambda seed: (runs[seed].curve[-1]["validation_accuracy"], -seed))
+    torch.save(models[best].state_dict(), records / "vit_mnist.pt")
+    write_mistakes(records, models[best], data.test, best)
+    _show(runs)
+
+
+def write_mistakes(records: Path, model: ViT, test: Split, seed: int) -> None:
+    """Write mistakes.json: what a model takes each class for, and each test image that it gets wrong, without pixels."""
+    with torch.no_grad():
+        probabilities = torch.cat(
+            [model.eval()(images).softmax(dim=-1) for images in test.images.split(1000)]
+        )  # (B, 10)
+    guesses = probabilities.argmax(dim=-1)  # (B,)
+    confusion = torch.bincount(10 * test.labels + guesses, minlength=100).view(10, 10)
+    wrong = (guesses != test.labels).nonzero()[:, 0].tolist()
+    mistakes = dict(
+        weights=hashlib.sha256((records / "vit_mnist.pt").read_bytes()).hexdigest(),
+        seed=seed,
+        images=len(test),
+        confusion=confusion.tolist(),  # a row for each class, a column for each answer
+        wrong=[
+            dict(index=i, label=int(test.labels[i]), probabilities=[round(float(p), 6) for p in probabilities[i]])
+            for i in wrong
+        ],
+    )
+    (records / "mistakes.json").write_text(json.dumps(mistakes, indent=1) + "\n")
+    draw_mistakes(records / "wrong_digits.png", mistakes["wrong"], test)
+
+
+def draw_mistakes(path: Path, wrong: list[dict], test: Split) -> None:
+    """Draw the test images that a model gets wrong, the 60 surest mistakes at most: a figure for the chapter."""
+    from matplotlib.figure import Figure
+
+    columns = 10
+    rows = max(1, min(6, math.ceil(len(wrong) / columns)))
+    figure = Figure(figsize=(columns, 1.25 * rows), layout="constrained")
+    surest = sorted(wrong, key=lambda image: -max(image["probabilities"]))
+    axes = list(figure.subplots(rows, columns).flat)
+    for axis in axes:
+        axis.axis("off")
+    for axis, image in zip(axes, surest):
+        sure = max(image["probabilities"])
+        axis.imshow(test.images[image["index"], 0].numpy(), cmap="gray_r", interpolation="nearest")
+        axis.set_title(f"{image['label']} → {image['probabilities'].index(sure)}  {sure:.2f}", fontsize=10)
+    figure.savefig(path, dpi=100, metadata={"Software": None})
+
+
+@app.command()
+def keep(records: RecordsOption = RECORDS, count: int = 500) -> None:
+    """Keep the first validation images of MNIST in digits.npz, so that every build of the book looks at the same ones."""
+    kept = load_mnist().validation
+    pixels = ((kept.images[:count, 0] * STD + MEAN) * 255).round().byte()  # (n, 28, 28)
+    np.savez_compressed(records / "digits.npz", images=pixels.numpy(), labels=kept.labels[:count].byte().numpy())
+
+
+@app.command()
+def estimate(records: RecordsOption = RECORDS) -> None:
+    """Count the work of a step, estimate an epoch's time on a T4, and write t4.json. An estimate, not a measurement."""
+    estimates = [estimate_t4(replace(Settings(), batch_size=size)) for size in (128, 256, 512)]
+    records.mkdir(parents=True, exist_ok=True)
+    (records / "t4.json").write_text(json.dumps(estimates, indent=1) + "\n")
+    table = Table("batch", "launches a step", "GFLOP a step", "MB a step", "an epoch on a T4, s (estimate)")
+    for each in estimates:
+        counts = f"{each['launches']}", f"{each['operations'] / 1e9:.1f}", f"{each['bytes'] / 1e6:.0f}"
+        table.add_row(f"{each['batch_size']}", *counts, f"{each['low']:.1f} to {each['high']:.1f}")
+    out.print(table)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,64 @@
+"""Keep the state of a run after each epoch, and take it up again."""
+
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import torch
+from torch import Tensor
+
+from solutions.training.data import Images
+
+
+def glimpse(images: Images) -> Tensor:
+    """Return what tells images from others: their number and shape, and of the first hundred the classes and the means."""
+    some, labels = next(images.batches([torch.arange(min(100, len(images)))]))
+    return torch.cat([torch.tensor([len(images), *images.shape]), labels.cpu(), some.mean((1, 2, 3)).cpu()])
+
+
+def keep(path: Path, run: dict, parts: dict, generator: torch.Generator, curve: list[dict]) -> None:
+    """Write the state of a run, whole or not at all."""
+    state = {name: part.state_dict() for name, part in parts.items()}
+    state |= dict(run, generator=generator.get_state(), curve=curve)
+    torch.save(state, path.with_suffix(".part"))
+    path.with_suffix(".part").replace(path)
+
+
+def resume(path: Path, run: dict, parts: dict, generator: torch.Generator) -> list[dict]:
+    """Set a run to the state that was kept. Return the epochs that it has done.
+
+    Raises:
+        ValueError: The file is of another run, or holds none.
+    """
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        kept = state["settings"]
+        images = state["images"]
+    except Exception as error:  # PyTorch has many for a file that is none of its own
+        raise ValueError(f"{path} holds no run ({type(error).__name__}): delete it, or name another file") from None
+    now, others = run["settings"], "delete it to begin anew, or name another file"
+    if differ := [f"{name}={kept.get(name)} and not {now[name]}" for name in now if kept.get(name) != now[name]]:
+        raise ValueError(f"{path} is of a run with {', '.join(differ)}: {others}")
+    # Another machine rounds means otherwise.
+    if images.shape != run["images"].shape or not torch.allclose(images, run["images"], rtol=0, atol=1e-3):
+        raise ValueError(f"{path} is of a run on other images: {others}")
+    for name, part in parts.items():
+        part.load_state_dict(state[name])
+    generator.set_state(state["generator"])
+    return state["curve"]
+
+
+def check_can_be_written(*paths: Path | None) -> None:
+    """Make the folders of files that are to be written, so that no run ends and cannot be kept.
+
+    Raises:
+        ValueError: One of them cannot be written.
+    """
+    for path in filter(None, paths):
+        try:
+            if path.is_dir():
+                raise IsADirectoryError("it is a folder")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=path.parent):  # of no name, so that it is no file of somebody's
+                pass
+        except OSError as error:
+            raise ValueError(f"{path} cannot be written ({error}): name another place") from None

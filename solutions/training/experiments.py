@@ -1,0 +1,485 @@
+"""Repeat the experiments of the book's last chapter: `python -m solutions.training.experiments all --data cifar10`.
+
+Every run is of `solutions.training.recipe`. What is done is kept in the record after each run, and each run after each epoch:
+call the command again, and it goes on where it was stopped.
+
+The rule, written before the first run. A run learns from training images and stops when its loss on the validation
+images has not fallen below its best for a fifth of the planned epochs, and at least three. Its parameters are those of
+the epoch with the best such loss. Among settings the validation accuracy of that epoch decides. The test images are
+looked at once for each finished run, after that, and decide nothing.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from solutions.training.architectures import compare_attentions, count_parameters, fit_width, make_model
+from solutions.training.benchmark import interval
+from solutions.training.checkpoints import check_can_be_written
+from solutions.training.data import Data, Images, draw, load_images, some_classes
+from solutions.training.recipe import Settings, accuracy, choose_device, choose_precision, describe_machine, train
+
+RULE = __doc__.split("\n\n")[-1].replace("\n", " ").strip()
+FIVE = ["airplane", "automobile", "cat", "dog", "ship"]  # of CIFAR-10's classes, where no folder of five is given
+HEADS, WIDTHS, RATES = (1, 2, 4, 8), (32, 64, 128, 256), (1e-3, 3e-3, 1e-2)
+RATE_SEED = 100  # a seed of its own: the rates are not chosen by the runs that are compared
+out = Console()
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run. The defaults take one core some twenty minutes; `NIGHT` made the book's record."""
+
+    images: int = 1500  # where settings are compared: training images
+    epochs: int = 5  # there
+    other_epochs: tuple[int, ...] = (2, 15)  # there, where the number of epochs is compared
+    course_images: int = 45_000  # that the model of the course work learns from
+    course_epochs: int = 1
+    recipe_epochs: int = 1  # of the same model by our recipe
+    counts: tuple[int, ...] = (500, 1500, 9000)  # training images of ViT, CNN and MLP
+    met: int = 9000  # images that such a run meets, however many there are: all take equally many steps
+    five_images: int = 7500  # of the five classes, for training
+    five_epochs: int = 2  # of the attentions on them
+    validation: int = 1000  # images at most
+    test: int = 2000
+
+
+NIGHT = Size(5000, 10, (3, 30), 45_000, 50, 10, (500, 1500, 9000, 45_000), 45_000, 7500, 12, 2000, 10_000)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is trained on what, and where it belongs. Runs that differ in group and name alone are one run."""
+
+    group: str
+    name: str
+    data: str  # photographs, digits or five
+    images: int
+    settings: Settings
+
+    @property
+    def key(self) -> str:
+        """What makes a run this run, as text."""
+        return json.dumps([self.data, self.images, asdict(self.settings)])
+
+
+Lookup = Callable[[Run], dict]  # from a run that was yielded to what came of it
+
+
+# ---- what is run ----------------------------------------------------------------------------------------------------
+
+
+def recipe_for(data: Data, **changes: object) -> Settings:
+    """Return our recipe with the sizes of the course work's model: 16 patches, width 64, 4 heads, 4 blocks."""
+    sizes = dict(patch_size=data.training.shape[1] // 4, width=64, num_heads=4, depth=4)
+    return replace(Settings(), **(data.settings | sizes | changes))
+
+
+def course_work(data: Data, epochs: int) -> Settings:
+    """Return the recipe of the course work: AdamW at one rate, dropout, crops and flips, small positions."""
+    plain = dict(optimizer="adamw", adamw_rate=1e-3, warmup=0.0, decay=False, clip=1e9, batch_size=64)
+    return recipe_for(data, epochs=epochs, dropout=0.1, position_std=0.02, **plain)
+
+
+def plan(size: Size, seeds: int, data: dict[str, Data], lookup: Lookup) -> Iterator[Run]:
+    """Yield every run; the next is asked for when the last has been made, for some depend on those before."""
+    photographs = data["photographs"]
+    for seed in range(seeds):
+        both = dict(
+            plain=course_work(photographs, size.course_epochs),
+            recipe=recipe_for(photographs, epochs=size.recipe_epochs),
+        )
+        for name, settings in both.items():
+            yield Run("course work", name, "photographs", size.course_images, replace(settings, seed=seed))
+    yield from plan_architectures(size, seeds, data, lookup)
+    settings = recipe_for(data["five"], epochs=size.five_epochs, optimizer="adamw")
+    for seed, attention in itertools.product(range(seeds), ("einsum", "loop", "M6")):
+        chosen = replace(settings, architecture=attention, seed=seed)
+        yield Run("attention", attention, "five", min(len(data["five"].training), size.five_images), chosen)
+    yield from plan_search(size, seeds, photographs, lookup)
+
+
+def plan_architectures(size: Size, seeds: int, data: dict[str, Data], lookup: Lookup) -> Iterator[Run]:
+    """Yield ViT, CNN and MLP: of as many parameters and steps, then of as many seconds, each at its own best rate."""
+
+    def settings_of(architecture: str, images: Data, rate: float, epochs: int, seed: int) -> Settings:
+        vit = recipe_for(images, optimizer="adamw", adamw_rate=rate, epochs=epochs, seed=seed)
+        if architecture == "vit":
+            return vit
+        width = fit_width(architecture, images.training, count_parameters(make_model(vit, images.training)))
+        return replace(vit, architecture=architecture, width=width, num_heads=1)
+
+    rates, count = {}, size.counts[len(size.counts) // 2]
+    for architecture in ("vit", "cnn", "mlp"):
+        tried = [
+            Run(
+                "rates",
+                f"{architecture} {rate:g}",
+                "photographs",
+                count,
+                settings_of(architecture, data["photographs"], rate, max(1, size.met // count), RATE_SEED),
+            )
+            for rate in RATES
+        ]
+        yield from tried
+        rates[architecture] = best(tried, lookup).settings.adamw_rate
+    for name, images in data.items():
+        available = len(images.training)
+        sizes = [size.five_images] if name == "five" else size.counts
+        counts = sorted({min(count, available) for count in sizes})
+        for count, seed in itertools.product(counts, range(seeds)):
+            epochs, seconds = max(1, size.met // count), {}
+            for architecture, rate in rates.items():
+                run = Run(
+                    f"parameters, {name}",
+                    f"{architecture} {count}",
+                    name,
+                    count,
+                    settings_of(architecture, images, rate, epochs, seed),
+                )
+                yield run
+                seconds[architecture] = cpu_seconds(lookup(run)) / len(lookup(run)["curve"])
+            for architecture in ("cnn", "mlp") if count == counts[-1] else ():
+                longer = max(1, round(epochs * seconds["vit"] / seconds[architecture]))
+                same = settings_of(architecture, images, rates[architecture], longer, seed)
+                yield Run(f"seconds, {name}", f"{architecture} {count}", name, count, same)
+
+
+def plan_search(size: Size, seeds: int, data: Data, lookup: Lookup) -> Iterator[Run]:
+    """Yield one factor at a time, a random search at the same cost, and on all seeds what each of the two chose.
+
+    Both look at patch size, heads and width: 32 settings. One factor at a time looks at eight of them.
+    """
+    base, side = recipe_for(data, epochs=size.epochs), data.training.shape[1]
+    factors = dict(patch_size=(side // 8, side // 4), num_heads=HEADS, width=WIDTHS)
+
+    def run(group: str, **changes: object) -> Run:
+        name = ", ".join(f"{factor} {value}" for factor, value in changes.items() if factor != "seed")
+        return Run(group, name, "photographs", size.images, replace(base, **changes))
+
+    first: dict[str, list[Run]] = {}
+    for seed in range(seeds):
+        for factor, values in (*factors.items(), ("epochs", sorted({*size.other_epochs, size.epochs}))):
+            runs = [run(factor, **{factor: value}, seed=seed) for value in values]
+            yield from runs
+            first.setdefault(factor, runs)  # of seed 0, by which is chosen
+    looked_at = {each.key: each for factor in factors for each in first[factor]}
+    cost = sum(cpu_seconds(lookup(each)) for each in looked_at.values())
+    grid = [dict(zip(factors, values)) for values in itertools.product(*factors.values())]
+    drawn, spent = [], 0.0
+    for index in np.random.default_rng(0).permutation(len(grid)):
+        if spent >= cost:
+            break
+        drawn.append(run("random", **grid[index]))
+        yield drawn[-1]
+        spent += cpu_seconds(lookup(drawn[-1]))
+    bests = {factor: getattr(best(first[factor], lookup).settings, factor) for factor in factors}
+    winner = best(drawn, lookup).settings
+    for seed in range(seeds):
+        yield replace(run("chosen", **bests, seed=seed), name="one factor at a time")
+        yield replace(
+            run("chosen", **{factor: getattr(winner, factor) for factor in factors}, seed=seed), name="random search"
+        )
+
+
+def best(runs: list[Run], lookup: Lookup) -> Run:
+    """Return the run with the highest validation accuracy; of equal ones the first."""
+    return max(runs, key=lambda run: validation_accuracy(lookup(run)))
+
+
+def validation_accuracy(result: dict) -> float:
+    """Return the validation accuracy of the epoch whose parameters were kept."""
+    return result["curve"][result["kept"] - 1]["validation_accuracy"]
+
+
+def cpu_seconds(result: dict) -> float:
+    """Return the CPU seconds of a run's training."""
+    return sum(epoch["cpu_seconds"] for epoch in result["curve"])
+
+
+# ---- a run ----------------------------------------------------------------------------------------------------------
+
+
+def patience_of(settings: Settings) -> int:
+    """Return for how many epochs the rule waits for a lower validation loss."""
+    return max(3, settings.epochs // 5)
+
+
+def best_epoch(curve: list) -> int:
+    """Return the number of the epoch with the lowest validation loss, from 1 on."""
+    return min(curve, key=lambda epoch: epoch.validation_loss).number
+
+
+def execute(run: Run, data: Data, size: Size, device: torch.device, folder: Path, show: bool = False) -> dict:
+    """Train by the rule, measure once on test images, and return what came of it. Goes on where it was stopped.
+
+    Args:
+        run: What is trained.
+        data: On what.
+        size: How many images validate and test.
+        device: Where.
+        folder: Of the files in which the run is kept until it is finished.
+        show: Whether each epoch has a progress bar.
+    """
+    training, validation = draw(data.training, run.images), draw(data.validation, size.validation)
+    checkpoint, parameters = kept_in(folder, run, data)
+    for model, curve in train(run.settings, training, validation, device=device, checkpoint=checkpoint, show=show):
+        kept = best_epoch(curve)
+        if kept == len(curve):
+            torch.save(model.state_dict(), parameters)
+        if len(curve) - kept >= patience_of(run.settings):
+            break
+    model.load_state_dict(torch.load(parameters, map_location=device, weights_only=True))
+    test = draw(data.test, size.test).to(device)
+    test_loss, test_accuracy = accuracy(model, test)
+    result = dict(
+        data=data.name,
+        images=len(training),
+        settings=asdict(run.settings),
+        parameters=count_parameters(model),
+        precision=str(choose_precision(device)).removeprefix("torch."),
+        curve=[
+            {name: _short(value) for name, value in asdict(epoch).items() if name != "test_accuracy"} for epoch in curve
+        ],
+        kept=kept,
+        test_loss=_short(test_loss),
+        test_accuracy=_short(test_accuracy),
+    )
+    if run.group == "attention":
+        result["confusion"] = confusion(model, test).tolist()
+    return result
+
+
+def kept_in(folder: Path, run: Run, data: Data) -> tuple[Path, Path]:
+    """Return the files in which a run is kept until it is finished: its state, and the parameters of its best epoch."""
+    stem = hashlib.sha256(json.dumps([data.name, run.key]).encode()).hexdigest()[:16]
+    return folder / f"{stem}.ckpt", folder / f"{stem}.best"
+
+
+def confusion(model: nn.Module, split: Images) -> Tensor:
+    """Count what each class is taken for, (classes, classes): a row for each class, a column for each answer."""
+    counts = torch.zeros(split.num_classes, split.num_classes, dtype=torch.long)
+    with torch.no_grad():
+        for images, labels in split.batches(torch.arange(len(split)).split(1000)):
+            answers = model.eval()(images).argmax(dim=-1)  # (B,)
+            counts += (
+                torch.bincount(split.num_classes * labels + answers, minlength=counts.numel()).view_as(counts).cpu()
+            )
+    return counts
+
+
+def _short(value: object) -> object:
+    return round(value, 5) if isinstance(value, float) else value
+
+
+# ---- the record -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Book:
+    """The record: every run once, and the groups that name them."""
+
+    path: Path
+    size: Size
+    names: list[str]  # of the data
+    counts: list[int]  # of their images, of all splits together
+    machines: list[dict] = field(default_factory=list)
+    runs: dict[str, dict] = field(default_factory=dict)  # by their keys
+    groups: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # group, name: the keys of its seeds
+    attentions: list[dict] = field(default_factory=list)
+
+    def read(self) -> "Book":
+        """Take up what was recorded before.
+
+        Raises:
+            ValueError: It was recorded with other sizes or data.
+        """
+        if not self.path.exists():
+            return self
+        try:
+            kept = json.loads(self.path.read_text())
+            was = dict(size=kept["size"], data=kept["data"], images=kept.get("images", self.counts))
+        except (ValueError, TypeError, KeyError):
+            raise ValueError(f"{self.path} is no record of these experiments: name another with --record") from None
+        now = dict(size=json.loads(json.dumps(asdict(self.size))), data=self.names, images=self.counts)
+        for what, mine in now.items():
+            if was[what] != mine:
+                raise ValueError(
+                    f"{self.path} was made with {what} {was[what]}, not {mine}: name another with --record"
+                )
+        self.machines, self.attentions = kept["machines"], kept["attentions"]
+        keys = [result.pop("key") for result in kept["runs"]]
+        self.runs = dict(zip(keys, kept["runs"]))
+        self.groups = {
+            group: {name: [keys[i] for i in some] for name, some in named.items()}
+            for group, named in kept["groups"].items()
+        }
+        return self
+
+    def add(self, run: Run, result: dict | None, machine: dict | None = None) -> None:
+        """Name a run, and keep what came of it, where it is new."""
+        if result is not None:
+            if machine not in self.machines:
+                self.machines.append(machine)
+            self.runs[run.key] = dict(machine=self.machines.index(machine), **result)
+        keys = self.groups.setdefault(run.group, {}).setdefault(run.name, [])
+        if run.key not in keys:
+            keys.append(run.key)
+
+    def write(self) -> None:
+        """Write the record, whole or not at all, a run a line."""
+        index = {key: i for i, key in enumerate(self.runs)}
+        groups = {
+            group: {name: [index[key] for key in keys] for name, keys in named.items()}
+            for group, named in self.groups.items()
+        }
+        command = "python -m solutions.training.experiments all" + " --night" * (self.size == NIGHT)
+        head = dict(command=command, rule=RULE, size=asdict(self.size), data=self.names, images=self.counts)
+        head |= dict(machines=self.machines, groups=groups, attentions=self.attentions)
+        lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()]
+        runs = ",\n".join(json.dumps(dict(key=key, **result)) for key, result in self.runs.items())
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_suffix(".part")
+        part.write_text("{" + ",\n".join(lines) + ',\n"runs": [\n' + runs + "\n]}\n", encoding="utf-8")
+        part.replace(self.path)
+
+
+def say_groups(book: Book) -> None:
+    """Print the test accuracy of each group, with its interval over the seeds."""
+    table = Table("group", "run", "seeds", "CPU s", "test accuracy, %")
+    for group, named in book.groups.items():
+        for name, keys in named.items():
+            some = [book.runs[key] for key in keys]
+            mean, half = interval([100 * result["test_accuracy"] for result in some])
+            seconds = statistics.mean(cpu_seconds(result) for result in some)
+            spread = f" ± {half:.1f}" if len(some) > 1 else ""
+            table.add_row(group, name, str(len(some)), f"{seconds:.1f}", f"{mean:.1f}{spread}")
+    out.print(table)
+
+
+# ---- the command ----------------------------------------------------------------------------------------------------
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+
+@app.callback()
+def _about() -> None:
+    """Keep `all` a command of its own, so that others can stand beside it."""
+
+
+def load_all(photographs: str, digits: str, five: str | None, image_size: int) -> dict[str, Data]:
+    """Load the three data sets: photographs, digits, and five classes, made from the photographs where none are named."""
+    data = dict(photographs=load_images(photographs, image_size), digits=load_images(digits))
+    if five:
+        data["five"] = load_images(five, image_size)
+    else:
+        classes = data["photographs"].classes
+        names = FIVE if set(FIVE) <= set(classes) else classes[:5]
+        data["five"] = some_classes(data["photographs"], names, 1500, 500)
+    return data
+
+
+@app.command("all")
+def all_command(
+    data: Annotated[
+        str, typer.Option(help="The photographs: cifar10, or a folder with train/CLASS, test/CLASS.")
+    ] = "cifar10",
+    digits: Annotated[str, typer.Option(help="mnist, or digits: the stand-in.")] = "mnist",
+    five: Annotated[
+        str | None, typer.Option(help="A folder of five classes, such as solutions.training.coco5 makes.")
+    ] = None,
+    image_size: Annotated[
+        int, typer.Option(min=8, help="Of a folder's images: pixels of a side, a multiple of 8.")
+    ] = 32,
+    night: Annotated[
+        bool, typer.Option("--night", help="More images and epochs: some three hours of one core.")
+    ] = False,
+    images: Annotated[
+        int | None, typer.Option(min=1, help="At most so many training images, to repeat it in small.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="At most so many epochs, to repeat it in small.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="CPU minutes, after which it stops; call again to go on.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 3,
+    threads: Annotated[int, typer.Option(min=1, help="Of the CPU.")] = 1,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    record: Annotated[Path, typer.Option(help="Where the record goes, or is taken up.")] = Path("experiments.json"),
+    checkpoints: Annotated[Path, typer.Option(help="Where the run in progress is kept.")] = Path("build/experiments"),
+) -> None:
+    """Make every run of the chapter on experiments, one after the other, and its record. Goes on where it was stopped."""
+    torch.set_num_threads(threads)
+    size = shrink(NIGHT if night else Size(), images, epochs)
+    stand_in = dict(curve=[dict(cpu_seconds=1.0, validation_accuracy=0.0)], kept=1)
+    try:
+        where = choose_device(device)
+        check_can_be_written(record, checkpoints / "run.ckpt")
+        loaded = load_all(data, digits, five, image_size)
+        counts = [len(each.training) + len(each.validation) + len(each.test) for each in loaded.values()]
+        book = Book(record, size, [each.name for each in loaded.values()], counts).read()
+        total = len({run.key for run in plan(size, seeds, loaded, lambda _: stand_in)})
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    began = sum(os.times()[:2])
+    for run in plan(size, seeds, loaded, lambda run: book.runs[run.key]):
+        if run.key in book.runs:
+            book.add(run, None)
+            continue
+        if budget is not None and sum(os.times()[:2]) - began >= 60 * budget:
+            book.write()
+            out.print(f"{budget:g} CPU minutes are spent. Call the same command again to go on.")
+            return
+        try:
+            result = execute(run, loaded[run.data], size, where, checkpoints, show=out.is_terminal)
+        except ValueError as error:  # it was begun on other images
+            raise typer.BadParameter(str(error)) from None
+        machine = describe_machine(where)
+        del machine["load"]  # another at every run
+        book.add(run, result, machine)
+        book.write()
+        for path in kept_in(checkpoints, run, loaded[run.data]):
+            path.unlink(missing_ok=True)  # it is in the record now
+        out.print(
+            f"{len(book.runs):3} of about {total}  {run.group}: {run.name}  seed {run.settings.seed}"
+            f"  {len(result['curve'])} epochs  CPU {cpu_seconds(result):.1f} s"
+            f"  validation {validation_accuracy(result):.1%}  test {result['test_accuracy']:.1%}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if not book.attentions:
+        settings = recipe_for(loaded["five"], optimizer="adamw")
+        book.attentions = compare_attentions(settings, loaded["five"].training)
+    book.write()
+    say_groups(book)
+
+
+def shrink(size: Size, images: int | None, epochs: int | None) -> Size:
+    """Let no run of that size learn from more images, or for more epochs."""
+    if images is not None:
+        fewer = {
+            name: min(getattr(size, name), images)
+            for name in ("images", "course_images", "met", "five_images", "validation", "test")
+        }
+        size = replace(size, **fewer, counts=tuple(sorted({min(count, images) for count in size.counts})))
+    if epochs is not None:
+        names = "epochs", "course_epochs", "recipe_epochs", "five_epochs"
+        few = {name: min(getattr(size, name), epochs) for name in names}
+        size = replace(size, **few, other_epochs=tuple(sorted({min(each, epochs) for each in size.other_epochs})))
+    return size
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,310 @@
+"""Grade the same submissions with plain nbgrader and with ours, and write down what each took.
+
+    python tests/grade/bench_grading.py                    10 and 100 submissions of 2_multihead; writes _build/grading.json
+    python tests/grade/bench_grading.py --publish          puts that record into book/records/ and book/instructors_benchmark.md
+
+There are two peers: plain nbgrader on the same notebooks, whose hidden tests run in the student's kernel, and plain
+nbgrader on an ordinary notebook of the same exercises, which imports PyTorch and asserts a few shapes and values.
+CPU seconds are those of a command and of all processes below it, as the system counts them for a control group.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import psutil
+import torch
+from nbformat import NotebookNode
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import sample_class
+
+from autograder.cells import is_grade, is_solution
+from autograder.course.course import CONFIG, COURSE_ID, Assignment, Course
+from autograder.files import write_atomically
+from autograder.grade.grade import load_assignment
+from autograder.imports import ROOT
+from solutions.training.recipe import describe_machine
+
+NAME, STEM = "2_multihead", "multihead"
+RECORD, PAGE = ROOT / "book" / "records" / "grading.json", ROOT / "book" / "instructors_benchmark.md"
+BEGIN, END = "<!-- written by python tests/grade/bench_grading.py --publish -->", "<!-- to here -->"
+SIDES = {"plain": "plain nbgrader", "ordinary": "plain nbgrader, ordinary notebook", "ours": "autograder"}
+SHARE = (
+    0.3  # of the submissions that have any one of the sample class's mistakes, or its other way of writing an answer
+)
+MISTAKES = [spoil for student, spoil in sample_class.CLASSES[NAME].items() if student not in ("ada", "emil")]
+
+# The tests of an ordinary notebook.
+IMPORTS = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn"
+ORDINARY = {
+    "matmul": """a, b = torch.randn(3, 4), torch.randn(4, 5)
+assert torch.allclose(matmul(a, b), a @ b, atol=1e-5)""",
+    "matmul_transposed": """a, b = torch.randn(3, 4), torch.randn(5, 4)
+assert matmul_transposed(a, b).shape == (3, 5)
+assert torch.allclose(matmul_transposed(a, b), a @ b.T, atol=1e-5)""",
+    "batched_trace": """a = torch.randn(3, 4, 4)
+assert torch.allclose(batched_trace(a), torch.stack([m.trace() for m in a]), atol=1e-5)""",
+    "pairwise_dot": """q, k = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+assert torch.allclose(pairwise_dot(q, k), q @ k.mT, atol=1e-5)""",
+    "bilinear": """x, w, y = torch.randn(2, 3, 4), torch.randn(4, 5), torch.randn(2, 6, 5)
+assert torch.allclose(bilinear(x, w, y), x @ w @ y.mT, atol=1e-5)""",
+    "split_heads": """x = torch.randn(2, 3, 8)
+assert split_heads(x, 4).shape == (2, 4, 3, 2)
+assert torch.equal(split_heads(x, 4)[:, 1], x[:, :, 2:4])""",
+    "merge_heads": """x = torch.randn(2, 4, 3, 2)
+assert merge_heads(x).shape == (2, 3, 8)
+assert torch.equal(merge_heads(x)[:, :, 2:4], x[:, 1])""",
+    "attend": """q, k, v = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 4)
+mask = torch.rand(2, 3, 5, 5) < 0.5
+mask[..., 0] = True
+for each in (None, mask):
+    mixed, weights = attend(q, k, v, each)
+    assert weights.shape == (2, 3, 5, 5)
+    assert torch.allclose(mixed, F.scaled_dot_product_attention(q, k, v, each), atol=1e-5)""",
+    "MultiHeadAttention": """mha = MultiHeadAttention(8, 2, dropout=0.5).eval()
+x, theirs = torch.randn(2, 3, 8), nn.MultiheadAttention(8, 2, batch_first=True).eval()
+theirs.in_proj_weight.data, theirs.in_proj_bias.data = mha.qkv.weight.data, mha.qkv.bias.data
+theirs.out_proj.weight.data, theirs.out_proj.bias.data = mha.out.weight.data, mha.out.bias.data
+assert torch.allclose(mha(x), theirs(x, x, x)[0], atol=1e-5)""",
+    "to_torch": """mha = MultiHeadAttention(8, 2).eval()
+theirs = to_torch(mha).eval()
+assert isinstance(theirs, nn.MultiheadAttention)
+assert torch.equal(theirs.in_proj_bias, mha.qkv.bias)
+assert torch.equal(theirs.out_proj.weight, mha.out.weight)""",
+}
+BUILD_ON_OTHERS = {"attend", "MultiHeadAttention", "to_torch"}  # exercises that use earlier ones
+
+
+def draw_submission(number: int, seed: int, assignment: Assignment) -> NotebookNode:
+    """Return one student's notebook, the same for the same number and seed: the answers with some mistakes."""
+    rng = random.Random(f"{seed}/{number}")
+    notebook = sample_class.fill_in(assignment.release, assignment.instructor)
+    for spoil in MISTAKES:
+        if rng.random() < SHARE:
+            with contextlib.suppress(ValueError):  # another mistake has changed these words
+                spoil(notebook)
+    return notebook
+
+
+def write_class(folder: Path, size: int, seed: int, assignment: Assignment) -> None:
+    """Write the folder of a course that both can grade."""
+    write_atomically(folder / "nbgrader_config.py", CONFIG % COURSE_ID)
+    write_atomically(folder / "source" / NAME / f"{STEM}.ipynb", nbformat.writes(assignment.instructor) + "\n")
+    for number in range(size):
+        sample_class.hand_in(folder, f"student{number:05}", draw_submission(number, seed, assignment), NAME)
+
+
+def make_ordinary(folder: Path) -> None:
+    """Put an ordinary test of a few asserts in the place of ours, in every notebook of a class."""
+    for path in folder.rglob("*.ipynb"):
+        notebook = nbformat.read(path, 4)
+        kept: dict[str, NotebookNode] = {}
+        for cell in notebook.cells:
+            tests = cell.id
+            if cell.id == "setup":
+                cell.source = IMPORTS
+            elif is_grade(cell) and not is_solution(cell):
+                tests = f"tests {exercise_of(cell.id)}"
+                cell.source = ORDINARY[exercise_of(cell.id)]
+            if not cell.id.startswith("test_"):
+                kept.setdefault(tests, cell)
+        notebook.cells = list(kept.values())
+        nbformat.write(notebook, path)
+
+
+def exercise_of(cell: str) -> str:
+    """Return the exercise that a test cell belongs to."""
+    return max((name for name in ORDINARY if cell.startswith(f"{name}_")), key=len)
+
+
+@contextlib.contextmanager
+def control_group() -> Iterator[Path | None]:
+    """Make a control group, for which the system counts processor time; None where this process may not.
+
+    The times that a process has of its children lack those of a killed sandbox.
+    """
+    groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, place, kind, options, *_ = line.split()
+        counts = {"cgroup2": "", "cgroup": "cpuacct"}.get(kind, "no group")
+        own = [path for _, kinds, path in groups if counts in kinds.split(",") and (not counts or counts in options)]
+        folder = Path(place, *(path.strip("/") for path in own), f"benchmark-{os.getpid()}")
+        if own:
+            with contextlib.suppress(OSError):
+                folder.mkdir()
+                break
+    else:
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        folder.rmdir()
+
+
+def cpu_seconds(group: Path | None) -> float:
+    """Return the processor seconds that a control group, or the whole machine, has used."""
+    if group is None:
+        times = psutil.cpu_times()
+        return times.user + times.system
+    if (group / "cpuacct.usage").exists():
+        return int((group / "cpuacct.usage").read_text()) / 1e9
+    return int(dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())["usage_usec"]) / 1e6
+
+
+def measure(command: list[str], folder: Path, **environment: str) -> dict[str, Any]:
+    """Run a command and wait for all that it started; return seconds by the clock and of the processors.
+
+    Raises:
+        RuntimeError: the command failed; with the end of what it printed.
+    """
+    with tempfile.TemporaryFile() as log, control_group() as group:
+        join = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs")] if group else []
+        before, begun = cpu_seconds(group), time.monotonic()
+        code = subprocess.call([*join, *command], cwd=folder, env=os.environ | environment, stdout=log, stderr=log)
+        wall = time.monotonic() - begun
+        while group and (group / "cgroup.procs").read_text():  # what it left behind ends by itself
+            time.sleep(0.02)
+        cpu = cpu_seconds(group) - before
+        log.seek(0)
+        printed = log.read().decode(errors="replace")
+    if code:
+        raise RuntimeError(f"{' '.join(command)} exited with {code}:\n{printed[-3000:]}")
+    return {"wall_seconds": wall, "cpu_seconds": cpu, "cpu_of": "the command" if group else "the whole machine"}
+
+
+def run_plain(folder: Path, seed: int) -> dict[str, Any]:
+    """Make the release with nbgrader, and measure its `autograde`; one process, one thread in each kernel, as ours."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    environment = {"OMP_NUM_THREADS": "1", "AUTOGRADER_SEED": str(seed), "PYTHONPATH": str(ROOT), "PATH": path}
+    nbgrader = [sys.executable, "-m", "nbgrader"]
+    measure([*nbgrader, "generate_assignment", NAME], folder, **environment)
+    return measure([*nbgrader, "autograde", NAME], folder, **environment)
+
+
+def run_ours(folder: Path, seed: int) -> dict[str, Any]:
+    """Measure `autograder grade`."""
+    command = [sys.executable, "-m", "autograder", "grade", NAME, "--course", str(folder), "--seed", str(seed)]
+    return measure(command, ROOT)
+
+
+def different_marks(plain: Path, ours: Path, assignment: Assignment) -> list[str]:
+    """Compare the score of every cell; return those that differ."""
+    theirs, own = (Course(folder).scores(assignment) for folder in (plain, ours))
+    return [
+        f"{student} {cell}: {score} and {own.get(student, {}).get(cell)}"
+        for student, scores in theirs.items()
+        for cell, score in scores.items()
+        if score != own.get(student, {}).get(cell)
+    ]
+
+
+def other_exercises(ordinary: Path, ours: Path, assignment: Assignment) -> list[str]:
+    """Return the students in whose work ordinary asserts find other exercises wrong than our tests.
+
+    An ordinary test also fails by an earlier exercise that is wrong; ours puts the right one in its place.
+    """
+    theirs, own = (
+        {
+            student: {exercise_of(cell) for cell, (score, waits) in scores.items() if not (score or waits)}
+            for student, scores in Course(folder).scores(assignment).items()
+        }
+        for folder in (ordinary, ours)
+    )
+    return [
+        student
+        for student, wrong in own.items()
+        if not wrong <= theirs[student] or not theirs[student] - wrong <= BUILD_ON_OTHERS
+    ]
+
+
+def compare(sizes: list[int], seed: int) -> dict[str, Any]:
+    """Grade classes of some sizes with each of the three; return what was measured."""
+    assignment = load_assignment(NAME)
+    machine = describe_machine(torch.device("cpu")) | {"memory_bytes": psutil.virtual_memory().total}
+    machine |= {name: version(name) for name in ("nbgrader", "ipykernel")}
+    found: dict[str, Any] = {"machine": machine, "seed": seed, "runs": []}
+    for size in sizes:
+        with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
+            folders = {side: Path(name, side) for side in SIDES}
+            write_class(folders["ours"], size, seed, assignment)
+            for peer in ("plain", "ordinary"):
+                shutil.copytree(folders["ours"], folders[peer])
+            make_ordinary(folders["ordinary"])
+            usage = {}
+            for side, title in SIDES.items():
+                print(f"{size} submissions, {title} …", flush=True)
+                usage[side] = (run_ours if side == "ours" else run_plain)(folders[side], seed)
+            differ = different_marks(folders["plain"], folders["ours"], assignment)
+            others = other_exercises(folders["ordinary"], folders["ours"], assignment)
+        found["runs"].append({"size": size, **usage, "different_marks": differ, "other_exercises": others})
+    return found
+
+
+def page_of(found: dict[str, Any]) -> str:
+    """Return the table of a record in Markdown, with the machine on which it was measured."""
+    machine = found["machine"]
+    names = ", ".join(f"{name} {machine[name]}" for name in ("nbgrader", "ipykernel", "torch", "python"))
+    lines = [
+        f"Measured on {machine['date']} on {machine['cores']} cores ({machine['processor']}, "
+        f"{machine['memory_bytes'] / 2**30:.0f} GiB; load {machine['load'][0]} at the start), with {names}; one run, "
+        f"seed {found['seed']}.",
+        "",
+        "| submissions | graded by | seconds | CPU seconds | ours is faster | marks |",
+        "| --: | --- | --: | --: | --: | --- |",
+    ]
+    for run in found["runs"]:
+        marks = {"plain": run["different_marks"], "ordinary": run["other_exercises"], "ours": None}
+        for side, title in SIDES.items():
+            usage = run[side]
+            ratio = "" if side == "ours" else f"{usage['wall_seconds'] / run['ours']['wall_seconds']:.1f} times"
+            said = {None: "", True: "DIFFER", False: "the same"}[None if marks[side] is None else bool(marks[side])]
+            numbers = f"{usage['wall_seconds']:.1f} | {usage['cpu_seconds']:.1f}"
+            lines.append(f"| {run['size']} | {title} | {numbers} | {ratio} | {said} |")
+    return "\n".join(lines)
+
+
+def publish(found: dict[str, Any]) -> None:
+    """Put a record into book/records/, and its table into book/instructors_benchmark.md."""
+    head, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{PAGE} needs a line {BEGIN!r} and, below it, {END!r}")
+    write_atomically(PAGE, f"{head}{BEGIN}\n\n{page_of(found)}\n\n{END}{tail}")
+    write_atomically(RECORD, json.dumps(found, indent=1) + "\n")
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sizes", type=int, nargs="*", default=[10, 100], help="of the classes")
+    parser.add_argument("--seed", type=int, default=1, help="of the submissions, and of the hidden checks' inputs")
+    parser.add_argument("--publish", action="store_true", help="put the last record into the book")
+    options = parser.parse_args()
+    record = ROOT / "_build" / "grading.json"
+    if options.publish:
+        publish(json.loads(record.read_text(encoding="utf-8")))
+        return
+    found = compare(options.sizes, options.seed)
+    write_atomically(record, json.dumps(found, indent=1) + "\n")
+    print(page_of(found))
+    if any(run["different_marks"] or run["other_exercises"] for run in found["runs"]):
+        raise SystemExit("the marks differ; see _build/grading.json")
+
+
+if __name__ == "__main__":
+    main()

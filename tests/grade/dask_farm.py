@@ -1,0 +1,164 @@
+"""A Dask cluster on loopback: a scheduler and workers, all real processes. Workers are forked from one that has PyTorch."""
+
+import ctypes
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import psutil
+
+FORKS = multiprocessing.get_context("forkserver")  # which the grader's own pool uses too
+FORKS.set_forkserver_preload(
+    ["autograder.grade.cluster", "autograder.checks.attention.exercises", "distributed.cli.dask_worker"]
+)
+
+
+def run_worker(options: list[str], folder: Path, manner: Callable[[ModuleType], None] | None) -> None:
+    """Be a worker: write down when it begins with a submission, and in some respect be unlike others."""
+    from distributed.cli import dask_worker
+
+    from autograder.grade import cluster
+    from autograder.grade.workers import end_with_parent
+
+    end_with_parent()  # when the tests are killed
+    log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    if manner:
+        manner(cluster)
+    grade_one = cluster.grade_one
+
+    def noted(*arguments):
+        with (folder / "begun").open("a") as file:
+            file.write("x")
+        return grade_one(*arguments)
+
+    cluster.grade_one = noted
+    dask_worker.main([*options, "--no-nanny", "--no-dashboard", "--memory-limit", "0"])
+
+
+class Manner:
+    """In what a worker is unlike others; picklable, as it is told to a process."""
+
+    def __init__(self, what: str, value: object = None) -> None:
+        self.what, self.value = what, value
+
+    def __call__(self, cluster: ModuleType) -> None:
+        getattr(self, self.what)(cluster)
+
+    def other_version(self, cluster: ModuleType) -> None:
+        of = cluster.version
+        cluster.version = lambda name: "1.0" if name == "numpy" else of(name)
+
+    def without_bubblewrap(self, cluster: ModuleType) -> None:
+        os.environ["PATH"] = str(self.value)
+
+    def ends_in_the_middle(self, cluster: ModuleType) -> None:
+        cluster.grade_one = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+
+    def waits_for(self, cluster: ModuleType) -> None:
+        """Do the work only once a file is there."""
+        grade_one = cluster.grade_one
+        cluster.grade_one = lambda *arguments: (wait_for(Path(self.value).exists), grade_one(*arguments))[1]
+
+    def waits_for_argument(self, cluster: ModuleType) -> None:
+        """Do no work: wait for the file that is named in the submission's place, and return who did."""
+        cluster.grade_one = lambda path: (wait_for(path.exists), {"state": "graded", "process": os.getpid()})[1]
+
+    def in_namespace(self, cluster: ModuleType) -> None:
+        """Be on another machine, as far as network and the course's folder go: it is in a namespace, and there is none."""
+        name, course = self.value
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open(f"/run/netns/{name}") as file:
+            assert libc.setns(file.fileno(), 0x40000000) == 0
+        assert libc.unshare(0x20000) == 0
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "none", str(course)], check=True)
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:
+    """Wait until something is the case."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+class Worker:
+    """A worker's process."""
+
+    def __init__(self, options: list[str], folder: Path, manner: Manner | None) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.process = FORKS.Process(target=run_worker, args=(options, folder, manner), daemon=True)
+        self.process.start()
+        self.pid = self.process.pid
+
+    @property
+    def begun(self) -> int:
+        """How many submissions it began."""
+        path = self.folder / "begun"
+        return len(path.read_text()) if path.exists() else 0
+
+    def has_joined(self) -> bool:
+        """Whether the scheduler knows it."""
+        path = self.folder / "log"
+        return path.exists() and "Registered to" in path.read_text()
+
+    def kill(self, kind: int) -> None:
+        os.kill(self.pid, kind)
+
+    def family(self) -> list[psutil.Process]:
+        """Return its sandboxes' processes."""
+        return psutil.Process(self.pid).children(recursive=True)
+
+
+class Farm:
+    """A scheduler and its workers; `options` go to all of them."""
+
+    def __init__(
+        self, folder: Path, host: str = "127.0.0.1", protocol: str = "tcp", options: tuple[str, ...] = ()
+    ) -> None:
+        self.folder, self.host, self.protocol, self.options, self.port = folder, host, protocol, options, 0
+        self.workers: list[Worker] = []
+        self.scheduler: subprocess.Popen | None = None
+        self.start_scheduler()
+
+    def start_scheduler(self) -> None:
+        """Start the scheduler; at the second time at the same address."""
+        file = self.folder / "scheduler.json"
+        file.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "dask", "scheduler", "--host", self.host, "--port", str(self.port)]
+        command += ["--scheduler-file", str(file), "--dashboard-address", "127.0.0.1:0", "--protocol", self.protocol]
+        command += self.options
+        with (self.folder / "scheduler.log").open("ab") as log:
+            self.scheduler = subprocess.Popen(command, stdout=log, stderr=log)
+        wait_for(file.exists)
+        wait_for(lambda: file.read_text().endswith("}"))
+        self.address = json.loads(file.read_text())["address"]
+        self.port = int(self.address.rsplit(":", 1)[1])
+
+    def stop_scheduler(self) -> None:
+        self.scheduler.kill()
+        self.scheduler.wait()
+
+    def start(self, *options: str, manner: Manner | None = None, threads: int = 1) -> Worker:
+        """Start a worker."""
+        folder = self.folder / f"worker{len(self.workers)}"
+        arguments = [self.address, "--nthreads", str(threads), "--name", folder.name, *self.options, *options]
+        arguments += ["--local-directory", str(folder)]
+        self.workers.append(Worker(arguments, folder, manner))
+        return self.workers[-1]
+
+    def stop(self) -> None:
+        for worker in self.workers:
+            worker.process.kill()
+            worker.process.join()
+        self.stop_scheduler()

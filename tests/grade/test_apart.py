@@ -1,0 +1,147 @@
+"""Where a cell of a student's own breaks what answers use, are the answers judged without it, and is the cell named?"""
+
+from typing import Any
+
+import nbformat
+import pytest
+from conftest import SEED, assignment_of
+from sample_class import answer, fill_in
+
+from autograder.grade import apart
+from autograder.grade.apart import TAKEN, _acts, _definitions_of, _to_blame
+from autograder.grade.execute import Execution, execute
+from autograder.grade.repair import mend
+
+# No list of what is put back has it: a call of a layer that goes wrong.
+DEEP = "from torch import nn\nnn.Dropout.__call__ = lambda *_: 1 / 0"
+
+
+def graded(name: str, exercise: str, before: str, own: list[str], changed: Any = lambda notebook: None) -> Execution:
+    """Grade one exercise of a solved notebook, with cells of the student's own before a cell."""
+    assignment = assignment_of(name)
+    notebook = fill_in(assignment.release, assignment.instructor)
+    changed(notebook)
+    place = next(index for index, cell in enumerate(notebook.cells) if cell.id == before)
+    notebook.cells[place:place] = [nbformat.v4.new_code_cell(source) for source in own]
+    notebook = mend(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release).notebook
+    kept = ("setup", exercise, f"test_{exercise}")
+    notebook.cells = [cell for cell in notebook.cells if cell.metadata.get("own") or cell.id.startswith(kept)]
+    return execute(notebook, SEED)
+
+
+@pytest.mark.parametrize(
+    ("name", "exercise", "before", "own", "guilty"),
+    [
+        (
+            "3_encoder",
+            "FeedForward",
+            "FeedForward",
+            ["print(1)", DEEP, "def helper(): pass", "print(2)"],
+            "from torch import nn",
+        ),
+        ("1_attention", "softmax", "softmax", ["# a try\nnp = 3"], "# a try"),
+        ("1_attention", "softmax", "test_softmax", ["softmax = softmax(np.ones(3))"], "softmax = softmax(np.ones(3))"),
+    ],
+)
+def test_answers_are_judged_without_the_cell_that_breaks_them(
+    name: str, exercise: str, before: str, own: list[str], guilty: str
+) -> None:
+    """Does a right answer get its points, and do result and feedback say by its first line which cell it was?"""
+    done = graded(name, exercise, before, own)
+    assert done.checks and all(check.passed for check in done.checks), done.checks
+    said = f"The cell that begins with `{guilty}` changed Python, a library, or a name that answers use."
+    assert (done.state, done.why.startswith(said)) == ("graded", True), done.why
+    test = next(cell for cell in done.notebook.cells if cell.id == done.checks[0].name)
+    assert said in test.outputs[-1].text
+
+
+def test_helper_in_the_same_notebook_stays() -> None:
+    """Does an answer that needs a function of an own cell find it there, while another own cell is left out?"""
+
+    def with_helper(notebook: nbformat.NotebookNode) -> None:
+        cell = answer(notebook, "softmax")
+        cell.source = "def softmax(scores, axis=-1):\n    return powers(scores - scores.max(axis, keepdims=True), axis)"
+
+    helper = (
+        "def powers(x, axis):\n    return np.exp(x) / np.exp(x).sum(axis, keepdims=True)\nprint(powers(np.ones(2), 0))"
+    )
+    done = graded("1_attention", "softmax", "softmax", [helper, "np = 3"], with_helper)
+    assert done.checks and all(check.passed for check in done.checks), done.checks
+    assert "`np = 3`" in done.why
+
+
+def test_wrong_answer_gains_nothing_and_costs_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does a wrong answer stay wrong, whatever own cells do, and is that tried once, not for each of its tests?"""
+    made = []
+
+    class Counted(apart._Apart):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(self)
+            super().__init__(*arguments)
+            self.tests = 0
+
+        def test(self, cell: nbformat.NotebookNode) -> apart.Tested:
+            self.tests += 1
+            return super().test(cell)
+
+    monkeypatch.setattr(apart, "_Apart", Counted)
+
+    def zeros(notebook: nbformat.NotebookNode) -> None:
+        answer(notebook, "softmax").source = "def softmax(scores, axis=-1):\n    return np.zeros_like(scores)"
+
+    done = graded("1_attention", "softmax", "softmax", ["np.exp = np.asarray = None\nprint(1)"], zeros)
+    assert len(done.checks) == 3 and not any(check.passed for check in done.checks)
+    assert (done.state, done.why) == ("graded", "")
+    assert [each.tests for each in made] == [1]
+    made.clear()
+    right = graded("1_attention", "softmax", "softmax", ["print(1)"])
+    assert all(check.passed for check in right.checks) and made == []
+    unused = graded("1_attention", "softmax", "softmax", ["def helper(): pass"], zeros)
+    assert not any(check.passed for check in unused.checks) and made == []
+
+
+@pytest.mark.parametrize("bad", range(7))
+def test_cell_to_blame_is_found(bad: int) -> None:
+    """Is the one cell found without which the test passes, with few kernels?"""
+    asked: list[int] = []
+
+    def passes_with(some: list[int]) -> bool:
+        asked.append(len(some))
+        return bad not in some
+
+    assert _to_blame(list(range(7)), passes_with) == [bad]
+    assert len(asked) <= 3
+    found = _to_blame(list(range(1000)), passes_with)
+    assert bad in found and len(found) <= 63
+
+
+def test_cell_keeps_its_definitions_alone() -> None:
+    """Is what defines kept, and what calls, patches, shows, or takes a name that answers use left out?"""
+    source = """%matplotlib inline
+import numpy as np
+from torch import nn
+SCALE, shift = 2, 3
+WIDTH = 4
+def helper(x):
+    return x
+class Net(nn.Module):
+    pass
+np.exp = helper
+hook = nn.Module()
+np = list = 3
+softmax = WIDTH
+helper(3)
+for x in range(3): print(x)"""
+    kept = _definitions_of(source, {*TAKEN, "softmax"})
+    assert kept.splitlines() == [
+        "import numpy as np",
+        "from torch import nn",
+        "WIDTH = 4",
+        "def helper(x):",
+        "    return x",
+        "class Net(nn.Module):",
+        "    pass",
+    ]
+    assert not _acts(kept, TAKEN)
+    assert _acts(source, TAKEN)
+    assert _definitions_of("not Python at all", TAKEN) == ""

@@ -1,0 +1,453 @@
+"""Does a class get the same marks on a cluster, each once, whatever becomes of its workers?"""
+
+import logging
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+import dask
+import pytest
+import sample_class
+from conftest import NAME, SEED
+from dask_farm import Farm, Manner, wait_for
+
+from autograder.course.course import Assignment, Course, Result
+from autograder.grade import cluster
+from autograder.grade.cluster import Cluster, ClusterError
+from autograder.grade.execute import CheckResult
+from autograder.grade.grade import InstallationError, grade
+from autograder.lms.export import export
+from autograder.sandbox.host.bubblewrap import Limits, lives
+
+STUDENTS = ("ada", "goran", "pia", "rosa")
+PROOF = Path("results", NAME, ".proof.json")
+
+
+@pytest.fixture(scope="module")
+def local(assignment: Assignment, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A small class, graded on this machine."""
+    course = Course(tmp_path_factory.mktemp("local"))
+    files = sample_class.make_submissions(assignment.instructor, assignment.release)
+    for student in STUDENTS:
+        sample_class.hand_in(course.root, student, files[student])
+    course.prepare(assignment)
+    shutil.copytree(course.root, course.root.with_name("before"))
+    grade(course, assignment, seed=SEED)
+    return course
+
+
+@pytest.fixture
+def course(local: Course, tmp_path: Path) -> Course:
+    """The same class before it is graded, where the installation is proved."""
+    shutil.copytree(local.root.with_name("before"), tmp_path / "course")
+    (tmp_path / "course" / PROOF.parent).mkdir(parents=True)
+    shutil.copy(local.root / PROOF, tmp_path / "course" / PROOF)
+    return Course(tmp_path / "course")
+
+
+@pytest.fixture
+def make_farm(tmp_path: Path) -> Iterator[Callable[..., Farm]]:
+    """Give what starts a cluster; end its processes."""
+    farms = []
+
+    def make(**options) -> Farm:
+        folder = tmp_path / f"farm{len(farms)}"
+        folder.mkdir()
+        farms.append(Farm(folder, **options))
+        return farms[-1]
+
+    yield make
+    for farm in farms:
+        farm.stop()
+
+
+@pytest.fixture
+def farm(make_farm: Callable[..., Farm]) -> Farm:
+    """A scheduler without workers yet."""
+    return make_farm()
+
+
+@pytest.fixture
+def background() -> Iterator[ThreadPoolExecutor]:
+    """Grade in a thread, while the test looks after the workers."""
+    with ThreadPoolExecutor() as pool:
+        yield pool
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each student was written to the gradebook."""
+    counts, record = Counter(), Course.record
+
+    def counting(self: Course, result: Result, assignment: Assignment) -> None:
+        counts[result.student] += 1
+        record(self, result, assignment)
+
+    monkeypatch.setattr(Course, "record", counting)
+    return counts
+
+
+def judged(course: Course) -> dict[str, tuple[str, list[CheckResult]]]:
+    """Return everybody's state and what each test gave."""
+    return {result.student: (result.state, result.checks) for result in course.load_results(NAME)}
+
+
+def outcome(course: Course, assignment: Assignment) -> dict[str, object]:
+    """Return all that the marks are told by: the table that is sent, the gradebook, and the executed notebooks."""
+    results = course.load_results(NAME)
+    (table,) = export(course, assignment, results, "csv").files
+    executed = {path.parts[-3]: path.read_bytes() for path in sorted(course.root.glob("autograded/*/*/*.ipynb"))}
+    assert all(result.recorded for result in results)
+    return {"table": table.read_bytes(), "scores": course.scores(assignment), "executed": executed}
+
+
+def states(grading: Future) -> dict[str, str]:
+    """Return each student's state, once the grading is done."""
+    return {result.student: result.state for result in grading.result(timeout=300)}
+
+
+# -------------------------------------------------------------------------------------------------- who may grade
+
+
+@pytest.mark.deep
+def test_unfit_workers_get_nothing_and_are_named(
+    farm: Farm, course: Course, local: Course, assignment: Assignment, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Do workers of another version, without a sandbox or with two threads get nothing, and does a fit one do it all?"""
+    unfit = {
+        farm.start(manner=Manner("other_version")): "numpy 1.0 instead of ",
+        farm.start(manner=Manner("without_bubblewrap", tmp_path)): "bubblewrap is not installed",
+        farm.start(threads=2): "it has 2 threads, and grades one submission at a time: --nthreads 1",
+    }
+    fit = farm.start()
+    (course.root / PROOF).unlink()  # which is then proved on the cluster
+    with caplog.at_level(logging.WARNING, "autograder.grade.cluster"):
+        grade(course, assignment, seed=SEED, cluster=farm.address)
+    assert outcome(course, assignment) == outcome(local, assignment)
+    assert fit.begun == len(STUDENTS) + 2
+    for worker, reason in unfit.items():
+        assert worker.begun == 0
+        assert len([text for text in caplog.messages if "gets nothing to grade" in text and reason in text]) == 1
+
+
+def test_difference_names_packages_and_files() -> None:
+    """Does one read what to install, and which file is another?"""
+    ours = cluster.versions()
+    assert cluster._difference(ours, dict(ours)) == ""
+    theirs = ours | {"torch": "2.0", "autograder/checks/vit/__init__.py": "0"}
+    assert cluster._difference(ours, theirs) == (
+        f"torch 2.0 instead of {ours['torch']}, autograder/checks/vit/__init__.py is another version"
+    )
+    files = {
+        "autograder/grade/job.py",
+        "autograder/grade/cluster.py",
+        "autograder/sandbox/host/bubblewrap.py",
+        "solutions/vit.py",
+    }
+    assert files < ours.keys()
+    assert "autograder/report/report.py" not in ours
+    none = cluster._difference(ours, {})
+    assert none.startswith("Python None instead of 3.")
+    assert none.endswith(f"and {len(ours) - 5} more")
+
+
+@pytest.mark.deep
+def test_cluster_without_fit_workers_is_an_error(
+    farm: Farm, course: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Does the grader say why nobody grades and what to do, and record nothing?"""
+    monkeypatch.setattr(cluster, "WAIT_SECONDS", 0.0)
+    with pytest.raises(ClusterError, match=r"(?s)4 submissions are not graded.*there is none.*dask worker"):
+        grade(course, assignment, seed=SEED, cluster=farm.address)
+    worker = farm.start(threads=2)
+    wait_for(worker.has_joined)
+    with pytest.raises(InstallationError, match=r"127\.0\.0\.1:\d+: it has 2 threads.*--nthreads 1"):
+        grade(course, assignment, seed=SEED, cluster=farm.address)
+    assert course.load_results(NAME) == []
+
+
+def test_scheduler_that_is_not_there_is_an_error(
+    course: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is an address at which nobody answers, or that is none, said in words?"""
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    for address in (f"tcp://127.0.0.1:{port}", "carrier-pigeon://127.0.0.1:1", "tls://127.0.0.1:1"):
+        with pytest.raises(ClusterError, match=rf"No Dask scheduler answers at {address}: .+\n.*dask scheduler"):
+            grade(course, assignment, seed=SEED, cluster=address)
+    assert course.load_results(NAME) == []
+
+
+# ------------------------------------------------------------------------------------------- workers that are lost
+
+
+@pytest.mark.deep
+def test_killed_worker_and_late_worker(
+    farm: Farm,
+    course: Course,
+    local: Course,
+    assignment: Assignment,
+    tmp_path: Path,
+    background: ThreadPoolExecutor,
+    recorded: Counter[str],
+) -> None:
+    """Is each graded once, as at home, if a worker is killed in the middle and one comes late?"""
+    go = tmp_path / "go"
+    steady, killed = farm.start(manner=Manner("waits_for", go)), farm.start()
+    grading = background.submit(grade, course, assignment, seed=SEED, cluster=farm.address)
+    wait_for(lambda: steady.begun and killed.begun and killed.family())  # its sandbox runs
+    family = killed.family()
+    killed.kill(signal.SIGKILL)
+    late = farm.start()
+    wait_for(lambda: late.begun)
+    go.touch()
+    assert states(grading).keys() == set(STUDENTS)
+    assert outcome(course, assignment) == outcome(local, assignment)
+    assert recorded == dict.fromkeys(STUDENTS, 1)
+    assert steady.begun + late.begun + killed.begun == len(STUDENTS) + 1
+    wait_for(lambda: not any(map(lives, family)), 20)  # the sandboxes of a killed worker end with it
+
+
+@pytest.mark.deep
+def test_workers_killed_at_random_moments(
+    farm: Farm,
+    course: Course,
+    local: Course,
+    assignment: Assignment,
+    background: ThreadPoolExecutor,
+    recorded: Counter[str],
+) -> None:
+    """Is each of 24 submissions recorded once, and judged as at home, while one worker after the other is killed?"""
+    copies = {f"{student}{copy}": student for copy in range(6) for student in STUDENTS}
+    for name, student in copies.items():
+        shutil.copytree(course.root / "submitted" / student, course.root / "submitted" / name)
+    for student in STUDENTS:
+        shutil.rmtree(course.root / "submitted" / student)
+    rng, workers, kills = random.Random(0), [farm.start() for _ in range(3)], 0
+    wait_for(lambda: all(worker.has_joined() for worker in workers))
+    grading = background.submit(grade, course, assignment, seed=SEED, cluster=farm.address)
+    while not grading.done() and kills < 20:
+        wait({grading}, timeout=rng.uniform(1, 5))
+        victim = rng.randrange(3)
+        workers[victim].kill(signal.SIGKILL)
+        workers[victim], kills = farm.start(), kills + 1
+    grading.result(timeout=300)
+    assert kills > 2
+    expected = judged(local)
+    assert judged(course) == {name: expected[student] for name, student in copies.items()}
+    assert {name: recorded[name] for name in copies} == dict.fromkeys(copies, 1)
+
+
+@pytest.mark.deep
+def test_hanging_worker(
+    farm: Farm,
+    course: Course,
+    local: Course,
+    assignment: Assignment,
+    background: ThreadPoolExecutor,
+    recorded: Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Is what a stopped worker had given to another, and is the worker used again by the next run?"""
+    first, other = farm.start(), farm.start()
+    say, seconds = Cluster.say, {"at": 1e9}
+
+    def say_once(self: Cluster, text: str) -> None:
+        seconds["at"] = 1e9
+        said.append(text)
+        say(self, text)
+
+    said: list[str] = []
+    monkeypatch.setattr(Cluster, "say", say_once)
+    setting = property(lambda self: seconds["at"], lambda self, value: None)
+    monkeypatch.setattr(Cluster, "seconds", setting, raising=False)
+    grading = background.submit(grade, course, assignment, seed=SEED, cluster=farm.address)
+    wait_for(lambda: first.begun and other.begun)
+    first.kill(signal.SIGSTOP)
+    wait_for(lambda: sum(recorded.values()) == len(STUDENTS) - 1)
+    seconds["at"] = 0.0  # now only the stopped one is at work, and it is past its time
+    assert states(grading).keys() == set(STUDENTS)
+    assert outcome(course, assignment) == outcome(local, assignment)
+    assert recorded == dict.fromkeys(STUDENTS, 1)
+    assert [text for text in said if "hangs while it graded" in text]
+    first.kill(signal.SIGCONT)
+    other.kill(signal.SIGKILL)
+    grade(course, assignment, seed=SEED, regrade=True, cluster=farm.address)
+    assert outcome(course, assignment) == outcome(local, assignment)
+
+
+@pytest.mark.deep
+def test_scheduler_restarted_between_two_runs(
+    farm: Farm,
+    course: Course,
+    local: Course,
+    assignment: Assignment,
+    recorded: Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Is a lost scheduler an error that says so, and does the same command go on with a new one, at the same address?"""
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 5.0)  # not longer, as nobody will answer
+    farm.start()
+
+    def lose_it(what: str, done: int, *_: object) -> None:
+        if (what, done) == ("submissions", 2):
+            farm.stop_scheduler()
+
+    with pytest.raises(ClusterError, match=r"The Dask scheduler at .* was lost.*\nWhat was graded is recorded"):
+        grade(course, assignment, seed=SEED, cluster=farm.address, progress=lose_it)
+    assert 2 <= len(course.load_results(NAME)) < len(STUDENTS)
+    farm.start_scheduler()
+    farm.start()
+    grade(course, assignment, cluster=farm.address)
+    assert outcome(course, assignment) == outcome(local, assignment)
+    assert recorded == dict.fromkeys(STUDENTS, 1)
+
+
+# ----------------------------------------------------------------------------------------------- another machine
+
+
+@pytest.fixture
+def namespaces() -> Iterator[list[str]]:
+    """Two network namespaces with the addresses 198.18.73.2 and .3; 198.18.73.1 is here."""
+    numbers = {number: f"ag{os.getpid() % 100_000}-{number}" for number in (2, 3)}
+    lines = []
+    for number, name in numbers.items():  # a cable to each: what a bridge carries, a firewall may drop
+        lines += [f"netns add {name}", f"link add {name}a type veth peer name {name}b netns {name}"]
+        lines += [f"addr add 198.18.73.1 peer 198.18.73.{number} dev {name}a", f"link set {name}a up"]
+        lines += [
+            f"-n {name} addr add 198.18.73.{number} peer 198.18.73.1 dev {name}b",
+            f"-n {name} link set {name}b up",
+        ]
+        lines += [f"-n {name} link set lo up"]
+    try:
+        for line in lines:
+            try:
+                done = subprocess.run(["ip", *line.split()], capture_output=True, text=True, check=False)
+            except FileNotFoundError:
+                pytest.skip("iproute2 is not installed, which makes network namespaces")
+            if done.returncode != 0:
+                pytest.skip(f'this machine makes no network namespaces: "ip {line}" said {done.stderr.strip()}')
+        yield list(numbers.values())
+    finally:
+        for name in numbers.values():
+            if shutil.which("ip"):
+                subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+@pytest.mark.deep
+def test_workers_on_other_machines_with_tls(
+    make_farm: Callable[..., Farm],
+    namespaces: list[str],
+    course: Course,
+    local: Course,
+    assignment: Assignment,
+    tmp_path: Path,
+) -> None:
+    """Are the marks those at home if workers have their own network and no course, and every byte is encrypted?"""
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-days", "2"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    options = ("--tls-ca-file", certificate, "--tls-cert", certificate, "--tls-key", key)
+    farm = make_farm(host="198.18.73.1", protocol="tls", options=options)
+    workers = [
+        farm.start("--host", f"198.18.73.{number}", manner=Manner("in_namespace", (name, course.root)))
+        for number, name in zip((2, 3), namespaces)
+    ]
+    assert farm.address.startswith("tls://198.18.73.1:")
+    mine = {"ca-file": certificate, "client.cert": certificate, "client.key": key}
+    with dask.config.set({f"distributed.comm.tls.{name}": value for name, value in mine.items()}):
+        grade(course, assignment, seed=SEED, cluster=farm.address)
+    assert outcome(course, assignment) == outcome(local, assignment)
+    assert sum(worker.begun for worker in workers) == len(STUDENTS)
+
+
+# ------------------------------------------------------------------------------------- who gets what, without work
+
+
+def jobs_of(tmp_path: Path, *names: str) -> dict[str, tuple[Path]]:
+    """Return jobs that are done once a file of their name is there."""
+    return {name: (tmp_path / name,) for name in names}
+
+
+@pytest.mark.deep
+def test_submission_that_loses_five_workers_is_not_graded(farm: Farm) -> None:
+    """Is it left after five, with its reason?"""
+    for _ in range(5):
+        farm.start(manner=Manner("ends_in_the_middle"))
+    run = Cluster(farm.address, Limits(), True).run({"poison": (Path("/nothing"),)})
+    assert list(run) == [
+        ("poison", {"state": "not graded", "why": "5 workers were lost, or hung, on this submission."})
+    ]
+
+
+@pytest.mark.deep
+def test_hanging_workers_that_are_killed_are_lost_once(
+    farm: Farm, tmp_path: Path, background: ThreadPoolExecutor
+) -> None:
+    """Does a submission whose worker hangs, and is then killed, count one lost worker and not two?"""
+    hanging = farm.start(manner=Manner("waits_for_argument"))
+    ours = Cluster(farm.address, Limits(), True)
+    grading = background.submit(lambda: list(ours.run(jobs_of(tmp_path, "a"))))
+    wait_for(lambda: hanging.begun)
+    said: list[str] = []
+    ours.say, ours.seconds = said.append, 0.0
+    wait_for(lambda: said)
+    ours.seconds = 1e9
+    late = farm.start(manner=Manner("waits_for_argument"))
+    wait_for(lambda: late.begun)
+    hanging.kill(signal.SIGKILL)
+    wait_for(lambda: [text for text in said if "was lost" in text])
+    (tmp_path / "a").touch()
+    assert grading.result(timeout=60) == [("a", {"state": "graded", "process": late.pid})]
+
+
+@pytest.mark.deep
+def test_first_of_two_results_counts(farm: Farm, tmp_path: Path, background: ThreadPoolExecutor) -> None:
+    """If a worker that was given up answers after all, and the other as well, does the submission count once?"""
+    hanging = [farm.start(manner=Manner("waits_for_argument")) for _ in range(2)]
+    ours = Cluster(farm.address, Limits(), True)
+    grading = background.submit(lambda: list(ours.run(jobs_of(tmp_path, "a", "b"))))
+    wait_for(lambda: all(worker.begun for worker in hanging))
+    said: list[str] = []
+    ours.say, ours.seconds = said.append, 0.0
+    wait_for(lambda: len([text for text in said if "hangs" in text]) == 2)
+    first, other = ("a", "b") if said[0].endswith("graded a.") else ("b", "a")  # in which they are given again
+    ours.seconds = 1e9
+    late = farm.start(manner=Manner("waits_for_argument"))
+    wait_for(lambda: late.begun == 1)
+    (tmp_path / first).touch()  # two of the three answer
+    wait_for(lambda: late.begun + sum(worker.begun for worker in hanging) == 4)  # and one of them has the other
+    (tmp_path / other).touch()
+    assert sorted(name for name, _ in grading.result(timeout=60)) == ["a", "b"]
+
+
+@pytest.mark.deep
+def test_worker_that_took_anothers_address_is_asked_first(farm: Farm, tmp_path: Path) -> None:
+    """Is a new process at a known address asked for its versions before it grades?"""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    options = ("--worker-port", str(port), "--host", "127.0.0.1")
+    first = farm.start(*options, manner=Manner("waits_for_argument"))
+    (tmp_path / "a").touch()
+    ours = Cluster(farm.address, Limits(), True)
+    said: list[str] = []
+    ours.say = said.append
+    run = ours.run(jobs_of(tmp_path, "a", "b"))
+    assert next(run)[0] == "a"
+    first.kill(signal.SIGKILL)
+    first.process.join()
+    other = farm.start(*options, manner=Manner("other_version"))
+    wait_for(other.has_joined)
+    (tmp_path / "b").touch()
+    right = farm.start(manner=Manner("waits_for_argument"))
+    assert [(name, fields["process"]) for name, fields in run] == [("b", right.pid)]
+    assert other.begun == 0
+    assert [text for text in said if "numpy 1.0 instead of" in text]

@@ -1,0 +1,129 @@
+"""A grader that is killed goes on where it was."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import sample_class
+from conftest import GradedClass
+
+from autograder.course.course import Course
+from autograder.grade.grade import grade, load_assignment
+from autograder.sandbox.host.bubblewrap import lives
+
+STUDENTS = ("ada", "goran", "ivan", "jana", "pia", "rosa")
+SEED = 7
+KILLS = 8
+
+
+def make_course(root: Path) -> Course:
+    """Write a small class."""
+    assignment = load_assignment(sample_class.ASSIGNMENT)
+    files = sample_class.make_submissions(assignment.instructor, assignment.release)
+    for student in STUDENTS:
+        sample_class.hand_in(root, student, files[student])
+    return Course(root)
+
+
+def start_grading(course: Course) -> subprocess.Popen:
+    """Start the grader as an instructor would, in a process group of its own."""
+    command = [sys.executable, "-m", "autograder", "grade", sample_class.ASSIGNMENT, "--course", str(course.root)]
+    with (course.root.parent / f"{course.root.name}.log").open("ab") as log:
+        return subprocess.Popen([*command, "--seed", str(SEED)], stdout=log, stderr=log, start_new_session=True)
+
+
+def marks(course: Course) -> dict[str, tuple]:
+    """Return what the course knows of each student: state, checks, and the gradebook's scores."""
+    assignment = load_assignment(sample_class.ASSIGNMENT)
+    scores = course.scores(assignment)
+    return {
+        result.student: (result.state, result.recorded, result.checks, result.receipt, scores.get(result.student))
+        for result in course.load_results(sample_class.ASSIGNMENT)
+    }
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> Course:
+    """Grade a class without a disturbance."""
+    course = make_course(tmp_path_factory.mktemp("whole") / "course")
+    assert start_grading(course).wait(timeout=300) == 0
+    return course
+
+
+@pytest.mark.deep
+def test_grade_killed_at_many_moments_gives_the_same_marks(uninterrupted: Course, tmp_path: Path) -> None:
+    """Are the marks of a grader that was killed again and again those of one that was left alone?"""
+    course = make_course(tmp_path / "course")
+    moments = random.Random(SEED)
+    for _ in range(KILLS):
+        process = start_grading(course)
+        time.sleep(moments.uniform(0.5, 12))
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=30)
+    assert start_grading(course).wait(timeout=300) == 0, (tmp_path / "course.log").read_text()[-2000:]
+    assert marks(course) == marks(uninterrupted)
+    assert len(marks(course)) == len(STUDENTS)
+
+
+def test_grade_killed_alone_leaves_no_process(tmp_path: Path) -> None:
+    """If the grader's process alone is killed, do its workers and all sandboxes end by themselves?"""
+    course = make_course(tmp_path / "course")
+    process = start_grading(course)
+    family: set[psutil.Process] = set()
+    while not any(child.name() == "bwrap" for child in family if child.is_running()):
+        assert process.poll() is None
+        family |= set(psutil.Process(process.pid).children(recursive=True))
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while (left := [child for child in family if lives(child)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for child in left:
+        child.kill()
+    assert left == []
+
+
+@pytest.mark.deep
+def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
+    """Does Ctrl-C end the grader soon, with nothing lost and no process left, and does the next run go on?"""
+    course = make_course(tmp_path / "course")
+    process = start_grading(course)
+    while not list((course.root / "results" / sample_class.ASSIGNMENT).glob("[a-z]*.json")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    left = [p for p in psutil.process_iter(["cmdline"]) if str(course.root) in " ".join(p.info["cmdline"] or [])]
+    assert left == []
+    kept = {student: state for student, (state, *_) in marks(course).items()}
+    assert 0 < len(kept) < len(STUDENTS)
+    said = (tmp_path / "course.log").read_text()
+    line = f"autograder: stopped; this run graded {len(kept)}. The same command goes on with the others."
+    assert said.rstrip().split("\n")[-1] == line
+    assert "Traceback" not in said
+    assert start_grading(course).wait(timeout=300) == 0
+    assert marks(course) == marks(uninterrupted)
+
+
+def test_grade_killed_before_recording_records_when_run_again(graded_class: GradedClass, tmp_path: Path) -> None:
+    """Does a mark reach the gradebook that was worked out, but not recorded, when the grader was killed?"""
+    course, assignment = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), graded_class.assignment
+    before = marks(course)
+    result = course.load_result("goran", assignment.name)
+    assert result is not None
+    result.recorded = False
+    course.save_result(result)
+    with course.gradebook() as gradebook:
+        gradebook.remove_submission(assignment.name, "goran")
+    assert "goran" not in course.scores(assignment)
+    grade(course, assignment)
+    assert marks(course) == before

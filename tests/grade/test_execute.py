@@ -1,0 +1,429 @@
+"""Does the grader judge from outside, blame itself for its own errors, and give no mark where it does not work?"""
+
+import json
+import re
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import sample_class
+from conftest import ALL, EXERCISES, NAME, SEED, soon
+from nbformat import NotebookNode
+from nbgrader.utils import determine_grade
+from sample_class import BONUS, fill_in, hand_in
+
+from autograder.cells import is_grade
+from autograder.course.course import Assignment, Course
+from autograder.grade.execute import CUT, MAX_NAMES, GraderError, _Cell, _Session, execute
+from autograder.grade.grade import InstallationError, grade, load_assignment
+from autograder.grade.repair import mend
+from autograder.grade.workers import Workers
+from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.kernel import KernelLost
+
+
+def spoil_answers(assignment: Assignment) -> None:
+    """Have a wrong answer in solutions/."""
+    sample_class.softmax_over_queries(assignment.instructor)
+
+
+def spoil_release(assignment: Assignment) -> None:
+    """Have the answers left in what students get."""
+    assignment.release = fill_in(assignment.release, assignment.instructor)
+
+
+def spoil_checks(assignment: Assignment) -> None:
+    """Have a hidden test that needs what is not installed."""
+    cell = next(cell for cell in assignment.instructor.cells if cell.id == "attention_axes")
+    cell.source = cell.source.replace("autograder.checks.attention.exercises", "a_package_that_is_not_there")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (spoil_answers, r"The answers of 1_attention: graded.*\. attention_weights: .*M6 \(the softmax runs"),
+        (spoil_release, r"The unsolved notebook of 1_attention: graded\. softmax_values: passed"),
+        (
+            spoil_checks,
+            r"not graded\. .*attention_axes: ModuleNotFoundError: No module named 'a_package_that_is_not_there'",
+        ),
+    ],
+)
+def test_grade_stops_when_the_installation_is_wrong(
+    assignment: Assignment, perfect: NotebookNode, tmp_path: Path, two_workers: Workers, spoil: Any, words: str
+) -> None:
+    """Does the grader stop before any mark, and say what is wrong, when answers fail, or an unsolved notebook passes?"""
+    hand_in(tmp_path, "ada", perfect)
+    spoiled = Assignment(
+        NAME, "attention", nbformat.from_dict(assignment.instructor), nbformat.from_dict(assignment.release)
+    )
+    spoil(spoiled)
+    course = Course(tmp_path)
+    with pytest.raises(InstallationError, match=f"(?s)No mark was given.*{words}"):
+        grade(course, spoiled, seed=SEED, workers=two_workers)
+    assert course.load_results(NAME) == []
+    assert course.scores(assignment) == {}
+    assert not (tmp_path / "autograded").exists()
+
+
+def test_execute_blames_the_grader_for_its_own_errors(assignment: Assignment) -> None:
+    """Is a hidden test that fails in a way that no student's function can cause an error of ours, and no lost point?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    notebook.cells[-1].source = "raise OSError('our disk is full')"
+    with pytest.raises(GraderError, match="softmax_values: OSError: our disk is full"):
+        execute(notebook, SEED)
+
+
+@pytest.mark.parametrize(
+    ("answer", "test", "words"),
+    [
+        ("raise KeyError('x')", "assert softmax(np.ones(3)).sum() == 1", "KeyError: .*in softmax, line 2"),
+        ("return None", "assert softmax(np.ones(3)).sum() == 1", "AttributeError: 'NoneType' object has no attribute"),
+        ("return 'a'", "np.testing.assert_allclose(softmax(np.ones(3)), 1 / 3)", "DTypePromotionError|TypeError"),
+        ("return {1, 2}", "assert softmax(np.ones(3))[0] == 1", "TypeError: softmax returned a set"),
+        ("return np.ones(3)", "assert softmax(np.ones(3)).sum() == 1", "^$"),
+    ],
+)
+def test_execute_takes_a_plain_assert_as_a_test(assignment: Assignment, answer: str, test: str, words: str) -> None:
+    """Does what a student's function raises, or returns of a wrong kind, fail a test that an instructor wrote by hand?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    notebook.cells[1].source, notebook.cells[2].source = f"def softmax(scores, axis=-1):\n    {answer}", test
+    done = execute(notebook, SEED)
+    (check,) = done.checks
+    assert (done.state, check.passed) == ("graded", False)
+    assert re.search(words, check.message), check.message
+
+
+NEWER = {(3, 11): 'f"{", ".join(map(str, scores.shape))}"', (3, 12): "t'{axis}'", (3, 13): "t'{axis}'"}
+
+
+@pytest.mark.skipif(sys.version_info[:2] not in NEWER, reason="no Python is newer than this one")
+@pytest.mark.parametrize("kind", ["newer", "newer, right all the same", "wrong"])
+def test_execute_asks_about_code_of_a_newer_python(assignment: Assignment, kind: str) -> None:
+    """Is a student told that the grader's Python is older, and a person asked, where points are lost by it alone?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    newer = f"def softmax(scores, axis=-1):\n    print({NEWER[sys.version_info[:2]]})\n    return scores"
+    if kind == "newer, right all the same":  # a cell of the student's own, for nothing
+        notebook.cells.insert(1, nbformat.v4.new_code_cell(newer.replace("softmax", "draft"), metadata={"own": True}))
+    else:
+        notebook.cells[1].source = newer if kind == "newer" else "def softmax(scores, axis=-1:\n    return scores"
+    done = execute(notebook, SEED)
+    (check,) = done.checks
+    shown = "".join(output.get("text", "") for cell in done.notebook.cells for output in cell.get("outputs", []))
+    assert check.passed == (kind == "newer, right all the same")
+    assert ("Your Python is newer than the grader's" in shown) == (kind != "wrong")
+    if kind == "newer":
+        (question,) = done.questions
+        assert "defines softmax" in question and "line 2" in question
+        assert "Your Python is newer than the grader's" in check.message and "line 2: " in check.message
+    else:
+        assert done.questions == []
+
+
+def test_execute_cuts_what_a_test_says(assignment: Assignment) -> None:
+    """Is what a test says of many values not the names of as many types, in the marks and in the notebook?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    notebook.cells[1].source = "def softmax(scores, axis=-1):\n    return (0,) * 200_000"
+    done = execute(notebook, SEED)
+    (check,) = done.checks
+    assert not check.passed
+    assert "int, int, int" in check.message and check.message.endswith("[Cut here.]")
+    assert len(nbformat.writes(done.notebook)) < 100_000
+
+
+ATTACKS = """
+import builtins, sys, types
+import numpy as np
+yes = lambda *arguments, **keywords: None
+judge = check = difference = yes
+TESTS = MESSAGES = {}
+np.allclose = np.array_equal = np.testing.assert_allclose = lambda *arguments, **keywords: True
+builtins.AssertionError = type("AssertionError", (), {})
+sys.modules["autograder"] = sys.modules["autograder.checks"] = types.ModuleType("autograder")
+sys.modules["autograder.checks.attention.exercises"] = types.SimpleNamespace(check=yes, __name__="x", __spec__=None)
+shell = get_ipython()
+shell.input_transformers_cleanup.append(lambda lines: ["pass\\n"])
+shell.ast_transformers.append(types.SimpleNamespace(visit=lambda tree: tree))
+shell.events.register("pre_run_cell", lambda info: print("SEEN", info.raw_cell))
+print("HISTORY", In[-3:], [line for text in In for line in text.splitlines() if "HIDDEN" in line or 'check("' in line])
+"""
+
+
+def test_attacks_gain_no_point_and_see_no_test(assignment: Assignment) -> None:
+    """Does code that patches comparisons, transformers, modules and tests get nothing, and see no hidden test?"""
+    notebook = nbformat.from_dict(assignment.instructor)
+    for cell, blank in zip(notebook.cells, assignment.release.cells, strict=True):
+        if cell.id in (*EXERCISES, BONUS[NAME]):
+            cell.source = blank.source
+    place = next(i for i, cell in enumerate(notebook.cells) if cell.id == "setup")
+    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(ATTACKS, id="attack"))
+    done = execute(notebook, SEED)
+    assert not [check for check in done.checks if check.passed]
+    printed = json.dumps([cell.get("outputs", []) for cell in done.notebook.cells if "nbgrader" not in cell.metadata])
+    assert "HISTORY" in printed
+    assert "HIDDEN TESTS" not in printed
+    assert 'check(\\"softmax' not in printed
+
+
+def with_softmax_alone(assignment: Assignment) -> NotebookNode:
+    """Return the notebook with all tests, in which the first exercise alone is answered."""
+    notebook = nbformat.from_dict(assignment.instructor)
+    for cell, blank in zip(notebook.cells, assignment.release.cells, strict=True):
+        if cell.id in (*EXERCISES[1:], BONUS[NAME]):
+            cell.source = blank.source
+    return notebook
+
+
+def test_loud_cells_of_ones_own_earn_nothing(assignment: Assignment) -> None:
+    """Does nbgrader read from a notebook whose outputs were cut the marks that the tests gave: none for wrong answers?"""
+    notebook = with_softmax_alone(assignment)
+    notebook.cells.insert(1, nbformat.v4.new_code_cell("print('x' * 10_000)", metadata={"own": True}))
+    done = execute(notebook, SEED, Limits(total_output_bytes=9_000))
+    cells = {cell.metadata.nbgrader.grade_id: cell for cell in done.notebook.cells if "nbgrader" in cell.metadata}
+    given = {check.name: determine_grade(cells[check.name]) for check in done.checks}
+    assert {name: score for name, (score, _) in given.items()} == {
+        check.name: given[check.name][1] * check.passed for check in done.checks
+    }
+    assert {check.passed for check in done.checks} == {False, True}
+    assert CUT in str(done.notebook.cells[1].outputs)
+
+
+def test_outputs_that_would_give_another_mark_give_none(
+    assignment: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is a submission not graded, rather than given full points, where the error of a failed test is lost?"""
+
+    def lose_errors(notebook: NotebookNode, limits: Limits) -> None:
+        for cell in notebook.cells:
+            cell.outputs = []
+
+    monkeypatch.setattr("autograder.grade.execute._shorten", lose_errors)
+    with pytest.raises(GraderError, match="attention_weights: the outputs would give another mark than the test"):
+        execute(with_softmax_alone(assignment), SEED)
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["MemoryError()", 'RuntimeError("could not create a primitive")', 'RuntimeError("can\'t start new thread")'],
+)
+def test_cells_of_ones_own_that_use_up_everything_cost_nothing(assignment: Assignment, error: str) -> None:
+    """Is a call that finds no memory or threads left made again without what those cells left behind?"""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    hungry = f"def largest(*_, **__):\n    raise {error}\nnp._core._methods.umr_maximum = largest"  # not put back
+    own = nbformat.v4.new_code_cell(hungry, metadata={"own": True})
+    done = execute(nbformat.v4.new_notebook(cells=[cells[0], own, *cells[1:]]), SEED)
+    assert [check.passed for check in done.checks] == [True], done.checks
+    assert (done.state, done.why.count("had no memory")) == ("crashed", 1)
+
+
+def test_cells_of_ones_own_that_slow_every_call_cost_nothing(assignment: Assignment) -> None:
+    """Is a test made again without them, with all of its time, where each call is done in time and all together are not?"""
+    names = ("setup", "softmax", "softmax_axis")
+    cells = [cell for cell in assignment.instructor.cells if cell.id in names]
+    slow = (
+        "import time\nmethods = np._core._methods\n\ndef largest(*arguments, own=methods.umr_maximum):\n"
+        "    time.sleep(0.6)\n    return own(*arguments)\nmethods.umr_maximum = largest"  # not put back
+    )
+    own = nbformat.v4.new_code_cell(slow, metadata={"own": True})
+    done = execute(nbformat.v4.new_notebook(cells=[cells[0], own, *cells[1:]]), SEED, Limits(call_seconds=1.0))
+    assert [check.passed for check in done.checks] == [True], done.checks
+    assert "A test was not done" in done.why
+
+
+def test_names_that_are_missing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the grader keep so many names of cells that failed and no more, and none once a later cell has defined it?"""
+    outcomes = iter([[nbformat.v4.new_output("error", ename="E", evalue="e")], []])
+    student = _Session(Limits(), sandboxed=True)
+    monkeypatch.setattr(student, "_run", lambda cell: next(outcomes))
+    names = ", ".join(f"name{number}" for number in range(10 * MAX_NAMES))
+    student.run(_Cell(f"import {names}"))
+    assert len(student.failed) == MAX_NAMES
+    student.run(_Cell(f"import {names}"))
+    assert student.failed == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "stay"),
+    [
+        ({"id": "1", "value": 3}, False),
+        ({"id": "1", "error": ["KeyError"]}, False),
+        ({"id": "1", "error": ["NameError", "Exception"]}, True),
+        ([nbformat.v4.new_output("error", ename="NameError")], True),
+        ([nbformat.v4.new_output("stream", text="NameError")], False),
+    ],
+)
+def test_cells_of_ones_own_stay_where_they_define_what_is_needed(found: Any, stay: bool) -> None:
+    """Are they left out where the kernel is lost with them alone, and not where without them a name is missing?"""
+    student, lost = _Session(Limits(), sandboxed=True), KernelLost("timed out", "an endless loop")
+    student.ran = both = [_Cell("import numpy as np"), _Cell("def helper(): ...", own=True)]
+    outcomes = iter([lost, found])
+
+    def action() -> Any:
+        outcome = next(outcomes)
+        if outcome is lost:
+            raise lost
+        return outcome
+
+    if stay:
+        with pytest.raises(KernelLost, match="an endless loop"):
+            student.attempt(action, again=True)
+        assert student.ran == both
+    else:
+        assert student.attempt(action, again=True) == found
+        assert student.ran == both[:1]
+
+
+def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a fresh kernel, does an answer that what stands in front of it brings down stay, and one that falls alone not?"""
+
+    class Fragile:
+        """A kernel that is lost at a cell that falls, and at any answer after one that leaves no threads."""
+
+        spent = 0.0
+
+        def __init__(self, *_: Any) -> None:
+            self.closed, self.done = False, []
+
+        def run_cell(self, source: str, seconds: float, **options: bool) -> list[NotebookNode]:
+            if source == "falls" or (source == "answer" and "threads" in self.done):
+                self.closed = True
+                raise KernelLost("crashed", "no threads are left")
+            self.done.append(source)
+            return []
+
+    monkeypatch.setattr("autograder.grade.execute.Kernel", Fragile)
+    student = _Session(Limits(), sandboxed=True)
+    student.ran = [_Cell("threads", own=True), _Cell("answer"), _Cell("falls"), _Cell("harmless", own=True)]
+    assert student.ready().done == ["answer", "harmless"]
+
+
+def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, does a submission keep its time, and its own cells theirs, but not for ever?"""
+    clock = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now, thread_time=lambda: clock.now / 100)
+    monkeypatch.setattr("autograder.grade.execute.time", clock)
+
+    class Starved:
+        """A kernel that takes a tenth of the time that passes, and waits for nine."""
+
+        closed, spent = False, 0.0
+
+        def run_cell(self, source: str, seconds: float, **options: bool) -> list[NotebookNode]:
+            clock.now += 150.0
+            self.spent += 15.0
+            return []
+
+        def close(self) -> None:
+            self.closed = True
+
+    student = _Session(Limits(total_seconds=300.0), sandboxed=True)
+    student.kernel = Starved()
+    for _ in range(4):
+        student.run(_Cell("np.ones(3)", own=True))
+    assert student.lost == []
+    assert (student.left(), student.own_seconds) == pytest.approx((300 - 60 - 6, 100 - 60 - 6))
+    clock.now += 1.0  # past what it may stay
+    student.run(_Cell("np.ones(3)", own=True))
+    assert [lost.state for lost in student.lost] == ["timed out"]
+
+
+def test_end_of_a_submission_ends_what_a_fresh_kernel_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are cells that were fast, and are slow in a fresh kernel, repeated no longer than the submission may take?"""
+    repeated: list[str] = []
+
+    class Slow:
+        """A kernel in which each cell takes a second."""
+
+        def __init__(self, *_: Any) -> None:
+            self.closed, self.spent = False, 0.0
+
+        def run_cell(self, source: str, seconds: float, **options: bool) -> list[NotebookNode]:
+            self.spent += 1.0
+            repeated.append(source)
+            return []
+
+        def close(self) -> None:
+            self.closed = True
+
+    monkeypatch.setattr("autograder.grade.execute.Kernel", Slow)
+    clock = types.SimpleNamespace(monotonic=lambda: float(len(repeated)), thread_time=lambda: 0.0)
+    monkeypatch.setattr("autograder.grade.execute.time", clock)
+    student = _Session(Limits(total_seconds=10.0), sandboxed=True)
+    student.ran = [_Cell(f"{number}", own=True) for number in range(1900)]
+    with pytest.raises(KernelLost, match="used up its 10 s") as lost:
+        student.ready()
+    assert (lost.value.state, len(repeated), student.kernel.closed) == ("timed out", 11, True)
+
+
+def test_end_of_a_tests_time_is_not_called_that_of_one_call() -> None:
+    """Is it said that all calls of a test together took too long, where the last of them had little left?"""
+
+    class Slow:
+        closed, spent = False, 0.0
+
+        def call(self, request: dict, correct: dict, seconds: float) -> dict:
+            raise KernelLost("timed out", f"Not done after {seconds:.0f} s.")
+
+    for left, said in ((0.5, "A test was not done after 30 s"), (20.0, "Not done after 10 s")):
+        student = _Session(Limits(call_seconds=10.0), sandboxed=True)
+        student.kernel, student.test_seconds = Slow(), left
+        with pytest.raises(KernelLost, match=said):
+            student.call({"function": "test_attention"}, {})
+
+
+def test_long_text_of_an_error_is_looked_through_in_a_moment() -> None:
+    """Does a text of millions of letters, which the student's side may forge, cost no time of the grader's?"""
+    student, begun = _Session(Limits(), sandboxed=True), time.process_time()
+    reply = {"error": ["NameError"], "text": "a" * 10**6}
+    assert student._explained(reply) == reply
+    assert time.process_time() - begun < 5
+
+
+def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Does every message that follows from a cell that failed say with which error, whether it defines or imports?"""
+    wanted = sample_class.answer(perfect, "softmax")
+    wanted.source = "from nowhere import softmax"
+    sample_class.change(perfect, "attention", "    scores = ", "    scores = missing\n    scores = ")
+    perfect.cells.insert(2, nbformat.v4.new_code_cell("import nowhere as missing"))
+    notebook = mend(nbformat.writes(perfect).encode(), assignment.instructor, assignment.release).notebook
+    checks = [check for check in execute(notebook, SEED).checks if not check.name.startswith(BONUS[NAME])]
+    failed = {check.name: check.message for check in checks if not check.passed}
+    why = "because the cell that defines it ended with ModuleNotFoundError: No module named 'nowhere'"
+    assert failed and all(why in message for message in failed.values()), failed
+    assert {name.split("_")[0] for name in failed} >= {"softmax", "attention"}
+
+
+@pytest.mark.parametrize("name", soon(ALL, "5_debugging"))
+def test_page_of_the_answers_shows_no_error(name: str) -> None:
+    """Do the visible tests pass in the notebook that was run, also those that call a model's methods?"""
+    assignment = load_assignment(name)
+    solved = nbformat.writes(fill_in(assignment.release, assignment.instructor))
+    done = execute(mend(solved.encode(), assignment.instructor, assignment.release).notebook, SEED)
+    said = [
+        f"{cell.id}: {output.ename}: {output.evalue}"
+        for cell in done.notebook.cells
+        if cell.cell_type == "code" and not is_grade(cell)  # a file beside the notebook was not handed in
+        for output in cell.outputs
+        if output.output_type == "error"
+    ]
+    assert said == [] and not done.why
+
+
+def test_own_cell_that_ends_the_kernel_at_a_module_costs_no_test() -> None:
+    """Where a cell of one's own loses the kernel in the middle of a test, is the test held anew without it?"""
+    assignment = load_assignment("3_encoder")
+    solved = fill_in(assignment.release, assignment.instructor)
+    place = next(index for index, cell in enumerate(solved.cells) if cell.id == "LayerNorm")
+    ends = "import os, torch\ntorch.nn.Module._compiled_call_impl = lambda *_, **__: os._exit(0)"  # not put back
+    solved.cells.insert(place + 1, nbformat.v4.new_code_cell(ends))
+    notebook = mend(nbformat.writes(solved).encode(), assignment.instructor, assignment.release).notebook
+    notebook.cells = [cell for cell in notebook.cells if cell.id.startswith(("setup", "cell-", "LayerNorm"))]
+    done = execute(notebook, SEED)
+    assert done.state == "crashed" and done.checks and all(check.passed for check in done.checks), done.checks

@@ -1,0 +1,136 @@
+"""Has each submission of exercises 2 to 4 the points of its honest part, whatever else its cells do or leave behind?
+
+Each is the answers with something tried beside them, run in the sandbox. Those on exercise 1 are in tests/sandbox/attacks.py.
+"""
+
+from collections.abc import Callable
+
+import nbformat
+import pytest
+from conftest import ALL
+from nbformat import NotebookNode
+from sample_class import answer, change, fill_in, rewrite
+
+from autograder.course.course import Assignment
+from autograder.grade.execute import execute
+from autograder.grade.grade import load_assignment
+from autograder.grade.repair import mend
+from autograder.sandbox.host.bubblewrap import Limits
+
+LEFT_BEHIND = """import builtins, locale, os, warnings
+import numpy as np
+import torch
+torch.set_default_dtype(torch.float64)
+torch.set_grad_enabled(False)
+torch.set_num_threads(3)
+torch.use_deterministic_algorithms(True)
+np.seterr(all="raise")
+warnings.simplefilter("error")
+os.chdir("/")
+builtins.print = None"""
+
+
+def leave_everything_behind(notebook: NotebookNode) -> None:
+    """Change whatever of Python, NumPy and PyTorch can be changed for all, in a cell of one's own at the top and the end."""
+    for place in (1, len(notebook.cells)):
+        notebook.cells.insert(place, nbformat.v4.new_code_cell(LEFT_BEHIND))
+
+
+def redefine_the_broken_block(notebook: NotebookNode) -> None:
+    """Put a sound block in the place of the broken one, and give it back as it is."""
+    rewrite(notebook, "repair", "return block")
+    answer(notebook, "repair").source += """
+
+
+class BrokenBlock(nn.TransformerEncoderLayer):
+    def __init__(self, width, num_heads, hidden_width):
+        super().__init__(width, num_heads, hidden_width, 0.0, "gelu", norm_first=True, batch_first=True)
+        self.norm_attention, self.norm_feed_forward = self.norm1, self.norm2
+        self.attention = self.self_attn
+        self.feed_forward = nn.Sequential(self.linear1, nn.GELU(), self.linear2)
+"""
+
+
+def redefine_the_measures(notebook: NotebookNode) -> None:
+    """Leave the model in evaluation mode, and answer in the place of what measures that."""
+    change(notebook, "evaluate", "    model.eval()\n", "    model.eval(); model.train = lambda *_: model\n")
+    answer(notebook, "evaluate").source += """
+
+
+torch.equal = lambda *_: True
+
+
+class ByMode(nn.Module):
+    graph, rows, training = False, 10, property(lambda self: False, lambda self, value: None)
+
+    def forward(self, x):
+        return x
+
+
+def measure_evaluation(*_):
+    return {"loss": np.float64(0), "accuracy": np.float64(1)}
+"""
+
+
+def evaluate_nothing(notebook: NotebookNode) -> None:
+    """Leave everything as it was, by doing nothing."""
+    rewrite(notebook, "evaluate", "return None")
+
+
+def refuse_all(notebook: NotebookNode) -> None:
+    """Raise the error that the edges ask for, always."""
+    cell = answer(notebook, "PatchEmbedding")
+    cell.source = "class PatchEmbedding(nn.Module):\n    def __init__(self, **sizes):\n        raise ValueError('no')"
+
+
+def name_the_results(notebook: NotebookNode) -> None:
+    """Return a dict of one's own in the place of an array."""
+    rewrite(
+        notebook, "softmax" if any(c.id == "softmax" for c in notebook.cells) else "matmul", "return {'product': 1.0}"
+    )
+
+
+# Assignment, what is tried, and the checks that fail; a name ending in * stands for all that begin so.
+TRIED: list[tuple[str, Callable[[NotebookNode], None], set[str]]] = [
+    ("1_attention", leave_everything_behind, set()),
+    ("2_multihead", leave_everything_behind, set()),
+    ("3_encoder", leave_everything_behind, set()),
+    ("4_vit", leave_everything_behind, set()),
+    ("1_attention", name_the_results, {"softmax*"}),
+    ("2_multihead", name_the_results, {"matmul_values"}),
+    ("3_encoder", redefine_the_broken_block, {"repair*"}),
+    ("4_vit", redefine_the_measures, {"evaluate_unchanged"}),
+    ("4_vit", evaluate_nothing, {"evaluate*"}),
+    ("4_vit", refuse_all, {"PatchEmbedding*"}),
+]
+
+
+SOON = ("1_attention", "2_multihead")  # whose submissions take least
+
+
+@pytest.fixture(scope="module")
+def assignments() -> dict[str, Assignment]:
+    """Every assignment."""
+    return {name: load_assignment(name) for name in ALL}
+
+
+@pytest.mark.parametrize(
+    ("name", "tried", "fails"),
+    [
+        pytest.param(*row, id=f"{row[0]}-{row[1].__name__}", marks=() if row[0] in SOON else pytest.mark.deep)
+        for row in TRIED
+    ],
+)
+def test_what_is_tried_gets_its_fair_mark(
+    assignments: dict[str, Assignment], name: str, tried: Callable[[NotebookNode], None], fails: set[str]
+) -> None:
+    """Do exactly the checks fail that its honest part does not earn?"""
+    assignment = assignments[name]
+    work = fill_in(assignment.release, assignment.instructor, bonus=True)
+    tried(work)
+    mended = mend(nbformat.writes(work).encode(), assignment.instructor, assignment.release)
+    done = execute(mended.notebook, 7, Limits(call_seconds=3.0))
+    failed = {check.name for check in done.checks if not check.passed and not check.name.startswith("checkpoint_")}
+    all_of = {check.name for check in done.checks for each in fails if check.name.startswith(each.rstrip("*"))}
+    assert failed == {name for name in all_of if name in fails or any(each.endswith("*") for each in fails)}
+    assert done.state == "graded"

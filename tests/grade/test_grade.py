@@ -1,0 +1,361 @@
+"""Does a class get the marks that it earned, with the mistakes named, and nothing else?
+
+The sample class is graded once, in `conftest.py`; most of these tests ask about the outcome.
+"""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sample_class
+from conftest import NAME, SEED, GradedClass, soon
+from nbformat import NotebookNode
+from nbgrader.api import MissingEntry
+from sample_class import hand_in
+from test_cli import run
+
+from autograder.course.course import Assignment, Course, Result
+from autograder.grade.grade import grade
+from autograder.grade.workers import Workers
+from autograder.judge import catalogue
+from autograder.judge.exercise import exercises_of
+
+CHECKS = [f"{name}_{stage}" for name, exercise in exercises_of("attention").items() for stage in exercise.stages]
+WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
+BONUS = {"online_softmax_values", "online_softmax_hidden"}  # earned by one, and lost by nobody
+
+
+def of(*exercises: str) -> set[str]:
+    """Return the checks of some exercises."""
+    return {
+        check
+        for check in CHECKS
+        for name in exercises
+        if check.removeprefix(f"{name}_") in exercises_of("attention")[name].stages
+    }
+
+
+# Student: state, the checks that are lost, the mistakes that are named. Worked out from what sample_class.py does to the
+# answers: a wrong exercise costs its own points and no other's, as later ones are judged with the correct earlier ones.
+ALL = set(CHECKS) - BONUS
+EXPECTED: dict[str, tuple[str, set[str], set[str]]] = {
+    "ada": ("graded", set(), set()),
+    "ben": ("graded", ALL, set()),
+    "chen": ("graded", of("softmax"), set()),
+    "dora": ("timed out", of("attention"), set()),
+    "emil": ("crashed", of("self_attention"), set()),
+    "fatima": ("graded", set(), {"M194"}),  # in the bonus
+    "goran": ("graded", of("attention"), {"M6"}),
+    "hana": ("graded", of("attention"), {"M8"}),
+    "ivan": ("graded", {"attention_mask"}, {"M17"}),
+    "jana": ("graded", of("softmax"), {"M4"}),
+    "kofi": ("graded", of("attention_backward") - {"attention_backward_values"}, {"M66"}),
+    "lena": ("graded", of("softmax", "self_attention"), {"M5", "M11"}),
+    "mira": ("graded", set(), set()),
+    "noor": ("graded", set(), set()),
+    "omar": ("graded after mending", set(), set()),
+    "pia": ("graded after mending", set(), set()),
+    "quinn": ("missing", set(), set()),
+    "rosa": ("unreadable", set(), set()),
+    "zoe": ("graded after mending", set(), set()),
+}
+MARKED = [student for student, (state, _, _) in EXPECTED.items() if state not in ("missing", "unreadable")]
+
+
+def lost(result: Result) -> set[str]:
+    """Return the checks that failed, and that cost points."""
+    return {check["name"] for check in result.checks if not check["passed"]} - BONUS
+
+
+def named(result: Result) -> set[str]:
+    """Return the mistakes that were named."""
+    return {name for check in result.checks if check["mistake"] for name in check["mistake"].split("+")}
+
+
+def auto_scores(course: Course, student: str) -> dict[str, float | None]:
+    """Return the automatic marks that nbgrader's gradebook has of a student, by cell."""
+    with course.gradebook() as gradebook:
+        notebook = gradebook.find_submission_notebook("attention", NAME, student)
+        return {grade.name: grade.auto_score for grade in notebook.grades}
+
+
+# ------------------------------------------------------------------------------------------------- the sample class
+
+
+def test_class_is_whole(graded_class: GradedClass) -> None:
+    """Has everybody one result, and the table of this file an entry for everybody?"""
+    assert list(graded_class.results) == sorted(EXPECTED)
+    assert set(sample_class.CLASS) | {"ben", "quinn", "rosa", "zoe"} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("student", EXPECTED)
+def test_student_gets_state_marks_and_names(graded_class: GradedClass, student: str) -> None:
+    """Does a submission end in its state, lose the points of its mistakes and no others, and is told which they are?"""
+    state, lost_checks, mistakes = EXPECTED[student]
+    result = graded_class.results[student]
+    assert result.state == state, result.why
+    assert lost(result) == lost_checks
+    assert named(result) - ({"M3"} if student == "lena" else set()) == mistakes  # her M5 hides her M3
+    assert result.has_marks == (student in MARKED)
+    if result.has_marks:
+        assert [check["name"] for check in result.checks] == CHECKS
+        assert sum(check["points"] for check in result.checks) == 15 + 2
+        assert {c["name"] for c in result.checks if c["passed"]} & BONUS == (BONUS if student == "mira" else set())
+        assert result.seed == SEED
+
+
+def test_messages_name_the_mistake_in_words(graded_class: GradedClass) -> None:
+    """Does each named mistake come with its title and its question?"""
+    for result in graded_class.results.values():
+        for check in result.checks:
+            assert bool(check["message"]) != check["passed"]
+            for name in (check["mistake"] or "").split("+"):
+                assert not name or catalogue.MESSAGES[name] in check["message"]
+
+
+@pytest.mark.parametrize(
+    ("student", "words"),
+    [
+        ("chen", "softmax is not defined, because the cell that defines it ended with SyntaxError: "),
+        ("ben", "not written yet"),
+        ("dora", "Is there a loop that does not end?"),
+        ("emil", "The kernel died"),
+    ],
+)
+def test_message_says_what_happened(graded_class: GradedClass, student: str, words: str) -> None:
+    """Is what went wrong said, where it is no mistake of the catalogue?"""
+    failed = [
+        check for check in graded_class.results[student].checks if check["name"] in lost(graded_class.results[student])
+    ]
+    assert all(words in check["message"] for check in failed)
+
+
+@pytest.mark.parametrize(
+    ("student", "words"),
+    [
+        ("dora", "Is there a loop that does not end?"),
+        ("emil", "The kernel died"),
+        ("quinn", "No notebook was handed in."),
+        ("rosa", "HTML page"),
+    ],
+)
+def test_result_says_why(graded_class: GradedClass, student: str, words: str) -> None:
+    """Does a state that is not "graded" come with its reason?"""
+    assert words in graded_class.results[student].why
+
+
+def test_cells_after_a_loop_without_end_get_less_time(graded_class: GradedClass) -> None:
+    """Is a cell that calls what hung before given 3 seconds, and not the 10 of other cells?"""
+    why = graded_class.results["dora"].why
+    assert "Not done after 3 s" in why
+    assert "Not done after 10 s" not in why
+
+
+def test_receipts_say_what_was_mended(graded_class: GradedClass) -> None:
+    """Are a wrong file name, torn cells and tags on the receipts of those three, and is nobody else's notebook changed?"""
+    assert graded_class.results["omar"].receipt == [
+        "The file was called 'Copy of attention (1).ipynb'; it was taken as attention.ipynb."
+    ]
+    receipt = "\n".join(graded_class.results["pia"].receipt)
+    for words in ("softmax was found", "!pip install numpy", "was missing; it was put back"):
+        assert words in receipt
+    assert graded_class.results["zoe"].receipt == ["Tags and links in a text are shown as text."]
+    mended = {name for name, result in graded_class.results.items() if result.receipt}
+    assert mended == {"omar", "pia", "zoe"}
+
+
+def test_submissions_are_untouched(graded_class: GradedClass) -> None:
+    """Are the files that were handed in, byte for byte, what they were?"""
+    files = sample_class.make_submissions(graded_class.assignment.instructor, graded_class.assignment.release)
+    for student, text in files.items():
+        found = list((graded_class.course.root / "submitted" / student / NAME).iterdir())
+        assert [path.read_text(encoding="utf-8") for path in found] == ([] if text is None else [text])
+
+
+def test_progress_is_told(graded_class: GradedClass) -> None:
+    """Is every step told: the proof, which is whole before the first submission is done, and each with its state?"""
+    total = len(EXPECTED) - 1  # a file has to be looked into to see that it is no notebook
+    begun, proof, told = graded_class.progress[:1], graded_class.progress[1:4], graded_class.progress[4:]
+    assert begun == [("submissions", 0, total)]
+    assert proof == [("proof", 0, 2), ("proof", 1, 2), ("proof", 2, 2)]
+    assert [call[:3] for call in told] == [("submissions", done, total) for done in range(1, total + 1)]
+    states = [state for state, _, _ in EXPECTED.values() if state != "missing"]
+    assert sorted(call[3] for call in told) == sorted(states)
+
+
+def test_results_are_kept_on_disk(graded_class: GradedClass) -> None:
+    """Is every result a readable file, marked as recorded?"""
+    kept = {result.student: result for result in graded_class.course.load_results(NAME)}
+    assert kept == graded_class.results
+    assert all(result.recorded for result in kept.values())
+
+
+# -------------------------------------------------------------------------------------------------- the gradebook
+
+
+@pytest.mark.parametrize("student", MARKED)
+def test_gradebook_agrees(graded_class: GradedClass, student: str) -> None:
+    """Has nbgrader's gradebook the marks of the result, and waits for a person at the written questions?"""
+    scores, (_, lost_checks, _) = auto_scores(graded_class.course, student), EXPECTED[student]
+    checks = {check["name"]: check["points"] * check["passed"] for check in graded_class.results[student].checks}
+    assert {name: score for name, score in scores.items() if name not in WRITTEN} == checks
+    with graded_class.course.gradebook() as gradebook:
+        submission = gradebook.find_submission(NAME, student)
+        assert submission.score == sum(checks.values()) == (17 if student == "mira" else 15 - len(lost_checks))
+        assert submission.max_score == 20  # with a bonus too
+        notebook = gradebook.find_submission_notebook("attention", NAME, student)
+        waits = {grade.name for grade in notebook.grades if grade.needs_manual_grade}
+    # nbgrader gives 0, and waits for nobody, where a written answer is still the text that was released
+    assert waits == (set() if student == "ben" else set(WRITTEN))
+
+
+@pytest.mark.parametrize("student", ["quinn", "rosa"])
+def test_gradebook_has_no_grade_without_a_submission(graded_class: GradedClass, student: str) -> None:
+    """Is there no mark, not 0, for who handed in nothing or nothing that can be read?"""
+    with graded_class.course.gradebook() as gradebook:
+        assert gradebook.find_student(student).id == student
+        with pytest.raises(MissingEntry):
+            gradebook.find_submission(NAME, student)
+    assert student not in graded_class.course.scores(graded_class.assignment)
+    assert not graded_class.course.autograded_path(student, graded_class.assignment).exists()
+
+
+def test_grade_again_grades_nothing_anew(graded_class: GradedClass) -> None:
+    """Does a second run give the same results and marks, without running a single submission?"""
+    before, calls = graded_class.course.scores(graded_class.assignment), []
+    again = grade(graded_class.course, graded_class.assignment, workers=2, progress=lambda *call: calls.append(call))
+    assert {result.student: result for result in again} == graded_class.results
+    assert calls == []
+    assert graded_class.course.scores(graded_class.assignment) == before
+
+
+def test_grade_takes_what_is_new_or_changed(graded_class: GradedClass, tmp_path: Path, two_workers: Workers) -> None:
+    """Are a first and a better second submission graded, on the inputs of the first run, and nobody else's again?"""
+    course, calls = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), []
+    right = (course.root / "submitted" / "ada" / NAME / "attention.ipynb").read_text(encoding="utf-8")
+    for student in ("ben", "quinn"):
+        hand_in(course.root, student, right)
+    results = grade(course, graded_class.assignment, workers=two_workers, progress=lambda *call: calls.append(call))
+    assert [call[:3] for call in calls] == [("submissions", done, 2) for done in range(3)]
+    assert [call[3:] for call in calls] == [(), ("graded",), ("graded",)]
+    for result in results:
+        if result.student in ("ben", "quinn"):
+            assert (result.state, lost(result), result.seed) == ("graded", set(), SEED)
+            assert sum(auto_scores(course, result.student)[check] for check in CHECKS) == 15
+        else:
+            assert result == graded_class.results[result.student]
+
+
+def test_regrade_keeps_marks_given_by_hand(
+    assignment: Assignment, perfect: NotebookNode, tmp_path: Path, two_workers: Workers
+) -> None:
+    """Do a person's mark and comment survive --regrade, which draws new inputs and gives the same points?"""
+    course = Course(tmp_path)
+    sample_class.not_scaled(perfect)
+    hand_in(tmp_path, "hana", perfect)
+    (first,) = grade(course, assignment, seed=1, workers=two_workers)
+    with course.gradebook() as gradebook:
+        mark = gradebook.find_grade("why_scale", "attention", NAME, "hana")
+        mark.manual_score, mark.needs_manual_grade = 1.5, False
+        gradebook.find_comment("why_scale", "attention", NAME, "hana").manual_comment = "Say why."
+        gradebook.db.commit()
+    (second,) = grade(course, assignment, regrade=True, workers=two_workers)
+    assert second.seed != first.seed
+    assert lost(second) == lost(first) == of("attention")
+    with course.gradebook() as gradebook:
+        assert gradebook.find_grade("why_scale", "attention", NAME, "hana").manual_score == 1.5
+        assert gradebook.find_comment("why_scale", "attention", NAME, "hana").comment == "Say why."
+        assert gradebook.find_submission(NAME, "hana").score == 11 + 1.5
+    assert course.scores(assignment)["hana"]["why_scale"] == (1.5, True)  # nbgrader asks the person to look again
+
+
+# ------------------------------------------------------------------------------------------------- as users see it
+
+
+def test_grade_shows_one_line_for_each_student(graded_class: GradedClass) -> None:
+    """Does `grade` on a graded class show its table, within 80 columns, with a name for each mistake?"""
+    result = run("grade", NAME, "--course", str(graded_class.course.root), width=80)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    for student, kept in graded_class.results.items():
+        (line,) = [line for line in lines if f" {student} " in line]
+        assert kept.state in line
+    assert "M17" in next(line for line in lines if " ivan " in line)
+
+
+def test_grade_gives_a_script_the_same_as_json(graded_class: GradedClass) -> None:
+    """Does --json print every student's marks and named mistakes, and nothing else?"""
+    (said,) = json.loads(run("grade", "--all", "--json", "--course", str(graded_class.course.root)).stdout)
+    students = {row["student"]: row for row in said["students"]}
+    assert (said["assignment"], said["seeds"], set(students)) == (NAME, [SEED], set(graded_class.results))
+    assert (students["goran"]["total"], students["goran"]["mistakes"]) == (11, "M6")
+    assert (students["rosa"]["total"], bool(students["rosa"]["why"])) == ("", True)
+
+
+LOOKS = """
+import sys
+from autograder.cli import app
+try:
+    app(sys.argv[1:])
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print("imported", sorted({"torch", "nbgrader", "nbconvert", "matplotlib", "jupyter_server"} & sys.modules.keys()))
+"""
+
+
+def test_grade_with_nothing_new_imports_nothing_slow(graded_class: GradedClass) -> None:
+    """Is a class of which everybody has a mark shown without PyTorch, nbgrader and others that take seconds to import?"""
+    arguments = ["grade", NAME, "--course", str(graded_class.course.root)]
+    done = subprocess.run([sys.executable, "-c", LOOKS, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "imported []"
+    assert done.stderr.startswith(f"{NAME}: looking for what is new in ")
+    versions = f"with Python {platform.python_version()}, NumPy {np.__version__}, PyTorch {version('torch')}"
+    assert done.stderr.splitlines()[0].endswith(versions)
+
+
+def test_submit_check_imports_nothing_slow(graded_class: GradedClass) -> None:
+    """Does a student who looks at a notebook before handing it in wait for one process alone to import PyTorch?"""
+    file = graded_class.course.root / "submitted" / "ada" / NAME / "attention.ipynb"
+    run = [sys.executable, "-c", LOOKS, "submit-check", str(file)]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "softmax: passes the visible tests" in done.stdout
+    assert "online_softmax" not in done.stdout  # a bonus that is not written
+    assert done.stdout.splitlines()[-1] == "imported []"
+
+
+# --------------------------------------------------------------------------------------------- nothing but nbgrader
+
+PLAIN = ("ada", "ben", "goran", "hana", "ivan", "jana", "kofi", "mira")
+
+
+@pytest.mark.parametrize("students", soon((("goran",), PLAIN)))
+def test_plain_nbgrader_gives_the_same_marks(
+    graded_class: GradedClass, tmp_path: Path, students: tuple[str, ...]
+) -> None:
+    """Does `nbgrader autograde`, without a line of our grader but the checks, give the same automatic marks, but no bonus?"""
+    course = Course(tmp_path)
+    course.prepare(graded_class.assignment)
+    for student in students:
+        shutil.copytree(graded_class.course.root / "submitted" / student, tmp_path / "submitted" / student)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | {
+        "PATH": path,
+        "AUTOGRADER_SEED": str(SEED),
+        "JUPYTER_CONFIG_DIR": str(tmp_path / "none"),
+    }
+    command = ["nbgrader", "autograde", NAME, "--course-dir", str(tmp_path)]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-3000:]
+    for student in students:
+        ours = auto_scores(graded_class.course, student)
+        assert auto_scores(course, student) == ours | dict.fromkeys(BONUS, 0), student

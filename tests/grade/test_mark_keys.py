@@ -1,0 +1,309 @@
+"""An assignment that changes after submissions came in: what is graded again, and what stays as it was."""
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+from conftest import NAME, soon
+from nbformat import NotebookNode
+from sample_class import answer, fill_in, hand_in, not_scaled
+from test_cli import run
+
+from autograder.course.course import Assignment, Course, Result
+from autograder.grade import grade as grade_module
+from autograder.grade.grade import grade
+from autograder.grade.mark_keys import grader_key
+from autograder.grade.workers import InstallationError, Workers
+from autograder.imports import ROOT
+from autograder.report.feedback import write_feedback
+
+SEED = 5
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two_workers: Workers) -> Course:
+    """A course with a right and a wrong submission, graded; a person has marked a written answer of each."""
+    course = Course(tmp_path_factory.mktemp("changes") / "course")
+    for student in ("ada", "hana"):
+        notebook = fill_in(assignment.release, assignment.instructor)
+        if student == "hana":
+            not_scaled(notebook)
+        hand_in(course.root, student, notebook)
+    grade(course, assignment, seed=SEED, workers=two_workers)
+    with course.gradebook() as gradebook:
+        for student in ("ada", "hana"):
+            mark = gradebook.find_grade("why_scale", "attention", NAME, student)
+            mark.manual_score, mark.needs_manual_grade = 1.5, False
+            gradebook.find_comment("why_scale", "attention", NAME, student).manual_comment = "Say why."
+        gradebook.db.commit()
+    return course
+
+
+def changed(assignment: Assignment, change: Callable[[NotebookNode], None]) -> Assignment:
+    """Return the assignment with both of its notebooks changed."""
+    notebooks = [nbformat.from_dict(notebook) for notebook in (assignment.instructor, assignment.release)]
+    for notebook in notebooks:
+        change(notebook)
+    return Assignment(NAME, assignment.notebook, *notebooks)
+
+
+def copy_of(notebook: NotebookNode, name: str, new: str, source: str) -> None:
+    """Put a cell like another after it, with a name and a text of its own."""
+    cell = nbformat.from_dict(answer(notebook, name))
+    cell.id = cell.metadata.nbgrader.grade_id = new
+    cell.source = source
+    notebook.cells.insert(notebook.cells.index(answer(notebook, name)) + 1, cell)
+
+
+def add_check(notebook: NotebookNode) -> None:
+    """Ask one thing more of softmax, in a hidden test of a point."""
+    hidden = answer(notebook, "softmax_values").source
+    copy_of(notebook, "softmax_values", "softmax_sum", hidden and "assert abs(softmax(np.ones(4)).sum() - 1) < 1e-9")
+
+
+def add_exercise(notebook: NotebookNode) -> None:
+    """Ask for one more function, which nobody has written, for two points."""
+    hidden = answer(notebook, "softmax_values").source
+    copy_of(notebook, "softmax_values", "entropy", "def entropy(p):\n    ...")
+    answer(notebook, "entropy").metadata.nbgrader |= {"grade": False, "solution": True, "locked": False}
+    answer(notebook, "entropy").metadata.nbgrader.pop("points")
+    copy_of(notebook, "entropy", "entropy_values", hidden and "assert entropy(np.ones(1)) == 0")
+    answer(notebook, "entropy_values").metadata.nbgrader |= {
+        "grade": True,
+        "solution": False,
+        "locked": True,
+        "points": 2,
+    }
+
+
+def drop_check(notebook: NotebookNode) -> None:
+    """Withdraw a hidden test."""
+    notebook.cells.remove(answer(notebook, "attention_output"))
+
+
+def weigh_anew(notebook: NotebookNode) -> None:
+    """Give three points for a test that gave one."""
+    answer(notebook, "softmax_values").metadata.nbgrader.points = 3
+
+
+def solve_entropy(assignment: Assignment) -> None:
+    """Write the answer to the new exercise."""
+    answer(assignment.instructor, "entropy").source = "def entropy(p):\n    return -np.sum(p * np.log(p))"
+
+
+# what changes; points that ada has, and of how many, without the written ones; what hana loses of them
+CHANGES = {
+    "a check is added": (add_check, 16, 16),
+    "an exercise is added": (add_exercise, 15, 17),
+    "a check is withdrawn": (drop_check, 14, 14),
+    "points are changed": (weigh_anew, 17, 17),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "regrade"),
+    [
+        ("a check is withdrawn", False),
+        pytest.param("an exercise is added", False, marks=pytest.mark.deep),
+        pytest.param("a check is added", False, marks=pytest.mark.deep),
+        pytest.param("a check is added", True, marks=pytest.mark.deep),
+        pytest.param("points are changed", False, marks=pytest.mark.deep),
+    ],
+)
+def test_change_after_submissions_came_in(
+    course: Course, assignment: Assignment, tmp_path: Path, change: str, regrade: bool, two_workers: Workers
+) -> None:
+    """Does everybody get the marks of the new assignment, with those of the other parts and those by hand kept?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    spoil, points, most = CHANGES[change]
+    new = changed(assignment, spoil)
+    if change == "an exercise is added":
+        solve_entropy(new)
+    lost = 4 - (change == "a check is withdrawn")  # hana's attention is not scaled
+    results = {result.student: result for result in grade(course, new, regrade=regrade, workers=two_workers)}
+    mended = "added" in change  # the new cell is put into what was handed in before there was one
+    assert {result.state for result in results.values()} == {"graded after mending" if mended else "graded"}
+    for student, right in (("ada", points), ("hana", points - lost)):
+        checks = [check for check in results[student].checks if not check["name"].startswith("online_softmax")]
+        assert sum(check["points"] * check["passed"] for check in checks) == right
+        assert sum(check["points"] for check in checks) == most
+        with course.gradebook() as gradebook:
+            submission = gradebook.find_submission(NAME, student)
+            assert (submission.score, submission.max_score) == (right + 1.5, most + 5)
+            assert gradebook.find_comment("why_scale", "attention", NAME, student).comment == "Say why."
+    pages = write_feedback(course, new, list(results.values()))
+    assert len(pages) == 2 and all("cannot be shown" not in page.read_text(encoding="utf-8") for page in pages)
+
+
+def test_nothing_is_graded_again_without_a_change(course: Course, assignment: Assignment, two_workers: Workers) -> None:
+    """Does a second run of an unchanged assignment run no submission?"""
+    calls: list[tuple] = []
+    results = grade(course, assignment, workers=two_workers, progress=lambda *call: calls.append(call))
+    assert [result.state for result in results] == ["graded", "graded"] and calls == []
+
+
+# what a change of each file does to the results of 1_attention
+FILES = {
+    "autograder/checks/attention/__init__.py": True,
+    "autograder/judge/compare.py": True,
+    "autograder/judge/exercise.py": True,
+    "autograder/grade/repair.py": True,
+    "autograder/sandbox/host/kernel.py": True,
+    "autograder/sandbox/guest/inside.py": True,
+    "solutions/attention.py": True,
+    "autograder/checks/encoder/__init__.py": False,
+    "autograder/checks/encoder/probes.py": False,
+    "autograder/checks/vit/checkpoint.py": False,
+    "autograder/course/course.py": False,
+    "autograder/grade/grade.py": False,
+    "autograder/course/gradebook.py": False,
+    "autograder/report/report.py": False,
+    "autograder/grade/workers.py": False,
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the repository's modules."""
+    for name in ("autograder", "solutions"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def test_key_changes_with_what_a_mark_depends_on_alone(assignment: Assignment, package: Path) -> None:
+    """Do changed checks of this assignment make its results stale, and those of another or a page of feedback not?"""
+    before = grader_key(assignment, True, None, package)
+    for name, stale in FILES.items():
+        with (package / name).open("a", encoding="utf-8") as file:
+            file.write("# after\n")
+        after = grader_key(assignment, True, None, package)
+        assert (after != before) == stale, name
+        before = after
+
+
+def test_key_changes_with_the_weights_that_are_refused(assignment: Assignment, package: Path) -> None:
+    """Do other published weights make the results of an assignment with a file of weights stale, and of no other?"""
+    images, keys = SimpleNamespace(name="MNIST"), []
+    for content in (b"one", b"other"):
+        (package / "book" / "records").mkdir(parents=True, exist_ok=True)
+        (package / "book" / "records" / "vit.pt").write_bytes(content)
+        keys += [grader_key(assignment, True, held_out, package) for held_out in (images, None)]
+    assert keys[0] != keys[2]
+    assert keys[1] == keys[3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from autograder.checks.encoder.probes import inputs",
+        "from autograder.checks.encoder import probes",
+    ],
+)
+def test_key_changes_with_checks_that_are_imported(assignment: Assignment, package: Path, line: str) -> None:
+    """Do checks of another assignment count where those of this one import them, in whatever words?"""
+    with (package / "autograder/checks/attention/__init__.py").open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+    before = grader_key(assignment, True, None, package)
+    (package / "autograder/checks/encoder/probes.py").write_text("# now it matters\n", encoding="utf-8")
+    assert grader_key(assignment, True, None, package) != before
+
+
+def test_lost_results_are_made_again(
+    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
+) -> None:
+    """Does a torn or deleted result cost nothing but a second run?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    path = course.result_path("ada", NAME)
+    path.write_text(path.read_text(encoding="utf-8")[:40], encoding="utf-8")
+    course.result_path("hana", NAME).unlink()
+    results: list[Result] = grade(course, assignment, workers=two_workers)
+    assert {result.student: sum(c["passed"] for c in result.checks) for result in results} == {"ada": 15, "hana": 11}
+
+
+@pytest.mark.parametrize("left", [0, 1, 40, -2])
+def test_torn_result_is_named(course: Course, assignment: Assignment, tmp_path: Path, left: int) -> None:
+    """Is a student whose result was cut by a crash still on page, list and table, and does every command fail for it?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    path = course.result_path("ada", NAME)
+    path.write_bytes(path.read_bytes()[:left])
+    torn, whole = course.load_results(NAME)
+    assert (torn.student, torn.state, whole.state) == ("ada", "not graded", "graded")
+    assert str(path) in torn.why
+    done = run("report", NAME, "--course", str(course.root))
+    assert done.exit_code == 1 and "1 not graded" in done.stderr
+    assert "ada" in (course.root / "report" / NAME / "index.html").read_text(encoding="utf-8")
+
+
+def test_torn_notebook_of_a_result_is_named(
+    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
+) -> None:
+    """Where the notebook that was executed is cut or gone, does every command say so, and is it made again?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    path = course.autograded_path("ada", assignment)
+    whole = path.read_bytes()
+    for left in (len(whole) - 2, len(whole) // 2, 0):
+        path.write_bytes(whole[:left])
+        for command in ("feedback", "report"):
+            done = run(command, NAME, "--course", str(course.root))
+            assert done.exit_code == 1 and "1 not graded" in done.stderr and "ada" in done.stderr
+    path.unlink()
+    assert course.load_result("ada", NAME) is None
+    assert len(grade(course, assignment, workers=two_workers)) == 2
+    assert path.read_bytes() == whole
+
+
+def test_torn_seed_of_a_run_is_named(
+    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
+) -> None:
+    """Where the seed is lost, is nobody graded with another, and does the error name that of the results?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    (course.root / "results" / NAME / ".run.json").write_text('{"se')
+    with pytest.raises(ValueError, match=rf"\.run\.json cannot be read.*--seed {SEED}\."):
+        grade(course, assignment, workers=two_workers)
+    assert [result.seed for result in grade(course, assignment, seed=SEED, workers=two_workers)] == [SEED, SEED]
+
+
+@pytest.mark.parametrize("left", [None, 0])
+def test_lost_gradebook_gets_its_marks_again(
+    course: Course, assignment: Assignment, tmp_path: Path, left: int | None, two_workers: Workers
+) -> None:
+    """Is a gradebook that was deleted, or is an empty file, filled again from the results, without grading anybody?"""
+    course, calls = Course(shutil.copytree(course.root, tmp_path / "course")), []
+    (course.root / "gradebook.db").unlink() if left is None else (course.root / "gradebook.db").write_bytes(b"")
+    grade(course, assignment, workers=two_workers, progress=lambda *call: calls.append(call))
+    points = {student: sum(score for score, _ in of.values()) for student, of in course.scores(assignment).items()}
+    assert points == {"ada": 15, "hana": 11}
+    assert calls == []
+
+
+@pytest.mark.parametrize("draw", soon(range(6)))
+def test_files_cut_at_any_byte_cost_nothing(
+    course: Course, assignment: Assignment, tmp_path: Path, draw: int, two_workers: Workers
+) -> None:
+    """After a power cut that left each file but submissions and gradebook cut at any byte, is all as before?"""
+    course, chance = Course(shutil.copytree(course.root, tmp_path / "course")), random.Random(draw)
+    kept = ("submitted", "gradebook.db", "nbgrader_config.py")
+    paths = [path for path in sorted(course.root.rglob("*")) if path.is_file() and not {*kept} & {*path.parts}]
+    whole = {path: path.read_bytes() for path in paths if path.stat().st_size}
+    assert len(whole) == 8
+    for path, data in whole.items():
+        path.write_bytes(data[: chance.randrange(len(data) - 1)])
+    assert [result.state for result in course.load_results(NAME)] == ["not graded"] * 2
+    with pytest.raises(ValueError, match=r"\.run\.json cannot be read"):
+        grade(course, assignment, workers=two_workers)
+    assert len(grade(course, assignment, seed=SEED, workers=two_workers)) == 2
+    assert {path for path, data in whole.items() if path.read_bytes() != data} == set()
+
+
+def test_only_one_run_grades_an_assignment(
+    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
+) -> None:
+    """Is a second run of the same assignment refused, and a third, when the first is done, not?"""
+    course = Course(shutil.copytree(course.root, tmp_path / "course"))
+    with grade_module._alone(course, assignment), pytest.raises(InstallationError, match=f"another run grades {NAME}"):
+        grade(course, assignment, workers=two_workers)
+    assert len(grade(course, assignment, workers=two_workers)) == 2

@@ -1,0 +1,63 @@
+"""Is code that only a newer Python reads known from code that none reads?"""
+
+import sys
+
+import pytest
+
+from autograder.grade.newer_python import newer_python
+
+NEWER = {  # by the version that first reads it; the line that is new
+    'x = 1\nprint(f"axes: {\', \'.join(map(str, (1, 2)))} {"quoted"}")': ((3, 12), 2),
+    'x = f"{chr(10)}{"\\n".join("ab")}"': ((3, 12), 1),
+    "type Array = int": ((3, 12), 1),
+    "def first[T](values: list[T]) -> T:\n    return values[0]": ((3, 12), 1),
+    "%matplotlib inline\nprint?\n!ls -l\ndef f[T = int](x: T): pass": ((3, 12), 4),
+    "try:\n    x = 1\nexcept ValueError, TypeError:\n    pass": ((3, 14), 3),
+    'name = "a"\nx = t"{name}"': ((3, 14), 2),
+    "# ruff: noqa\ntype Array = int  # noqa": ((3, 12), 2),
+    "x = '\ud800'\ntype Array = int": ((3, 12), 2),
+}
+
+
+@pytest.mark.parametrize("source", NEWER, ids=repr)
+def test_newer_code_is_known(source: str) -> None:
+    """Is the line said that is new, and the Python that it needs, unless this one reads it?"""
+    version, line = NEWER[source]
+    said = newer_python(source)
+    if sys.version_info[:2] >= version:
+        assert said is None
+    else:
+        assert said.startswith(f"line {line}: ")
+        assert f"Python {sys.version_info[0]}.{sys.version_info[1]}" in said
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 1",
+        "def f(:\n    pass",
+        "x = f'{a'",
+        "x = 'abc",
+        "x = (1, 2\ny = 3",
+        "def f():\nreturn 1",
+        "print 'Python 2'",
+        "type Array = int\nx = (",  # new, and wrong as well
+        "return 1",
+        "x = 1\0",
+        "",
+    ],
+    ids=repr,
+)
+def test_code_that_no_python_reads_is_not_newer(source: str) -> None:
+    """Is a plain error of syntax, or none, left as it is?"""
+    assert newer_python(source) is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["x = " + "-" * 49_000 + "1", "x = " + "[" * 20_000 + "]" * 20_000, "type Array = int\nx = a" + ".a" * 60_000],
+    ids=["minus", "brackets", "long"],
+)
+def test_hostile_code_is_not_newer(source: str) -> None:
+    """Does code that is nested or long beyond what anybody writes end in no error of ours?"""
+    assert newer_python(source) is None

@@ -1,0 +1,142 @@
+"""Does the work of people who mean no harm count, or is a person asked, where they did one of the common things?"""
+
+import json
+from typing import Any
+
+import nbformat
+import pytest
+from conftest import ALL, NAME, SEED, assignment_of
+from fuzzing import steps
+from nbformat import NotebookNode
+
+from autograder.course.course import Assignment
+from autograder.grade.job import grade_one
+from autograder.grade.repair import Mended, OtherAssignment, mend
+from autograder.notebooks import MAX_CELLS
+from autograder.recognition import names_in
+from autograder.sandbox.host.bubblewrap import Limits
+
+
+def changed(assignment: Assignment, notebook: NotebookNode) -> Mended:
+    """Return the repaired notebook."""
+    return mend(json.dumps(notebook).encode(), assignment.instructor, assignment.release)
+
+
+def source_of(mended: Mended, name: str) -> str:
+    """Return what is in the cell of an answer."""
+    return next(c.source for c in mended.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
+
+
+def in_text(notebook: NotebookNode, name: str, text: str) -> None:
+    """Replace what is in a cell."""
+    next(cell for cell in notebook.cells if cell.get("id") == name).source = text
+
+
+def blank_with(perfect: NotebookNode, how: str) -> NotebookNode:
+    """Leave the cell of why_scale as it was released, and write the answer elsewhere."""
+    blank = next(cell.source for cell in assignment_of(NAME).release.cells if cell.get("id") == "why_scale")
+    in_text(perfect, "why_scale", blank)
+    index = next(i for i, cell in enumerate(perfect.cells) if cell.get("id") == "why_scale")
+    new: dict[str, Any] = {
+        "below": nbformat.v4.new_markdown_cell(ANSWER),
+        "comment": nbformat.v4.new_code_cell(f"# {ANSWER}"),
+        "raw": nbformat.v4.new_raw_cell(ANSWER),
+    }
+    if how == "question":
+        perfect.cells[index - 1].source += f"\n\n{ANSWER}"
+    elif how == "picture":
+        photo = "iVBORw0KGgo" * 120_000
+        perfect.cells[index].source = f"![photo](data:image/png;base64,{photo})\n{blank}"
+        perfect.cells.insert(index + 1, new["below"])
+    else:
+        perfect.cells.insert(index + 1, new[how])
+    return perfect
+
+
+ANSWER = "The variance of a score grows with the width, so the weights saturate without the scale."
+
+
+@pytest.mark.parametrize("how", ["below", "question", "comment", "raw", "picture"])
+def test_a_text_elsewhere_is_put_into_the_empty_cell(assignment: Assignment, perfect: NotebookNode, how: str) -> None:
+    """Does a person read a written answer that is not in its cell, and is a picture in that cell named too?"""
+    source = source_of(changed(assignment, blank_with(perfect, how)), "why_scale")
+    assert ANSWER in source
+    assert ("[a picture, png" in source) == (how == "picture")
+
+
+def test_a_conflict_with_different_sides_is_a_question(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Is a person asked where the sides of a conflict differ, in a notebook and in one that was written as a text?"""
+    text = json.dumps(perfect, indent=1)
+    line = next(line for line in text.splitlines() if "return weights @ values" in line)
+    other = line.replace("weights @ values", "values")
+    both = text.replace(line, f"<<<<<<< HEAD\n{line}\n=======\n{other}\n>>>>>>> 3f2a9c1")
+    for data in (both, json.dumps(both)):
+        (question,) = mend(data.encode(), assignment.instructor, assignment.release).questions
+        assert "conflict marks" in question and "attention" in question
+    mended = mend(
+        f"<<<<<<< HEAD\n{text}\n=======\n{text}\n>>>>>>> 3f2a9c1".encode(), assignment.instructor, assignment.release
+    )
+    assert "\\n".join(c.source for c in perfect.cells if c.id == "attention") == source_of(mended, "attention")
+    assert mended.questions == []
+
+
+def two_answers_in_one_cell(notebook: NotebookNode) -> None:
+    """Merge attention with softmax."""
+    one, other = (next(cell for cell in notebook.cells if cell.get("id") == name) for name in ("softmax", "attention"))
+    one.source += f"\n\n\n{other.source}"
+    notebook.cells.remove(other)
+
+
+def helper_in_another_cell(notebook: NotebookNode) -> None:
+    """Repeat softmax above attention, in its cell."""
+    one, other = (next(cell for cell in notebook.cells if cell.get("id") == name) for name in ("softmax", "attention"))
+    other.source = f"{one.source}\n\n\n{other.source}"
+
+
+def import_what_is_missing(notebook: NotebookNode) -> None:
+    """Import a package that the grader has not, and then one that softmax needs."""
+    softmax = next(cell for cell in notebook.cells if cell.get("id") == "softmax")
+    softmax.source = softmax.source.replace("np.exp(shifted)", "np.exp(shifted) * math.exp(0)")
+    assert "math.exp" in softmax.source
+    notebook.cells.insert(1, nbformat.v4.new_code_cell("import a_package_that_is_not_there\nimport math"))
+
+
+@pytest.mark.parametrize("spoil", [two_answers_in_one_cell, helper_in_another_cell, import_what_is_missing])
+def test_all_points_are_there(assignment: Assignment, perfect: NotebookNode, spoil: Any) -> None:
+    """Run in the sandbox, do all tests of the answers pass, and is it said what was done?"""
+    spoil(perfect)
+    texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
+    fields = grade_one(json.dumps(perfect).encode(), *texts, SEED, Limits(), True)
+    bonus = {"online_softmax"}
+    failed = [c["name"] for c in fields["checks"] if not c["passed"] and not c["name"].startswith(tuple(bonus))]
+    assert len(fields["checks"]) > 10
+    assert failed == []
+    said = {
+        two_answers_in_one_cell: "attention is in the same cell as softmax.",
+        import_what_is_missing: "a_package_that_is_not_there is not installed here",
+    }
+    assert said.get(spoil, "") in "\n".join(fields["receipt"])
+
+
+def test_the_notebook_of_another_assignment_is_named(assignment: Assignment) -> None:
+    """Is the assignment named of which a notebook is, where it was submitted as this one?"""
+    other = assignment_of("2_multihead").release
+    others = {name: names_in(assignment_of(name).release) for name in ALL if name != NAME}
+    with pytest.raises(OtherAssignment, match="notebook of 2_multihead, submitted as 1_attention"):
+        mend(json.dumps(other).encode(), assignment.instructor, assignment.release, others, NAME)
+
+
+HOSTILE = {
+    "one name in many cells": ["def softmax(x):\n    return x"] * MAX_CELLS,
+    "many halves": ['def softmax(x):\n    """', "    return x +"] * (MAX_CELLS // 2),
+    "a cell of a million characters": ["def softmax(x):\n" + "    x = 1\n" * 99_000],
+    "deep nesting": ["    " + "(" * 90_000, "def softmax(x):\n    return " + "[" * 90_000],
+    "many empty lines": ["def softmax(x:\n" + "\n    x\n" * 12_000],
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_cells_take_bounded_steps(assignment: Assignment, case: str) -> None:
+    """Are so many cells, or such long ones, repaired in a number of steps that takes seconds at most?"""
+    data = json.dumps({"cells": [{"cell_type": "code", "source": source} for source in HOSTILE[case]]}).encode()
+    assert steps(lambda: mend(data, assignment.instructor, assignment.release)) < 6_000_000

@@ -1,0 +1,399 @@
+"""Is a mangled notebook brought back to the released cells, with the student's work in it and a receipt in words?"""
+
+import json
+import re
+from collections.abc import Callable
+
+import nbformat
+import pytest
+from conftest import EXERCISES, SEED
+from nbformat import NotebookNode
+from nbgrader.utils import compute_checksum
+from sample_class import duplicate
+
+from autograder.course.course import Assignment
+from autograder.files import Unreadable
+from autograder.grade.execute import execute
+from autograder.grade.repair import Mended, mend
+from autograder.judge.exercise import exercises_of
+from autograder.notebooks import MAX_CELLS
+
+WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
+STUB = re.compile(r"    ### BEGIN SOLUTION.*### END SOLUTION", re.DOTALL)
+
+
+def place(notebook: NotebookNode, name: str) -> int:
+    """Return the index of a cell."""
+    return next(i for i, cell in enumerate(notebook.cells) if cell.get("id") == name)
+
+
+def to_bytes(notebook: NotebookNode | dict) -> bytes:
+    """Write a notebook as it is: nbformat would refuse or mend what is torn."""
+    return json.dumps(notebook).encode()
+
+
+def mended_from(data: bytes, assignment: Assignment) -> Mended:
+    """Mend a file, and see that the result is a valid notebook and every entry of the receipt a sentence."""
+    before = bytes(data)
+    mended = mend(data, assignment.instructor, assignment.release)
+    assert data == before
+    nbformat.validate(mended.notebook)
+    for entry in mended.receipt:
+        assert " " in entry
+        assert "\n" not in entry
+    return mended
+
+
+def graded_cells(notebook: NotebookNode) -> list[tuple[str, str, str]]:
+    """Return what a grader looks at: grade id, kind and text of nbgrader's cells."""
+    return [(c.metadata.nbgrader.grade_id, c.cell_type, c.source) for c in notebook.cells if "nbgrader" in c.metadata]
+
+
+# Each of these keeps all the answers: what is graded must be what the untouched submission gives.
+
+
+def duplicate_with_an_older_answer(notebook: NotebookNode) -> None:
+    """Keep an older, wrong answer and the untouched stub above the last answer, all with the same id."""
+    index = place(notebook, "softmax")
+    for source in (
+        "def softmax(scores, axis=-1):\n    return scores",
+        "def softmax(scores, axis=-1):\n    raise NotImplementedError()",
+    ):
+        older = nbformat.from_dict(notebook.cells[index])
+        older.source = source
+        notebook.cells.insert(index, older)
+
+
+def delete_tests_and_text(notebook: NotebookNode) -> None:
+    """Delete every cell but the answers."""
+    notebook.cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("solution")]
+
+
+def retype_code_as_markdown(notebook: NotebookNode) -> None:
+    """Press M in every cell: all code becomes text."""
+    for cell in notebook.cells:
+        cell.cell_type = "markdown"
+
+
+def move_answers_to_the_end(notebook: NotebookNode) -> None:
+    """Write every function in one's own cell at the end of the notebook, and leave the given cells as they were."""
+    for name in EXERCISES:
+        cell = notebook.cells[place(notebook, name)]
+        notebook.cells.append(nbformat.v4.new_code_cell(cell.source))
+        cell.source = STUB.sub("    # YOUR CODE HERE\\n    raise NotImplementedError()", cell.source)
+
+
+def reverse(notebook: NotebookNode) -> None:
+    """Have all cells in the wrong order."""
+    notebook.cells.reverse()
+
+
+def strip_ids(notebook: NotebookNode) -> None:
+    """Lose ids and metadata, as some converters do."""
+    notebook.metadata = {}
+    for cell in notebook.cells:
+        cell.pop("id", None)
+        cell.metadata = {}
+
+
+def strip_nbgrader(notebook: NotebookNode) -> None:
+    """Lose nbgrader's metadata, and have Colab's ids in place of our own."""
+    for index, cell in enumerate(notebook.cells):
+        cell.metadata = {"id": f"x{index}Zp"}
+        cell.id = f"x{index}Zp"
+
+
+def swap_ids(notebook: NotebookNode) -> None:
+    """Have the ids of two answers changed over, by hand or by malice."""
+    one, other = notebook.cells[place(notebook, "softmax")], notebook.cells[place(notebook, "attention")]
+    one.id, other.id = other.id, one.id
+    one.metadata, other.metadata = other.metadata, one.metadata
+
+
+def edit_locked_cells(notebook: NotebookNode) -> None:
+    """Change every locked cell, and claim all the points in the world."""
+    for cell in notebook.cells:
+        if cell.metadata.get("nbgrader", {}).get("locked"):
+            cell.source = "pass"
+            cell.metadata.nbgrader.points = 1000
+            cell.metadata.nbgrader.locked = False
+
+
+def odd_fields(notebook: NotebookNode) -> None:
+    """Have fields of the wrong type wherever that is possible, and cells that are no cells."""
+    for cell in notebook.cells:
+        cell.source = cell.source.splitlines(keepends=True)
+        cell.outputs = "none"
+        cell.execution_count = [7]
+    notebook.cells[place(notebook, "setup")].metadata = {"nbgrader": [1], "id": 4}
+    notebook.cells += [None, 7, "cell", [], {}, {"source": 4}, {"source": None}, {"cell_type": 1, "source": [1, "x"]}]
+    notebook.nbformat = "four"
+    notebook.metadata = None
+
+
+def many_cells(notebook: NotebookNode) -> None:
+    """Add ten thousand cells of one's own."""
+    notebook.cells += [nbformat.v4.new_code_cell(f"x = {number}") for number in range(10_000)]
+
+
+def installs(notebook: NotebookNode) -> None:
+    """Install packages and mount a drive, as on Colab."""
+    softmax = notebook.cells[place(notebook, "softmax")]
+    lines = "!pip install torch\n%pip install numpy\nfrom google.colab import drive\n"
+    lines += "drive.mount(\n    '/content/drive',\n)\nx = 1"
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(lines))
+    softmax.source = softmax.source.replace("    shifted", "    !pip install \\\n      scipy\n    shifted")
+
+
+KEEPS_ALL: dict[str, tuple[Callable[[NotebookNode], None], str]] = {
+    "duplicated": (duplicate, "copies"),
+    "older answers": (
+        duplicate_with_an_older_answer,
+        "There were 3 cells softmax; the last changed one was taken.",
+    ),
+    "deleted tests": (delete_tests_and_text, "The cell softmax_values was missing; it was put back."),
+    "code as markdown": (retype_code_as_markdown, "softmax was found in another cell than its own, by its content"),
+    "moved": (move_answers_to_the_end, "self_attention was found in another cell than its own, by its content"),
+    "stripped ids": (strip_ids, "The answer why_scale had lost its mark; it was recognised by its position."),
+    "other ids": (strip_nbgrader, "attention_backward was found in another cell than its own, by its content"),
+    "swapped ids": (swap_ids, "softmax was found in another cell than its own, by its content"),
+    "edited tests": (edit_locked_cells, "The locked cell softmax_extreme was changed; its released text was put back."),
+    "odd fields": (odd_fields, ""),
+    "10,000 cells": (many_cells, "the first 2,000 were read"),
+}
+
+
+@pytest.mark.parametrize("case", KEEPS_ALL)
+def test_mend_keeps_every_answer(assignment: Assignment, perfect: NotebookNode, case: str) -> None:
+    """Does the grader see what it sees of an untouched submission, and does the receipt say what was done?"""
+    spoil, words = KEEPS_ALL[case]
+    right = mended_from(to_bytes(perfect), assignment)
+    assert right.receipt == []
+    spoil(perfect)
+    mended = mended_from(to_bytes(perfect), assignment)
+    assert graded_cells(mended.notebook) == graded_cells(right.notebook)
+    assert words in "\n".join(mended.receipt)
+    order = [cell.id for cell in mended.notebook.cells if "nbgrader" in cell.metadata]
+    assert order == [cell.id for cell in assignment.instructor.cells if "nbgrader" in cell.metadata]
+
+
+def test_mend_of_an_earlier_release_blames_nobody(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Is a student whose notebook was released with other words not told to have changed them?"""
+    for cell in perfect.cells[:4]:
+        if cell.metadata.get("nbgrader", {}).get("locked"):
+            cell.source += "\n# as it was released last week"
+            cell.metadata.nbgrader.checksum = compute_checksum(cell)
+    mended = mended_from(to_bytes(perfect), assignment)
+    assert mended.receipt == [
+        "The notebook is of an earlier release; its locked cells were replaced by those of this one."
+    ]
+    assert "last week" not in nbformat.writes(mended.notebook)
+
+
+def test_mend_reversed_keeps_the_code(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Do answers in reversed order come back to their places?"""
+    right = mended_from(to_bytes(perfect), assignment)
+    reverse(perfect)
+    mended = mended_from(to_bytes(perfect), assignment)
+    assert graded_cells(mended.notebook) == graded_cells(right.notebook)
+
+
+ENCODINGS = {
+    "plain": lambda text: text.encode(),
+    "byte-order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
+    "utf-16": lambda text: text.encode("utf-16"),
+    "utf-16 big-endian": lambda text: b"\xfe\xff" + text.encode("utf-16-be"),
+    "latin-1": lambda text: text.encode("latin-1"),
+    "blank lines around": lambda text: f"\n\n {text} \n".encode(),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_mend_reads_any_encoding(assignment: Assignment, perfect: NotebookNode, encoding: str) -> None:
+    """Is the student's text the same, umlauts included, in whatever encoding an editor wrote it?"""
+    name, written = "softmax", "Größe: Höhe × Länge"
+    for cell in perfect.cells:
+        cell.source = cell.source.encode("latin-1", "ignore").decode("latin-1")
+    cell = perfect.cells[place(perfect, name)]
+    cell.source += f"\n# {written}"
+    data = ENCODINGS[encoding](json.dumps(perfect, ensure_ascii=False))
+    mended = mended_from(data, assignment)
+    assert cell.source in [source for _, _, source in graded_cells(mended.notebook)]
+    locked = [entry for entry in mended.receipt if "locked cell" in entry]  # test cells that were not Latin-1 either
+    said = [entry for entry in mended.receipt if entry not in locked]
+    other = encoding.startswith("utf-16") or encoding == "latin-1"
+    assert said == ["The file was not UTF-8; it was read in another encoding."] * other
+
+
+def test_mend_reads_a_truncated_file(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Are the whole cells before the cut read, and the missing ones replaced by empty ones?"""
+    text = json.dumps(perfect)
+    cut = text[: text.index("def attention_backward") + 30].encode()
+    mended = mended_from(cut, assignment)
+    right = graded_cells(mended_from(to_bytes(perfect), assignment).notebook)
+    blanks = {cell.id: cell.source for cell in assignment.release.cells}
+    for (name, _, source), (_, _, whole) in zip(graded_cells(mended.notebook), right, strict=True):
+        lost = name == "attention_backward" or name in WRITTEN
+        assert source == (blanks[name] if lost else whole), name
+    whole = next(index for index, cell in enumerate(perfect.cells) if "def attention_backward" in cell.source)
+    assert f"The file is cut off or damaged; the {whole} cells before the damage were read." in mended.receipt
+    assert "The cell attention_backward was missing; an empty one was added." in mended.receipt
+
+
+def test_mend_reads_format_3(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Is a notebook of the format of 2011 to 2014 read: worksheets, and `input` for the source of code?"""
+    right = graded_cells(mended_from(to_bytes(perfect), assignment).notebook)
+    cells = []
+    for cell in perfect.cells:
+        old = {"cell_type": cell.cell_type, "metadata": cell.metadata}
+        cells.append(old | {"input" if cell.cell_type == "code" else "source": cell.source.splitlines(keepends=True)})
+    old = {
+        "nbformat": 3,
+        "nbformat_minor": 0,
+        "metadata": {"name": ""},
+        "worksheets": [{"cells": cells[:9]}, {"cells": cells[9:]}],
+    }
+    mended = mended_from(to_bytes(old), assignment)
+    assert graded_cells(mended.notebook) == right
+    assert "The notebook was in format 3; its cells were converted." in mended.receipt
+
+
+NOT_NOTEBOOKS = {
+    "nothing": (b"", "empty"),
+    "blanks": (b" \n\t ", "empty"),
+    "an HTML page": (b"<!DOCTYPE html><title>Sign in</title>", "HTML page.*Download"),
+    "an HTML page in UTF-16": ("<html></html>".encode("utf-16"), "HTML page"),
+    "a JSON list": (b"[1, 2, 3]", "JSON, but not a notebook"),
+    "a JSON text": (b'"cells"', "JSON, but not a notebook"),
+    "a number": (b"7", "JSON, but not a notebook"),
+    "no cells": (b'{"nbformat": 4}', "no cells"),
+    "an empty list of cells": (b'{"cells": []}', "no cells"),
+    "cells of the wrong type": (b'{"cells": {"source": "x"}}', "no cells"),
+    "cells that are no cells": (b'{"cells": [1, null, "x"]}', "no cells that can be read"),
+    "worksheets of the wrong type": (b'{"worksheets": [1, {"cells": 3}]}', "no cells"),
+    "text": (b"softmax = lambda s: s", "not JSON"),
+    "a zip file": (b"PK\x03\x04" + bytes(range(256)) * 10, "not JSON"),
+    "a PDF": (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3", "not JSON"),
+    "zeros": (bytes(1000), "not JSON"),
+    "brackets without end": (b"[" * 200_000, "not JSON"),
+    "cells without end": (b'{"cells": ' + b"[" * 200_000, "not JSON"),
+    "a number without end": (b'{"cells": ' + b"9" * 100_000 + b"}", "not JSON"),
+    "half a surrogate pair of UTF-16": (b"\xff\xfe\x00\xd8", "not JSON"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_NOTEBOOKS)
+def test_mend_refuses_what_is_no_notebook(assignment: Assignment, case: str) -> None:
+    """Is a file without a single cell unreadable, with a reason that a student understands?"""
+    data, words = NOT_NOTEBOOKS[case]
+    with pytest.raises(Unreadable, match=words):
+        mend(data, assignment.instructor, assignment.release)
+
+
+def test_mend_takes_out_what_no_file_can_hold(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Are lone surrogates and null characters replaced, so that the notebook can be written and sent to a kernel?"""
+    perfect.cells[place(perfect, "softmax")].source += "\n# \ud800 \x00 \udfff end"
+    perfect.cells.append(nbformat.v4.new_markdown_cell("\ud83d alone"))
+    mended = mended_from(to_bytes(perfect), assignment)
+    text = nbformat.writes(mended.notebook)
+    text.encode("utf-8")
+    assert "\\u0000" not in text
+    assert any("# ?" in source and source.endswith(" end") for _, _, source in graded_cells(mended.notebook))
+
+
+def test_mend_does_not_run_out_of_time_or_memory(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Is a file with huge cells, and thousands that resemble released ones, read up to the limits?"""
+    text = assignment.release.cells[0].source
+    perfect.cells.append(nbformat.v4.new_code_cell("x" * 2_000_000))
+    perfect.cells += [nbformat.v4.new_markdown_cell(text[:1900] + str(i)) for i in range(3 * MAX_CELLS)]
+    mended = mended_from(to_bytes(perfect), assignment)
+    assert len(mended.notebook.cells) <= MAX_CELLS + len(assignment.instructor.cells)
+
+
+def test_mend_keeps_own_cells_where_they_stood(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Do a student's own cells run after the released cell that they followed, so that helpers are there when needed?"""
+    index = place(perfect, "attention")
+    perfect.cells.insert(index, nbformat.v4.new_code_cell("def helper():\n    return 1"))
+    perfect.cells.insert(0, nbformat.v4.new_code_cell("import math"))
+    mended = mended_from(to_bytes(perfect), assignment)
+    sources = [cell.source for cell in mended.notebook.cells]
+    helper = sources.index("def helper():\n    return 1")
+    assert "nbgrader" not in mended.notebook.cells[helper].metadata
+    assert mended.notebook.cells[helper + 1].id == "attention"
+    assert sources[0] == "import math"
+    assert mended.receipt == []
+
+
+def test_mend_takes_no_output_of_the_file(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Are outputs of the submission, which may claim anything, left behind?"""
+    for cell in perfect.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "15"})]
+            cell.execution_count = 5
+    mended = mended_from(to_bytes(perfect), assignment)
+    assert all(
+        not cell.outputs and cell.execution_count is None for cell in mended.notebook.cells if cell.cell_type == "code"
+    )
+
+
+def test_mend_locks_come_from_the_instructor(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Do points, flags and hidden tests come from our notebook, whatever the file says?"""
+    edit_locked_cells(perfect)
+    mended = mended_from(to_bytes(perfect), assignment)
+    ours = {cell.id: cell for cell in assignment.instructor.cells if "nbgrader" in cell.metadata}
+    for cell in mended.notebook.cells:
+        if "nbgrader" in cell.metadata:
+            given = {key: cell.metadata.nbgrader[key] for key in ours[cell.id].metadata.nbgrader}
+            assert given == ours[cell.id].metadata.nbgrader
+    assert "### BEGIN HIDDEN TESTS" in next(c.source for c in mended.notebook.cells if c.id == "softmax_values")
+
+
+def test_mend_leaves_out_installs(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Are lines that need the network taken out, in own cells and in answers, and named in the receipt?"""
+    installs(perfect)
+    mended = mended_from(to_bytes(perfect), assignment)
+    code = "\n".join(cell.source for cell in mended.notebook.cells if cell.cell_type == "code")
+    lines = [line.strip() for line in code.split("\n")]
+    assert not [line for line in lines if line.startswith(("!pip", "%pip", "from google", "drive.mount"))]
+    assert "    pass  # left out: !pip install \\\n      # scipy\n    shifted" in code
+    assert "pass  # left out: drive.mount(\n    # '/content/drive',\n# )\nx = 1" in code
+    assert sum("needs the network" in entry for entry in mended.receipt) == 5
+
+
+def test_mend_of_the_unsolved_notebook_is_silent(assignment: Assignment) -> None:
+    """Is there nothing to say of a notebook that was handed in as it was released?"""
+    mended = mended_from(to_bytes(assignment.release), assignment)
+    assert mended.receipt == []
+    blanks = {cell.id: cell.source for cell in assignment.release.cells}
+    for name, _, source in graded_cells(mended.notebook):
+        assert source == blanks[name] or "HIDDEN TESTS" in source
+
+
+@pytest.mark.parametrize("case", ["stripped ids", "moved", "installs"])
+def test_mended_answers_get_every_point(assignment: Assignment, perfect: NotebookNode, case: str) -> None:
+    """Executed in the sandbox, does a notebook that was mended get all the points of its answers?"""
+    (KEEPS_ALL[case][0] if case in KEEPS_ALL else installs)(perfect)
+    mended = mended_from(to_bytes(perfect), assignment)
+    stages = [f"{name}_{stage}" for name in EXERCISES for stage in exercises_of("attention")[name].stages]  # no bonus
+    done = execute(mended.notebook, SEED)
+    assert done.state == "graded", done.why
+    assert [check.name for check in done.checks if check.passed] == stages
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "yes = lambda *args: True",
+        "async def f():\n    await g()",
+        "x: int",
+        "del y",
+        "print(*z)",
+        "[a for a in b]",
+        "{**c}",
+    ],
+)
+def test_mend_reads_any_statement_where_a_text_is_missing(code: str, assignment: Assignment) -> None:
+    """Is whatever a student wrote in code kept, where comments are looked for because a written answer is empty?"""
+    notebook = nbformat.from_dict(assignment.release)
+    notebook.cells.insert(2, nbformat.v4.new_code_cell(code))
+    assert code in [cell.source for cell in mended_from(to_bytes(notebook), assignment).notebook.cells]

@@ -1,0 +1,134 @@
+"""Whatever is handed in: does it give a notebook that can be graded, or a named refusal, in steps in proportion to it?"""
+
+import json
+from typing import Any
+
+import hypothesis.strategies as st
+import nbformat
+import pytest
+from conftest import soon
+from fuzzing import EXAMPLES, fuzz, steps
+from nbformat import NotebookNode
+
+from autograder.cells import is_locked
+from autograder.course.course import Assignment
+from autograder.files import Unreadable
+from autograder.grade.repair import mend
+
+WORDS = [
+    "softmax",
+    "def softmax(x):",
+    "!pip install x",
+    "<b>",
+    "](javascript:x)",
+    "\n",
+    '"',
+    "\\",
+    "\ud800",
+    "\x00",
+    "cells",
+]
+TEXT = st.text(max_size=20) | st.lists(st.sampled_from(WORDS), max_size=6).map("".join)
+ODD = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | TEXT, st.lists, max_leaves=4)
+
+
+def mended_or_refused(data: bytes, assignment: Assignment) -> list[NotebookNode]:
+    """Return the mended cells, none where it is refused; whatever else comes is an error."""
+    try:
+        mended = mend(data, assignment.instructor, assignment.release)
+    except Unreadable as error:
+        assert str(error)
+        return []
+    nbformat.validate(mended.notebook)
+    nbformat.writes(mended.notebook).encode()  # no half of a character is left
+    locked = [cell.source for cell in mended.notebook.cells if is_locked(cell)]
+    assert locked == [cell.source for cell in assignment.instructor.cells if is_locked(cell)]
+    assert all("\n" not in entry for entry in mended.receipt)
+    return mended.notebook.cells
+
+
+@EXAMPLES
+def test_any_bytes_are_mended_or_refused(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
+    """Does a file that is cut, joined, overwritten or made up end as a notebook or as a refusal with a reason?"""
+    whole = json.dumps(perfect).encode()
+    places = st.integers(0, len(whole))
+    changes = st.lists(
+        st.tuples(places, places, st.binary(max_size=20) | TEXT.map(lambda t: t.encode("utf-8", "replace")))
+    )
+
+    def holds(file: bytes | list[tuple[int, int, bytes]]) -> None:
+        data = file if isinstance(file, bytes) else whole
+        for start, end, new in file if isinstance(file, list) else []:
+            data = data[:start] + new + data[end:]
+        mended_or_refused(data[: 2 * len(whole)], assignment)
+
+    fuzz(examples, st.binary() | changes, holds)
+
+
+@EXAMPLES
+def test_any_notebook_is_mended_or_refused(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
+    """Does a notebook of released, copied, changed and made-up cells, with fields of any kind, end as one to grade?"""
+    known = st.sampled_from(perfect.cells).map(dict)
+    marks = st.fixed_dictionaries({"nbgrader": ODD | st.fixed_dictionaries({"grade_id": ODD | st.just("softmax")})})
+    odd = st.dictionaries(st.sampled_from(["cell_type", "source", "metadata", "id", "outputs", "input"]), ODD | marks)
+    made = st.fixed_dictionaries(
+        {"cell_type": st.sampled_from(["code", "markdown", "raw"]), "source": TEXT | st.lists(TEXT)}
+    )
+    cells = st.lists(known | st.builds(lambda one, other: one | other, known, odd) | made | odd | ODD)
+    sheets = st.lists(ODD | st.fixed_dictionaries({"cells": ODD | cells}), max_size=3)
+    content = st.fixed_dictionaries({"cells": ODD | cells}) | st.fixed_dictionaries({"worksheets": ODD | sheets})
+    notebooks = ODD | st.builds(dict.__or__, st.dictionaries(TEXT, ODD, max_size=2), content)
+
+    def holds(notebook: dict[str, Any]) -> None:
+        mended_or_refused(json.dumps(notebook).encode(), assignment)
+
+    fuzz(examples, notebooks, holds)
+
+
+@EXAMPLES
+def test_work_is_kept_however_cells_lie(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
+    """Are the answers in their places again, where cells are moved, copied, mixed with others and lose their marks?"""
+    answers = [index for index, cell in enumerate(assignment.release.cells) if is_answer_in_code(cell)]
+    released, own = [dict(cell) for cell in assignment.release.cells], {"cell_type": "code", "source": "x = 1"}
+    extra = st.lists(st.sampled_from([*released, own]), max_size=8)
+
+    def holds(drawn: tuple[list[int], list[dict[str, Any]], bool, str]) -> None:
+        order, extra, marked, encoding = drawn
+        cells = [dict(perfect.cells[index]) for index in order] + extra[: len(extra) // 2]
+        cells = extra[len(extra) // 2 :] + cells
+        if not marked:
+            cells = [{"cell_type": cell["cell_type"], "source": cell["source"]} for cell in cells]
+        mended = mend(json.dumps({"cells": cells}).encode(encoding), assignment.instructor, assignment.release)
+        graded = {
+            cell.metadata.nbgrader.grade_id: cell.source for cell in mended.notebook.cells if is_answer_in_code(cell)
+        }
+        assert graded == {perfect.cells[i].metadata.nbgrader.grade_id: perfect.cells[i].source for i in answers}
+
+    orders = st.permutations(range(len(perfect.cells)))
+    fuzz(examples, st.tuples(orders, extra, st.booleans(), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"])), holds)
+
+
+def is_answer_in_code(cell: NotebookNode) -> bool:
+    """Whether a cell is code that the student is to write."""
+    return cell.cell_type == "code" and bool(cell.metadata.get("nbgrader", {}).get("solution"))
+
+
+@pytest.mark.parametrize("kind", soon(("alike", "defining", "torn", "own", "copies")))
+def test_mending_takes_steps_in_proportion(assignment: Assignment, perfect: NotebookNode, kind: str) -> None:
+    """Do twice as many cells take no more than twice the steps, whatever they look like?"""
+
+    def file(count: int) -> bytes:
+        cell = dict(perfect.cells[3])
+        if kind in ("alike", "defining", "own"):
+            source = {"alike": cell["source"] + " x", "defining": "def softmax(): {}", "own": "!pip install {}"}[kind]
+            cells = [{"cell_type": "code", "source": source.replace("{}", str(number))} for number in range(count)]
+        else:
+            cells = [cell] * count
+        return json.dumps({"cells": cells}).encode()[: -1 if kind == "torn" else None]
+
+    def mended(data: bytes) -> None:
+        mend(data, assignment.instructor, assignment.release)
+
+    mended(file(10))  # compiles the patterns
+    few, many = file(200), file(400)
+    assert steps(lambda: mended(many)) <= 2.2 * steps(lambda: mended(few))

@@ -1,0 +1,367 @@
+"""Does honest work arrive, whatever editors, systems and people make of a solved notebook?"""
+
+import ast
+import gzip
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import hypothesis.strategies as st
+import nbformat
+import pytest
+from conftest import ALL, assignment_of
+from fuzzing import fuzz
+from nbformat import NotebookNode
+from sample_class import fill_in
+
+from autograder.cells import grade_id, is_grade, is_locked
+from autograder.grade.repair import Mended, mend
+from autograder.recognition import is_answer, name_of
+
+Cells = list[dict[str, Any]]
+NO_MATTER = re.compile(r"[^\x00-\x7f]|(?:\\n)+")  # in a docstring: letters that an encoding loses, empty lines
+EXPERIMENT = "# an experiment"
+WORDS = "The variance of a score grows with the width, so its deviation grows with the root"
+
+
+@dataclass
+class Work:
+    """A solved notebook on its way to the grader."""
+
+    assignment: str
+    cells: Cells
+    words: dict[str, str]  # by a cell's name, the word of the student's in it that must not be lost
+    encode: Callable[[str], bytes] = str.encode
+    wrap: Callable[[dict[str, Any]], str] = field(default=lambda notebook: json.dumps(notebook, ensure_ascii=False))
+
+    @property
+    def data(self) -> bytes:
+        """The file."""
+        notebook = {"cells": self.cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        return self.encode(self.wrap(notebook))
+
+
+def solved(name: str) -> Work:
+    """Return a solved notebook, with a word of the student's own in every answer."""
+    cells, words = solved_cells(name)
+    return Work(name, json.loads(cells), dict(words))
+
+
+@cache
+def solved_cells(name: str) -> tuple[str, dict[str, str]]:
+    """Return its cells as text, and the words."""
+    assignment = assignment_of(name)
+    cells, words = [], {}
+    for cell in fill_in(assignment.release, assignment.instructor, bonus=True).cells:
+        made = {key: cell[key] for key in ("cell_type", "id", "source")} | {
+            "metadata": json.loads(json.dumps(cell.metadata))
+        }
+        if is_answer(cell):
+            word = words[name_of(cell)] = f"w{len(words)}mark"
+            code = cell.cell_type == "code"
+            made["source"] = f"{cell.source}\n# {word}" if code else f"{WORDS} {word}."
+        cells.append(made)
+    return json.dumps(cells), words
+
+
+@cache
+def wanted(name: str) -> dict[str, str]:
+    """Return what reaches the tests of the notebook as it was solved."""
+    assignment = assignment_of(name)
+    return reaching(mend(solved(name).data, assignment.instructor, assignment.release).notebook)
+
+
+# ------------------------------------------------------------------------------ what editors, systems and people do
+
+
+def new(source: str, kind: str = "code") -> dict[str, Any]:
+    """Return a cell of the student's own."""
+    return {"cell_type": kind, "id": f"own{abs(hash(source)) % 10**6}", "metadata": {}, "source": source}
+
+
+def is_written(cell: dict[str, Any], work: Work) -> bool:
+    """Whether a cell holds an answer in words."""
+    return cell["cell_type"] == "markdown" and any(word in cell["source"] for word in work.words.values())
+
+
+def merge(work: Work, place: int, how: int) -> None:
+    """Press Shift-M: two cells of one kind become one, with the marks of either."""
+    cells = work.cells
+    pairs = [i for i in range(len(cells) - 1) if cells[i]["cell_type"] == cells[i + 1]["cell_type"]]
+    pairs = [i for i in pairs if "#@title" not in cells[i]["source"] + cells[i + 1]["source"]]
+    if pairs:
+        i = pairs[place % len(pairs)]
+        one, other = cells[i], cells[i + 1]
+        kept = (one, other)[how % 2]
+        cells[i : i + 2] = [kept | {"source": f"{one['source']}\n\n{other['source']}"}]
+
+
+def split(work: Work, place: int, how: int) -> None:
+    """Press Ctrl-Shift-Minus in an answer: at one of its lines it becomes two."""
+    cells = [i for i, cell in enumerate(work.cells) if is_marked(cell, work)]
+    if cells:
+        i = cells[place % len(cells)]
+        cell = work.cells[i]
+        lines = cell["source"].split("\n")
+        at = how % len(lines)
+        parts = "\n".join(lines[:at]), "\n".join(lines[at:])
+        work.cells[i : i + 1] = [cell | {"source": parts[0]}, new(parts[1], cell["cell_type"])]
+
+
+def move(work: Work, place: int, how: int) -> None:
+    """Move a cell up or down."""
+    cell = work.cells.pop(place % len(work.cells))
+    work.cells.insert(how % (len(work.cells) + 1), cell)
+
+
+def copy(work: Work, place: int, how: int) -> None:
+    """Copy a cell, and paste it somewhere below."""
+    index = place % len(work.cells)
+    work.cells.insert(index + 1 + how % (len(work.cells) - index), dict(work.cells[index]))
+
+
+def delete(work: Work, place: int, how: int) -> None:
+    """Delete a cell that holds no answer."""
+    others = [i for i, cell in enumerate(work.cells) if not (is_marked(cell, work) or begins_answer(cell, work))]
+    if others:
+        del work.cells[others[place % len(others)]]
+
+
+def retype(work: Work, place: int, how: int) -> None:
+    """Press M, Y or R in a cell."""
+    cell = work.cells[place % len(work.cells)]
+    cell["cell_type"] = ("code", "markdown", "raw")[how % 3]
+
+
+def strip(work: Work, place: int, how: int) -> None:
+    """Lose ids, metadata or both, or get others in their place."""
+    for index, cell in enumerate(work.cells):
+        if how % 3 != 1:
+            cell["metadata"] = {}
+        if how % 3 != 2:
+            cell["id"] = f"c{index}"
+
+
+def scratch(work: Work, place: int, how: int) -> None:
+    """Add cells of one's own."""
+    names = [name for name in work.words if any(f"def {name}(" in cell["source"] for cell in work.cells)] or ["f"]
+    name = names[how % len(names)]
+    sources = [
+        ("import math", 0),
+        ("## my scratch", place),
+        ("x = 3\nprint(x)", place),
+        (f"def {name}(*a):  {EXPERIMENT}\n    return 0", len(work.cells)),
+        ("import pandas as pd\nimport math", 0),
+        ("%matplotlib widget\nfrom pathlib import Path", 0),
+    ]
+    source, at = sources[how % len(sources)]
+    work.cells.insert(min(at, len(work.cells)), new(source, "markdown" if source[0] == "#" else "code"))
+
+
+def repeat_helper(work: Work, place: int, how: int) -> None:
+    """Write an earlier answer again above a later one, in its cell."""
+    code = [cell for cell in work.cells if cell["cell_type"] == "code" and is_marked(cell, work)]
+    code = [cell for cell in code if begins_answer(cell, work)]
+    if len(code) > 1:
+        later = 1 + place % (len(code) - 1)
+        code[later]["source"] = f"{code[how % later]['source']}\n\n{code[later]['source']}"
+
+
+def is_marked(cell: dict[str, Any], work: Work) -> bool:
+    """Whether a cell holds an answer, or the half of it that ends it."""
+    return any(word in cell["source"] for word in work.words.values())
+
+
+def is_half(cell: dict[str, Any]) -> bool:
+    """Whether a cell goes on with a function that was split."""
+    return cell["id"].startswith("own") and cell["source"].lstrip("\n")[:1] == " "
+
+
+def begins_answer(cell: dict[str, Any], work: Work) -> bool:
+    """Whether a cell holds the half of an answer that begins it."""
+    names = "|".join(work.words)
+    return EXPERIMENT not in cell["source"] and bool(re.search(rf"^(?:def|class) (?:{names})\b", cell["source"], re.M))
+
+
+def all_in_one(work: Work, place: int, how: int) -> None:
+    """Keep all functions in one cell: the first one's, the last one's, or one of its own after the set-up."""
+    code = [cell for cell in work.cells if cell["cell_type"] == "code"]
+    code = [cell for cell in code if begins_answer(cell, work) or is_half(cell)]
+    if len(code) > 1:
+        together = "".join(("\n" if is_half(cell) else "\n\n\n") + cell["source"] for cell in code).strip()
+        host = code[-(how % 2)]
+        host["source"] = together
+        gone = [id(cell) for cell in code if cell is not host]
+        work.cells = [cell for cell in work.cells if id(cell) not in gone]
+
+
+def picture(work: Work, place: int, how: int) -> None:
+    """Paste a photo into a written answer, as Colab or as Jupyter keeps it."""
+    texts = [cell for cell in work.cells if is_written(cell, work)]
+    if texts:
+        cell, photo = texts[place % len(texts)], "iVBORw0KGgo" * (120_000 if how % 2 else 100)
+        if how % 3:
+            cell["source"] = f"![photo](data:image/png;base64,{photo})\n{cell['source']}"
+        else:
+            cell["attachments"] = {"image.png": {"image/png": photo}}
+
+
+def write_elsewhere(work: Work, place: int, how: int) -> None:
+    """Write an answer in words above or below its cell, at the end, in a comment, or into the question."""
+    assignment = assignment_of(work.assignment)
+    blanks = {name_of(cell): cell.source for cell in assignment.release.cells}
+    texts = [i for i, cell in enumerate(work.cells) if is_written(cell, work) and cell["source"].startswith(WORDS)]
+    if not texts:
+        return
+    index = texts[place % len(texts)]
+    cell = work.cells[index]
+    text, name = cell["source"], next(name for name, word in work.words.items() if word in cell["source"])
+    cell["source"] = blanks[name]
+    if how % 6 == 5 and index > 0 and not is_marked(work.cells[index - 1], work):  # which may be moved
+        work.cells[index - 1]["source"] += f"\n\n{text}"
+    elif how % 6 == 4:
+        work.cells.insert(index + 1, new(f"# {text}"))
+    elif how % 6 == 3:
+        work.cells.insert(index + 1, new(text, "raw"))
+    elif how % 6 == 2:
+        work.cells.append(new(text, "markdown"))
+    else:
+        work.cells.insert(index + how % 6, new(text, "markdown"))
+
+
+def conflict(work: Work, place: int, how: int) -> None:
+    """Leave git's marks in the file: around all of it, around a cell, or within one."""
+
+    def wrap(notebook: dict[str, Any]) -> str:
+        text = json.dumps(notebook, indent=1, ensure_ascii=False)
+        lines = text.split("\n")
+        start = 0 if how % 3 == 0 else 1 + place % (len(lines) - 2)
+        end = len(lines) if how % 3 == 0 else min(start + 1 + how % 7, len(lines))
+        part = lines[start:end]
+        other = part if how % 2 else [line.replace('"outputs"', '"outputs"') for line in part]
+        marks = ["<<<<<<< HEAD", *part, "=======", *other, ">>>>>>> 3f2a9c1"]
+        return "\n".join([*lines[:start], *marks, *lines[end:]])
+
+    work.wrap = wrap
+
+
+def encode(work: Work, place: int, how: int) -> None:
+    """Write the file in another encoding, or packed."""
+    work.encode = [
+        lambda text: text.encode("utf-16"),
+        lambda text: text.encode("utf-8-sig"),
+        lambda text: text.encode("latin-1", "replace"),
+        lambda text: text.replace("\n", "\r\n").encode(),
+        lambda text: gzip.compress(text.encode(), 1),
+        lambda text: json.dumps(text).encode(),
+        lambda text: f"{text}\n\x00\x00".encode(),
+    ][how % 7]
+
+
+def reformat(work: Work, place: int, how: int) -> None:
+    """Write the notebook in another version of the format."""
+
+    def wrap(notebook: dict[str, Any]) -> str:
+        old = [dict(cell) for cell in notebook["cells"]]
+        for cell in old:
+            cell.pop("id", None)
+            cell["source"] = cell["source"].splitlines(keepends=True)
+        if how % 2:
+            return json.dumps({"cells": old, "metadata": {}, "nbformat": 4, "nbformat_minor": 0})
+        for cell in old:
+            if cell["cell_type"] == "code":
+                cell["input"] = cell.pop("source")
+        return json.dumps({"nbformat": 3, "metadata": {"name": ""}, "worksheets": [{"cells": old}]})
+
+    work.wrap = wrap
+
+
+CHANGES = [
+    merge, split, move, copy, delete, retype, strip, scratch, repeat_helper, all_in_one, picture, write_elsewhere, conflict,
+    encode, reformat,
+]  # fmt: skip
+NUMBERS = st.integers(0, 10**6)
+CHANGED = st.lists(st.tuples(st.sampled_from(CHANGES), NUMBERS, NUMBERS), min_size=1, max_size=3)
+
+
+def changed(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> Work:
+    """Return a solved notebook after some changes."""
+    work = solved(name)
+    for change, place, how in changes:
+        change(work, place, how)
+    return work
+
+
+# --------------------------------------------------------------------------------------------- what reaches the tests
+
+
+def reaching(notebook: NotebookNode) -> dict[str, str]:
+    """Return which definition of each answer of code its last test sees, and those of the answers that it uses."""
+    known: dict[str, str] = {}
+    uses: dict[str, set[str]] = {}
+    seen: dict[str, str] = {}
+    answer = ""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    names = {grade_id(cell) for cell in code if is_answer(cell)}
+    of_test = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and is_grade(cell) and is_locked(cell):
+            of_test[grade_id(cell)] = max((n for n in names if grade_id(cell).startswith(f"{n}_")), key=len, default="")
+    for cell in code:
+        if answer := of_test.get(grade_id(cell), ""):
+            needed, waiting = set(), {answer}
+            while waiting:
+                needed |= waiting
+                waiting = {used for each in waiting for used in uses.get(each, ())} - needed
+            seen[answer] = " ".join(known.get(each, "nothing") for each in sorted(needed))
+        elif not is_locked(cell):
+            for statement in statements(cell.source):
+                if getattr(statement, "name", None) in names:
+                    known[statement.name] = NO_MATTER.sub("?", ast.dump(statement))
+                    used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+                    uses[statement.name] = used & names - {statement.name}
+    return seen
+
+
+def statements(source: str) -> list[ast.stmt]:
+    """Return the statements of a cell; none where it is no Python."""
+    try:
+        return ast.parse(re.sub(r"^%.*", "pass", source, flags=re.M)).body
+    except SyntaxError:
+        return []
+
+
+def arrives(mended: Mended, work: Work) -> list[str]:
+    """Say what of the work does not arrive: code that reaches no test, answers in words that nobody would read."""
+    right = wanted(work.assignment)
+    layouts = [layout for layout in (mended.notebook, mended.as_submitted) if layout is not None]
+    wrong = [[name for name in right if reaching(layout).get(name) != right[name]] for layout in layouts]
+    lost = min(wrong, key=len)
+    for cell in mended.notebook.cells:
+        if cell.cell_type == "markdown" and is_answer(cell) and work.words[grade_id(cell)] not in cell.source:
+            lost.append(grade_id(cell))
+    return lost
+
+
+def check(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> None:
+    """See that the work of a changed notebook arrives, or that a person is asked about it; and that no word is lost."""
+    work, assignment = changed(name, changes), assignment_of(name)
+    mended = mend(work.data, assignment.instructor, assignment.release)
+    nbformat.validate(mended.notebook)
+    lost = arrives(mended, work)
+    asked = "\n".join(mended.questions)
+    assert [each for each in lost if each not in asked] == [], (lost, mended.receipt, mended.questions)
+    kept = nbformat.writes(mended.notebook) + "\n".join(mended.receipt)
+    assert [word for word in work.words.values() if word not in kept] == []
+
+
+EXAMPLES = pytest.mark.parametrize("examples", [100, pytest.param(2000, marks=pytest.mark.deep)])
+
+
+@EXAMPLES
+def test_work_arrives_or_a_person_is_asked(examples: int) -> None:
+    """After a change, does each answer reach its tests or its reader, and is no word of the student's lost?"""
+    fuzz(examples, st.tuples(st.sampled_from(sorted(ALL)), CHANGED), lambda drawn: check(*drawn))

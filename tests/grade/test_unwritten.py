@@ -1,0 +1,170 @@
+"""Is only the template's own body called not written, and does every other error say what Python says?"""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from conftest import ALL, SEED, assignment_of, setup_of
+from nbformat import NotebookNode
+from sample_class import answer, change, fill_in
+
+from autograder.cells import is_solution
+from autograder.grade.execute import execute
+from autograder.grade.repair import mend
+from autograder.grade.submit_check import submit_check
+from autograder.imports import ROOT
+from autograder.sandbox.guest.unwritten import unwritten
+
+NOT = "raise NotImplementedError()"
+SOURCES = {  # by what is written the function that was called, and the one that is not written
+    f'def f(x, *args, y=1, **more):\n    """Says."""\n    # YOUR CODE HERE\n    {NOT}': ["f", "f"],
+    f"class F:\n    def __init__(self):\n        {NOT}\nf = lambda x: F()": ["<lambda>", "F"],
+    f"def softmax(x):\n    {NOT}\ndef f(x):\n    return softmax(x)": ["f", "softmax"],
+    "def f(x):\n    raise NotImplementedError('no bias yet')": [],
+    f"def f(x):\n    if x:\n        {NOT}\n    return x": [],
+    f"def f(x):\n    y = 2\n    {NOT}": [],
+    f"def f(x):\n    print(x)\n    {NOT}": [],
+    "class Mine(NotImplementedError): pass\ndef f(x):\n    raise Mine()": [],
+    "from torch import nn\nf = nn.ModuleList()": [],
+    "def f(x):\n    return 1 / 0": [],
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_template_is_told_from_all_else(source: str) -> None:
+    """Is an untouched body known, the function that called it too, and no other error taken for it?"""
+    exec(source, namespace := {"__name__": "__main__"})
+    with pytest.raises(Exception) as caught:
+        namespace["f"](1)
+    assert unwritten(caught.value) == SOURCES[source]
+    if SOURCES[source]:  # a library's is none either
+        exec(source, library := {"__name__": "library"})
+        with pytest.raises(NotImplementedError) as caught:
+            library["f"](1)
+        assert unwritten(caught.value) == []
+
+
+WITH_LIST = """class FeedForward(nn.Module):
+    def __init__(self, width, hidden_width, dropout=0.0):
+        super().__init__()
+        self.expand, self.contract = nn.Linear(width, hidden_width), nn.Linear(hidden_width, width)
+        self.blocks = nn.ModuleList([self.expand, nn.GELU(), self.contract])
+
+    def forward(self, x):
+        return self.blocks(x)"""
+
+
+def misspelt(notebook: NotebookNode) -> None:
+    """Call a method `foward`."""
+    change(notebook, "FeedForward", "def forward(", "def foward(")
+
+
+def calls_a_list(notebook: NotebookNode) -> None:
+    """Call a ModuleList."""
+    answer(notebook, "FeedForward").source = WITH_LIST
+
+
+def asks(notebook: NotebookNode) -> None:
+    """Ask for input in a function."""
+    answer(notebook, "softmax").source = "def softmax(scores, axis=-1):\n    return float(input('axis?'))"
+
+
+def calls_unwritten(notebook: NotebookNode) -> None:
+    """Leave softmax unwritten, and call it in attention."""
+    answer(notebook, "softmax").source = answer(assignment_of("1_attention").release, "softmax").source
+
+
+def half_written(notebook: NotebookNode) -> None:
+    """Leave one case unwritten."""
+    cell = answer(notebook, "softmax")
+    cell.source = (
+        f"def softmax(scores, axis=-1):\n    if axis != -1:\n        {NOT}\n    "
+        + cell.source.rpartition('"""')[2].strip()
+    )
+
+
+SAID = [
+    ("3_encoder", "FeedForward", misspelt, 'is missing the required "forward" function'),
+    ("3_encoder", "FeedForward", calls_a_list, 'Module [ModuleList] is missing the required "forward" function'),
+    ("1_attention", "softmax", asks, "input requests"),
+]
+
+
+def of(name: str, changed: Any) -> tuple[NotebookNode, NotebookNode]:
+    """Return a solved notebook that was changed, as it was submitted and as it is graded."""
+    assignment = assignment_of(name)
+    notebook = fill_in(assignment.release, assignment.instructor)
+    changed(notebook)
+    return notebook, mend(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release).notebook
+
+
+def messages_of(name: str, exercise: str, changed: Any) -> list[str]:
+    """Grade an exercise, and return what its failed tests say, the visible one among them."""
+    notebook = of(name, changed)[1]
+    kept = ("setup", "softmax", exercise, f"test_{exercise}")
+    notebook.cells = [cell for cell in notebook.cells if cell.id.startswith(kept)]
+    done = execute(notebook, SEED)
+    visible = next(cell for cell in done.notebook.cells if cell.id == f"test_{exercise}")
+    errors = [output.evalue for output in visible.outputs if output.output_type == "error"]
+    return errors + [check.message for check in done.checks if not check.passed and check.name.startswith(exercise)]
+
+
+@pytest.mark.parametrize(("name", "exercise", "changed", "words"), SAID)
+def test_grader_says_what_python_says(name: str, exercise: str, changed: Any, words: str) -> None:
+    """Does a student who misspelt a method, or called what has none, read that in every test?"""
+    said = messages_of(name, exercise, changed)
+    assert len(said) > 1
+    assert all(words in text and not text.endswith("not written yet.") for text in said), said
+
+
+@pytest.mark.parametrize(("name", "exercise", "changed", "words"), SAID[:2])
+def test_notebook_says_what_python_says(name: str, exercise: str, changed: Any, words: str) -> None:
+    """Does the visible test say it in the student's own notebook too?"""
+    namespace, cells = setup_of(name)
+    exec(answer(of(name, changed)[0], exercise).source, mine := dict(namespace))
+    with pytest.raises(AssertionError) as caught:
+        exec(cells[f"test_{exercise}"], mine)
+    assert words in str(caught.value)
+
+
+def test_submit_check_says_what_python_says(tmp_path: Path) -> None:
+    """Does submit-check, before the file is submitted?"""
+    path = tmp_path / "encoder.ipynb"
+    nbformat.write(of("3_encoder", misspelt)[0], path)
+    said = dict(submit_check(path, ROOT / "exercises", True)[2])
+    assert 'is missing the required "forward" function' in said["FeedForward"]
+    assert said["LayerNorm"] == ""
+
+
+def test_answer_that_calls_an_unwritten_one_is_told_so() -> None:
+    """Does a student whose attention calls a softmax that is not written read that, and not that attention is missing?"""
+    namespace, cells = setup_of("1_attention")
+    notebook, mine = of("1_attention", calls_unwritten)[0], dict(namespace)
+    for name in ("softmax", "attention"):
+        exec(answer(notebook, name).source, mine)
+    with pytest.raises(AssertionError) as caught:
+        exec(cells["test_attention"], mine)
+    assert str(caught.value).endswith("attention calls softmax, which is not written yet. Write that first.")
+    hidden = messages_of("1_attention", "attention", calls_unwritten)[1:]
+    assert hidden == []  # it is judged with a reference implementation of softmax
+
+
+def test_half_of_an_answer_is_not_called_unwritten() -> None:
+    """Does an answer of which one case is missing pass the others, and say where it raises?"""
+    said = messages_of("1_attention", "softmax", half_written)
+    assert said and all("NotImplementedError: " in text and "in softmax, line 3" in text for text in said), said
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_released_answers_are_not_written(name: str) -> None:
+    """Is every answer that students write from nothing known as not written, in the grader too?"""
+    assignment = assignment_of(name)
+    notebook = mend(nbformat.writes(assignment.release).encode(), assignment.instructor, assignment.release).notebook
+    notebook.cells = [cell for cell in notebook.cells if "nbgrader" in cell.metadata and "file" not in cell.metadata]
+    stubs = [cell.id for cell in assignment.release.cells if NOT in cell.source and is_solution(cell)]
+    assert stubs
+    done = execute(notebook, SEED)
+    for stub in stubs:
+        checks = [check for check in done.checks if check.name.startswith(f"{stub}_")]
+        assert all(check.message.endswith("not written yet.") for check in checks), checks

@@ -1,0 +1,85 @@
+"""Does a process that dies, or takes too long, cost no other's result, and its own job a second try?"""
+
+from pathlib import Path
+
+import psutil
+import pytest
+from pebble import ProcessExpired
+
+from autograder.grade.workers import Workers, default_jobs, free_memory
+
+DIES = "__import__('os')._exit(1)"
+
+
+def test_run_gives_results_and_errors_as_they_come() -> None:
+    """Has each job its value, or the exception in its place?"""
+    with Workers(2) as workers:
+        found = dict(workers.run(eval, {f"{n}": (f"{n} * {n}",) for n in range(9)} | {"wrong": ("1 / 0",)}))
+        again = dict(workers.run(eval, {"more": ("7 * 6",)}))
+    assert isinstance(found.pop("wrong"), ZeroDivisionError)
+    assert found == {f"{n}": n * n for n in range(9)}
+    assert again == {"more": 42}
+
+
+def test_run_keeps_processes_between_runs() -> None:
+    """Do later jobs find what a process has imported and forked before?"""
+    with Workers(1) as workers:
+        processes = [dict(workers.run(eval, {"process": ("__import__('os').getpid()",)})) for _ in range(2)]
+    assert processes[0] == processes[1]
+
+
+def test_run_tries_a_killed_job_once_more(tmp_path: Path) -> None:
+    """Are all others done, each once, when one kills its process the first time, and one always?"""
+    path = str(tmp_path / "once")  # the second time the folder is there: an error, and no death
+    jobs = {"once": (f"__import__('os').mkdir({path!r}) or {DIES}",)}
+    jobs |= {f"{n}": (f"{n}",) for n in range(9)} | {"always": (DIES,)} | {f"{n}": (f"{n}",) for n in range(9, 12)}
+    with Workers(3) as workers:
+        given = list(workers.run(eval, jobs))
+    assert sorted(name for name, _ in given) == sorted(jobs)
+    found = dict(given)
+    assert isinstance(found.pop("always"), ProcessExpired)
+    assert isinstance(found.pop("once"), FileExistsError)
+    assert found == {f"{n}": n for n in range(12)}
+
+
+def test_run_ends_a_job_that_takes_too_long() -> None:
+    """Is a process ended that hears no signal and never comes back, and are the jobs behind it done?"""
+    hangs = "[__import__('signal').signal(15, 1), __import__('time').sleep(1000)]"
+    with Workers(1, seconds=1.0) as workers:
+        found = dict(workers.run(eval, {"hangs": (hangs,)} | {f"{n}": (f"{n}",) for n in range(3)}))
+    assert isinstance(found.pop("hangs"), TimeoutError)
+    assert found == {f"{n}": n for n in range(3)}
+
+
+@pytest.mark.parametrize(("cores", "free", "jobs"), [(4, 100, 4), (4, 3.5, 2), (4, 0.1, 1), (1, 100, 1)])
+def test_default_jobs_follow_cores_and_memory(
+    monkeypatch: pytest.MonkeyPatch, cores: int, free: float, jobs: int
+) -> None:
+    """Is there one job for each processor, fewer where memory would not reach, and always one?"""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr("autograder.grade.workers.free_memory", lambda: int(free * 2**30))
+    assert default_jobs() == jobs
+
+
+@pytest.mark.parametrize(
+    ("line", "folder", "limit", "used", "cache"),
+    [
+        ("0::/job/step", "job", "memory.max", "memory.current", "inactive_file"),
+        ("0::/job/step", ".", "memory.max", "memory.current", "inactive_file"),
+        ("4:memory:/job", "memory/job", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ("4:memory:/elsewhere", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ],
+)
+def test_free_memory_heeds_the_limit_of_a_container(
+    tmp_path: Path, line: str, folder: str, limit: str, used: str, cache: str
+) -> None:
+    """Is the limit of a control group, or of one above it, heeded in both versions? Cached files can be given back."""
+    groups, place = tmp_path / "groups", tmp_path / "mounted" / folder
+    groups.write_text(f"3:cpuset:/\n{line}\n")
+    assert free_memory(groups, tmp_path / "mounted") == pytest.approx(psutil.virtual_memory().available, rel=0.2)
+    place.mkdir(parents=True)
+    for name, value in ((limit, "1000000"), (used, "600000"), ("memory.stat", f"anon 5\n{cache} 100000")):
+        (place / name).write_text(f"{value}\n")
+    assert free_memory(groups, tmp_path / "mounted") == 500_000
+    (place / limit).write_text("max\n")
+    assert free_memory(groups, tmp_path / "mounted") > 10**7

@@ -1,0 +1,97 @@
+"""What a wrong answer is told in a notebook, beside the known mistakes."""
+
+import base64
+import io
+import sys
+import time
+
+import IPython
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from autograder.judge.compare import WrongAnswer, judge
+
+
+def case_of(**expected: np.ndarray) -> dict:
+    """A case without arguments or known mistakes."""
+    return {"name": "f, a case", "arguments": (), "expected": {"arrays": expected}, "mistakes": {}}
+
+
+def said(got: dict, expected: dict, show: bool = True) -> WrongAnswer:
+    """What is raised where a function gives one and another was due."""
+    with pytest.raises(WrongAnswer) as caught:
+        judge(lambda: got, (), [case_of(**expected)], {}, show)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "words"),
+    [
+        (np.bool_(False), np.bool_(True), "it: expected yes, got no"),
+        (np.array([True, False, False]), np.array([True] * 3), "it: expected yes, got no at 2 of 3 places"),
+        (np.array(-1), np.bool_(True), "it: expected yes, got something else"),
+        (np.float64(0), np.float64(1), "it: expected 1, got 0"),
+        (np.float64(np.nan), np.bool_(True), "it: 1 of them NaN or infinite."),
+    ],
+)
+def test_yes_and_no_are_told_from_counts_by_their_type(got: object, expected: object, words: str) -> None:
+    """Does a check say by the type of what it measures whether it is a yes, and do counts stay numbers?"""
+    assert str(said({"it": got}, {"it": expected}, show=False)) == f"f, a case: {words}"
+
+
+def test_sizes_of_a_shape_are_told_and_not_counted() -> None:
+    """Does whoever gave a parameter another shape read both?"""
+    got, expected = {"shape_of_class_token": np.array([1.0, 12, 0])}, {"shape_of_class_token": np.array([1.0, 1, 12])}
+    assert (
+        str(said(got, expected, show=False)) == "f, a case: shape of class token: expected 1 × 1 × 12, got 1 × 12 × 0"
+    )
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict, dict]]:
+    """What is displayed, as if this were a notebook."""
+    found: list[tuple[dict, dict]] = []
+    monkeypatch.setattr(IPython, "get_ipython", lambda: "a shell")
+    monkeypatch.setattr("IPython.display.publish_display_data", lambda *published: found.append(published))
+    return found
+
+
+MAP = np.arange(20.0).reshape(4, 5)
+
+
+def test_wrong_map_is_drawn_beside_the_expected_one(shown: list) -> None:
+    """Is one picture shown, with the message as its alternative text and a red cross on what is wrong alone?"""
+    spoiled = np.stack([MAP, MAP + 9 * (MAP == 7)])
+    before = time.process_time()
+    error = said({"weights": spoiled}, {"weights": np.stack([MAP, MAP])})
+    assert time.process_time() - before < 3  # 0.2 s, and where Matplotlib is new to the process its import
+    ((data, about),) = shown
+    assert about == {"image/png": {"alt": str(error)}} and data["text/plain"] == str(error)
+    pixels = imread(io.BytesIO(base64.b64decode(data["image/png"])))
+    red = (pixels[..., 0] > 0.7) & (pixels[..., 1] < 0.4)
+    assert 5 < red.sum() < 200 and red[:, : red.shape[1] // 2].sum() == 0
+
+
+@pytest.mark.parametrize(
+    "got",
+    [{"it": MAP.T}, {"it": MAP[0]}, {"it": np.float64(2)}, {"it": MAP[:, :1]}],
+    ids=["shape", "row", "number", "column"],
+)
+def test_what_is_no_map_is_not_drawn(shown: list, got: dict) -> None:
+    """Is nothing drawn of a wrong shape, of a row and of a number?"""
+    said(got, {"it": MAP if np.shape(got["it"]) == (5, 4) else got["it"] + 1})
+    assert shown == []
+
+
+def test_nothing_is_drawn_outside_a_notebook_or_for_a_hidden_check(
+    shown: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Do hidden checks, the grader's process and a place without Matplotlib give the message alone?"""
+    said({"it": MAP}, {"it": MAP + 1}, show=False)
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "matplotlib.figure", None)
+        assert "off by up to 1" in str(said({"it": MAP}, {"it": MAP + 1}))
+    monkeypatch.setattr(IPython, "get_ipython", lambda: None)
+    said({"it": MAP}, {"it": MAP + 1})
+    assert shown == []

@@ -1,0 +1,118 @@
+"""Is the kill matrix what it says, and can the proof of the checks fail?"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.special
+from conftest import NAME, lost, matrix_of
+
+from autograder.checks.attention.exercises import EXERCISES
+from autograder.checks.attention.mistakes import MISTAKES
+from autograder.imports import ROOT
+from autograder.judge import catalogue, compare, exercise
+from autograder.judge.exercise import exercises_of
+from autograder.judge.kill_matrix import Matrix, Verdict, kept_matrix, kill_matrix
+from autograder.judge.mistake import Mistake, way
+
+
+def test_kill_matrix_to_dict_counts() -> None:
+    """Do the numbers of --json agree with the table?"""
+    matrix = matrix_of(0)
+    values = matrix.to_dict()
+    assert values["killed"] == values["named"] == len(values["mutants"]) == len(matrix.mutants)
+    assert all(mutant["title"] == catalogue.TITLES[mutant["mistake"]] for mutant in values["mutants"])
+    assert all(answer["passes"] for answer in values["correct"])
+
+
+def test_kept_matrix_is_made_once_of_the_same_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Is a matrix read whole where it was made of the same, and made again for other inputs and other files?"""
+    seeds = []
+
+    def make(name: str, stem: str, seed: int, progress: Callable) -> Matrix:
+        seeds.append(seed)
+        mutant = Verdict("softmax", "M3", {"extreme": "M3"}, "")
+        return Matrix(name, stem, seed, [mutant], [Verdict("softmax", "loops")])
+
+    monkeypatch.setattr("autograder.judge.kill_matrix.MATRICES", tmp_path)
+    monkeypatch.setattr("autograder.judge.kill_matrix.kill_matrix", make)
+    assert kept_matrix(NAME, "attention", 0) == kept_matrix(NAME, "attention", 0) == make(NAME, "attention", 0, print)
+    kept_matrix(NAME, "attention", 1)
+    monkeypatch.setattr("autograder.judge.kill_matrix.files_behind", lambda *modules: {ROOT / "README.md"})
+    kept_matrix(NAME, "attention", 1)
+    assert seeds == [0, 0, 1, 1]
+
+
+@pytest.fixture
+def proof(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Matrix]:
+    """Return what makes the matrix of softmax alone, with other right answers or something else changed about it."""
+
+    def proof_with(right: dict[str, Callable] | None = None, **changed) -> Matrix:
+        changed_exercise = replace(EXERCISES["softmax"], **changed)
+        monkeypatch.setattr("autograder.judge.kill_matrix.exercises_of", lambda stem: {"softmax": changed_exercise})
+        if right is not None:
+            monkeypatch.setattr("autograder.judge.kill_matrix.right_answers_of", lambda stem: {"softmax": right})
+        return kill_matrix(NAME, "attention", 0)
+
+    assert proof_with().whole
+    return proof_with
+
+
+def test_proof_fails_when_a_stage_is_missing(proof: Callable[..., Matrix]) -> None:
+    """Does M3 survive, and the proof notice, when no check has large scores?"""
+    stages = {name: cases for name, cases in EXERCISES["softmax"].stages.items() if name != "extreme"}
+    matrix = proof(stages=stages)
+    assert not matrix.whole
+    assert "M3" in {verdict.name for verdict in matrix.mutants if not verdict.killed}
+
+
+def test_proof_fails_when_a_mutant_changes_nothing(proof: Callable[..., Matrix]) -> None:
+    """Does the proof notice a mutant that is no mistake?"""
+    nothing = Mistake("M8", way("softmax", "np.exp(shifted)", "np.exp(shifted)"))
+    assert not proof(known=(*MISTAKES, nothing)).whole
+
+
+def test_a_mistake_in_an_exercise_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does a misspelt exercise stop the proof, and not pass for a mistake that nobody need catch?"""
+    misspelt = Mistake("M8", way(("softmax", "atention"), "shifted", "scores"))
+    monkeypatch.setattr(catalogue, "mistakes_of", lambda stem: (*MISTAKES, misspelt))
+    with pytest.raises(ValueError, match="M8: no exercise is called 'atention'; there is: attention, "):
+        kill_matrix(NAME, "attention", 0)
+
+
+def test_proof_fails_when_a_mutant_is_named_wrongly(proof: Callable[..., Matrix]) -> None:
+    """Does the proof notice two mistakes that give the same, so that neither can be named?"""
+    whole_array = next(mistake for mistake in MISTAKES if mistake.name == "M5")
+    matrix = proof(known=(*MISTAKES, Mistake("M8", whole_array.ways[0])))
+    assert not matrix.whole
+    assert [verdict.name for verdict in matrix.mutants if verdict.killed and not verdict.named] == ["M5", "M8"]
+
+
+def test_proof_fails_when_a_right_answer_loses_points(proof: Callable[..., Matrix]) -> None:
+    """Does the proof notice it?"""
+    assert not proof({"off by 1 %": lambda scores, axis=-1: 1.01 * scipy.special.softmax(scores, axis=axis)}).whole
+
+
+def test_proof_fails_when_the_visible_test_refuses_a_right_answer(proof: Callable[..., Matrix]) -> None:
+    """Does the proof notice that the visible test alone is wrong about it?"""
+    matrix = proof({"picky": lambda scores, axis=-1: scipy.special.softmax(np.where(scores == 3.0, 9.0, scores), axis)})
+    assert not matrix.correct[0].killed
+    assert not matrix.whole
+
+
+@pytest.mark.parametrize(
+    ("stem", "name", "mistake"),
+    [("attention", "attention", "M8"), ("encoder", "LayerNorm", "M34"), ("vit", "train_epoch", "M53")],
+)
+def test_wrong_answer_survives_blind_checks(
+    stem: str, name: str, mistake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is a wrong answer, of numbers, of a class or of a training, not killed where the comparison tolerates everything?"""
+    each = exercises_of(stem)[name]
+    assert lost(each, each.mistakes()[mistake])
+    exercise._prepared.cache_clear()
+    monkeypatch.setattr(compare, "TOLERANCE", {"rtol": 1e9, "atol": 1e9, "equal_nan": True})
+    assert lost(each, each.mistakes()[mistake]) == {}
+    exercise._prepared.cache_clear()

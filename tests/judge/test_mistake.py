@@ -1,0 +1,167 @@
+"""Is a mistake the answer with exactly the words changed that it names?"""
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from autograder.imports import ROOT
+from autograder.judge import catalogue
+from autograder.judge.exercise import exercises_of, right_answers_of
+from autograder.judge.kill_matrix import NUMBERS, symptom_of
+from autograder.judge.mistake import Mistake, changed_answer, changed_lines, way, ways_of
+
+ANSWERS = '''"""Answers."""
+
+import math
+
+FACTOR = 2
+
+
+def helper(x: float) -> float:
+    """Double: return x * FACTOR, as helper does."""
+    return x * FACTOR
+
+
+def answer(x: float) -> float:
+    """Return helper(x) + 1."""
+    return helper(x) + 1 - 0 * math.pi
+
+
+def other(x: float) -> float:
+    """Return x + x + x."""
+    return x + x + x
+'''
+
+
+@pytest.fixture
+def answers(tmp_path) -> ModuleType:
+    """A module of three answers, one of which uses another."""
+    module = ModuleType("answers")
+    module.__file__ = str(tmp_path / "answers.py")
+    (tmp_path / "answers.py").write_text(ANSWERS, encoding="utf-8")
+    return module
+
+
+def test_words_are_changed_in_the_answer(answers: ModuleType) -> None:
+    """Is the function another, and the docstring, in which the same words stand, no hindrance?"""
+    assert changed_answer(answers, "answer", [])(3) == 7
+    assert changed_answer(answers, "answer", [("helper(x) + 1", "helper(x) - 1")])(3) == 5
+
+
+def test_words_are_changed_in_what_the_answer_uses(answers: ModuleType) -> None:
+    """Are words that do not stand in the answer looked for in the functions that it uses, and several changed at once?"""
+    assert changed_answer(answers, "answer", [("x * FACTOR", "x * 10")])(3) == 31
+    assert changed_answer(answers, "answer", [("x * FACTOR", "x * 10"), (" + 1", " + 2")])(3) == 32
+
+
+def test_lines_that_make_a_mistake_are_those_that_it_changes(answers: ModuleType) -> None:
+    """Are the lines shown as they are with the mistake, wherever its words stand, and none where it only takes one away?"""
+    path = Path(answers.__file__)
+    both = way("answer", "x * FACTOR", "x * 10", "helper(x) + 1", "helper(x) - 1")
+    assert changed_lines(path, "answer", both) == ["return x * 10", "return helper(x) - 1 - 0 * math.pi"]
+    assert changed_lines(path, "other", way("other", "    return x + x + x\n", "")) == []
+
+
+@pytest.mark.parametrize(
+    ("mine", "expected", "symptom"),
+    [
+        ({"error": "TypeError"}, {"arrays": {}}, "an error"),
+        ({"arrays": {}}, {"error": "ValueError"}, "no error where one is due"),
+        ({"arrays": {"weights": np.ones((2, 3))}}, {"arrays": {"weights": np.ones((3, 2))}}, "another shape"),
+        ({"arrays": {"out": np.array([np.nan])}}, {"arrays": {"out": np.ones(1)}}, "NaN or infinite"),
+        ({"arrays": {"weights": np.eye(2) / 2}}, {"arrays": {"weights": np.eye(2)}}, "rows that do not sum to 1"),
+        ({"arrays": {"weights": np.eye(2)[::-1]}}, {"arrays": {"weights": np.eye(2)}}, NUMBERS),
+        (
+            {"arrays": {"other_parameters": np.ones(())}},
+            {"arrays": {"other_parameters": np.zeros(())}},
+            "other parameters",
+        ),
+        ({"arrays": {"out": np.ones(1)}, "changed": True}, {"arrays": {"out": np.ones(1)}}, "a changed argument"),
+    ],
+)
+def test_symptom_is_how_a_mistake_looks_from_outside(mine: dict, expected: dict, symptom: str) -> None:
+    """Is each kind of wrong outcome told from the others?"""
+    assert symptom_of(mine, expected) == symptom
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([("x + 7", "x")], "other: 'x + 7' does not stand in the answer"),
+        ([("x * FACTOR", "x")], "other: 'x * FACTOR' does not stand in the answer"),
+        ([("+ x", "- x")], "other: '+ x' stands 2 times in the answer"),
+        ([("x + x + x", "x"), ("return x", "return 2")], "other: two changes overlap"),
+        ([("x + x + x", "x +")], "other: with these words changed, the answer is no Python"),
+    ],
+)
+def test_words_that_cannot_be_changed_are_an_error(answers: ModuleType, changes: list, said: str) -> None:
+    """Are words that stand nowhere, elsewhere, twice, or across each other an error that names them and the exercise?"""
+    with pytest.raises(ValueError, match=said.replace("+", r"\+").replace("*", r"\*")):
+        changed_answer(answers, "other", changes)
+
+
+def test_a_mistake_is_said_whole_or_not_at_all() -> None:
+    """Are a title without a question, and old words without new ones, errors?"""
+    with pytest.raises(ValueError, match="M1: expected a title and a question"):
+        Mistake("M1", "a title", way("answer", "a", "b"))
+    with pytest.raises(ValueError, match="expected pairs of words"):
+        way("answer", "a", "b", "c")
+    with pytest.raises(ValueError, match="expected pairs of words"):
+        way("answer")
+
+
+def test_ways_are_counted_by_exercise() -> None:
+    """Has a second way of making a mistake in an exercise a name of its own?"""
+    first, second, elsewhere = way(("f", "g"), "a", "b"), way("f", "a", "c"), way("g", "a", "d")
+    mistakes = (Mistake("M1", "title", "question?", first, elsewhere, second), Mistake("M2", second))
+    assert ways_of("f", mistakes) == {"M1": first, "M1/2": second, "M2": second}
+    assert ways_of("g", mistakes) == {"M1": first, "M1/2": elsewhere}
+
+
+STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mistakes.py"))
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_every_way_can_be_made(stem: str) -> None:
+    """Do the words of every way stand exactly once in the answers as they are now?"""
+    known = exercises_of(stem) | getattr(
+        catalogue.checks_of(stem), "PROGRAMS", {}
+    )  # of a pool those too that were not drawn
+    for exercise in known.values():
+        assert exercise.mistakes()
+    named = {name for mistake in catalogue.mistakes_of(stem) for each in mistake.ways for name in each.exercises}
+    assert named == set(known), "a way for an exercise that is not there, or an exercise without any"
+
+
+def test_every_number_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has each number one title and one question, and is another use of it an error that says which number is free?"""
+    assert {m.name for stem in STEMS for m in catalogue.mistakes_of(stem)} == set(catalogue.MESSAGES)
+    assert all("?" in question for question in catalogue.QUESTIONS.values())
+    real = catalogue.mistakes_of
+    for number, words, said in (
+        ("M6", ("again", "Why?"), r"M6 is '.*' and 'again'; M\d+ is free"),
+        ("M54", ("again", "Why?"), r"M54 is '.*' and 'again'; M\d+ is free"),
+        ("M999", (), "M999: expected a title and a question"),
+    ):
+        added = Mistake(number, *words)
+        monkeypatch.setattr(
+            catalogue, "mistakes_of", lambda stem, added=added: (*real(stem), *[added] * (stem == "vit"))
+        )
+        with pytest.raises(ValueError, match=said):
+            catalogue.described()
+
+
+def test_readme_counts_what_there_is() -> None:
+    """Are there more wrong functions, mistakes and right answers than the README says?"""
+    exercises = {stem: exercises_of(stem).values() for stem in STEMS}
+    wrong = [name for each in exercises.values() for exercise in each for name in exercise.mistakes()]
+    right = [name for stem in STEMS for answers in right_answers_of(stem).values() for name in answers]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    made = {name.split("/")[0] for name in wrong}
+    said = re.findall(r"more than ([\d,]+) (wrong functions|known mistakes|right ones)", readme, re.I)
+    found = {"wrong functions": len(wrong), "known mistakes": len(made), "right ones": len(right)}
+    assert [kind for _, kind in said] == list(found)
+    assert all(found[kind] > int(number.replace(",", "")) > 0.9 * found[kind] - 50 for number, kind in said), found

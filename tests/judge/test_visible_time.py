@@ -1,0 +1,55 @@
+"""Is a visible test done in two seconds of a Colab processor, the first time too?"""
+
+import json
+import subprocess
+import sys
+
+from conftest import ALL
+
+SECONDS = 2.0
+CALIBRATION = 0.1  # seconds that the loop below takes on a processor of Colab's, at least
+MEASURE = """
+import contextlib, io, json, sys, time
+from autograder.judge.compare import judge
+from autograder.judge.exercise import exercises_of, seeded
+
+before = time.process_time()
+sum(number * number for number in range(1_500_000))
+unit, found = time.process_time() - before, {}
+with seeded(0):
+    for stem in sys.argv[1:]:
+        for each in (each for each in exercises_of(stem).values() if each.visible_cases()):
+            before = time.process_time()
+            judge(each.probe(getattr(each.answers, each.name)), each.names, each.visible_cases(), {})
+            found[each.name] = (time.process_time() - before) / unit
+print(json.dumps(found))
+"""
+
+
+# What the visible tests of training do, without the oracles: torchvision imports the compiler too.
+TRAIN = """
+import sys
+import numpy as np
+from autograder.checks.debugging.measures import measure_clipped
+from autograder.checks.vit.measures import measure_training
+from solutions import programs, vit
+
+labels = np.array([0, 1, 2, 0])
+measure_training(vit.train_epoch, "steps", np.ones((4, 1, 2, 2)), labels, [4], "list", 3, 1.0, 0)
+measure_clipped(programs.train_clipped, np.ones((4, 2, 3)), labels, [4], 0.1, 0)
+print("torch._dynamo" in sys.modules)
+"""
+
+
+def test_visible_test_is_quick() -> None:
+    """Does each take at most two seconds of a Colab processor in a fresh process?"""
+    ran = subprocess.run([sys.executable, "-c", MEASURE, *ALL.values()], capture_output=True, text=True, check=True)
+    found = json.loads(ran.stdout.splitlines()[-1])
+    assert {name: round(time, 1) for name, time in found.items() if time * CALIBRATION > SECONDS} == {}
+    assert len(found) > 25
+
+
+def test_training_imports_no_compiler() -> None:
+    """Does an epoch in a fresh process go without PyTorch's compiler, whose import takes longer than a visible test may?"""
+    ran = subprocess.run([sys.executable, "-c", TRAIN], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"

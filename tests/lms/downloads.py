@@ -1,0 +1,112 @@
+"""Make what an LMS lets one download, and look at what became of it."""
+
+import csv
+import io
+import json
+import stat
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from autograder.course.course import Course
+from autograder.lms.collect import Line
+
+NAME = "1_attention"
+ROSTER = [
+    {"id": "ada", "first_name": "Ada", "last_name": "Lovelace", "email": "ada@example.org", "canvas_id": "501"},
+    {"id": "bea", "first_name": "Bea", "last_name": 'Doe, "Jr"', "email": "bea@example.org"},
+    {"id": "cem", "first_name": "Çem", "last_name": "Müller", "email": "cem@example.org"},
+    {"id": "dan", "first_name": "Dan", "last_name": "O'Neill", "email": "dan@example.org"},
+    {"id": "eve", "first_name": "Eve", "last_name": "=1+1", "email": "eve@example.org"},
+    {"id": "jan1", "first_name": "Jan", "last_name": "Smith", "email": "jan1@example.org"},
+    {"id": "jan2", "first_name": "Jan", "last_name": "Smith", "email": "jan2@example.org"},
+    {"id": "-rf", "first_name": "", "last_name": "", "email": ""},
+    {"id": "נועה", "first_name": "", "last_name": "", "email": ""},
+]
+
+
+def notebook(text: str = "1") -> bytes:
+    """Return a small notebook; different texts make different files."""
+    cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+def answered(**answers: str) -> bytes:
+    """Return a notebook with the cells of these answers, as Jupyter saves them: by the name of each what it returns."""
+    cells = [
+        {
+            "cell_type": "code",
+            "source": f"def {name}(*arguments):\n    return {text}",
+            "metadata": {"nbgrader": {"grade_id": name}},
+            "outputs": [],
+            "execution_count": None,
+        }
+        for name, text in answers.items()
+    ]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+def write_roster(course: Course, rows: list[dict[str, str]] = ROSTER) -> None:
+    """Write roster.csv."""
+    course.root.mkdir(exist_ok=True)
+    columns = sorted({key for row in rows for key in row})
+    with (course.root / "roster.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_zip(path: Path, files: dict[str, bytes]) -> Path:
+    """Write an archive as a download is."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name, (2025, 3, 18, 12, 0, 0)), data, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def write_csv(path: Path, rows: list[list[str]]) -> Path:
+    """Write a table as Moodle does, with a mark at its start."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    path.write_text("\ufeff" + text.getvalue(), encoding="utf-8")
+    return path
+
+
+def moodle_worksheet(path: Path, people: list[tuple[str, str, str]], when: str = "-") -> Path:
+    """Write Moodle's grading worksheet for people given as number, full name, e-mail address."""
+    header = ["Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade", "Grade can be changed"]
+    header += ["Last modified (submission)", "Last modified (grade)", "Feedback comments"]
+    status = "Submitted for grading"
+    rows = [[f"Participant {n}", name, mail, status, "", "100.00", "Yes", when, "-", ""] for n, name, mail in people]
+    return write_csv(path, [header, *rows])
+
+
+def listing(root: Path, without: Path | None = None) -> dict[str, object]:
+    """Return every file below a folder with what is in it."""
+    found: dict[str, object] = {}
+    for path in sorted(root.rglob("*")):
+        if without is None or not (path == without or without in path.parents):
+            plain = path.is_file() and not path.is_symlink()
+            found[path.relative_to(root).as_posix()] = path.read_bytes() if plain else stat.S_IFMT(path.lstat().st_mode)
+    return found
+
+
+def outcomes(lines: Iterable[Line]) -> dict[str, str]:
+    """Return what became of each file."""
+    return {line.file: f"{line.outcome} {line.student}".strip() for line in lines}
+
+
+def submitted(course: Course) -> dict[str, bytes]:
+    """Return the notebooks in submitted/ by student."""
+    return {path.parts[-3]: path.read_bytes() for path in course.root.glob("submitted/*/*/*.ipynb")}
+
+
+ADA = "Ada Lovelace_100_assignsubmission_file_"
+
+
+def patch(path: Path, offset: int, value: bytes) -> None:
+    """Change the field of the only member in an archive's list, and the same field of its header."""
+    data = bytearray(path.read_bytes())
+    for start in (data.index(b"PK\x01\x02") + offset, data.index(b"PK\x03\x04") + offset - 2):
+        data[start : start + len(value)] = value
+    path.write_bytes(data)

@@ -1,0 +1,351 @@
+"""Do marks and feedback come back to Moodle and Canvas as those systems read them?"""
+
+import csv
+import io
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from downloads import ROSTER, listing, moodle_worksheet, notebook, write_csv, write_roster, write_zip
+from nbgrader.api import Gradebook
+from test_report import BONUS, WRITTEN, put_in_gradebook, result
+from typer.testing import CliRunner
+
+from autograder.cli import app
+from autograder.course.course import Assignment, Course, Result
+from autograder.course.roster import read_worksheet
+from autograder.files import write_atomically
+from autograder.grade.mark_keys import content_of
+from autograder.lms.collect import collect
+from autograder.lms.export import Exported, export
+
+# nbgrader's own add_submission() makes SQLAlchemy warn
+pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")
+
+NAME = "1_attention"
+PEOPLE = [
+    ("100", "Ada Lovelace", "ada@example.org"),
+    ("101", 'Bea Doe, "Jr"', "bea@example.org"),
+    ("102", "Çem Müller", "cem@example.org"),
+    ("103", "Dan O'Neill", "dan@example.org"),
+    ("104", "Eve =1+1", "eve@example.org"),
+    ("109", "Nobody Known", "nobody@example.org"),
+]
+FOLDERS = {
+    "ada": "Ada Lovelace_100_assignsubmission_file_",
+    "bea": "Bea Doe, Jr_101_assignsubmission_file",
+    "cem": "Çem Müller_102_assignsubmission_file_",
+}
+CANVAS = {
+    "ada": "lovelaceada_501_9001_attention-1.ipynb",
+    "bea": "doejrbea_LATE_502_9002_attention.ipynb",
+    "cem": "müllerçem_503_9003_Copy of attention (1).ipynb",
+}
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> Path:
+    """After grading: Ada has the bonus too, Bea lost a point and was late, Cem's file was no notebook, Dan's failed."""
+    course = Course(tmp_path_factory.mktemp("graded"))
+    course.prepare(assignment)
+    results = [
+        result(assignment, "ada", {}, bonus=True),
+        result(assignment, "bea", {"softmax_axis": "M6"}, state="graded after mending"),
+        Result("cem", NAME, "unreadable", "the file is an HTML page <b>"),
+        Result("dan", NAME, "not graded", "The grader failed, not the submission: /srv/secret"),
+    ]
+    hands = {"ada": dict.fromkeys(WRITTEN, 1.5), "bea": dict.fromkeys(WRITTEN, 0.0)}
+    with course.gradebook() as gradebook:
+        for outcome in results:
+            if outcome.has_marks:
+                put_in_gradebook(gradebook, assignment, outcome, hands[outcome.student])
+        penalise(gradebook, assignment, "bea", 2.0)
+    for outcome in results:
+        course.save_result(outcome)
+        write_atomically(course.autograded_path(outcome.student, assignment), "{\n}\n")
+        page = course.root / "feedback" / outcome.student / NAME / "attention.html"
+        page.parent.mkdir(parents=True)
+        page.write_text(f"<p>{outcome.student}", encoding="utf-8")
+    return course.root
+
+
+def record(course: Course, graded: Path) -> list[Result]:
+    """Grade a course, without grading: take the gradebook, the results and the pages of the other course."""
+    for path in sorted(graded.rglob("*")):
+        if path.is_file():
+            place = course.root / path.relative_to(graded)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, place)
+    return course.load_results(NAME)
+
+
+def penalise(gradebook: Gradebook, assignment: Assignment, student: str, points: float) -> None:
+    """Take points off as nbgrader's plugin does."""
+    submission = gradebook.find_submission_notebook(assignment.notebook, NAME, student)
+    submission.late_submission_penalty = points
+    gradebook.db.commit()
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    """A course with a roster."""
+    course = Course(tmp_path / "course")
+    write_roster(course, ROSTER[:5])
+    return course
+
+
+@pytest.fixture
+def of(assignment: Assignment) -> float:
+    """The points of the assignment."""
+    return sum(float(cell.metadata.nbgrader.points) for cell in assignment.graded_cells())
+
+
+@pytest.fixture
+def sheet(tmp_path: Path) -> Path:
+    """Moodle's grading worksheet."""
+    return moodle_worksheet(tmp_path / "sheet.csv", PEOPLE)
+
+
+def read(done: Exported, name: str) -> list[list[str]]:
+    """Read a table that was written."""
+    text = next(path for path in done.files if path.name == name).read_text(encoding="utf-8-sig")
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def pages(done: Exported, name: str) -> dict[str, str]:
+    """Read an archive of feedback."""
+    with zipfile.ZipFile(next(path for path in done.files if path.name == name)) as archive:
+        return {info.filename: archive.read(info).decode() for info in archive.infolist()}
+
+
+def collect_moodle(course: Course, assignment: Assignment, folder: Path, sheet: Path) -> None:
+    """Collect a download of Moodle, with one file that is nobody's."""
+    files = {f"{name}/attention.ipynb": notebook(student) for student, name in FOLDERS.items()}
+    files["Fay New_105_assignsubmission_file_/attention.ipynb"] = notebook("fay")
+    collect(course, assignment, [write_zip(folder / "moodle.zip", files)], read_worksheet(sheet))
+
+
+def test_export_moodle(
+    course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path, of: float
+) -> None:
+    """From a download to the worksheet and back: same columns and rows, marks, states, and never 0 for no mark?"""
+    collect_moodle(course, assignment, tmp_path, sheet)
+    done = export(course, assignment, record(course, graded), "moodle", worksheet=read_worksheet(sheet))
+    header, *rows = read(done, "moodle.csv")
+    before = read_worksheet(sheet)
+    assert header == before.header
+    assert [row[0] for row in rows] == [row[0] for row in before.rows]
+    grades = {row[1]: row[header.index("Grade")] for row in rows}
+    comments = {row[1]: row[-1] for row in rows}
+    tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
+    assert grades == {
+        "Ada Lovelace": f"{tests + 2 + 4.5:g}",
+        'Bea Doe, "Jr"': f"{tests - 1 - 2:g}",
+        "Çem Müller": "",
+        "Dan O'Neill": "",
+        "Eve =1+1": "",
+        "Nobody Known": "",
+    }
+    assert comments["Ada Lovelace"] == f"State: graded. {tests + 2 + 4.5:g} of {of:g} points."
+    assert comments['Bea Doe, "Jr"'].endswith("points. 2 points were taken off for handing in late.")
+    assert comments["Çem Müller"] == "State: unreadable. the file is an HTML page &lt;b&gt;"
+    assert comments["Dan O'Neill"] == "State: not graded."  # what failed on our side is not the student's to read
+    assert comments["Eve =1+1"] == "State: missing."
+    assert comments["Nobody Known"] == ""
+    assert pages(done, "feedback_moodle.zip") == {
+        "Ada Lovelace_100_assignsubmission_file_/attention.html": "<p>ada",
+        "Bea Doe, Jr_101_assignsubmission_file/attention.html": "<p>bea",
+    }
+    warnings = "\n".join(done.warnings)
+    assert "unmatched: Fay New_105" in warnings
+    assert "Nobody Known of the worksheet is nobody" in warnings
+    assert f"maximum is 100.00, the assignment has {of:g} points" in warnings
+
+
+def test_export_moodle_twice(course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path) -> None:
+    """Are the same bytes written twice, and is what a person wrote in the worksheet kept beside the state?"""
+    collect_moodle(course, assignment, tmp_path, sheet)
+    results = record(course, graded)
+    first = export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet))
+    before = listing(course.root / "export")
+    export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet))
+    assert listing(course.root / "export") == before
+    table = read(first, "moodle.csv")
+    state, table[1][-1] = table[1][-1], "Well done. " + table[1][-1]
+    table[2][table[0].index("Grade can be changed")] = "No"
+    table[2][table[0].index("Grade")] = "7"
+    again = write_csv(tmp_path / "again.csv", table)
+    done = export(course, assignment, results, "moodle", worksheet=read_worksheet(again))
+    rows = read(done, "moodle.csv")
+    assert rows[1][-1] == f"Well done. {state}"
+    assert rows[2][rows[0].index("Grade")] == "7"
+    assert "bea: Moodle says that the grade cannot be changed" in done.warnings
+
+
+def test_export_moodle_without_worksheet(
+    course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path
+) -> None:
+    """Are the columns there that Moodle's import needs, and the numbers that the download had?"""
+    collect_moodle(course, assignment, tmp_path, sheet)
+    done = export(course, assignment, record(course, graded), "moodle")
+    header, *rows = read(done, "moodle.csv")
+    assert {"Identifier", "Grade", "Last modified (grade)", "Feedback comments"} <= set(header)
+    assert [row[0] for row in rows] == ["Participant 100", "Participant 101", "Participant 102", "", ""]
+    assert any("dan has no participant number" in warning for warning in done.warnings)
+    assert rows[0][header.index("Grade")] == "20"  # of 21.5, which Moodle would refuse
+    assert "ada has 21.5 points; Moodle takes 20 at most" in done.warnings
+
+
+def canvas_gradebook(path: Path, *titles: str) -> Path:
+    """Write Canvas's gradebook export, with a mark of another assignment and cells that stand for more than marks."""
+    header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles, "Current Score"]
+    empty = [""] * (len(titles) - 1)
+    rows = [
+        ["", "", "", "", "", "Manual Posting", *empty, ""],
+        ["    Points Possible", "", "", "", "", "20.00", *empty, "(read only)"],
+        ["Lovelace, Ada", "501", "ada", "ada1", "A", "", *empty, "12"],
+        ['Doe, "Jr", Bea', "502", "", "bea@example.org", "A", "3.00", *empty, "12"],
+        ["Müller, Çem", "503", "", "", "A", "", *empty, ""],
+        ["O'Neill, Dan", "504", "", "", "A", "N/A", *empty, ""],
+        ['="=1+1, Eve"', "505", "eve", "", "A", "EX", *empty, ""],
+        ["Student, Test", "999", "", "f00", "A", "", *empty, ""],
+    ]
+    write_csv(path, [header, *rows])
+    path.write_text(path.read_text(encoding="utf-8-sig"), encoding="utf-8")
+    return path
+
+
+def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp_path: Path) -> None:
+    """Is there the assignment's column with its number and nothing of others, the row of points, and no mark at the start?"""
+    files = {name: notebook(student) for student, name in CANVAS.items()}
+    book = read_worksheet(canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)"))
+    collect(course, assignment, [write_zip(tmp_path / "canvas.zip", files)], book)
+    book = read_worksheet(canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)"))
+    done = export(course, assignment, record(course, graded), "canvas", worksheet=book)
+    assert next(path for path in done.files if path.name == "canvas.csv").read_bytes()[:7] == b"Student"
+    tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
+    assert read(done, "canvas.csv") == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Attention (4711)"],
+        ["", "", "", "", "", "Manual Posting"],
+        ["    Points Possible", "", "", "", "", "20.00"],
+        ["Lovelace, Ada", "501", "ada", "ada1", "A", f"{tests + 2 + 4.5:g}"],
+        ['Doe, "Jr", Bea', "502", "", "bea@example.org", "A", f"{tests - 3:g}"],
+        ["Müller, Çem", "503", "", "", "A", ""],
+        ["O'Neill, Dan", "504", "", "", "A", "N/A"],
+        ['\'="=1+1, Eve"', "505", "eve", "", "A", "EX"],
+    ]
+    assert pages(done, "feedback_canvas.zip") == {
+        "lovelaceada_501_9001_attention-1.html": "<p>ada",
+        "doejrbea_LATE_502_9002_attention.html": "<p>bea",
+    }
+    marks = {row[0]: row for row in read(done, "marks.csv")}
+    assert marks["bea"][marks["id"].index("late")] == "yes"
+    assert "Student, Test of the worksheet is nobody in the course" in done.warnings
+
+
+def test_export_canvas_column(course: Course, graded: Path, assignment: Assignment, tmp_path: Path) -> None:
+    """Is a column that is not clear asked for, and taken when it is named?"""
+    results = record(course, graded)
+    book = read_worksheet(canvas_gradebook(tmp_path / "g.csv", "Homework A (1)", "Homework B (2)"))
+    with pytest.raises(ValueError, match=r"--column with one of: 'Homework A \(1\)', 'Homework B \(2\)'"):
+        export(course, assignment, results, "canvas", worksheet=book)
+    done = export(course, assignment, results, "canvas", worksheet=book, column="Homework B")
+    assert read(done, "canvas.csv")[0][-1] == "Homework B (2)"
+
+
+def test_export_needs_the_right_worksheet(course: Course, graded: Path, assignment: Assignment, sheet: Path) -> None:
+    """Is Canvas without its export, or with that of Moodle, refused?"""
+    results = record(course, graded)
+    with pytest.raises(ValueError, match="gradebook export as --worksheet"):
+        export(course, assignment, results, "canvas")
+    with pytest.raises(ValueError, match="one of moodle, not of canvas"):
+        export(course, assignment, results, "canvas", worksheet=read_worksheet(sheet))
+
+
+def test_export_refuses_while_answers_wait(course: Course, graded: Path, assignment: Assignment, sheet: Path) -> None:
+    """Are marks that are not whole kept back, listed, and sent with their state only where that is said?"""
+    results = record(course, graded)
+    with course.gradebook() as gradebook:
+        for name in WRITTEN:
+            gradebook.find_grade(name, assignment.notebook, NAME, "bea").needs_manual_grade = True
+        gradebook.db.commit()
+    with pytest.raises(ValueError, match="answers of 1 students wait for a person: bea"):
+        export(course, assignment, results, "moodle")
+    assert not (course.root / "export").exists()
+    worksheet = read_worksheet(sheet)
+    done = export(course, assignment, results, "moodle", worksheet=worksheet, allow_waiting=True)
+    assert "3 written answers wait to be read." in read(done, "moodle.csv")[2][-1]
+    assert read(export(course, assignment, results, "csv"), "marks.csv")[2][0] == "bea"
+
+
+def test_export_csv(
+    course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path, of: float
+) -> None:
+    """Has every student a row with a state, and every file that is nobody's too, with formulas defused?"""
+    write_roster(course, [*ROSTER[:5], {"id": "=2+2", "first_name": "@sum", "last_name": "-x"}])
+    collect_moodle(course, assignment, tmp_path, sheet)
+    done = export(course, assignment, record(course, graded), "csv", folder=tmp_path / "out")
+    assert [path.name for path in done.files] == ["marks.csv"]
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out/marks.csv").read_text(encoding="utf-8-sig"))))
+    found = {row["id"]: row for row in rows}
+    assert {row["id"]: row["state"] for row in rows} == {
+        "ada": "graded",
+        "bea": "graded after mending",
+        "cem": "unreadable",
+        "dan": "not graded",
+        "eve": "missing",
+        "'=2+2": "missing",
+        "": "unmatched",
+    }
+    assert (found["bea"]["last name"], found["eve"]["last name"]) == ('Doe, "Jr"', "'=1+1")
+    assert (found["'=2+2"]["first name"], found["'=2+2"]["last name"]) == ("'@sum", "'-x")
+    tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
+    columns = ("automatic", "by hand", "waiting", "total", "of", "late penalty", "mark", "mistakes")
+    assert [found["bea"][name] for name in columns] == [
+        *(f"{number:g}" for number in (tests - 1, 0, 0, tests - 1, of, 2, tests - 3)),
+        "M6",
+    ]
+    assert [found["cem"][name] for name in columns] == [""] * 8
+    assert found["cem"]["why"] == "the file is an HTML page <b>"
+    assert "Fay New_105" in found[""]["why"]
+
+
+def test_export_says_what_changed_since_the_grading(
+    course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path
+) -> None:
+    """Is a student who handed in something else, or whose file was refused since, a warning? And a file's time none?"""
+    collect_moodle(course, assignment, tmp_path, sheet)
+    results = record(course, graded)
+    for kept in results:
+        if found := course.read_submission(kept.student, assignment):
+            kept.content = content_of(found.data, {})
+    for path in course.root.glob("submitted/*/*/*.ipynb"):
+        path.touch()
+    assert "handed in" not in "\n".join(export(course, assignment, results, "csv").warnings)
+    files = {f"{FOLDERS['ada']}/attention.ipynb": notebook("again"), f"{FOLDERS['bea']}/attention.pdf": b""}
+    collect(course, assignment, [write_zip(tmp_path / "later.zip", files)])
+    warnings = "\n".join(export(course, assignment, results, "csv").warnings)
+    assert "ada handed in something else since the grading" in warnings
+    assert "bea handed in" not in warnings
+    assert "refused: bea" in warnings
+
+
+def test_export_changes_nothing_outside_the_course(
+    course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path
+) -> None:
+    """Is everything written below the course's folder?"""
+    collect_moodle(course, assignment, tmp_path, sheet)
+    results = record(course, graded)
+    before = listing(tmp_path, without=course.root)
+    export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet))
+    assert listing(tmp_path, without=course.root) == before
+
+
+def test_command_export(course: Course, graded: Path, assignment: Assignment, sheet: Path) -> None:
+    """Does it name the files and what to look at, fail where we failed on somebody, and stop for an unknown format?"""
+    record(course, graded)
+    arguments = ["export", NAME, "--course", str(course.root), "--worksheet", str(sheet), "--format"]
+    done = CliRunner().invoke(app, [*arguments, "csv"])
+    assert done.exit_code == 1 and "marks.csv" in done.output and "1 not graded" in done.output
+    assert CliRunner().invoke(app, [*arguments, "blackboard"]).exit_code == 1

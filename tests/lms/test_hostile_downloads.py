@@ -1,0 +1,168 @@
+"""Is a download that is not what it seems refused with its reason, and nothing written, read or waited for elsewhere?"""
+
+import os
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+from downloads import ADA, NAME, listing, notebook, patch, submitted, write_roster, write_zip
+
+from autograder.course import archives
+from autograder.course.course import Assignment, Course, Submission
+from autograder.files import Unreadable
+from autograder.lms.collect import collect
+
+
+def hostile(path: Path, kind: str) -> Path:
+    """Write an archive in which Ada's submission is not what it seems."""
+    names = {
+        "traversal": f"../../{ADA}/attention.ipynb",
+        "deep traversal": f"{ADA}/../../../../attention.ipynb",
+        "absolute": f"/{ADA}/attention.ipynb",
+        "drive": f"C:/{ADA}/attention.ipynb",
+        "backslash": f"x\\..\\{ADA}/attention.ipynb",
+    }
+    info = zipfile.ZipInfo(names.get(kind, f"{ADA}/attention.ipynb"))
+    data = b"\0" * 20_000_000 if kind == "bomb" else b"/etc/passwd" if kind == "link" else notebook()
+    info.external_attr = {"link": stat.S_IFLNK, "device": stat.S_IFCHR, "pipe": stat.S_IFIFO}.get(kind, 0) << 16
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(info, data, zipfile.ZIP_LZMA if kind == "method" else zipfile.ZIP_DEFLATED)
+        if kind == "twice":
+            with pytest.warns(UserWarning, match="Duplicate"):
+                archive.writestr(info.filename, notebook("2"))
+    if kind == "encrypted":
+        patch(path, 8, b"\x01\x00")
+    if kind == "lies about its size":
+        patch(path, 24, (10).to_bytes(4, "little"))
+    if kind == "huge":
+        patch(path, 24, (2**31).to_bytes(4, "little"))
+    return path
+
+
+HOSTILE = {
+    "traversal": "leads out",
+    "deep traversal": "leads out",
+    "absolute": "leads out",
+    "drive": "leads out",
+    "backslash": "leads out",
+    "link": "not a file",
+    "device": "not a file",
+    "pipe": "not a file",
+    "twice": "in the archive 2 times",
+    "encrypted": "encrypted",
+    "method": "unusual",
+    "bomb": "zip bomb",
+    "lies about its size": "cannot be unpacked",
+    "huge": "at most 50 are read",
+}
+
+
+@pytest.mark.parametrize(("kind", "why"), HOSTILE.items())
+def test_collect_hostile_members(kind: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a hostile member refused with its reason, its student's state honest, and nothing written elsewhere?"""
+    good = write_zip(tmp_path / "good.zip", {"Dan ONeill_103_assignsubmission_file_/attention.ipynb": notebook("dan")})
+    bad = hostile(tmp_path / "bad.zip", kind)
+    before = listing(tmp_path, without=course.root)
+    lines = collect(course, assignment, [bad, good])
+    assert listing(tmp_path, without=course.root) == before
+    assert submitted(course) == {"dan": notebook("dan")}
+    (refused,) = [line for line in lines if line.outcome in ("refused", "unmatched")]
+    assert why in refused.why
+    if refused.outcome == "refused":
+        with pytest.raises(Unreadable, match=why):
+            course.read_submission("ada", assignment)
+
+
+def test_collect_after_a_refusal(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Does a good file take the place of a refusal, and does a refusal leave a good file where it is?"""
+    good = write_zip(tmp_path / "good.zip", {f"{ADA}/attention.ipynb": notebook()})
+    bad = hostile(tmp_path / "bad.zip", "encrypted")
+    collect(course, assignment, [bad])
+    assert os.listdir(course.root / "submitted/ada" / NAME) == ["refused.txt"]
+    collect(course, assignment, [good])
+    assert os.listdir(course.root / "submitted/ada" / NAME) == ["attention.ipynb"]
+    assert [line.outcome for line in collect(course, assignment, [bad])] == ["refused"]
+    assert course.read_submission("ada", assignment) == Submission(notebook())
+
+
+@pytest.mark.parametrize(
+    ("file", "why"), [("work.zip", "it is no zip archive"), ("work", "submitted: work; no notebook was found")]
+)
+def test_collect_other_files(file: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a student who handed in no notebook unreadable, not missing?"""
+    download = write_zip(tmp_path / "m.zip", {f"{ADA}/{file}": b"PK\x03\x04" if file == "work.zip" else b"%PDF"})
+    assert why in collect(course, assignment, [download])[0].why
+    with pytest.raises(Unreadable, match=why):
+        course.read_submission("ada", assignment)
+
+
+def test_collect_hostile_folder(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Are pipes, links and linked folders refused, without waiting and without following them?"""
+    folder, secret = tmp_path / "folder", tmp_path / "secret"
+    for name in ("ada", "bea", "cem"):
+        (folder / name).mkdir(parents=True)
+    secret.mkdir()
+    (secret / "attention.ipynb").write_bytes(notebook("answers"))
+    os.mkfifo(folder / "ada/attention.ipynb")
+    (folder / "bea/attention.ipynb").symlink_to(secret / "attention.ipynb")
+    (folder / "cem/attention.ipynb").symlink_to("/dev/zero")
+    (folder / "dan").symlink_to(secret)
+    (tmp_path / "link").symlink_to(secret)
+    before = listing(tmp_path, without=course.root)
+    lines = collect(course, assignment, [folder, tmp_path / "link", tmp_path / "nothing.zip"])
+    assert listing(tmp_path, without=course.root) == before
+    assert submitted(course) == {}
+    assert [line.outcome for line in lines] == ["refused"] * 6
+    assert "dan (dan cannot be opened" in next(line.why for line in lines if line.student == "dan")
+
+
+def test_collect_into_a_hostile_course(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a link in submitted/ not written through, and a pipe in the place of a submission not read?"""
+    (tmp_path / "out").mkdir()
+    (course.root / "submitted/dan" / NAME).mkdir(parents=True)
+    (course.root / "submitted/ada").symlink_to(tmp_path / "out")
+    for name in ("attention.ipynb", "timestamp.txt"):
+        os.mkfifo(course.root / "submitted/dan" / NAME / name)
+    download = {f"{ADA}/a.ipynb": notebook(), "Dan ONeill_1_assignsubmission_file_/a.ipynb": notebook("dan")}
+    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
+    assert sorted(line.outcome for line in lines) == ["collected", "refused"]
+    assert os.listdir(tmp_path / "out") == []
+    assert course.read_submission("dan", assignment) == Submission(notebook("dan"))
+
+
+@pytest.mark.parametrize("limit", ["MAX_MEMBERS", "MAX_DIRECTORY", "MAX_TOTAL"])
+def test_collect_limits(
+    limit: str, course: Course, tmp_path: Path, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Does each limit of an archive hold?"""
+    monkeypatch.setattr(archives, limit, 1)
+    download = {f"{ADA}/attention.ipynb": notebook(), f"{ADA}/other.ipynb": notebook()}
+    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
+    assert [line.outcome for line in lines] == ["refused"]
+    assert limit != "MAX_MEMBERS" or "2 files" in lines[0].why
+
+
+@pytest.mark.parametrize("data", [b"", b"<!DOCTYPE html>", b"PK\x05\x06" + b"\0" * 18, "torn", "no name"])
+def test_collect_what_is_no_archive(data, course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a file that is no archive, or half of one, or an empty one, a line of the receipt?"""
+    path = write_zip(tmp_path / "m.zip", {f"{ADA}/attention.ipynb": notebook()})
+    if data == "no name":
+        patch(path, 8, b"\x00\x08")  # names are UTF-8, it says
+        path.write_bytes(path.read_bytes().replace(b"attention.ipynb", b"\xff\xfe\xfdention.ipynb"))
+    else:
+        path.write_bytes(path.read_bytes()[:-30] if data == "torn" else data)
+    lines = collect(course, assignment, [path])
+    assert [line.outcome for line in lines] == ["refused"]
+
+
+@pytest.mark.parametrize("student", ["..", ".", "a/b", "../x", "x" * 500, "a\tb", ".hidden"])
+def test_collect_refuses_ids_that_are_no_folder(student: str, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a roster with an id that cannot be the name of a folder refused before anything is written?"""
+    course = Course(tmp_path / "course")
+    write_roster(course, [{"id": student, "first_name": "Ada", "last_name": "Lovelace"}])
+    before = listing(tmp_path)
+    with pytest.raises(ValueError, match="Correct roster"):
+        collect(course, assignment, [write_zip(tmp_path / "m.zip", {f"{ADA}/a.ipynb": notebook()})])
+    (tmp_path / "m.zip").unlink()
+    assert listing(tmp_path) == before

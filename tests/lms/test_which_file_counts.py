@@ -1,0 +1,137 @@
+"""Does `collect` take the file that holds the work, name all others with the reason, and ask where it cannot tell?"""
+
+import nbformat
+import pytest
+from conftest import NAME
+from downloads import ADA, answered, outcomes, submitted, write_zip
+
+from autograder.course.course import NEEDS_A_LOOK, Assignment, Course
+from autograder.files import Unreadable
+from autograder.lms.collect import MAX_LISTED, collect
+
+SOLVED = answered(softmax="1", attention="2")
+OTHER = answered(softmax="1", attention="3")
+CANVAS = "lovelaceada_501"
+
+
+@pytest.fixture
+def blank(assignment: Assignment) -> bytes:
+    """The notebook as students got it."""
+    return nbformat.writes(assignment.release).encode()
+
+
+@pytest.fixture
+def collected(course: Course, assignment: Assignment, tmp_path):
+    """Return a function that collects files in an archive, and returns its outcomes by file."""
+    numbers = iter(range(100))
+
+    def run(files: dict[str, bytes]) -> dict[str, str]:
+        lines = collect(course, assignment, [write_zip(tmp_path / f"{next(numbers)}.zip", files)])
+        return {name: outcome.removesuffix(" ada") for name, outcome in outcomes(lines).items()}
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "other", ["attention.pdf", "attention.py", "attention.png", "x.zip", "vit.pt", "vit.pth", "A/x.docx", "0.html"]
+)
+@pytest.mark.parametrize("name", ["attention.ipynb", "Untitled (1).ipynb", "zz.ipynb.txt"])
+@pytest.mark.parametrize("form", ["{}/{}", "{}{}", "ada/{1}", f"ada/{NAME}/{{1}}", f"ada/exercises/{NAME}/{{1}}"])
+def test_a_file_next_to_the_notebook_costs_nothing(
+    other: str, name: str, form: str, collected, course: Course, assignment: Assignment
+) -> None:
+    """Is the notebook collected, and the other file named as left alone?"""
+    other = other if "{}{}" not in form else other.replace("/", "_")
+    said = collected({form.format(ADA, other): b"%PDF-1.4", form.format(ADA, name): SOLVED})
+    assert said == {form.format(ADA, other): "left alone", form.format(ADA, name): "collected"}
+    assert course.read_submission("ada", assignment).data == SOLVED
+
+
+@pytest.mark.parametrize(
+    ("original", "copy"),
+    [
+        (f"{ADA}/attention.ipynb", f"{ADA}/Copy of attention.ipynb"),
+        (f"{ADA}/attention.ipynb", f"{ADA}/attention-Copy1.ipynb"),
+        (f"{ADA}/attention.ipynb", f"{ADA}/work.zip"),
+        (f"{CANVAS}_1_attention.ipynb", f"{CANVAS}_2_attention-2.ipynb"),
+        (f"{CANVAS}_1_attention.ipynb", f"{CANVAS}_2_attention (1).ipynb"),
+        (f"{CANVAS}_2_attention.ipynb", f"{CANVAS}_1_zz.json"),
+        ("ada/attention.ipynb", "ada/attention-2.ipynb"),
+        (f"ada/exercises/{NAME}/attention.ipynb", "ada/attention.ipynb"),
+    ],
+)
+def test_the_solved_copy_counts(
+    original: str, copy: str, blank: bytes, collected, course: Course, assignment: Assignment, tmp_path
+) -> None:
+    """Is the one with the work taken, and the receipt says why the other is not?"""
+    data = SOLVED
+    if copy.endswith(".zip"):
+        data = write_zip(tmp_path / "inner.zip", {"x/attention.ipynb": SOLVED, "x/plot.png": b"\x89PNG"}).read_bytes()
+    collected({original: blank, copy: data})
+    assert submitted(course) == {"ada": SOLVED}
+    assert course.read_submission("ada", assignment).questions == []
+
+
+def test_two_solved_ones_are_kept_and_asked_about(
+    collected, blank: bytes, course: Course, assignment: Assignment
+) -> None:
+    """Are both kept under their names, is the same download again no change, and does a later attempt end the question?"""
+    files = {f"{ADA}/attention.ipynb": SOLVED, f"{ADA}/mine/attention.ipynb": OTHER, f"{ADA}/a.ipynb": blank}
+    for taken in ("collected", "unchanged"):
+        said = collected(files)
+        assert sorted(said.values()) == sorted([taken, NEEDS_A_LOOK, "left alone"])
+        found = course.find_files("ada", assignment)
+        assert sorted(each.name for each in found.notebooks) == ["attention (2).ipynb", "attention.ipynb"]
+        (question,) = course.read_submission("ada", assignment).questions
+        (counts,) = (name for name, outcome in said.items() if outcome == taken)
+        assert course.read_submission("ada", assignment).data == files[counts], question
+    assert not (course.root / "earlier").exists()
+    later = answered(softmax="5")
+    assert collected({f"{ADA}/attention.ipynb": later}) == {f"{ADA}/attention.ipynb": "collected"}
+    assert submitted(course) == {"ada": later}
+    assert {path.read_bytes() for path in course.root.glob("earlier/ada/*/001/*.ipynb")} == {SOLVED, OTHER}
+    assert course.read_submission("ada", assignment).questions == []
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_blank_attempt_after_a_solved_one_is_a_question(
+    together: bool, collected, blank: bytes, course: Course, assignment: Assignment
+) -> None:
+    """Does a wrong file that was uploaded last cost nothing without a person, in one download or two, in any order?"""
+    first, last = {f"{CANVAS}_10_attention.ipynb": SOLVED}, {f"{CANVAS}_20_attention-1.ipynb": blank}
+    for files in [first | last] if together else [first, last, first, last]:
+        said = collected(files)
+    assert NEEDS_A_LOOK in said.values() or not together
+    found = course.read_submission("ada", assignment)
+    assert found.data == SOLVED
+    assert "the last attempt" in found.questions[0] and "holds no changed answer" in found.questions[0]
+    third = {f"{CANVAS}_30_attention-2.ipynb": OTHER}
+    assert collected(third) == {f"{CANVAS}_30_attention-2.ipynb": "collected"}
+    assert course.read_submission("ada", assignment).data == OTHER
+    assert course.read_submission("ada", assignment).questions == []
+
+
+def test_a_later_attempt_with_changed_answers_counts(collected, course: Course, assignment: Assignment) -> None:
+    """Is a newer attempt, by the system's word, taken without a question although it holds fewer answers?"""
+    fewer = answered(softmax="7")
+    said = collected({f"{CANVAS}_10_attention.ipynb": SOLVED, f"{CANVAS}_11_attention-1.ipynb": fewer})
+    assert said == {f"{CANVAS}_10_attention.ipynb": "older attempt", f"{CANVAS}_11_attention-1.ipynb": "collected"}
+    assert course.read_submission("ada", assignment).questions == []
+
+
+def test_no_notebook_is_unreadable_and_an_earlier_one_stays(collected, course: Course, assignment: Assignment) -> None:
+    """Is a student whose files hold no notebook told so, and does a notebook that was collected before stay?"""
+    files = {f"{ADA}/report.pdf": b"%PDF-1.4", f"{ADA}/plot.png": b"\x89PNG"}
+    assert sorted(collected(files).values()) == ["left alone", "refused"]
+    with pytest.raises(Unreadable, match=r"submitted: plot.png and report.pdf; no notebook was found"):
+        course.read_submission("ada", assignment)
+    collected({f"{ADA}/attention.ipynb": SOLVED})
+    collected(files)
+    assert course.read_submission("ada", assignment).data == SOLVED
+
+
+def test_the_list_of_what_is_left_alone_has_an_end(collected) -> None:
+    """Are a thousand files next to a notebook few lines?"""
+    said = collected({f"{ADA}/{number}.png": b"\x89PNG" for number in range(1000)} | {f"{ADA}/a.ipynb": SOLVED})
+    assert len(said) == MAX_LISTED + 2
+    assert f"{1000 - MAX_LISTED} more files" in said

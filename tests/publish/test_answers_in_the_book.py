@@ -1,0 +1,128 @@
+"""Do the chapters leave the exercises' answers to the reader, and is what "After exercise N" shows right?"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import ALL
+
+from autograder.checks.attention.mistakes import MISTAKES
+from autograder.imports import ROOT
+from autograder.judge.exercise import exercises_of
+
+AFTER = sorted(ROOT.glob("book/after_*.md"))  # these show answers, and say so at their top
+PAGES = sorted(set(ROOT.glob("book/*.md")) - set(AFTER))
+CODE = re.compile(r"^```(?:\{code-cell\} ipython3|python)\n(?:---\n.*?^---\n|(?::[^\n]*\n)*)(.*?)^```$", re.M | re.S)
+# Of the expressions that an answer is made of, a chapter may show half: it has the smallest case, the answer the whole.
+MOST = 0.5
+TRIVIAL = 20  # characters, of an expression that any code has: super().__init__(), or a call of one layer
+SHOWN = {"multihead.matmul"}  # the first einsum of every text
+
+
+def expressions(code: str) -> Iterator[str]:
+    """Yield what the statements of some code compute, whatever the variables are called."""
+    for node in ast.walk(ast.parse(code)):
+        value = node.test if isinstance(node, ast.If) else getattr(node, "value", None)
+        if isinstance(node, ast.stmt) and isinstance(value, (ast.BinOp, ast.Call, ast.Tuple, ast.UnaryOp, ast.Compare)):
+            names: dict[str, str] = {}
+            for each in (each for each in ast.walk(value) if isinstance(each, ast.Name)):
+                each.id = names.setdefault(each.id, f"v{len(names)}")
+            if len(expression := ast.unparse(value)) > TRIVIAL:
+                yield expression
+
+
+def answers() -> Iterator[tuple[str, str]]:
+    """Yield the name and the source of every function and class that an exercise asks for and no chapter may show."""
+    for stem in ALL.values():
+        text = (ROOT / "solutions" / f"{stem}.py").read_text(encoding="utf-8")
+        for node in ast.parse(text).body:
+            name = f"{stem}.{getattr(node, 'name', None)}"
+            if name.partition(".")[2] in exercises_of(stem) and name not in SHOWN:
+                yield name, ast.get_source_segment(text, node)
+
+
+ANSWERS = dict(answers())
+
+
+@cache
+def expressions_of(page: str) -> set[str]:
+    """Return the expressions of all code of a page."""
+    return {each for block in CODE.findall(page) for each in expressions(re.sub(r"^[%!].*$", "", block, flags=re.M))}
+
+
+def shown(answer: str, page: str) -> float:
+    """Return which share of an answer a page shows."""
+    asked = set(expressions(answer))
+    return len(asked & expressions_of(page)) / len(asked)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_chapter_shows_no_whole_answer(path: Path) -> None:
+    """Does a page show the smallest case at most, and leave the whole to the exercise?"""
+    page = path.read_text(encoding="utf-8")
+    assert {name: share for name, answer in ANSWERS.items() if (share := shown(answer, page)) > MOST} == {}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answer_in_a_chapter_would_be_noticed(name: str) -> None:
+    """Is an answer that somebody pastes into a chapter noticed, also with other names for its variables?"""
+    pasted = re.sub(r"\b(scores|weights|queries|keys|values|grad_\w+|images|tokens)\b", r"my_\1", ANSWERS[name])
+    chapter = (ROOT / "book" / "softmax.md").read_text(encoding="utf-8")
+    assert shown(ANSWERS[name], chapter) <= MOST
+    for fence in ("{code-cell} ipython3", "{code-cell} ipython3\n:tags: [hide-input]\n", "python"):
+        assert shown(ANSWERS[name], f"{chapter}\n```{fence}\n{pasted}\n```\n") == 1
+
+
+def test_after_the_first_exercise_each_variant_is_what_the_page_says() -> None:
+    """Do the answers of the page pass every check, and the wrong ones fail with the mistake that stands beside them?"""
+    [page] = [path.read_text(encoding="utf-8") for path in AFTER if path.stem == "after_1_attention"]
+    namespace: dict = {"torch": torch}
+    for block in CODE.findall(page):
+        exec(block, namespace)
+    exercises = exercises_of("attention")
+    said = dict(re.findall(r"^def (\w+)\(.*\):(?:  # (M\d+))?$", page, re.M))
+    in_torch = namespace["attention_in_torch"]
+    del said["attention_in_torch"], said["refuse"]
+    assert set(exercises) < set(said)
+    assert {"M15", "M20"} < set(said.values())
+    for name, mistake in said.items():
+        asked = max((each for each in exercises if name.startswith(each)), key=len)
+        failures = exercises[asked].failures(namespace[name], seed=0)
+        assert bool(failures) == bool(mistake), (name, failures)
+        assert not failures or any(str(failure).startswith(mistake) for failure in failures.values()), (name, failures)
+    q, k, v = torch.randn(3, 2, 5, 4, generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    torch.testing.assert_close(in_torch(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+
+
+def test_after_the_first_exercise_words_away_are_ways_of_the_mistakes() -> None:
+    """Is each row of the table a known way of making the mistake, in words that stand in the code above it?"""
+    [page] = [path.read_text(encoding="utf-8") for path in AFTER if path.stem == "after_1_attention"]
+    rows = re.findall(r"^\| (M\d+) \| `(.+?)` \| `(.+?)` \|", page, re.M)
+    ways = {(known.name, *change) for known in MISTAKES for way in known.ways for change in way.changes}
+    assert len(rows) >= 10
+    assert set(rows) <= ways
+    assert [words for _, words, _ in rows if not any(words in block for block in CODE.findall(page))] == []
+
+
+def test_after_the_first_exercise_numbers_are_ours() -> None:
+    """Are the numbers of the page what comes out?"""
+    row = torch.tensor([1000.1, 1001.3, 1002.7])
+    exact = row.double().softmax(-1)
+    off = [float(abs(found / exact - 1).max()) for found in ((row - row.logsumexp(-1)).exp(), row.softmax(-1))]
+    np.testing.assert_allclose(off, [3e-5, 7e-8], rtol=0.2)
+    scores, mask = torch.tensor([2.0, 1.0, 0.0]), torch.ones(3, dtype=torch.bool)
+    assert scores.masked_fill(mask, torch.tensor(-1e5)).softmax(-1).tolist() == pytest.approx([1 / 3] * 3)
+    assert scores.masked_fill(mask, -torch.inf).softmax(-1).isnan().all()
+    with pytest.raises(RuntimeError, match="cannot be converted to type c10::Half without overflow"):
+        scores.half().masked_fill(mask, torch.tensor(-1e5))
+    for rows, gone in ((torch.rand(2, 2, 4), 6), (torch.rand(2, 4, 2).transpose(1, 2), 0)):  # a view, and a copy
+        exists = torch.arange(4) < torch.tensor([2, 2, 3, 3])[:, None]
+        rows.reshape(4, 4)[~exists] = -1e6
+        assert int((rows == -1e6).sum()) == gone

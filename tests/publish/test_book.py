@@ -1,0 +1,483 @@
+"""Is the built book whole? Every page is opened in a real browser: Debian's Chromium, driven by Playwright."""
+
+import contextlib
+import functools
+import gzip
+import json
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup, Tag
+from conftest import ALL, deep_is_asked, find_violations, in_a_thread, soon
+from playwright.sync_api import Browser, Page, Response, TimeoutError
+from test_equations import equations_in
+
+from autograder.imports import ROOT
+from autograder.judge import catalogue
+from autograder.judge.exercise import exercises_of
+from autograder.publish.book import build_book
+from autograder.publish.chapters import build_chapters, read_book
+
+HTML = ROOT / "_build" / "html"
+CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+CHAPTERS = [TOC["root"], *(entry["file"] for part in TOC["parts"] for entry in part["chapters"])]
+PAGES = [*CHAPTERS, "search", "genindex"]
+# These have all the parts that any page has; in a browser the others are looked at by the deep suite.
+SOON = (TOC["root"], "book/softmax", "book/1_attention_exercise", "book/attacks", "search")
+OPENED = soon(PAGES, *SOON)
+TEXTS = {name: (ROOT / f"{name}.md").read_text(encoding="utf-8") for name in CHAPTERS}
+EXECUTABLE = [name for name in CHAPTERS if "\nkernelspec:" in TEXTS[name][:400]]
+LOCAL = ("data:", "blob:")  # beside the site itself
+COLAB = (
+    CONFIG["repository"]["url"].replace("https://github.com", f"{CONFIG['launch_buttons']['colab_url']}/github")
+    + f"/blob/{CONFIG['repository']['branch']}/"
+)
+
+
+@dataclass
+class Visit:
+    """What a browser saw on one page."""
+
+    messages: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)  # requests to another host
+    survey: dict = field(default_factory=dict)
+    clipped: list[str] = field(default_factory=list)  # code that does not fit a desktop's page, or paper
+    crowded: list[str] = field(default_factory=list)  # equations with a number beside them on a phone
+    phone_width: int = 0
+    spills: list[str] = field(default_factory=list)  # what stands beyond the edge of a phone
+    stuck: list[str] = field(default_factory=list)  # what scrolls there, but not by keyboard
+
+
+@pytest.fixture(scope="module")
+def site(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Build the book as `make book` does, serve it on loopback and return its address.
+
+    The deep suite writes all pages anew: a file that is no longer made would still be there.
+    """
+    if deep_is_asked(request):
+        shutil.rmtree(HTML, ignore_errors=True)
+        (ROOT / "_build" / ".stamp").unlink(missing_ok=True)
+    in_a_thread(build_book)
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(HTML))) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def new_page(browser: Browser) -> Page:
+    """Open an empty page of a desktop's size, which can be asked what stands in ask.js."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    page.add_init_script(path=Path(__file__).parent / "ask.js")
+    return page
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """Open an empty page of a desktop's size."""
+    with contextlib.closing(new_page(browser)) as page:
+        yield page
+
+
+def open_page(page: Page, site: str, name: str) -> None:
+    """Go to a page of the book and wait until its equations have their letters."""
+    page.goto(f"{site}{name}.html")
+    page.evaluate("() => document.fonts.ready.then(() => {})")
+
+
+@pytest.fixture(scope="module")
+def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
+    """Return a function that opens a page once and says what was seen."""
+
+    @functools.cache
+    def look(name: str) -> Visit:
+        seen = Visit()
+        page = new_page(browser)
+        page.on("console", lambda said: seen.messages.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("response", lambda response: seen.messages.append(response.url) if response.status >= 400 else None)
+        page.on("pageerror", lambda error: seen.messages.append(str(error)))
+        page.on("request", lambda sent: sent.url.startswith((site, *LOCAL)) or seen.strangers.append(sent.url))
+        open_page(page, site, name)
+        page.evaluate("ask.fetchImages()")
+        seen.survey = page.evaluate("ask.survey()")
+        page.evaluate("ask.openAll()")
+        seen.clipped = page.evaluate("ask.clipped()")
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": 700, "height": 800})
+        seen.clipped += page.evaluate("ask.clipped()")
+        page.emulate_media(media="screen")
+        page.set_viewport_size({"width": 390, "height": 800})
+        seen.crowded = page.evaluate("ask.crowded()")
+        with contextlib.suppress(TimeoutError):  # the theme looks a while after the change what scrolls now
+            page.wait_for_function("() => ask.stuck().length === 0", timeout=3000)
+        seen.phone_width = page.evaluate("() => document.scrollingElement.scrollWidth")
+        seen.spills, seen.stuck = page.evaluate("ask.spills()"), page.evaluate("ask.stuck()")
+        page.close()
+        return seen
+
+    return look
+
+
+@dataclass
+class Audit:
+    """What axe says of one page, per theme."""
+
+    violations: dict[str, list[str]] = field(default_factory=dict)
+    backgrounds: dict[str, str] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def audit(browser: Browser, site: str) -> Callable[[str], Audit]:
+    """Return a function that has axe look at a page once."""
+
+    @functools.cache
+    def look(name: str) -> Audit:
+        seen = Audit()
+        page = new_page(browser)
+        open_page(page, site, name)
+        page.evaluate("ask.openAll()")
+        page.evaluate("ask.simplify()")  # axe is slow on thousands of tokens, glyphs and rows: one of each kind
+        for theme in ("light", "dark"):
+            page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+            page.evaluate("() => Promise.all(document.getAnimations().map(animation => animation.finished))")
+            seen.backgrounds[theme] = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+            rules = {} if theme == "light" else {"runOnly": ["color-contrast"]}  # the rest does not depend on it
+            seen.violations[theme] = find_violations(page, **rules)
+        page.close()
+        return seen
+
+    return look
+
+
+@functools.cache
+def parse(path: Path) -> BeautifulSoup:
+    """Return a built page."""
+    return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+
+
+@functools.cache
+def places(path: Path) -> dict[str, Tag]:
+    """Return by their ids the places of a built page to which a link may lead."""
+    return {element["id"]: element for element in parse(path).find_all(id=True)}
+
+
+def test_every_chapter_is_in_the_contents() -> None:
+    """Is there no chapter in book/ that _toc.yml forgets, so that nobody can read it?"""
+    assert {path.stem for path in (ROOT / "book").glob("*.md")} == {Path(name).name for name in CHAPTERS}
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_logs_nothing(name: str, visit: Callable[[str], Visit]) -> None:
+    """Does a page load without an error or a warning in the browser's console?"""
+    assert visit(name).messages == []
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_needs_no_other_host(name: str, visit: Callable[[str], Visit]) -> None:
+    """Does a page show itself without asking any other host for anything?"""
+    assert visit(name).strangers == []
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_renders_equations(name: str, visit: Callable[[str], Visit]) -> None:
+    """Is every equation MathML in its own font, its roots drawn, with no TeX left in it or in the prose?"""
+    survey = visit(name).survey
+    assert survey["unrendered"] == []
+    assert survey["broken"] == []
+    assert survey["rootless"] == 0
+    assert not survey["equations"] or survey["strange"] == []
+    raw = [prose for prose in survey["prose"] if re.search(r"\$\$|\\[(\[]|\\(begin|frac|sqrt|text|math\w+)\b", prose)]
+    assert raw == []
+
+
+WITH_EQUATIONS = [name for name, text in TEXTS.items() if equations_in(text)]
+
+
+@pytest.mark.parametrize("name", [each for each in OPENED if each.values[0] in WITH_EQUATIONS])
+def test_chapter_has_equations(name: str, visit: Callable[[str], Visit]) -> None:
+    """Does the browser find equations where the source has some? (If not, the test above is blind.)"""
+    assert visit(name).survey["equations"] > 0
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
+    """Has every image loaded, has each figure its caption, and does each of ours say its conclusion in words?"""
+    assert visit(name).survey["silent"] == []
+    images = visit(name).survey["images"]
+    assert [image for image in images if image["width"] == 0 or image["alt"] is None] == []
+    assert [image for image in images if image["ours"] and len(image["alt"]) < 20] == []
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_wakes_its_widgets(name: str, visit: Callable[[str], Visit]) -> None:
+    """Has every place for a widget found its script?"""
+    assert visit(name).survey["asleep"] == []
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_stands_still(name: str, visit: Callable[[str], Visit]) -> None:
+    """Does nothing jump while a page is loaded, but for a line or two when the equations' letters come the first time?"""
+    assert visit(name).survey["moved"] < 0.25
+
+
+def test_page_waits_for_one_style_sheet(site: str) -> None:
+    """Does a page ask for one style sheet, and has the theme no loop that lays a page out for each block of code?"""
+    assert len(parse(HTML / "book" / "softmax.html").select("link[rel=stylesheet]")) == 1
+    assert "scrolls?0:-1" in (HTML / "_static" / "scripts" / "pydata-sphinx-theme.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_is_accessible(name: str, audit: Callable[[str], Audit]) -> None:
+    """Does axe find nothing on a page, the theme's own parts included, with all folded parts open?"""
+    assert audit(name).violations["light"] == []
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_is_legible_in_dark_mode(name: str, audit: Callable[[str], Audit]) -> None:
+    """Is the dark theme dark, and does all text stand out from it?"""
+    seen = audit(name)
+    dark, light = (sum(map(int, re.findall(r"\d+", seen.backgrounds[theme])[:3])) for theme in ("dark", "light"))
+    assert dark < 150 < 600 < light
+    assert seen.violations["dark"] == []
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_fits_a_phone(name: str, visit: Callable[[str], Visit]) -> None:
+    """Does a page of 390 pixels show everything, and scroll sideways only within its wide parts, by keyboard too?"""
+    seen = visit(name)
+    assert seen.phone_width <= 391
+    assert seen.spills == []
+    assert seen.stuck == []
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_page_shows_code_and_equations_whole(name: str, visit: Callable[[str], Visit]) -> None:
+    """Is no line of code cut off on a desktop and on paper, and has an equation's number a line of its own on a phone?"""
+    seen = visit(name)
+    assert seen.clipped == []
+    assert seen.crowded == []
+
+
+HEAVY = ("book/patches", *(name for name in EXECUTABLE if name != "book/patches"))
+
+
+@pytest.mark.parametrize("name", soon(HEAVY))
+def test_page_is_light(name: str, page: Page, site: str) -> None:
+    """Does a chapter fetch at most 500 kB, compressed as servers do, when somebody reads it to its end?"""
+    fetched: dict[str, int] = {}
+
+    def weigh(response: Response) -> None:
+        body = response.body()
+        packed = response.url.endswith((".png", ".woff", ".woff2", ".jpg"))
+        fetched[response.url] = len(body) if packed else len(gzip.compress(body, 6))
+
+    page.on("response", weigh)
+    open_page(page, site, name)
+    page.evaluate("() => document.querySelectorAll('img:not(.in-dark)').forEach(image => { image.loading = 'eager'; })")
+    page.wait_for_load_state("networkidle", timeout=20_000)
+    assert not [url for url in fetched if "searchindex" in url]
+    assert sum(fetched.values()) < 500_000, sorted(fetched.items(), key=lambda each: -each[1])[:8]
+
+
+FIGURES = re.compile(r"font: ([\d.]+)px|font-size: ([\d.]+)px")
+
+
+def test_figures_fit_both_themes_and_a_phone(site: str) -> None:
+    """Is every chapter's figure there in light and dark, and has each letter at least 9 pixels on a phone?"""
+    drawn = {image["src"]: image for name in EXECUTABLE for image in parse(HTML / f"{name}.html").select("img.drawn")}
+    light = [source for source, image in drawn.items() if "in-light" in image["class"]]
+    assert len(light) > 40
+    for source in light:
+        path = HTML / "book" / source
+        text, dark = (path.with_stem(path.stem + end).read_text(encoding="utf-8") for end in ("", "_dark"))
+        assert f"{source.removesuffix('.svg')}_dark.svg" in drawn
+        assert "#1f2328" not in dark
+        shown = 382 / float(re.search(r'width="([\d.]+)pt"', text)[1])  # pixels of a phone for each of the drawing's
+        letters = [float(size) * shown for found in FIGURES.findall(text) for size in found if size]
+        small = [size for size in letters if size < 6.2]  # exponents are seven tenths
+        assert small == [], source
+
+
+def test_search_leaves_out_what_draws_figures(site: str) -> None:
+    """Does the search know the sentences of a chapter, and not the folded code that draws its figures?"""
+    index = json.loads((HTML / "searchindex.js").read_text(encoding="utf-8").removeprefix("Search.setIndex(")[:-1])
+    assert "temperatur" in index["terms"]
+    assert "axvlin" not in index["terms"]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_has_no_broken_link(name: str, site: str) -> None:
+    """Does every link, image and anchor within the book lead somewhere?"""
+    here = f"{site}{name}.html"
+    broken = []
+    for element in parse(HTML / f"{name}.html").find_all(["a", "img", "link", "script"]):
+        link = element.get("href") or element.get("src")
+        if not link or not urljoin(here, link).startswith((site, *LOCAL)):
+            continue
+        address, anchor = urldefrag(urljoin(here, link))
+        path = HTML / unquote(urlsplit(address).path).lstrip("/")
+        path = path / "index.html" if path.is_dir() else path
+        if not path.exists() or (anchor and unquote(anchor) not in places(path)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_colab_link_opens_a_file_of_the_repository(name: str, site: str) -> None:
+    """Does every link to Colab name a file that the repository holds, on the configured branch?"""
+    links = [link["href"] for link in parse(HTML / f"{name}.html").find_all("a", href=re.compile("colab.research"))]
+    own = {f"{COLAB}{name}.ipynb"} if name in EXECUTABLE else set()
+    assert own <= set(links), "the page has no button that opens its own notebook"
+    for link in links:
+        assert link.startswith(COLAB)
+        path = link.removeprefix(COLAB)
+        assert (ROOT / path).is_file()
+        ignored = subprocess.run(["git", "check-ignore", "--quiet", path], cwd=ROOT, check=False, capture_output=True)
+        assert ignored.returncode != 0, f"{path} is ignored by git, so that it never reaches Colab"
+
+
+def test_exercise_page_has_a_colab_button(site: str) -> None:
+    """Can a student open the exercise from its page?"""
+    page = parse(HTML / "book" / "1_attention_exercise.html")
+    assert page.find("a", class_="colab-link", href=f"{COLAB}exercises/1_attention/attention.ipynb")
+
+
+@pytest.mark.parametrize(("name", "stem"), ALL.items())
+def test_exercise_page_ends_with_the_solutions(site: str, name: str, stem: str) -> None:
+    """Does a self-study edition show every answer, folded away, and a student edition none?"""
+    boxes = parse(HTML / "book" / f"{name}_exercise.html").find_all("details", class_="sd-dropdown")
+    shown = [re.search(r"(?:def|class) (\w+)", box.get_text())[1] for box in boxes]
+    there = (ROOT / "solutions").is_dir()
+    asked = list(exercises_of(stem))  # of a pool of programs the page shows all, and a notebook asks for some
+    assert [name for name in shown if name in asked] == (asked if there else [])
+    assert not any(box.has_attr("open") for box in boxes)
+
+
+def test_page_and_notebook_number_alike(site: str) -> None:
+    """Has every equation and figure the same number on its page and in the chapter's notebook?"""
+    labels = read_book(ROOT).labels
+    assert labels
+    for label, (number, chapter) in labels.items():
+        page = places(HTML / "book" / f"{chapter}.html")
+        equation, figure = page.get(f"equation-{label}"), page.get(label)
+        shown = equation.find(class_="eqno") if equation else figure.find(class_="caption-number")
+        assert re.findall(r"\d+\.\d+", shown.get_text()) == [number], label
+
+
+def test_notebooks_link_to_places_of_the_book(site: str) -> None:
+    """Does every link from a chapter's notebook into the published book lead to a page and a place on it?"""
+    published = CONFIG["html"]["baseurl"]
+    for path, text in build_chapters(ROOT).items():
+        links = re.findall(rf"\]\({re.escape(published)}([^)]*)\)", text)
+        assert links
+        for address, anchor in map(urldefrag, links):
+            page = places(HTML / (address or "index.html"))
+            assert not anchor or anchor in page, f"{path.name} links to {address}#{anchor}"
+
+
+def test_search_finds_a_term(page: Page, site: str) -> None:
+    """Does the search lead from a word to the chapter that explains it?"""
+    open_page(page, site, TOC["root"])
+    page.keyboard.press("Control+k")
+    page.keyboard.type("temperature")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results a[href*='softmax.html']")
+
+
+def test_search_finds_a_mistake_by_its_words(page: Page, site: str) -> None:
+    """Is M6 the first thing that is found for words of its title, and does the link open it?"""
+    page.goto(f"{site}search.html?q=softmax+wrong+axis")
+    page.get_by_text("Search finished").wait_for()  # it comes above what is found, which moves away from a click
+    first = page.locator("#search-results li a").first
+    assert first.get_attribute("href").endswith("book/mistakes.html#m6")
+    first.click()
+    page.wait_for_selector("details#m6[open]")
+
+
+def test_feedback_leads_to_the_mistake(site: str) -> None:
+    """Has every mistake that feedback can name, and every one that is taught, the address that feedback links to?"""
+    template = (ROOT / "autograder" / "reporting" / "templates" / "feedback.html.j2").read_text(encoding="utf-8")
+    assert "book/mistakes.html#{{ mistake.name | lower }}" in template
+    entries = {box["id"] for box in parse(HTML / "book" / "mistakes.html").select("details.mistake")}
+    assert entries == {name.lower() for name in (*catalogue.TITLES, *(mistake.name for mistake in catalogue.TAUGHT))}
+
+
+def test_mistakes_are_filtered_by_keyboard(page: Page, site: str) -> None:
+    """Can one leave those of an exercise, and of these those with a symptom, without a mouse, and does it say how many?"""
+    open_page(page, site, "book/mistakes")
+    shown, said = page.locator("details.mistake:not([hidden])"), page.locator(".mistake-filter output")
+    everything = shown.count()
+    page.get_by_label("Made in").press("s")  # softmax, in a list of one's own choosing
+    of_softmax = shown.count()
+    page.get_by_label("Showing as").press("N")  # NaN or infinite
+    names = shown.locator("summary b").all_text_contents()
+    assert everything > 150 > of_softmax > len(names) > 0
+    assert "M3" in names and "M6" in names and "M1" not in names
+    assert said.text_content() == f"{len(names)} of {everything} mistakes"
+
+
+def test_mistakes_are_whole_without_a_script(site: str) -> None:
+    """Is every mistake there without JavaScript, and the line that makes it, where there are solutions?"""
+    box = parse(HTML / "book" / "mistakes.html").find(id="m6")
+    assert not box.has_attr("hidden")
+    assert "Does your softmax run over the axis" in box.get_text()
+    assert ("sum(axis=-2" in box.get_text()) == (ROOT / "solutions").is_dir()
+
+
+def test_keyboard_reaches_everything(page: Page, site: str) -> None:
+    """Does the Tab key reach the skip link, search, sidebar, Colab, theme and folded code, and show where it is?"""
+    open_page(page, site, "book/softmax")
+    stops = []
+    while not stops or stops[-1]["tag"] != "SUMMARY":
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate("ask.focused()"))
+        assert len(stops) < 400, "no folded cell was reached"
+    unseen = [stop["html"] for stop in stops if not stop["seen"]]
+    assert unseen == []
+    assert stops[0]["href"] == "#main-content"
+    classes = " ".join(stop["classes"] for stop in stops)
+    for control in ("search-button", "theme-switch-button", "dropdown-toggle", "primary-toggle"):
+        assert control in classes, f"the Tab key does not reach {control}"
+    reached = {urljoin(f"{site}book/", stop["href"]) for stop in stops if stop["href"]}
+    others = {f"{site}{name}.html" for name in CHAPTERS if name not in ("book/softmax", TOC["root"])}
+    assert others <= reached
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => document.activeElement.parentElement.open"), "Enter does not unfold the code"
+
+
+def test_keyboard_opens_colab(page: Page, site: str) -> None:
+    """Can the menu with the Colab link be opened, and the link be reached, without a mouse?"""
+    open_page(page, site, "book/softmax")
+    page.focus(".dropdown-launch-buttons > button")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("() => document.activeElement.href") == f"{COLAB}book/softmax.ipynb"
+
+
+def test_theme_switch_changes_the_theme(page: Page, site: str) -> None:
+    """Does the switch lead from light to dark, and does the page remember, before the theme's script is there?"""
+    open_page(page, site, TOC["root"])
+    seen = set()
+    for _ in range(3):
+        page.focus(".theme-switch-button")
+        page.keyboard.press("Enter")
+        seen.add(page.evaluate("() => document.documentElement.dataset.mode"))
+    assert seen == {"light", "dark", "auto"}
+    page.evaluate("localStorage.setItem('mode', 'dark')")
+    page.route("**/pydata-sphinx-theme.js*", lambda route: route.abort())
+    page.reload()
+    assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"

@@ -1,0 +1,483 @@
+"""Is what students get built the same each time, does it hold no answer, and is a stale file noticed?"""
+
+import ast
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+import jupytext
+import nbformat
+import numpy as np
+import pytest
+from conftest import ALL, NAME
+from nbgrader.utils import is_grade, is_locked, is_solution
+from sample_class import answer
+from typer.testing import CliRunner
+
+from autograder.cells import points_of
+from autograder.cli import app
+from autograder.course.course import Assignment
+from autograder.judge import compare, exercise
+from autograder.judge.exercise import Exercise
+from autograder.judge.kill_matrix import Matrix
+from autograder.judge.mutations import Score
+from autograder.publish import build
+from autograder.publish.build import ROOT, exercise_cell, stale_files
+from autograder.publish.generated import sources
+
+NOTEBOOK = Path(NAME) / "attention.ipynb"
+NOTEBOOKS = [Path(name) / f"{stem}.ipynb" for name, stem in ALL.items()]
+COLAB = {
+    "numpy",
+    "torch",
+    "torchvision",
+    "matplotlib",
+    "sklearn",
+    "IPython",
+}  # packages that a notebook may import, of Colab's
+MOST_BYTES = 60_000  # of the table of frozen results
+ANSWERS = (ROOT / "solutions" / "attention.py").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def released() -> dict[Path, str]:
+    """The texts of the released notebooks, which are those that the sources give, as tests below say."""
+    return {path: (ROOT / "exercises" / path).read_text(encoding="utf-8") for path in NOTEBOOKS}
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=str)
+def notebook(request: pytest.FixtureRequest) -> Path:
+    """Each notebook in turn."""
+    return request.param
+
+
+@pytest.fixture
+def release(released: dict[Path, str], notebook: Path) -> str:
+    """The text of a released notebook."""
+    return released[notebook]
+
+
+def answers_of(name: str) -> str:
+    """Return the text of an assignment's answers."""
+    return (ROOT / "solutions" / f"{ALL[name]}.py").read_text(encoding="utf-8")
+
+
+def answered(text: str) -> list[ast.FunctionDef]:
+    """Return the functions of the answers, and the methods of their classes."""
+    nodes = [node for node in ast.parse(text).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    parts = [node.body if isinstance(node, ast.ClassDef) else [node] for node in nodes]
+    return [node for part in parts for node in part if isinstance(node, ast.FunctionDef)]
+
+
+def body_lines(text: str) -> list[str]:
+    """Return the lines of the answers' bodies, below the docstrings, without their comments, that say something."""
+    lines = text.splitlines()
+    bodies = [
+        line
+        for node in answered(text)
+        for line in lines[node.body[1 if ast.get_docstring(node) else 0].lineno - 1 : node.end_lineno]
+    ]
+    found = [line.split("  # ")[0].strip() for line in bodies if len(line.strip()) > 3]
+    return [line for line in found if line not in COMMON]
+
+
+# Lines of answers that any class or copy under PyTorch has, and the set-up cell too.
+COMMON = ("try:", "super().__init__()", "with torch.no_grad():", "self.num_heads = num_heads", "return layer")
+
+
+def sources_of(text: str) -> str:
+    """Return everything that somebody can read in a notebook."""
+    return "\n".join(cell.source for cell in nbformat.reads(text, 4).cells)
+
+
+# ----------------------------------------------------------------------------------------------- the same each time
+
+
+def test_build_elsewhere_is_identical(assignment: Assignment) -> None:
+    """Does a process that hashes otherwise and stands elsewhere build the same to the byte as is there, or built here?"""
+    program = (
+        "import json; from autograder.publish.build import build_assignments\n"
+        "print(json.dumps([*map(dict.popitem, build_assignments(only='1_attention'))], default=str), end='')"
+    )
+    environment = os.environ | {"PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment, check=True)
+    (_, instructor), (_, release) = json.loads(run.stdout.splitlines()[-1])
+    assert instructor == nbformat.writes(assignment.instructor) + "\n"
+    assert release == (ROOT / "exercises" / NOTEBOOK).read_text(encoding="utf-8")
+
+
+def test_generated_files_are_up_to_date() -> None:
+    """Is every generated file that git tracks the one that the sources give, as `autograder build --check` asks?"""
+    assert stale_files() == [], 'run "make exercises"'
+
+
+@pytest.mark.deep
+def test_generated_files_made_anew_are_the_same() -> None:
+    """Is every generated file what is made now, to the byte, whatever was noted when it was made?"""
+    for path, text in build.build_all(everything=True).items():
+        assert (ROOT / path).read_text(encoding="utf-8") == text, path
+
+
+MAKE = """
+import contextlib, json, sys
+from autograder.publish.setup_cell import setup_cell
+from other_processor import other_processor
+seed, *stems = sys.argv[1:]
+bonus = {"attention": ["online_softmax"], "encoder": ["rope"]}
+with other_processor(int(seed)) if seed else contextlib.nullcontext():
+    print(json.dumps({stem: setup_cell(stem, bonus.get(stem, ())) for stem in stems}))
+"""
+SETTINGS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Haswell"}
+SETTINGS |= {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}
+SOON = ("attention", "multihead")  # the others take several times as long
+WHERE = [  # settings, the seed of another processor, and whose set-up cells are made there
+    pytest.param(SETTINGS, "1", SOON, id="other-settings-on-another-processor"),
+    pytest.param({}, "", ALL.values(), id="here", marks=pytest.mark.deep),
+    pytest.param(SETTINGS, "", ALL.values(), id="other-settings-all", marks=pytest.mark.deep),
+    *(pytest.param({}, s, ALL.values(), id=f"another-processor-{s}", marks=pytest.mark.deep) for s in "123"),
+    *(pytest.param({n: SETTINGS[n]}, "", ALL.values(), id=n, marks=pytest.mark.deep) for n in SETTINGS),
+]
+
+
+@pytest.mark.parametrize(("settings", "seed", "stems"), WHERE)
+def test_setup_cells_are_the_same_everywhere(settings: dict[str, str], seed: str, stems: Iterable[str]) -> None:
+    """Are the set-up cells, made anew in a process of its own, the committed ones, in other settings and elsewhere?"""
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"} | settings
+    command = [sys.executable, "-c", MAKE, seed, *stems]
+    made = json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+    kept = {path.stem: nbformat.read(ROOT / "exercises" / path, 4) for path in NOTEBOOKS}
+    assert {stem: made[stem] == answer(kept[stem], "setup").source for stem in stems} == dict.fromkeys(stems, True)
+
+
+def test_exercises_hold_notebooks_and_their_texts_alone() -> None:
+    """Does exercises/ hold no file but the students' notebooks and their texts, and no text an answer?"""
+    found = [path.relative_to(ROOT / "exercises") for path in (ROOT / "exercises").rglob("*") if path.is_file()]
+    assert sorted(found) == sorted([*NOTEBOOKS, *(path.with_suffix(".py") for path in NOTEBOOKS)])
+    for text in sources():
+        written = [cell for cell in jupytext.read(text).cells if "written" in cell.metadata]
+        assert all(not cell.source.strip() for cell in written), (
+            f"{text.name}: answers belong into solutions/written.md"
+        )
+
+
+# ---------------------------------------------------------------------------------------------------- no answer
+
+
+@pytest.mark.parametrize("word", ["BEGIN SOLUTION", "HIDDEN TESTS", "MARK SCHEME", "autograder", "solutions"])
+def test_release_holds_nothing_of_ours(release: str, word: str) -> None:
+    """Is there no marker, hidden test, mark scheme or import of the grader in what students get?"""
+    assert word.lower() not in release.lower()
+
+
+def test_release_holds_no_line_of_the_answers(release: str, notebook: Path) -> None:
+    """Is there no line of an answer's body anywhere in the notebook, the set-up cell included?"""
+    cells = nbformat.reads(release, 4).cells
+    given = "\n".join(cell.source for cell in cells if cell.metadata.get("given"))
+    lines = [line for line in body_lines(answers_of(notebook.parent.name)) if line not in given]
+    assert len(lines) >= 2 * len(exercise.exercises_of(notebook.stem)), "the answers were not found"
+    text = sources_of(release)
+    assert [line for line in lines if line in text] == []
+
+
+def test_release_holds_no_written_answer(any_assignment: Assignment) -> None:
+    """Is no sentence of the model answers to the written questions in the notebook?"""
+    assignment = any_assignment
+    text = sources_of(nbformat.writes(assignment.release))
+    written = [c.source for c in assignment.instructor.cells if is_grade(c) and is_solution(c)]
+    sentences = [
+        sentence.strip() for source in written for sentence in re.split(r"[.:]\s", source) if len(sentence) > 20
+    ]
+    assert len(sentences) >= len(written)
+    assert [sentence for sentence in sentences if sentence in text] == []
+    stubs = [c.source for c in assignment.release.cells if is_grade(c) and is_solution(c)]
+    assert stubs == [build.WRITTEN_STUB] * len(written)
+
+
+def test_release_has_no_outputs(release: str) -> None:
+    """Are there no outputs and no execution counts?"""
+    for cell in nbformat.reads(release, 4).cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+
+
+def test_release_keeps_the_specification(any_assignment: Assignment) -> None:
+    """Does each exercise come with signature and docstring, and then nothing but NotImplementedError?"""
+    cells = {cell.id: cell.source for cell in any_assignment.release.cells}
+    answers = ast.parse(answers_of(any_assignment.name)).body
+    given_whole = {cell.id for cell in any_assignment.release.cells if cell.metadata.get("given")}
+    for node in (node for node in answers if isinstance(node, (ast.FunctionDef, ast.ClassDef))):
+        if node.name in given_whole:
+            continue
+        (shown,) = ast.parse(cells[node.name]).body
+        assert ast.get_docstring(shown) == ast.get_docstring(node)
+        assert "Args:" in ast.get_docstring(shown)
+        for given, whole in zip(answered(cells[node.name]), answered(ast.unparse(node)), strict=True):
+            assert ast.get_docstring(given) == ast.get_docstring(whole)
+            assert ast.unparse(given.args) == ast.unparse(whole.args).replace("Array", "np.ndarray")
+            assert given.name == "__init__" or "Returns:" in ast.get_docstring(given)
+            assert len(given.body) == (2 if ast.get_docstring(given) else 1)
+            assert ast.unparse(given.body[-1]) == "raise NotImplementedError()"
+
+
+def test_release_runs_without_other_packages(release: str) -> None:
+    """Does the notebook import nothing but what Colab has?"""
+    modules = set()
+    for cell in nbformat.reads(release, 4).cells:
+        if cell.cell_type == "code":
+            for node in ast.walk(ast.parse(cell.source)):
+                if isinstance(node, ast.Import):
+                    modules |= {alias.name.split(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom):
+                    modules.add(node.module.split(".")[0])
+    assert modules <= COLAB | sys.stdlib_module_names
+
+
+def test_release_links_to_the_published_book(release: str) -> None:
+    """Do all links of the notebook work away from the repository?"""
+    texts = [cell.source for cell in nbformat.reads(release, 4).cells if cell.cell_type == "markdown"]
+    links = re.findall(r"\]\(([^)]+)\)", "\n".join(texts))
+    assert len(links) >= 2
+    assert all(link.startswith("https://") for link in links)
+
+
+# ---------------------------------------------------------------------------------------------- cells, ids, points
+
+
+def test_cell_ids_are_grade_ids(any_assignment: Assignment) -> None:
+    """Does each cell of nbgrader's carry its grade id as cell id, and is none there twice?"""
+    for notebook in (any_assignment.instructor, any_assignment.release):
+        ids = [cell.id for cell in notebook.cells]
+        assert len(set(ids)) == len(ids)
+        assert all(cell.id == cell.metadata.nbgrader.grade_id for cell in notebook.cells if "nbgrader" in cell.metadata)
+        nbformat.validate(notebook)
+
+
+def exercises_of(assignment: Assignment) -> dict[str, Exercise]:
+    """Return the exercises of an assignment."""
+    return exercise.exercises_of(ALL[assignment.name])
+
+
+def test_points_belong_to_checks(any_assignment: Assignment) -> None:
+    """Is there a cell with points for each hidden check, in order, and for nothing else but files and written questions?"""
+    graded = any_assignment.graded_cells()
+    by_test = [cell for cell in graded if not is_solution(cell) and "file" not in cell.metadata]
+    stages = [f"{name}_{stage}" for name, e in exercises_of(any_assignment).items() for stage in e.stages]
+    assert [cell.id for cell in by_test] == stages
+    assert {points_of(cell) for cell in by_test} <= {0.5, 1}
+    assert {cell.metadata.nbgrader.points for cell in by_test if "bonus" in cell.metadata} <= {0}
+
+
+def test_points_in_the_text_agree(any_assignment: Assignment) -> None:
+    """Do the table at the top and the page of the book promise the points that the cells have, by part and in all?"""
+    top = any_assignment.release.cells[0].source
+    parts = {part: float(points) for part, points in re.findall(r"^\| (\d[^|]*) \| ([\d.]+) \|", top, re.M)}
+    page = (ROOT / "book" / f"{any_assignment.name}_exercise.md").read_text(encoding="utf-8")
+    exercises, named, rest = exercises_of(any_assignment), [], 0.0
+    points = {cell.id: points_of(cell) for cell in any_assignment.graded_cells()}
+    bonus = [cell.id for cell in any_assignment.release.cells if "bonus" in cell.metadata and cell.id in exercises]
+    for name in bonus:
+        promised = sum(points.pop(f"{name}_{stage}") for stage in exercises[name].stages)
+        assert f"`{name}`, a bonus | {promised:g} on top |" in top
+        assert re.search(rf"^\| A bonus: `{name}` .* \| \+{promised:g} \|$", page, re.M)
+    for part, promised in parts.items():
+        names = [name for name in re.findall(r"`(\w+)`", part) if name in exercises]
+        stages = [f"{name}_{stage}" for name in names for stage in exercises[name].stages]
+        assert not names or sum(points.pop(stage) for stage in stages) == promised, part
+        named, rest = named + names, rest + promised * (not names)
+    assert named == [name for name in exercises if name not in bonus]
+    assert sum(points.values()) == rest
+    assert f", {sum(parts.values()):g} point" in page
+    for cell in any_assignment.release.cells:
+        if is_grade(cell) and not is_solution(cell):
+            words = {2: "2 points", 1: "1 point", 0.5: "Half a point", 0: "1 bonus point"}
+            assert cell.source.startswith(f"# {words[cell.metadata.nbgrader.points]}, judged after you hand in: ")
+
+
+def test_locked_cells_are_those_that_students_leave_alone(any_assignment: Assignment) -> None:
+    """Are set-up and tests locked, and answers not?"""
+    assignment = any_assignment
+    for cell in assignment.release.cells:
+        if "nbgrader" in cell.metadata:
+            assert is_locked(cell) != is_solution(cell), cell.id
+    answers = [c.id for c in assignment.release.cells if is_solution(c) and c.cell_type == "code"]
+    assert answers == list(exercises_of(assignment))
+
+
+# ------------------------------------------------------------------------------------------------ the set-up cell
+
+
+def setup_of(assignment: Assignment) -> str:
+    """Return the source of the set-up cell."""
+    return next(cell.source for cell in assignment.release.cells if cell.id == "setup")
+
+
+def helper() -> str:
+    """Return what the set-up cell takes from autograder/judge/compare.py."""
+    text = inspect.getsource(compare).split('"""', 2)[2]
+    return re.sub(r"^from autograder\..*\n", "", text, flags=re.M).strip()
+
+
+def module_of_tests(assignment: Assignment) -> str:
+    """Return the source of the module of tests, which the set-up cell holds as a text."""
+    calls = [node for node in ast.walk(ast.parse(setup_of(assignment))) if isinstance(node, ast.Call)]
+    return next(call.args[1].value for call in calls if getattr(call.func, "id", "") == "own_module")
+
+
+def table_of(assignment: Assignment) -> str:
+    """Return the table of frozen results."""
+    return re.search(r'TABLE = """(.*?)"""', module_of_tests(assignment), re.DOTALL)[1]
+
+
+def test_setup_helper_is_short(any_assignment: Assignment) -> None:
+    """Has the helper at most 170 lines, and is it autograder/judge/compare.py word for word?"""
+    assert sum(bool(line.strip()) for line in helper().splitlines()) <= 170
+    assert helper() in setup_of(any_assignment)
+
+
+def test_setup_table_is_small(any_assignment: Assignment) -> None:
+    """Does the table of frozen results stay small, so that the notebook stays one that can be read?"""
+    assignment = any_assignment
+    table = table_of(assignment)
+    assert 300 * len(exercises_of(assignment)) < len(table.encode()) < MOST_BYTES
+    assert set(json.loads(table)) == set(exercises_of(assignment))
+
+
+def test_setup_is_folded_and_locked(any_assignment: Assignment) -> None:
+    """Does Colab fold the set-up cell, and does JupyterLab?"""
+    cell = next(cell for cell in any_assignment.release.cells if cell.id == "setup")
+    assert cell.source.startswith("#@title")
+    assert cell.metadata.cellView == "form"
+    assert cell.metadata.jupyter.source_hidden
+    assert is_locked(cell)
+
+
+def test_setup_holds_values_and_no_code_of_the_answers(any_assignment: Assignment) -> None:
+    """Does the set-up cell compute no exponential, no product of queries and keys, and define no exercise?"""
+    tree = ast.parse(module_of_tests(any_assignment))
+    defined = {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.Lambda)) and hasattr(node, "name")
+    }
+    assert defined >= {"outcome", "fingerprint", "alike", "difference", "judge"}
+    assert any_assignment.name != NAME or len(defined) == 18
+    assert not defined & set(exercises_of(any_assignment))
+    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not called & {"exp", "softmax", "einsum", "matmul", "swapaxes", "transpose", "where", "bmm"}
+
+
+def test_setup_table_gives_expected_values_for_the_visible_inputs_alone(any_assignment: Assignment) -> None:
+    """Do the frozen results belong to the visible inputs, and to none that a hidden check draws?"""
+    assignment = any_assignment
+    table = json.loads(table_of(assignment))
+    for name, test in table.items():
+        exercise = exercises_of(assignment)[name]
+        assert [case["name"] for case in test["cases"]] == [
+            f"{name}, {case.name}" for case in exercise.visible(np.random.default_rng(0))
+        ]
+
+
+# ------------------------------------------------------------------------------------------------- stale files
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of sources, grader and generated files, in which every generated file is fresh."""
+    root = tmp_path / "copy"
+    root.mkdir()
+    for name in ("_config.yml", "_toc.yml", "requirements.txt"):
+        shutil.copy(ROOT / name, root)
+    for name in ("autograder", "solutions", "book", "exercises", "tests"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    assert stale_files(root) == []
+    return root
+
+
+def test_stale_files_notices_changed_sources(tree: Path) -> None:
+    """Are the notebooks stale when a chapter, or the docstring of an answer, changed, and the page that judges answers?"""
+    answers, chapter = tree / "solutions" / "attention.py", tree / "book" / "softmax.md"
+    answers.write_text(ANSWERS.replace("Mix values by how well", "Blend values by how well"), encoding="utf-8")
+    chapter.write_text(chapter.read_text(encoding="utf-8") + "\nOne sentence more.\n", encoding="utf-8")
+    of_answers = [Path("book") / "mistakes.md", Path("exercises") / NOTEBOOK]
+    assert stale_files(tree) == [*of_answers, Path("book") / "softmax.ipynb"]
+
+
+def test_build_check_names_the_file_and_the_mend(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the command name each stale file and what to do, exit with 1, and change nothing?"""
+    edited, missing = tree / "exercises" / NOTEBOOK, tree / "book" / "softmax.ipynb"
+    edited.write_text(edited.read_text(encoding="utf-8").replace("You build", "You will build"), encoding="utf-8")
+    before = edited.read_bytes()
+    missing.unlink()
+    monkeypatch.setattr(build, "stale_files", partial(stale_files, tree))
+    said = CliRunner().invoke(app, ["build", "--check"])
+    assert said.exit_code == 1
+    assert said.stderr.strip().splitlines() == [
+        f'{path} is stale: its source changed, or it was edited by hand. Run "make exercises".'
+        for path in (f"exercises/{NOTEBOOK}", "book/softmax.ipynb")
+    ]
+    assert edited.read_bytes() == before, "--check changed a file"
+    assert not missing.exists(), "--check wrote a file"
+
+
+def test_chapter_that_no_notebook_can_say_is_one_line(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the command say which words of which chapter, with no traceback?"""
+    chapter = tree / "book" / "softmax.md"
+    chapter.write_text(chapter.read_text(encoding="utf-8") + "\nSee {ref}`nowhere`.\n", encoding="utf-8")
+    monkeypatch.setattr(build, "stale_files", partial(stale_files, tree))
+    result = CliRunner().invoke(app, ["build"])
+    assert result.exit_code == 1 and isinstance(result.exception, SystemExit)
+    assert "softmax.md" in result.stderr and "{ref}`nowhere`" in result.stderr
+
+
+# --------------------------------------------------------------------------------------------------- bad sources
+
+
+def test_exercise_cell_refuses_an_unknown_function() -> None:
+    """Does a cell that asks for an answer that is not there stop the build, naming file and function?"""
+    with pytest.raises(ValueError, match=r"attention\.py has no function softmin"):
+        exercise_cell(ROOT / "solutions" / "attention.py", "softmin")
+
+
+def test_exercise_cell_of_a_class_marks_the_bodies_of_its_methods() -> None:
+    """Does a class keep its head, its docstrings and its signatures, each body between markers of its own?"""
+    text = exercise_cell(ROOT / "solutions" / "multihead.py", "MultiHeadAttention")
+    parts = re.split(r"### (BEGIN|END) SOLUTION\n", text + "\n")
+    assert parts[1::2] == ["BEGIN", "END"] * 2
+    assert "class MultiHeadAttention" in parts[0]
+    assert "Its parameters are" in parts[0]
+    assert parts[2].lstrip().startswith("super().__init__()")
+    assert "def forward" in parts[4]
+    assert "Compute the new tokens" in parts[4]
+    assert "return (output, weights)" in parts[6]
+    ast.parse(text)
+
+
+def test_exercise_cell_marks_the_body_alone() -> None:
+    """Does the instructor's cell hold docstring, markers and body, in this order?"""
+    text = exercise_cell(ROOT / "solutions" / "attention.py", "softmax")
+    assert text.index('"""') < text.index("### BEGIN SOLUTION") < text.index("np.exp") < text.index("### END SOLUTION")
+    ast.parse(text)
+
+
+def test_a_slip_that_no_check_notices_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Does who makes the page of mistakes hear of a slip that the new checks miss?"""
+    missed = Score("matmul", 1, (), (), {}, ("line 3: a @ b -> a * b",))
+    monkeypatch.setattr(
+        "autograder.judge.kill_matrix.kept_matrix", lambda name, stem, *_: Matrix(name, stem, 0, [], [])
+    )
+    monkeypatch.setattr("autograder.judge.mutations.scores_of", lambda stem, seed: [missed] * (stem == "multihead"))
+    monkeypatch.setattr("autograder.publish.mistakes_page.mistakes_page", lambda matrices, scores: "the page")
+    assert build.page_of_mistakes() == "the page"
+    (said,) = caplog.messages
+    assert said.startswith("matmul: no check notices line 3: a @ b -> a * b, ") and "equivalent.py" in said

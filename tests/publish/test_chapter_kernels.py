@@ -1,0 +1,114 @@
+"""Do chapters run side by side in kernels that know nothing of each other, and is what fails said?"""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import jupytext
+import psutil
+import pytest
+from conftest import in_a_thread
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
+
+from autograder.imports import ROOT
+from autograder.publish.book import FIGURES, BookError, build_book, open_cache, record_chapter, run_chapters
+
+
+def write_chapter(root: Path, name: str, *cells: str | NotebookNode) -> None:
+    """Write a chapter of such cells."""
+    specification = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cells = [new_code_cell(cell) if isinstance(cell, str) else cell for cell in cells]
+    notebook = new_notebook(cells=cells, metadata={"kernelspec": specification})
+    jupytext.write(notebook, root / "book" / f"{name}.md", fmt="md:myst")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a folder with a book that has no chapter yet."""
+    (tmp_path / FIGURES).parent.mkdir(parents=True)
+    shutil.copy(ROOT / FIGURES, tmp_path / FIGURES)
+    return tmp_path
+
+
+def outputs_of(root: Path) -> dict[str, list[NotebookNode]]:
+    """Return what the chapters put out, by their names."""
+    with open_cache(root) as cache:
+        bundles = [(record.uri, cache.get_cache_bundle(record.pk)) for record in cache.list_cache_records()]
+    return {Path(uri).stem: [out for cell in bundle.nb.cells for out in cell.outputs] for uri, bundle in bundles}
+
+
+def test_chapter_finds_nothing_of_another(root: Path) -> None:
+    """Is each as in a kernel of its own: names, settings and folder, and are its figures drawings?"""
+    draw = "import matplotlib.pyplot as plt\nplt.plot([1, 2]);"
+    leave = "import os, torch\nleft = os.environ['LEFT'] = 'left'\ntorch.manual_seed(7)\nplt.rcParams['font.size'] = 3"
+    find = "import os\nprint('left' in globals(), 'LEFT' in os.environ, __name__, os.listdir())"
+    write_chapter(root, "first", draw, leave)
+    in_a_thread(run_chapters, root)
+    write_chapter(
+        root, "second", find, draw, "import torch\nprint(torch.initial_seed() == 7, plt.rcParams['font.size'])"
+    )
+    done: list[tuple] = []
+    in_a_thread(run_chapters, root, lambda *step: done.append(step))
+    assert done == [("chapters", 0, 1), ("chapters", 1, 1)]  # the first has not changed
+    outputs = outputs_of(root)
+    found, figure, seed = outputs["second"]
+    assert (found.text, seed.text) == ("False False __main__ []\n", "False 11.0\n")
+    assert figure.data["image/svg+xml"] == outputs["first"][0].data["image/svg+xml"]
+
+
+def test_failing_chapter_is_named_and_its_kernel_is_gone(root: Path) -> None:
+    """Does the error name chapter and mistake, where a kernel dies too?"""
+    for source, said in (("1 / 0", "ZeroDivisionError"), ("os._exit(3)", "Kernel died")):
+        write_chapter(root, "broken", f"import os\nopen('{root}/kernel', 'w').write(str(os.getpid()))", source)
+        with pytest.raises(BookError, match=rf"(?s)book/broken\.md failed: .*{said}"):
+            in_a_thread(run_chapters, root)
+        assert not psutil.pid_exists(int((root / "kernel").read_text()))
+
+
+def test_record_is_what_the_long_cell_makes(root: Path) -> None:
+    """Is `record` kept with its evidence, and a failing long cell an error that leaves the old record?"""
+    (root / "book" / "records").mkdir()
+    work = "import time\nwhile time.process_time() < 1:\n    pass\nrecord = {'steps': 3}"
+    long = new_code_cell(work, metadata={"tags": ["skip-execution"]})
+    write_chapter(root, "chapter", "x = 1", long, "1 / 0")
+    path = in_a_thread(record_chapter, "chapter", root)
+    found = json.loads(path.read_text())
+    assert found["results"] == {"steps": 3} and found["machine"]["torch"] and found["cpu_seconds"] > 0
+    long.source = "record = 1 / 0"
+    write_chapter(root, "chapter", long)
+    with pytest.raises(BookError, match=r"(?s)book/chapter\.md failed:.*ZeroDivisionError"):
+        in_a_thread(record_chapter, "chapter", root)
+    assert json.loads(path.read_text()) == found
+
+
+def test_pages_are_read_anew_where_they_would_stay_as_they_were(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are all pages read after a build that failed and after a change of an extension, and else what changed alone?"""
+    page, index = (root / "_build" / name for name in (".doctrees/a page", "html/index.html"))
+    kept, ends = [], [0]
+
+    def jupyter_book(command: list[str], **_: object) -> subprocess.CompletedProcess:
+        kept.append(page.exists())
+        for path in (page, index):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        return subprocess.CompletedProcess(command, ends[-1])
+
+    monkeypatch.setattr("autograder.publish.book.subprocess.run", jupyter_book)
+    in_a_thread(build_book, root)
+    in_a_thread(build_book, root)
+    assert kept == [False]  # the second time, nothing had changed
+    (root / "_config.yml").write_text("title: A book", encoding="utf-8")
+    in_a_thread(build_book, root)
+    assert kept == [False, True]
+    (root / FIGURES).write_text("# changed", encoding="utf-8")
+    in_a_thread(build_book, root)
+    assert kept == [False, True, False]
+    (root / "_config.yml").write_text("title: Another", encoding="utf-8")
+    ends.append(1)
+    with pytest.raises(BookError):
+        in_a_thread(build_book, root)
+    ends.append(0)
+    in_a_thread(build_book, root)
+    assert kept == [False, True, False, True, False]

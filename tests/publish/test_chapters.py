@@ -1,0 +1,219 @@
+"""Do the notebooks beside the chapters say the same as the chapters, in what Colab can show?"""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jupytext
+import nbformat
+import pytest
+
+from autograder.imports import ROOT
+from autograder.publish.chapters import Book, build_chapters, chapter_notebook, plain_markdown
+
+BOOK = Book(
+    title="A Book",
+    url="https://example.org/",
+    chapters={"softmax": "1", "attention": "2"},
+    labels={"eq-softmax": ("1.1", "softmax"), "eq-scale": ("2.3", "attention"), "fig-map": ("2.1", "attention")},
+    works={
+        "bridle1990": ("Bridle", "1990", ""),
+        "vaswani2017": ("Vaswani et al.", "2017", "https://arxiv.org/abs/1706.03762"),
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def notebooks() -> dict[Path, nbformat.NotebookNode]:
+    """Return the notebook of every chapter by its path."""
+    return {path: nbformat.reads(text, as_version=4) for path, text in build_chapters(ROOT).items()}
+
+
+def prose(notebook: nbformat.NotebookNode) -> list[str]:
+    """Return the Markdown cells of a notebook without what stands in code."""
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    return [re.sub(r"(`+).+?\1", "", source, flags=re.DOTALL) for source in cells]
+
+
+def test_chapters_are_the_same_each_time() -> None:
+    """Does another process, with another order of hashing, make the same bytes?"""
+    program = (
+        "import pathlib, sys; from autograder.publish.chapters import build_chapters;"
+        "sys.stdout.buffer.write(''.join(build_chapters(pathlib.Path(sys.argv[1])).values()).encode())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(ROOT)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": "7"},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == "".join(build_chapters(ROOT).values()).encode()
+
+
+def test_chapters_are_valid_notebooks_without_outputs(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
+    """Does nbformat accept them, with an id of its own for each cell, and has none been run?"""
+    assert notebooks
+    for notebook in notebooks.values():
+        nbformat.validate(notebook)
+        assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        assert code
+        assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+        assert all(set(cell.metadata) <= {"cellView"} for cell in notebook.cells)
+
+
+def test_chapters_run_the_code_of_the_book(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
+    """Are the code cells those of the chapter that the build of the book executes, and its long cell shown as text?"""
+    for path, notebook in notebooks.items():
+        cells = [cell for cell in jupytext.read(path.with_suffix(".md")).cells if cell.cell_type == "code"]
+        long = [cell.source for cell in cells if "skip-execution" in cell.metadata.get("tags", [])]
+        assert {f"```python\n{source}\n```" for source in long} <= {cell.source for cell in notebook.cells}
+        book = [cell.source for cell in cells if cell.source not in long]
+        made = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        assert [re.sub(r"^# @title .*\n", "", cell) for cell in made] == book
+        for cell in made:
+            ast.parse(cell.replace("\n%", "\n#"))
+
+
+def first_error(cells: list[str], hidden: str) -> str:
+    """Run cells in a process that prepares itself with some lines; return the last line of what it printed as an error."""
+    program = "\n\n".join([hidden, *cells])
+    environment = os.environ | {"ATTENTION_BOOK_RECORDS": str(ROOT / "book" / "records")}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout
+    return done.stderr.splitlines()[-1]
+
+
+def test_chapter_that_needs_a_newer_pytorch_says_so(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
+    """Does the first cell that needs it say which version, where torch.optim has no Muon?"""
+    cells = [cell.source for cell in notebooks[ROOT / "book/training.ipynb"].cells if cell.cell_type == "code"]
+    said = first_error(cells[:1], "import torch\ndel torch.optim.Muon")
+    assert said.startswith("ImportError: This chapter needs PyTorch 2.9 or newer")
+
+
+NO_SKLEARN = """import importlib.metadata
+def distribution(name, found=importlib.metadata.distribution):
+    if name == "scikit-learn":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return found(name)
+importlib.metadata.distribution = distribution"""
+
+
+@pytest.mark.parametrize(
+    "name", [path.stem for path in sorted(ROOT.glob("book/*.md")) if "sklearn" in path.read_text()]
+)
+def test_chapter_without_scikit_learn_names_it(notebooks: dict[Path, nbformat.NotebookNode], name: str) -> None:
+    """Does the cell that reads scikit-learn's digits name the package, where it is not installed?"""
+    cells = [cell.source for cell in notebooks[ROOT / f"book/{name}.ipynb"].cells if cell.cell_type == "code"]
+    reads = next(cell for cell in cells if "sklearn/" in cell)
+    imports = "\n".join(line for line in cells[0].splitlines() if line.startswith(("import ", "from ")))
+    table = next(line.strip() for line in reads.splitlines() if "sklearn/" in line)
+    assert "No package metadata was found for scikit-learn" in first_error([imports, table], NO_SKLEARN)
+
+
+def test_chapters_have_nothing_left_of_myst(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
+    """Is every role, box, label, target and relative link translated?"""
+    for path, notebook in notebooks.items():
+        for text in prose(notebook):
+            left = re.findall(
+                r"\{[a-z:]+\}`|\{(?:eq|cite|numref)|^:::.*|^\([\w-]+\)=|\$\$ *\([\w-]+\)", text, re.MULTILINE
+            )
+            left += [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith("https://")]
+            assert left == [], path.name
+
+
+def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
+    """Does every display equation stand on one line, as quotes and lists on Colab need it?"""
+    for path, notebook in notebooks.items():
+        lines = [line for text in prose(notebook) for line in text.splitlines() if "$$" in line]
+        assert lines or path.stem.startswith(("after_", "experiments")), path.name  # which need no equation
+        assert [line for line in lines if line.count("$$") % 2] == [], path.name
+
+
+@pytest.mark.parametrize(
+    ("myst", "plain"),
+    [
+        ("$$ a = b $$ (eq-softmax)", r"$$ a = b \tag{1.1} $$"),
+        ("$$\na\n= b\n$$", "$$ a = b $$"),
+        ("$$ a \\\\ b $$", r"$$ \begin{aligned} a \\ b \end{aligned} $$"),
+        (r"$$ \begin{pmatrix} a \\ b \end{pmatrix} $$", r"$$ \begin{pmatrix} a \\ b \end{pmatrix} $$"),
+        ("by {eq}`eq-softmax`", "by (1.1)"),
+        ("by {eq}`eq-scale`", "by [(2.3)](https://example.org/book/attention.html#equation-eq-scale)"),
+        ("see {numref}`fig-map`", "see [Figure 2.1](https://example.org/book/attention.html#fig-map)"),
+        (
+            "by {cite:t}`vaswani2017` {cite:p}`bridle1990,vaswani2017`",
+            "by [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) "
+            "(Bridle, 1990; [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762))",
+        ),
+        ("[the\nscale](attention.md#why)", "[the\nscale](https://example.org/book/attention.html#why)"),
+        ("[above](#why)", "[above](https://example.org/book/softmax.html#why)"),
+        ("[a page](https://example.org/x.md)", "[a page](https://example.org/x.md)"),
+        (
+            ":::{widget} masks\n| a | b |\n:::",
+            "*To touch and to change: [live, on the page](https://example.org/book/softmax.html#widget-masks).*",
+        ),
+        (
+            ":::{image} _static/a.svg\n:class: only-light\n:alt: A map.\n:::",
+            "![A map.](https://example.org/_static/a.svg)",
+        ),
+        (":::{image} _static/a_dark.svg\n:class: only-dark\n:::", ""),
+        ("Before.\n\n:::{drawing} vit\n:here: patches\n:::\n\nAfter.", "Before.\n\n\n\nAfter."),
+        ("code `{eq}` and `](x.md)`", "code `{eq}` and `](x.md)`"),
+        ("```text\n:::{note}\n$$ x\n```", "```text\n:::{note}\n$$ x\n```"),
+        (":::{note}\nFirst.\n\n$$\nx\n$$ (eq-softmax)\n:::", "> **Note**\n>\n> First.\n>\n> $$ x \\tag{1.1} $$"),
+        (":::{admonition} With $x$\n:class: dropdown\nText.\n:::\nAfter.", "> **With $x$**\n>\n> Text.\nAfter."),
+    ],
+)
+def test_plain_markdown_translates(myst: str, plain: str) -> None:
+    """Does each construct that chapters may use become its counterpart?"""
+    assert plain_markdown(myst, "softmax", BOOK) == plain
+
+
+@pytest.mark.parametrize(
+    ("myst", "complaint"),
+    [
+        ("{eq}`eq-nothing`", "eq-nothing"),
+        ("{cite:p}`nobody1900`", "nobody1900"),
+        ("{doc}`attention`", "{doc}"),
+        (":::{note}\nnever closed", ":::{note}"),
+    ],
+)
+def test_plain_markdown_refuses(myst: str, complaint: str) -> None:
+    """Is what has no counterpart, or leads nowhere, an error that names file and place?"""
+    with pytest.raises(ValueError, match=re.escape(complaint)) as caught:
+        plain_markdown(myst, "softmax", BOOK)
+    assert "book/softmax.md" in str(caught.value)
+
+
+def test_chapter_notebook_numbers_and_folds() -> None:
+    """Does a chapter get its number, say where it comes from, fold what the book folds, and caption its figure?"""
+    text = """---
+kernelspec:
+  display_name: Python 3
+  language: python
+  name: python3
+---
+
+# Attention
+
+```{code-cell} ipython3
+---
+tags: [hide-input]
+mystnb:
+  figure:
+    name: fig-map
+    caption: Rows sum to 1, by {eq}`eq-scale`.
+---
+plot_map();
+```
+"""
+    where, title, code, caption = chapter_notebook(text, "attention", BOOK).cells
+    assert "https://example.org/book/attention.html" in where.source
+    assert title.source == "# 2. Attention"
+    assert code.source == "# @title Figure 2.1\nplot_map();"
+    assert code.metadata == {"cellView": "form"}
+    assert caption.source == "*Figure 2.1.* Rows sum to 1, by (2.3)."

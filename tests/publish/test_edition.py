@@ -1,0 +1,287 @@
+"""Is the students' edition whole, is it the instructor's own, and is no answer anywhere in it?"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from conftest import ALL
+from nbgrader.utils import compute_checksum
+from sample_class import fill_in, softmax_over_queries
+from test_build import body_lines
+from test_cli import run
+
+from autograder.cells import is_grade, is_solution
+from autograder.course.course import Assignment
+from autograder.grade.grade import load_assignment
+from autograder.grade.repair import mend
+from autograder.imports import ROOT
+from autograder.judge.exercise import exercises_of
+from autograder.publish.edition import write_edition
+from autograder.settings import Settings, read_settings
+
+TOML = """name = "A course"
+repository = "https://github.com/Teacher/attention-course"
+branch = "autumn"
+[due]
+1_attention = 2026-10-12 18:00:00Z
+"""
+# Lines of answers that stand in chapters too: in any loop of training, in any class, or because a chapter is about them.
+IN_CHAPTERS = {
+    "loss.backward()",
+    "optimizer.zero_grad()",
+    "optimizer.step()",
+    "return layer",
+    "return block",
+    "self.class_token = nn.Parameter(torch.zeros(1, 1, width))",  # a model in multihead.md is given whole
+    "weights = scores.softmax(dim=-1)",  # the smallest case, which a chapter shows as the field writes it
+    "unit = tokens / tokens.norm(dim=-1, keepdim=True)",
+    "total = 0.0",
+    "except ValueError:",
+    "nn.init.xavier_uniform_(parameter)",  # what encoder.md finds out, parameter by parameter
+}
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A course that says where its edition will be."""
+    folder = tmp_path_factory.mktemp("course")
+    (folder / "course.toml").write_text(TOML, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def edition(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The students' edition with every assignment."""
+    folder = tmp_path_factory.mktemp("students") / "edition"
+    write_edition(folder, read_settings(course))
+    return folder
+
+
+def files_of(edition: Path) -> list[Path]:
+    """Return every file that would be pushed."""
+    return [path for path in edition.rglob("*") if path.is_file() and ".git" not in path.relative_to(edition).parts]
+
+
+def text_of(path: Path) -> str:
+    """Return what can be read in a file; of a notebook the cells, of a file of numbers nothing."""
+    if path.suffix == ".ipynb":
+        return "\n".join(cell.source for cell in nbformat.read(path, 4).cells)
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return path.read_bytes().decode("latin-1")
+
+
+def lines_of_answers() -> dict[str, str]:
+    """Return every line of every answer that is in no released notebook, and of which assignment it is."""
+    released = [text_of(path) for path in ROOT.glob("exercises/*/*.ipynb")]
+    given = {line.split("  # ")[0].strip() for text in released for line in text.splitlines()}
+    found = {}
+    for name, stem in ALL.items():
+        files = {Path(each.answers.__file__) for each in exercises_of(stem).values()}
+        lines = [line for path in files for line in body_lines(path.read_text(encoding="utf-8")) if line not in given]
+        assert lines, f"the answers of {name} were not found"
+        found |= dict.fromkeys(lines, name)
+    assert len(found) > 20 * len(ALL)
+    return found
+
+
+def leaks(texts: dict[Path, str]) -> list[tuple[str, Path]]:
+    """Return which line of an answer stands in which text: a long one anywhere, a short one as a line of its own."""
+    found = []
+    answers = lines_of_answers()
+    for path, text in texts.items():
+        lines = {line.split("  # ")[0].strip() for line in text.splitlines()}
+        found += [
+            (line, path)
+            for line in answers
+            if line not in IN_CHAPTERS and (line in lines or (len(line) > 20 and line in text))
+        ]
+    return found
+
+
+def test_edition_holds_no_line_of_an_answer(edition: Path) -> None:
+    """Is no line of any answer in any file, and would one be found?"""
+    texts = {path.relative_to(edition): text_of(path) for path in files_of(edition)}
+    assert leaks(texts) == []
+    assert {
+        name for name in ALL.values() if leaks({Path(name): (ROOT / "solutions" / f"{name}.py").read_text()})
+    } == set(ALL.values())
+
+
+def test_edition_holds_no_written_answer(edition: Path) -> None:
+    """Is no sentence of the model answers to written questions, and of their mark schemes, in any file?"""
+    text = "\n".join(map(text_of, files_of(edition)))
+    for name in ALL:
+        cells = load_assignment(name).instructor.cells
+        written = [cell.source for cell in cells if is_grade(cell) and is_solution(cell)]
+        sentences = [each.strip() for source in written for each in re.split(r"[.:]\s", source) if len(each) > 20]
+        assert len(sentences) >= 3 * len(written)
+        assert [each for each in sentences if each in text] == []
+
+
+def test_edition_leaves_out_what_is_the_instructors(edition: Path) -> None:
+    """Is nothing there of solutions, checks, tests, attacks, and of the pages for instructors and after an exercise?"""
+    places = [path.relative_to(edition).as_posix() for path in files_of(edition)]
+    wrong = re.compile(r"(solutions|autograder|tests|data|course)/|book/(instructors|attacks|after_)")
+    assert [place for place in places if wrong.match(place)] == []
+    text = "\n".join(text_of(path) for path in files_of(edition) if path.suffix in (".md", ".ipynb"))
+    for word in ("{solution}", "not for students", "BEGIN SOLUTION", "HIDDEN TESTS", "MARK SCHEME", "instructors.md"):
+        assert word not in text, word
+
+
+def test_edition_has_the_instructors_addresses(edition: Path) -> None:
+    """Do repository, branch, Colab and the published book lead to the instructor's own, everywhere?"""
+    ours = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    config = yaml.safe_load((edition / "_config.yml").read_text(encoding="utf-8"))
+    assert config["repository"] | {"path_to_book": ""} == {
+        "url": "https://github.com/Teacher/attention-course",
+        "branch": "autumn",
+        "path_to_book": "",
+    }
+    text = "\n".join(map(text_of, files_of(edition)))
+    assert ours["html"]["baseurl"] not in text and ours["repository"]["url"] not in text
+    assert "attention-book/attention-book" not in text and "Teacher/attention-course/autumn/book/records/" in text
+    notebook = text_of(edition / "exercises" / "1_attention" / "attention.ipynb")
+    assert "https://teacher.github.io/attention-course/book/softmax.html" in notebook
+    readme = (edition / "README.md").read_text(encoding="utf-8")
+    colab = "https://colab.research.google.com/github/Teacher/attention-course/blob/autumn/exercises/1_attention/attention.ipynb"
+    assert colab in readme and readme.startswith("# A course\n") and "12 October 2026, 18:00 UTC" in readme
+    assert "**Hand in until 12 October 2026, 18:00 UTC.**" in (edition / "book" / "1_attention_exercise.md").read_text()
+
+
+def test_notebook_of_the_edition_needs_no_mending(edition: Path) -> None:
+    """Is nobody told to have changed a cell where the addresses alone are the instructor's own?"""
+    for name in ALL:
+        assignment = load_assignment(name)
+        data = next((edition / "exercises" / name).glob("*.ipynb")).read_bytes()
+        assert data != nbformat.writes(assignment.release).encode() + b"\n"
+        assert mend(data, assignment.instructor, assignment.release).receipt == []
+        notebook = nbformat.reads(data.decode(), 4)
+        known = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
+        assert all(cell.metadata.nbgrader.checksum == compute_checksum(cell) for cell in known)
+        other = data.replace(b"import sys", b"import sys, os", 1)
+        assert other != data and mend(other, assignment.instructor, assignment.release).receipt != []
+
+
+def test_edition_pins_what_it_needs(edition: Path) -> None:
+    """Has every package that it names the version of our lock, and do the files of other tools parse?"""
+    locked = set(re.findall(r"(?m)^\S+==\S+", (ROOT / "requirements.txt").read_text(encoding="utf-8")))
+    for place in ("requirements.txt", "binder/requirements.txt", "constraints.txt"):
+        lines = (edition / place).read_text(encoding="utf-8").splitlines()
+        named = [line.split(" ;")[0] for line in lines if not line.startswith("-c")]
+        assert len(named) > 5 and set(named) <= locked, place
+    assert json.loads((edition / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))["image"]
+    workflow = yaml.safe_load((edition / ".github" / "workflows" / "publish.yml").read_text(encoding="utf-8"))
+    assert workflow[True]["push"]["branches"] == ["autumn"]
+
+
+def test_edition_only_of_some_is_whole(course: Path, tmp_path: Path) -> None:
+    """With --only, are the other exercises gone, from contents, tables and links too, and is what is written anew the same?"""
+    command = ("edition", "--students", str(tmp_path / "some"), "--course", str(course), "--only", "2_multihead")
+    for _ in range(2):
+        done = run(*command)
+        assert done.exit_code == 0, done.output
+    some = tmp_path / "some"
+    assert [path.name for path in (some / "exercises").iterdir()] == ["2_multihead"]
+    assert (some / ".git").is_dir()
+    for page in some.glob("book/*.md"):
+        text = page.read_text(encoding="utf-8")
+        for name in set(ALL) - {"2_multihead"}:
+            assert f"{name}_exercise.md" not in text and f"exercises/{name}" not in text, page
+        for target in re.findall(r"\]\((\w+\.md)", text):
+            assert (some / "book" / target).exists(), (page, target)
+    contents = (some / "_toc.yml").read_text(encoding="utf-8")
+    assert all((some / f"{place}.md").exists() for place in re.findall(r"file: (\S+)", contents))
+
+
+def test_edition_spares_a_folder_of_somebody_else(tmp_path: Path) -> None:
+    """Is a folder with other files left as it is, and is an unknown assignment, or no address, one line?"""
+    (tmp_path / "diary.txt").write_text("mine", encoding="utf-8")
+    settings = Settings(repository="https://github.com/a/b")
+    with pytest.raises(ValueError, match="is not empty"):
+        write_edition(tmp_path, settings)
+    assert [path.name for path in tmp_path.iterdir()] == ["diary.txt"]
+    with pytest.raises(ValueError, match="there is no assignment '9_x'"):
+        write_edition(tmp_path / "new", settings, ["9_x"])
+    done = run("edition", "--students", str(tmp_path / "new"), "--course", str(tmp_path))
+    assert done.exit_code == 1 and 'repository = "https://github.com/YOU/COURSE"' in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_check_of_the_edition_says_what_visible_tests_see(
+    edition: Path, assignment: Assignment, tmp_path: Path
+) -> None:
+    """Does what runs at a push pass right answers, name a mistake, and pass over an exercise that was not begun?"""
+    right = fill_in(assignment.release, assignment.instructor)
+    wrong = nbformat.from_dict(right)
+    softmax_over_queries(wrong)
+    said = {}
+    for name, notebook in (("right", right), ("wrong", wrong), ("not begun", assignment.release)):
+        path = tmp_path / name / "attention.ipynb"
+        path.parent.mkdir()
+        path.write_text(nbformat.writes(notebook), encoding="utf-8")
+        command = [sys.executable, str(edition / ".github" / "check.py"), str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        said[name] = (done.returncode, done.stdout)
+    assert said["right"] == (0, f"{tmp_path}/right/attention.ipynb: 4 of 4 visible tests pass\n")
+    assert said["not begun"] == (0, f"{tmp_path}/not begun/attention.ipynb: 0 of 4 visible tests pass\n")
+    code, text = said["wrong"]
+    assert code == 1 and "  attention: WrongAnswer: M6 (the softmax runs over the wrong axis)" in text
+
+
+@pytest.mark.deep
+def test_clone_of_the_edition_builds_its_book(edition: Path, tmp_path: Path) -> None:
+    """Does a fresh clone build its book without a warning, by the workflow's command, with no answer on any page?"""
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", *identity, "add", "-A"], cwd=edition, check=True)
+    subprocess.run(["git", *identity, "commit", "-q", "-m", "Edition"], cwd=edition, check=True)
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", str(edition), str(clone)], check=True)
+    workflow = yaml.safe_load((clone / ".github" / "workflows" / "publish.yml").read_text(encoding="utf-8"))
+    (command,) = [
+        step["run"] for step in workflow["jobs"]["build"]["steps"] if "jupyter-book build" in step.get("run", "")
+    ]
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MPLBACKEND")}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=clone, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    pages = {path.relative_to(clone): path for path in clone.glob("_build/html/**/*.html")}
+    from bs4 import BeautifulSoup
+
+    assert (
+        leaks({name: BeautifulSoup(path.read_text(), "html.parser").get_text() for name, path in pages.items()}) == []
+    )
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", ALL)
+def test_exercise_of_the_edition_runs_alone(edition: Path, name: str, tmp_path: Path) -> None:
+    """Does every given cell of a released notebook run in an empty folder, and fail only for want of an answer?"""
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(next((edition / "exercises" / name).glob("*.ipynb")), 4)
+    NotebookClient(notebook, timeout=300, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    errors = {
+        cell.id: f"{output.ename}: {output.evalue}"
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if output.output_type == "error"
+    }
+    broken = {f"test_{cell.id}" for cell in notebook.cells if cell.metadata.get("broken")}  # a student is to mend these
+    assert broken <= errors.keys() and len(errors) > len(broken)
+    unwritten = [
+        said.endswith("not written yet.") or "NotImplementedError" in said
+        for name, said in errors.items()
+        if name not in broken
+    ]
+    assert unwritten and all(unwritten), errors

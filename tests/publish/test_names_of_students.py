@@ -1,0 +1,217 @@
+"""Can a variable of a student's break a visible test? Each of these names is assigned, in every exercise notebook."""
+
+import builtins
+import contextlib
+import dis
+import io
+import linecache
+import traceback
+from collections.abc import Iterator
+from functools import cache
+from types import CodeType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import ALL, NAME, assignment_of
+from nbformat import NotebookNode
+
+from autograder.cells import is_solution
+from autograder.judge.exercise import exercises_of
+from autograder.judge.overwritten import names_used, overwritten
+from autograder.judge.own_module import own_module
+
+COMMON = """
+    values x y z X Y model data run load call tensor judge np torch F nn Tensor list print display input id type sum max min
+    str len json re math plt scores weights output outputs result results loss losses key keys query queries q k v attn
+    attention softmax mask masks head heads batch batches size shape dim d n i j a b c e f g h m p r s t u w images labels
+    tokens words features train test tests evaluate optimizer step epoch lr rate seed rng device dtype grad params layer layers
+    block blocks encoder embedding pos norm dropout out logits probs pred target targets acc accuracy fig ax axes figure time
+    os sys random copy dict set tuple range int float bool any all abs round zip map filter sorted reversed enumerate iter next
+    open format hash dir vars object super property isinstance callable getattr setattr hasattr slice complex bytes exp log
+    sqrt mean std var eye zeros ones array asarray where dot matmul pow compile exec eval found names cases messages error
+    text name function answer answers expected got case fill draw fit equal Exception ValueError TypeError __builtins__
+""".split()  # noqa: SIM905  as a list it would fill a page
+# Of these it takes long to try every name; a name that they use is tried.
+SLOW = {"attend", "MultiHeadAttention", "to_torch", "FeedForward", "EncoderBlock", "Encoder", "repair"}
+SLOW |= {"PatchEmbedding", "ViT", "train_epoch", "test_attention", "train_clipped", "ResidualStack", "DroppingHead"}
+
+
+@cache
+def solved(name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the names of a notebook whose answers are right, as they are before its tests, and its visible tests."""
+    assignment, namespace = assignment_of(name), {"__name__": "__main__"}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for cell in assignment.instructor.cells:
+            if cell.cell_type == "code" and is_run(cell):
+                exec(cell.source, namespace)
+    cells = {cell.id: cell.source for cell in assignment.release.cells}
+    return namespace, {each: cells[f"test_{each}"] for each in exercises_of(ALL[name])}
+
+
+def is_run(cell: NotebookNode) -> bool:
+    """Whether a cell is the set-up, given, or an answer."""
+    answer = "nbgrader" in cell.metadata and is_solution(cell) and not cell.metadata.nbgrader.grade
+    return cell.id == "setup" or bool(cell.metadata.get("given")) or answer
+
+
+def all_code(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code and the codes in it."""
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from all_code(part)
+
+
+def names_of_helpers(namespace: dict[str, Any]) -> set[str]:
+    """Return the names that the tests of a notebook define, and those that they use."""
+    tests = namespace["run_tests"].__globals__
+    source = "".join(linecache.cache[f"<{tests['__name__']}>"][2])
+    codes = all_code(compile(source, "tests", "exec"))
+    used = {
+        each.argval
+        for code in codes
+        for each in dis.get_instructions(code)
+        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
+    return {*tests, *used} - {"__name__"}
+
+
+@contextlib.contextmanager
+def assigned(namespace: dict[str, Any], name: str, value: Any) -> Iterator[None]:
+    """Let a name of the notebook have another value for a while."""
+    missing = object()
+    before = namespace.get(name, missing)
+    namespace[name] = value
+    try:
+        yield
+    finally:
+        namespace.pop(name)
+        if before is not missing:
+            namespace[name] = before
+
+
+def said_by(test: str, namespace: dict[str, Any]) -> str:
+    """Run a visible test; return its error, or nothing."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(test, namespace)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def broken_by(name: str, everything: bool) -> dict[tuple[str, str], str]:
+    """Assign each name, and return by name and exercise what a visible test says that neither passes nor names it."""
+    namespace, tests = solved(name)
+    used = {each: set(names_used([namespace[each]], namespace)) for each in tests}
+    found, threads = {}, torch.get_num_threads()
+    torch.set_num_threads(1)
+    # the test's own function, and what a visible test is called with, which is nothing but the answer
+    for word in sorted({*names_of_helpers(namespace), *COMMON} - {"run_tests", "__builtins__"}):
+        for each, test in tests.items():
+            if not everything and each in SLOW and word not in used[each]:
+                continue
+            with assigned(namespace, word, 3):
+                said = said_by(test, namespace)
+            if said and f"`{word}` is " not in said:
+                found[word, each] = said
+    torch.set_num_threads(threads)
+    return found
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_name_of_a_student_breaks_a_visible_test(name: str) -> None:
+    """Does each right answer pass, or is the name said that its own code can no longer use?"""
+    assert len(set(COMMON)) > 150
+    assert broken_by(name, everything=False) == {}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", ALL)
+def test_no_name_of_a_student_breaks_any_visible_test(name: str) -> None:
+    """Does the same hold of the exercises whose tests take long, for names that they do not use?"""
+    assert broken_by(name, everything=True) == {}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_setup_runs_again_whatever_has_taken_its_names(name: str) -> None:
+    """Does the set-up cell bring `run_tests` and the libraries back, where every name is a number by now?"""
+    namespace, tests = solved(name)
+    words = {*names_of_helpers(namespace), *COMMON, "run_tests", *vars(builtins)} - {
+        "__builtins__",
+        "__name__",
+        "__import__",
+    }
+    taken = {"__name__": "__main__"} | dict.fromkeys(words, 3)
+    setup = next(cell.source for cell in assignment_of(name).release.cells if cell.id == "setup")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(setup, taken)
+    assert printed.getvalue().startswith("Ready: ")
+    assert taken["np"] is np
+    assert callable(taken["run_tests"])
+    assert "own_module" not in taken
+    first, test = next(iter(tests.items()))
+    right = solved(name)[0][first]
+    assert said_by(test, taken | {first: right, "__builtins__": builtins}) == ""
+
+
+def test_replaced_builtins_do_not_reach_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do the tests keep the builtins that they began with, where a cell puts others in their place?"""
+    namespace, tests = solved(NAME)
+    monkeypatch.setattr(builtins, "zip", None)
+    monkeypatch.setattr(builtins, "print", lambda *_: 1 / 0)
+    said = said_by(tests["attention"], namespace)
+    monkeypatch.undo()
+    assert said == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "exercise", "word", "value", "said"),
+    [
+        ("1_attention", "softmax", "np", 3, "`np` is no longer NumPy: a cell of yours assigns it."),
+        ("1_attention", "attention", "np", np.ones(2), "`np` is no longer NumPy: a cell of yours assigns it."),
+        ("1_attention", "attention", "softmax", np.ones(3), "`softmax` is now an array, not your function"),
+        ("1_attention", "attention", "ValueError", 1, "`ValueError` is no longer Python's own"),
+        ("1_attention", "softmax", "softmax", 0.5, "`softmax` is now a number, not your function"),
+        ("2_multihead", "MultiHeadAttention", "nn", [], "`nn` is no longer torch.nn"),
+        (
+            "2_multihead",
+            "split_heads",
+            "split_heads",
+            torch.ones(2),
+            "`split_heads` is now a tensor, not your function",
+        ),
+        ("2_multihead", "to_torch", "torch", "", "`torch` is no longer PyTorch"),
+        ("3_encoder", "Encoder", "range", (0, 1), "`range` is no longer Python's own"),
+        ("3_encoder", "repair", "BrokenBlock", 3, "`BrokenBlock` is now a number, not your function"),
+    ],
+)
+def test_name_that_is_overwritten_is_said(name: str, exercise: str, word: str, value: Any, said: str) -> None:
+    """Does a student read which name it is, what has become of it, and what to do?"""
+    namespace, tests = solved(name)
+    with assigned(namespace, word, value):
+        text = said_by(tests[exercise], namespace)
+    assert text.startswith(f"WrongAnswer: {said}")
+    assert "Rename that variable, and run the notebook again from the top." in text
+    assert said_by(tests[exercise], namespace) == ""
+
+
+def test_name_is_not_blamed_that_the_answer_does_not_use() -> None:
+    """Does a wrong answer get its own message, where a name that it does not use has another value?"""
+    namespace = {"max": 3, "np": np, "__name__": "__main__"}
+    exec("def softmax(scores):\n    return scores.max(-1) + np.exp(1)", namespace)
+    assert overwritten([namespace["softmax"]], namespace, {"np": np}, ["softmax"]) == ""
+    exec("def softmax(scores):\n    return max(scores)", namespace)
+    assert overwritten([namespace["softmax"]], namespace, {"np": np}, ["softmax"]).startswith(
+        "`max` is no longer Python's"
+    )
+
+
+def test_error_in_the_tests_shows_their_lines() -> None:
+    """Does a traceback quote the lines of a module that no file holds?"""
+    module = own_module("sample", "def fails():\n    return 1 / 0  # here\n")
+    with pytest.raises(ZeroDivisionError) as caught:
+        module.fails()
+    assert "return 1 / 0  # here" in "".join(traceback.format_exception(caught.value))

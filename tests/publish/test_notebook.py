@@ -1,0 +1,272 @@
+"""Does the notebook of the students work where they work: alone, with NumPy and Matplotlib, away from the repository?"""
+
+import contextlib
+import io
+import linecache
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+from conftest import ALL, NAME, assignment_of, matrix_of, setup_of, soon
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from sample_class import fill_in
+
+from autograder.checks.attention.exercises import EXERCISES
+from autograder.course.course import Assignment
+from autograder.judge import catalogue
+from autograder.judge.compare import difference, fingerprint, outcome
+from autograder.judge.exercise import exercises_of
+
+# How many mutants of an exercise the visible test names; the others need larger scores or more axes than a test that a
+# student can follow has. Measured; more mutants or other visible cases may raise these numbers and may not lower them. Of twins,
+# which give the same on all that is visible, none is named.
+CAUGHT = {"softmax": 33, "attention": 52, "self_attention": 61, "attention_backward": 58}
+CAUGHT["online_softmax"] = 16
+
+# Run by Python before anything else in the student's kernel: there, the repository is not installed.
+BLOCKER = """import sys
+sys.modules["autograder"] = sys.modules["solutions"] = None
+"""
+PROBE = """try:
+    import autograder
+except ImportError:
+    print("autograder cannot be imported")
+try:
+    import solutions.attention
+except ImportError:
+    print("solutions cannot be imported")"""
+
+
+def run_alone(notebook: NotebookNode, folder: Path) -> NotebookNode:
+    """Execute a notebook in an empty folder, in a kernel from which the repository cannot be imported."""
+    (folder / "blocker").mkdir()
+    (folder / "blocker" / "sitecustomize.py").write_text(BLOCKER, encoding="utf-8")
+    (folder / "work").mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "AUTOGRADER"))}
+    environment |= {"PYTHONPATH": str(folder / "blocker"), "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    environment |= {"GRADING": "1"}  # it trains for a few steps alone, as in grading
+    notebook = nbformat.from_dict(notebook)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(PROBE, id="probe"))
+    resources = {"metadata": {"path": str(folder / "work")}}
+    client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources, allow_errors=True)
+    client.execute(env=environment)
+    assert printed(notebook, "probe") == "autograder cannot be imported\nsolutions cannot be imported\n"
+    return notebook
+
+
+def cell_of(notebook: NotebookNode, name: str) -> NotebookNode:
+    """Return a cell by its id."""
+    return next(cell for cell in notebook.cells if cell.id == name)
+
+
+def printed(notebook: NotebookNode, name: str) -> str:
+    """Return what a cell printed."""
+    return "".join(output.text for output in cell_of(notebook, name).outputs if output.output_type == "stream")
+
+
+def errors(notebook: NotebookNode) -> dict[str, str]:
+    """Return the errors of a notebook by cell."""
+    found = {}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                found[cell.id] = f"{output.ename}: {output.evalue}"
+    return found
+
+
+@pytest.mark.parametrize("name", soon(ALL, NAME, "3_encoder"))
+def test_notebook_runs_alone_with_answers(name: str, tmp_path: Path) -> None:
+    """With the answers filled in, does every cell run, every visible test pass, and the figure appear?"""
+    assignment = assignment_of(name)
+    done = run_alone(fill_in(assignment.release, assignment.instructor, bonus=True), tmp_path)
+    bonus = {cell.id for cell in assignment.release.cells if "bonus" in cell.metadata}
+    assert errors(done) == {}
+    exercises = list(exercises_of(ALL[name]).values())
+    for index, each in enumerate(exercises):
+        said, so_far = printed(done, f"test_{each.name}").splitlines()
+        untried = f" They do not try {each.untried}." if each.untried else ""
+        assert said == f"{each.name} passes the visible tests.{untried}"
+        shown = [other for place, other in enumerate(exercises) if place <= index or other.name not in bonus]
+        marks = [f"{other.name} {'✓' if place <= index else '–'}" for place, other in enumerate(shown)]
+        assert so_far == "So far: " + "  ".join(marks)
+    assert printed(done, "setup").startswith(("Ready: NumPy ", "Ready: PyTorch "))
+    figures = [
+        output for cell in done.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})
+    ]
+    assert len(figures) == (name in (NAME, "4_vit"))
+    warned = [o.text for cell in done.cells for o in cell.get("outputs", []) if o.get("name") == "stderr"]
+    assert warned == []
+    written = {path.name for path in (tmp_path / "work").iterdir()}
+    assert written == ({"vit.pt", "vit_training_small.pt"} if name == "4_vit" else set())
+
+
+@pytest.mark.parametrize("name", soon(ALL))
+def test_notebook_runs_alone_unsolved(name: str, tmp_path: Path) -> None:
+    """As released, does each visible test say that nothing is there yet, without an error if it is a bonus, and all else run?
+
+    What visible tests say of every exercise is asked in tests/checks/test_visible_tests.py too; and no class is graded
+    whose released notebook does not run.
+    """
+    released = assignment_of(name).release
+    done = run_alone(released, tmp_path)
+    found, bonus = errors(done), {cell.id for cell in released.cells if "bonus" in cell.metadata}
+    assert set(found) == {f"test_{name}" for name in exercises_of(ALL[name]) if name not in bonus}
+    for each in bonus & set(exercises_of(ALL[name])):
+        assert printed(done, f"test_{each}") == f"{each} is a bonus: left unwritten, it costs nothing.\n"
+    broken = {f"test_{cell.id}" for cell in released.cells if cell.metadata.get("broken")}
+    for name, text in found.items():
+        assert text.startswith("WrongAnswer")
+        assert text.endswith("not written yet.") != (name in broken)
+
+
+@pytest.fixture(scope="module")
+def namespace() -> dict[str, Any]:
+    """The names that the set-up cell of the first assignment defines."""
+    return setup_of(NAME)[0]
+
+
+def visible_test(
+    assignment: Assignment, namespace: dict[str, Any], name: str, function: Callable
+) -> AssertionError | None:
+    """Run the test cell of an exercise on a function; return its error, None if it passes."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(cell_of(assignment.release, f"test_{name}").source, namespace | {name: function})
+    except AssertionError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_visible_test_names_every_mutant_that_it_shows(
+    assignment: Assignment, namespace: dict[str, Any], name: str
+) -> None:
+    """Does the test of the notebook name a known mistake wherever its inputs show it, and otherwise pass?
+
+    Two mistakes that give the very same results on all visible inputs are twins, and neither is named, such as M2 and
+    M18, where scores are clipped to -10 or masked ones set to -10. A hidden check tells them apart.
+    """
+    exercise, caught = EXERCISES[name], 0
+    cases = exercise.visible(None)
+    expected = [outcome(exercise.oracle, case.arguments, exercise.names) for case in cases]
+    results = {
+        mistake: [outcome(function, case.arguments, exercise.names) for case in cases]
+        for mistake, function in exercise.mistakes().items()
+    }
+    prints = {
+        mistake: np.round([x for got in all_got for x in fingerprint(got)], 6) for mistake, all_got in results.items()
+    }
+    for mistake, function in exercise.mistakes().items():
+        shows = any(difference(mine, right, show=False) for mine, right in zip(results[mistake], expected, strict=True))
+        error = visible_test(assignment, namespace, name, function)
+        assert (error is not None) == shows, f"{mistake}: {error}"
+        if error is not None:
+            twins = {name.split("/")[0] for name, marks in prints.items() if np.array_equal(marks, prints[mistake])}
+            named = mistake.split("/")[0] if len(twins) == 1 else None
+            assert error.mistake == named, f"{mistake} is called {error.mistake}: {error}"
+            assert named is None or str(error).startswith(catalogue.MESSAGES[named])
+            caught += named is not None
+    assert caught >= CAUGHT[name], f"{caught} of {len(exercise.mistakes())} are named"
+
+
+@pytest.mark.parametrize(
+    ("mistake", "name"),
+    [
+        *(("M3", "softmax"), ("M8", "attention"), ("M6", "self_attention"), ("M66", "attention_backward")),
+        ("M194", "online_softmax"),
+    ],
+)
+def test_visible_test_says_expected_got_and_cause(
+    assignment: Assignment, namespace: dict[str, Any], mistake: str, name: str
+) -> None:
+    """Does a student read a question about the likely cause first, then what was expected and what came?"""
+    text = str(visible_test(assignment, namespace, name, EXERCISES[name].mistakes()[mistake]))
+    assert text.startswith(f"{catalogue.MESSAGES[mistake]}\n{name}, ")
+    assert text.index(f"\n{name}, ") < text.index("\nExpected\n") < text.index("\ngot\n")
+    assert text.endswith(f"{catalogue.address_of_book()}book/mistakes.html#{mistake.lower()}")
+    assert len(text.splitlines()) <= 14
+
+
+def test_visible_test_of_garbage_says_what_came(assignment: Assignment, namespace: dict[str, Any]) -> None:
+    """Does a student who forgot `return` read that None came, one who wrote nothing that, without a mistake's name?"""
+    error = visible_test(assignment, namespace, "softmax", lambda scores, axis=-1: None)
+    assert "nothing came back, None. Does the function end with return?" in str(error)
+    assert error.mistake is None
+
+    exec(cell_of(assignment.release, "softmax").source, released := dict(namespace))
+    error = visible_test(assignment, namespace, "softmax", released["softmax"])
+    assert str(error) == "softmax, square scores: not written yet."
+
+
+@pytest.mark.parametrize(
+    "name", ["/tmp/ipykernel_1/2.py", "<ipython-input-2-0123456789ab>"], ids=["Jupyter", "the grader"]
+)
+def test_visible_test_quotes_the_line_of_an_error(assignment: Assignment, namespace: dict[str, Any], name: str) -> None:
+    """Does a student whose code raises read which line of the student's own cell did, not one of the test?"""
+    source = "def softmax(scores, axis=-1):\n    return helper(scores)\n"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    exec(compile(source, name, "exec"), own := {})
+    error = visible_test(assignment, namespace, "softmax", own["softmax"])
+    assert "NameError: name 'helper' is not defined (in softmax, line 2: return helper(scores))" in str(error)
+
+
+def test_exercise_that_fails_again_is_passed_no_more(
+    assignment: Assignment, namespace: dict[str, Any], capsys: Any
+) -> None:
+    """Does the line of what passes so far forget an exercise that a later change broke?"""
+    right, name = {**EXERCISES["softmax"].answers.__dict__}, "test_attention"
+    exec(cell_of(assignment.release, "test_softmax").source, mine := namespace | {"softmax": right["softmax"]})
+    assert visible_test(assignment, mine, "softmax", np.exp)
+    exec(cell_of(assignment.release, name).source, mine | {"attention": right["attention"]})
+    assert "So far: softmax –  attention ✓  self_attention –" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", soon(ALL))
+def test_what_the_visible_test_does_not_try_is_said(name: str) -> None:
+    """Is that said of every exercise of which a known mistake passes the visible test, and of no other?"""
+    missed = {verdict.exercise for verdict in matrix_of(0, name).mutants if verdict.killed and verdict.visible == ""}
+    # of a student's test there are no cases
+    judged = [each for each in exercises_of(ALL[name]).values() if each.visible_cases()]
+    assert missed & {each.name for each in judged} == {each.name for each in judged if each.untried}
+
+
+def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> None:
+    """Does the set-up cell define what students use, and nothing else?"""
+    assert {name for name in namespace if not name.startswith("__")} == {"np", "run_tests"}
+    assert namespace["np"] is np
+    assert sys.modules.keys().isdisjoint({"attention_tests", "own_module"})
+
+
+STEPS = {  # the five lines before attention_backward: right, and wrong
+    "grad_values": ("weights.T @ grad_output", "values"),
+    "grad_weights": ("grad_output @ values.T", "grad_output"),
+    "grad_scores": (
+        "weights * (grad_weights - (weights * grad_weights).sum(-1, keepdims=True))",
+        "weights * grad_weights",
+    ),
+    "grad_queries": ("grad_scores @ keys / 2", "grad_scores @ keys"),
+    "grad_keys": ("grad_scores.T @ queries / 2", "grad_scores.T @ queries"),
+}
+
+
+@pytest.mark.parametrize("wrong", [None, *STEPS])
+def test_steps_of_the_gradient_are_checked_one_by_one(
+    assignment: Assignment, namespace: dict[str, Any], capsys: Any, wrong: str | None
+) -> None:
+    """Are right steps called right, the first wrong one wrong, and may those after it be unwritten?"""
+    [sheet] = [cell.source for cell in assignment.release.cells if "def check_step" in cell.source]
+    expected = []
+    for name, (right, slip) in STEPS.items():
+        mark = "–" if any(mark != "✓" for mark in expected) else "✗" if name == wrong else "✓"
+        assert f"{name} = None" in sheet
+        sheet = sheet.replace(f"{name} = None", f"{name} = {dict(zip('✓✗–', (right, slip, None)))[mark]}", 1)
+        expected.append(mark)
+    given = {name: vars(EXERCISES[name].answers)[name] for name in ("softmax", "attention")}
+    exec(sheet, namespace | given)
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == expected

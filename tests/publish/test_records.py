@@ -1,0 +1,219 @@
+"""Do chapters read recorded runs and weights from the right place, and nothing but what they were written for?"""
+
+import ast
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean, stdev
+
+import jupytext
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from autograder.imports import ROOT
+from autograder.publish.book import chapter_environment, forget_outputs_of_another_kind
+from solutions.training.data import normalise
+from solutions.vit import ViT
+
+REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]
+CONTENT = b"recorded"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+def code_of(chapter: Path) -> str:
+    """Return all code of a chapter."""
+    cells = jupytext.read(chapter).cells
+    return "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+
+
+CHAPTERS = {path.stem: path for path in sorted((ROOT / "book").glob("*.md")) if "def read_record(" in path.read_text()}
+
+
+def reader_of(chapter: Path) -> tuple[Callable[[str, str], bytes | None], dict]:
+    """Return a chapter's `read_record` and the names that it sees, `RECORDS` among them."""
+    kept = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef)
+    names = {"SITE", "RECORDS", "read_record"}
+    body = [
+        node
+        for node in ast.parse(code_of(chapter)).body
+        if isinstance(node, kept)
+        and (isinstance(node, ast.Import | ast.ImportFrom) or names & {getattr(node, "name", ""), *targets(node)})
+    ]
+    namespace: dict = {}
+    exec(compile(ast.Module(body, []), str(chapter), "exec"), namespace)
+    return namespace["read_record"], namespace
+
+
+def targets(node: ast.AST) -> set[str]:
+    """Return the names that an assignment sets."""
+    return {target.id for target in getattr(node, "targets", []) if isinstance(target, ast.Name)}
+
+
+def records_of(chapter: Path) -> list[tuple[str, str]]:
+    """Return name and SHA-256 of every record that a chapter reads."""
+    calls = [node for node in ast.walk(ast.parse(code_of(chapter))) if isinstance(node, ast.Call)]
+    mine = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "read_record"]
+    return [tuple(ast.literal_eval(argument) for argument in call.args) for call in mine]
+
+
+@pytest.fixture(params=CHAPTERS)
+def read(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """Return a chapter's `read_record`, with the folders `book` and `site` in the place of the repository's."""
+    read_record, names = reader_of(CHAPTERS[request.param])
+    for folder in ("book", "site"):
+        (tmp_path / folder).mkdir()
+    names["RECORDS"] = (tmp_path / "site").as_uri() + "/"
+    monkeypatch.setenv("ATTENTION_BOOK_RECORDS", str(tmp_path / "book"))
+    return read_record
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_chapter_reads_the_records_that_are_there(name: str) -> None:
+    """Is each record in book/records, and is it the one that the chapter was written for?"""
+    records = records_of(CHAPTERS[name])
+    assert records
+    for record, sha256 in records:
+        there = hashlib.sha256((ROOT / "book" / "records" / record).read_bytes()).hexdigest()
+        assert there == sha256, (
+            f"{record} is not the one that book/{name}.md was written for: read the chapter again, then name {there}"
+        )
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_chapter_asks_this_repository(name: str) -> None:
+    """Is the address that a notebook on Colab asks the one of _config.yml?"""
+    address = REPOSITORY["url"].replace("https://github.com/", "https://raw.githubusercontent.com/")
+    assert reader_of(CHAPTERS[name])[1]["RECORDS"] == f"{address}/{REPOSITORY['branch']}/book/records/"
+
+
+@pytest.mark.parametrize("name", ["read_record", "as_table"])
+def test_chapters_carry_the_same_function(name: str) -> None:
+    """Is a function that chapters copy, to read a record or to show a table, the same in all of them?"""
+    functions = [
+        ast.unparse(node)
+        for path in CHAPTERS.values()
+        for node in ast.parse(code_of(path)).body
+        if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
+    assert len(functions) == sum(f"def {name}(" in path.read_text(encoding="utf-8") for path in CHAPTERS.values()) > 1
+    assert len(set(functions)) == 1
+
+
+def test_tables_of_cells_are_rendered() -> None:
+    """Does the book read Markdown that a cell shows as MyST? By default, a table would be shown as its text."""
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]["config"]
+    assert config["nb_render_markdown_format"] == "myst"
+
+
+def test_book_names_its_records(tmp_path: Path) -> None:
+    """Does the build tell chapters, which run elsewhere, where the records lie?"""
+    folder = Path(chapter_environment(tmp_path)["ATTENTION_BOOK_RECORDS"])
+    assert folder.is_absolute()
+    assert folder == tmp_path.resolve() / "book" / "records"
+
+
+def test_outputs_of_another_kind_are_forgotten(tmp_path: Path) -> None:
+    """Are the chapters run again when how figures come out has changed, and only then?"""
+    kind, kept = tmp_path / "book" / "_ext" / "chapter_figures.py", tmp_path / "_build" / ".jupyter_cache" / "kept"
+    kind.parent.mkdir(parents=True)
+    there = []
+    for text in ("one", "one", "two"):
+        kind.write_text(text)
+        forget_outputs_of_another_kind(tmp_path)
+        there.append(kept.exists())
+        kept.touch()
+    assert there == [False, True, False]
+
+
+def test_read_record_prefers_the_folder(read: Callable, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Does the build of the book take its own file, without asking any address?"""
+    (tmp_path / "book" / "a.json").write_bytes(CONTENT)
+    assert read("a.json", SHA256) == CONTENT
+    assert capsys.readouterr().out == ""
+
+
+def test_read_record_asks_the_address(read: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does a notebook on Colab, where no folder is named, get the file from the repository?"""
+    monkeypatch.delenv("ATTENTION_BOOK_RECORDS")
+    (tmp_path / "site" / "a.json").write_bytes(CONTENT)
+    assert read("a.json", SHA256) == CONTENT
+
+
+@pytest.mark.parametrize("content", [None, b"another"])
+def test_read_record_goes_on_without(
+    read: Callable, tmp_path: Path, capsys: pytest.CaptureFixture, content: bytes | None
+) -> None:
+    """Is a file that is missing, or another one, refused with a message for each place, and nothing returned?"""
+    if content is not None:
+        for folder in ("book", "site"):
+            (tmp_path / folder / "a.json").write_bytes(content)
+    assert read("a.json", SHA256) is None
+    said = capsys.readouterr().out
+    assert said.count("a.json") >= 2
+    assert ("cannot be had" if content is None else "not the file") in said
+
+
+def test_read_record_passes_over_a_wrong_file(read: Callable, tmp_path: Path) -> None:
+    """Is a changed file in the folder passed over for the right one at the address?"""
+    (tmp_path / "book" / "a.json").write_bytes(b"another")
+    (tmp_path / "site" / "a.json").write_bytes(CONTENT)
+    assert read("a.json", SHA256) == CONTENT
+
+
+def test_recorded_weights_fit_the_reference() -> None:
+    """Do the recorded weights load into the reference model, as tensors alone?"""
+    state = torch.load(ROOT / "book" / "records" / "vit_mnist.pt", weights_only=True)
+    ViT().load_state_dict(state)
+    assert all(tensor.dtype == torch.float32 and tensor.isfinite().all() for tensor in state.values())
+
+
+def test_recorded_digits_are_read_by_the_recorded_weights() -> None:
+    """Are the 500 digits that chapters look at MNIST's, in order with their labels? Weights that know MNIST say so."""
+    kept = np.load(ROOT / "book" / "records" / "digits.npz")
+    assert kept["images"].shape == (500, 28, 28)
+    assert kept["images"].dtype == kept["labels"].dtype == np.uint8
+    model = ViT().eval()
+    model.load_state_dict(torch.load(ROOT / "book" / "records" / "vit_mnist.pt", weights_only=True))
+    with torch.no_grad():
+        scores = model(normalise(torch.tensor(kept["images"])[:, None] / 255))  # (500, 10)
+    assert (scores.argmax(dim=-1) == torch.tensor(kept["labels"])).float().mean() > 0.98  # 99.4 % of new digits
+
+
+def test_introduction_tells_what_was_recorded() -> None:
+    """Do the introduction and the README give the accuracies that were measured, and differences of paired seeds?"""
+    runs = json.loads((ROOT / "book" / "records" / "wrong_attention.json").read_text())
+    introduction, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("book/intro.md", "README.md"))
+    accuracies: dict[str, list[float]] = {}
+    for run in sorted(runs, key=lambda run: run["settings"]["seed"]):
+        found = accuracies.setdefault(run["name"], [])
+        assert len(found) == run["settings"]["seed"], "each attention is trained with every seed, once"
+        found.append(100 * run["test_accuracy"])
+    assert len({len(found) for found in accuracies.values()}) == 1
+    assert len(accuracies["right"]) == 5  # 2.776 is the 97.5 % quantile of t for five seeds
+    for name, found in accuracies.items():
+        gaps = [one - right for one, right in zip(found, accuracies["right"], strict=True)]
+        gap = "" if name == "right" else f"{mean(gaps):.2f} ± {2.776 * stdev(gaps) / 5**0.5:.2f} ".replace("-", "−")
+        row = [name, *(f"{each:.2f}" for each in [*found, mean(found)])]
+        assert f"\n| {' | '.join(row)} | {gap}|\n" in introduction
+    for name in ("right", "M6 softmax over the queries"):
+        told = " / ".join(f"{each:.1f}" for each in accuracies[name])
+        assert f"{told} %" in introduction.partition("## The map")[0]
+        assert f"{told} %" in readme
+
+
+def test_introduction_tells_what_chapters_recorded() -> None:
+    """Are the ranges for uniform weights and for no positions those of the records of their chapters?"""
+    introduction = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+    read = lambda name: json.loads((ROOT / "book" / "records" / name).read_text(encoding="utf-8"))["results"]
+    heads = read("multihead.json")
+    positions = {kind: [whole for whole, _ in runs] for kind, runs in read("positions.json")["accuracies"].items()}
+    for start, link, wrong, right in (
+        ("whose weights are all $1/N$", "multihead.md", heads["uniform"], heads["right"]),
+        ("without positions", "positions.md", positions["none (M46)"], positions["learned"]),
+    ):
+        (sentence,) = [line for line in introduction.splitlines() if start in line and link in line]
+        for found in (wrong, right):
+            assert f" {min(found):.0f} to {max(found):.0f} %" in sentence

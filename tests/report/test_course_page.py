@@ -1,0 +1,230 @@
+"""Does the page of a course show every student across assignments, and does course.toml say what it may?"""
+
+import csv
+import io
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup
+from rich.console import Console
+from test_cli import run
+from test_report import put_in_gradebook, result
+
+from autograder.course.course import Assignment, Course, Result
+from autograder.grade.grade import load_assignment
+from autograder.report.course_page import Graded, course_table, write_course_page
+from autograder.report.tables import marks_table_of
+from autograder.settings import read_settings
+
+# nbgrader's own add_submission() makes SQLAlchemy warn
+pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")
+
+SCRIPT = "<img src=x onerror=alert(1)>"  # a name in which nothing may be carried out
+
+TOML = """name = "Deep Learning <1>"
+repository = "https://github.com/You/course"
+questions = "mailto:teacher@example.org"
+assignments = ["1_attention", "2_multihead"]
+
+[due]
+1_attention = 2026-10-12 18:00:00Z
+2_multihead = 2026-11-02
+"""
+
+
+def lose(assignment: Assignment, stage: str, mistake: str) -> dict[str, str]:
+    """Return the test that is failed, and the mistake that is named."""
+    assert stage in {cell.metadata.nbgrader.grade_id for cell in assignment.graded_cells()}
+    return {stage: mistake}
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> tuple[Course, Graded]:
+    """Two assignments: ada is right, goran makes M6 twice, a hostile name once, and quinn hands in the second alone."""
+    course, second = Course(tmp_path_factory.mktemp("course")), load_assignment("2_multihead")
+    (course.root / "course.toml").write_text(TOML, encoding="utf-8")
+    for each in (assignment, second):
+        course.prepare(each)
+    firsts = [
+        result(assignment, "ada", {}),
+        result(assignment, "goran", lose(assignment, "attention_weights", "M6")),
+        result(assignment, SCRIPT, lose(assignment, "softmax_axis", "M5")),
+        Result("quinn", assignment.name, "missing", "No notebook was handed in."),
+    ]
+    seconds = [
+        result(second, "goran", lose(second, "attend_weights", "M6")),
+        result(second, "quinn", {}),
+        Result("ada", second.name, "unreadable", "no JSON"),
+    ]
+    with course.gradebook() as gradebook:
+        for each, found in ((assignment, firsts), (second, seconds)):
+            for outcome in found:
+                if outcome.has_marks:
+                    put_in_gradebook(gradebook, each, outcome, {})
+                    for cell in each.graded_cells():  # which gives a point for each test
+                        name, points = cell.metadata.nbgrader.grade_id, float(cell.metadata.nbgrader.points)
+                        grade = gradebook.find_grade(name, each.notebook, each.name, outcome.student)
+                        grade.auto_score = grade.auto_score and points
+        gradebook.db.commit()
+    for outcome in firsts + seconds:
+        course.save_result(outcome)
+        if outcome.has_marks:
+            path = course.autograded_path(outcome.student, assignment if outcome in firsts else second)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{\n}\n", encoding="utf-8")
+    page = course.root / "feedback" / "ada" / assignment.name / "attention.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("", encoding="utf-8")
+    return course, [(assignment, firsts), (second, seconds)]
+
+
+@pytest.fixture(scope="module")
+def soup(graded: tuple[Course, Graded]) -> BeautifulSoup:
+    """The page, parsed."""
+    return BeautifulSoup(write_course_page(*graded).read_text(encoding="utf-8"), "html.parser")
+
+
+def test_course_table_has_a_row_for_everybody(graded: tuple[Course, Graded]) -> None:
+    """Has each student a row across assignments, in which no mark is no number, and a mistake that came back is named?"""
+    table = {row["student"]: row for row in course_table(*graded)}
+    assert list(table) == sorted(["ada", "goran", "quinn", SCRIPT])
+    points = {name: (row["1_attention points"], row["2_multihead points"]) for name, row in table.items()}
+    assert points["ada"][1] == points["quinn"][0] == points[SCRIPT][1] == ""
+    assert points["goran"][0] == points["ada"][0] - 1
+    assert table["ada"]["2_multihead state"] == "unreadable" and table[SCRIPT]["2_multihead state"] == "missing"
+    again = {name: row["mistakes again"] for name, row in table.items()}
+    assert again == dict.fromkeys(table, "") | {"goran": "M6 in 1_attention, 2_multihead"}
+    assert table["goran"]["1_attention tests %"] == 93  # 14 of 15
+
+
+def test_course_csv_is_that_table(graded: tuple[Course, Graded], soup: BeautifulSoup) -> None:
+    """Does the table for spreadsheets have the same rows?"""
+    with (graded[0].root / "report" / "course.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["student"] for row in rows] == [row["student"] for row in course_table(*graded)]
+    assert next(row for row in rows if row["student"] == "ada")["2_multihead points"] == ""
+
+
+def test_course_page_shows_students_and_what_came_back(soup: BeautifulSoup) -> None:
+    """Does an instructor see points, who is missing, the trend, and whose mistake came back?"""
+    assert soup.h1.text == "Deep Learning <1>"
+    rows = {
+        row.th.bdi.text: [cell.text for cell in row.find_all("td")]
+        for row in soup.select("table")[1].select("tbody tr")
+    }
+    assert rows["ada"][1] == "unreadable" and rows["quinn"][0] == "missing" and rows[SCRIPT][1] == "missing"
+    assert "M6" in rows["goran"][0] and "M6" in rows["goran"][1]
+    assert rows["goran"][3] == "93, 94" and rows["ada"][3] == "100, –"
+    assert [heading.text for heading in soup.find_all("h3")] == ["M6: the softmax runs over the wrong axis"]
+    handed_in = {row.th.text: row.find_all("td")[1].text for row in soup.select("table")[0].select("tbody tr")}
+    assert handed_in == {"1_attention": "3 of 4", "2_multihead": "3 of 4"}
+
+
+def test_course_page_runs_nothing_and_asks_no_host(soup: BeautifulSoup) -> None:
+    """Is our script the only one, and does every link lead below the course's folder?"""
+    assert len(soup.find_all("script")) == 1 and "alert(1)" not in soup.script.text
+    links = {link["href"] for link in soup.find_all("a")}
+    allowed = r"\d_\w+/(index\.html(#M\d+)?|marks\.csv|mistakes\.csv)|course\.csv|\.\./feedback/ada/1_attention/attention\.html"
+    assert [link for link in links if not re.fullmatch(allowed, link)] == []
+    assert "../feedback/ada/1_attention/attention.html" in links
+
+
+def test_report_of_all_is_json_for_scripts(graded: tuple[Course, Graded]) -> None:
+    """Do --all and --json give every report and the same table, and nothing else on stdout?"""
+    done = run("report", "--all", "--json", "--course", str(graded[0].root))
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert list(said["reports"]) == ["1_attention", "2_multihead"] and Path(said["course"]).name == "index.html"
+    assert said["students"] == course_table(*graded)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_marks_fit_into_80_columns(graded: tuple[Course, Graded], place: int) -> None:
+    """Is the table of marks whole in a terminal of 80 columns, with what was lost, where and why?"""
+    page = Console(width=80, record=True, file=io.StringIO())
+    page.print(marks_table_of(graded[0], *graded[1][place]))
+    text = page.export_text()
+    assert max(map(len, text.splitlines())) <= 80 and "…" not in text
+    (line,) = [line for line in text.splitlines() if " goran " in line]
+    assert "graded" in line and "(M6)" in line
+
+
+def test_paths_are_not_broken_over_lines(graded: tuple[Course, Graded]) -> None:
+    """Does each file that was written stand on one line, however narrow the terminal?"""
+    done = run("export", "--all", "--format", "csv", "--course", str(graded[0].root), width=40)
+    paths = [line.removeprefix("written  ") for line in done.stdout.splitlines()]
+    assert len(paths) == 2 and all(Path(path).is_file() for path in paths)
+
+
+def test_settings_say_what_a_course_is(tmp_path: Path) -> None:
+    """Are a course's settings read, with a time zone for each date, and does each have a default?"""
+    assert read_settings(tmp_path).name == "Attention from First Principles"
+    (tmp_path / "course.toml").write_text(TOML, encoding="utf-8")
+    settings = read_settings(tmp_path)
+    assert settings.due["1_attention"] == datetime(2026, 10, 12, 18, tzinfo=UTC)
+    assert settings.due["2_multihead"].tzinfo and settings.due["2_multihead"].hour == 23
+    assert settings.address_of_book == "https://you.github.io/course/"
+    assert settings.link_to_ask("ä b", "1_attention", "softmax").startswith(
+        "mailto:teacher@example.org?subject=1_attention%2C%20softmax"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nmae = 1", "says nmae; it may say name, repository"),
+        ("name = 1", "name is 1; it is to be a text"),
+        ('due = "x"', "it is to be a table, [due]"),
+        ('[due]\n1_attention = "soon"', "it is to be a date without quotes"),
+        ('questions = "javascript:alert(1)"', "it is to be https://… or mailto:"),
+        ("name = [", "cannot be read"),
+        ("nmae = 1", "questions, assignments, due (did you mean name?)"),
+        ("[deu]\n1_attention = 2026-10-12", "says deu; it may say name, repository, branch"),
+        ("[[due]]\n1_attention = 2026-10-12", "it is to be a table, [due]"),
+        ("[due.1_attention]\ndate = 2026-10-12", "it is to be a date without quotes"),
+        ("[due]\n1_attention = 18:00:00", "it is to be a date without quotes"),
+        ("[due]\n1_attention = 0001-01-01", "1_attention is due in the year 1; it is to be in 1990 to 2100"),
+        ("[due]\n1_attention = 9999-12-31 23:00:00-12:00", "1_attention is due in the year 9999"),
+        ('[due]\n1_attention = 2026-10-12\nbranch = "main"', "branch is below [due]"),
+        ("assignments = [1]", "assignments has 1; it is to hold texts in quotes"),
+        ('assignments = "1_attention"', "it is to be a list"),
+        (
+            "[due]\n1_atention = 2026-10-12",
+            "[due] names '1_atention', and there is no such assignment (did you mean 1_att",
+        ),
+        ("[due]\nattention = 2026-10-12", "(did you mean 1_attention?); there is: 1_attention, 2_multihead"),
+        ("[due]\n2_Multi-Head = 2026-10-12", "(did you mean 2_multihead?)"),
+        ("[due]\nhomework = 2026-10-12", "[due] names 'homework', and there is no such assignment; there is: 1_att"),
+        (
+            'assignments = ["2_multihaed"]',
+            "assignments names '2_multihaed', and there is no such assignment (did you mea",
+        ),
+    ],
+)
+def test_settings_that_are_wrong_are_one_line(tmp_path: Path, text: str, said: str) -> None:
+    """Does a mistake in course.toml stop a command with where, what and the fix?"""
+    (tmp_path / "course.toml").write_text(text, encoding="utf-8")
+    for command in (("report", "1_attention"), ("edition", "--students", str(tmp_path / "students"))):
+        done = run(*command, "--course", str(tmp_path))
+        assert done.exit_code == 1 and done.stdout == ""
+        assert str(tmp_path / "course.toml") in done.stderr and said in done.stderr
+    assert not (tmp_path / "students").exists()
+
+
+def test_settings_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Is the file read that an editor of Windows saved?"""
+    (tmp_path / "course.toml").write_text('name = "Ours"', encoding="utf-8-sig")
+    assert read_settings(tmp_path).name == "Ours"
+
+
+def test_due_date_comes_into_the_gradebook(tmp_path: Path, assignment: Assignment) -> None:
+    """Does nbgrader know when an assignment is due, and what changed since?"""
+    for day in (12, 13):
+        (tmp_path / "course.toml").write_text(f"[due]\n1_attention = 2026-10-{day} 18:00:00Z", encoding="utf-8")
+        course = Course(tmp_path)
+        course.prepare(assignment)
+        with course.gradebook() as gradebook:
+            assert gradebook.find_assignment(assignment.name).duedate == datetime(2026, 10, day, 18)

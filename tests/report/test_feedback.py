@@ -1,0 +1,157 @@
+"""Is a page of feedback legible to everybody, and can nothing that a student wrote be carried out by a browser?"""
+
+import json
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from conftest import find_violations
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from playwright.sync_api import Browser
+from test_report import put_in_gradebook, result
+
+from autograder.course.course import Course
+from autograder.grade.grade import load_assignment
+from autograder.report.feedback import write_feedback
+from autograder.report.written import ATTRIBUTES, TAGS, cleaned_markdown
+
+# nbgrader's own add_submission() makes SQLAlchemy warn
+pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")
+
+HOSTILE = [
+    "half a pair \ud800, and in a formula $\ud800$",
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "![x](https://example.com/track.png)",
+    "[x](javascript:alert(1))",
+    "<a href='JaVaScRiPt:alert(1)'>x</a>",
+    "$\\text{<script>alert(1)</script>}$",
+    "$\\href{javascript:alert(1)}{x}$",
+    "$$\\text{<img src=x onerror=alert(1)>}$$",
+    "<math><mtext><table><mglyph><style><!--</style><img title='--><img src=1 onerror=alert(1)>'>",
+    "<svg><animate onbegin=alert(1) attributeName=x>",
+    "<details open ontoggle=alert(1)>x</details>",
+    "<style>*{display:none}</style><iframe srcdoc='<script>alert(1)</script>'>",
+    "<p style='position:fixed;inset:0' id=parts class=verdict>x",
+    "<form action=//example.com><input name=x><button>go</button></form>",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_written_text_is_made_harmless(text: str) -> None:
+    """Are only elements and attributes left that show something, and no address but that of a page?"""
+    for element in BeautifulSoup(cleaned_markdown(text), "html.parser").find_all(True):
+        assert element.name in TAGS
+        allowed = ATTRIBUTES.get(element.name, set()) | {"rel"}
+        assert {*element.attrs} <= allowed, str(element)
+        assert str(element.get("href", "https:")).startswith(("https:", "http:", "mailto:"))
+
+
+def test_formulas_tables_and_hints_are_shown() -> None:
+    """Is what our notebooks are written in shown as it is meant, with no heading as high as the page's own?"""
+    text = "# One\n\n$p_i = e^{s_i}$ and\n\n$$\\frac{a}{b}$$\n\n| a | b |\n| --- | --- |\n| `c` | d |\n\n"
+    shown = BeautifulSoup(
+        cleaned_markdown(text + "<details><summary>Hint</summary>\n\n*Look*\n\n</details>"), "html.parser"
+    )
+    assert shown.h1 is None and shown.h2.get_text() == "One"
+    assert [formula.get("display") for formula in shown.find_all("math")] == [None, "block"]
+    assert shown.find("mfrac") and shown.find("msub") and "$" not in shown.get_text()
+    assert shown.details.summary.get_text() == "Hint" and shown.details.em and shown.table.code
+    assert BeautifulSoup(cleaned_markdown("$" + "x" * 3000 + "$"), "html.parser").code  # as it was written
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """A page with lost points, a comment, a mended file, an error and a picture that a cell gave."""
+    assignment, course = load_assignment("1_attention"), Course(tmp_path)
+    course.prepare(assignment)
+    lost = {"attention_weights": "M6", "attention_output": "M6+M8", "softmax_extreme": None}
+    outcome = result(assignment, "ada", lost, state="graded after mending", receipt=["cell 3 was put back"])
+    with course.gradebook() as gradebook:
+        put_in_gradebook(gradebook, assignment, outcome, {"why_scale": 1.5})
+    notebook = nbformat.from_dict(assignment.instructor)
+    notebook.cells += [new_markdown_cell(text) for text in HOSTILE]
+    error = new_output("error", ename="NameError", evalue="x", traceback=["\x1b[31mNameError\x1b[0m: x"])
+    picture = new_output("display_data", data={"image/png": "iVBORw0KGgo=\n"})
+    notebook.cells.append(new_code_cell("x", outputs=[error, picture]))
+    path = course.autograded_path("ada", assignment)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    (written,) = write_feedback(course, assignment, [outcome])
+    return written
+
+
+def test_page_begins_with_the_verdict(page: Path) -> None:
+    """Does a student read first how many points there are, what waits, and what each mistake cost?"""
+    soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+    verdict = " ".join(soup.select_one(".verdict").get_text(" ").split())
+    assert verdict.startswith("13.5 of 20 points; 3 wait for a person. M6 cost 1; M6 and M8 cost 1.")
+    assert "graded after mending" in verdict and "cell 3 was put back" in soup.get_text()
+    assert {place["href"] for place in soup.select(".verdict a")} <= {
+        f"#{place['id']}" for place in soup.select("[id]")
+    }
+    assert "NameError: x" in soup.select_one("pre.error").get_text() or "NameError" in soup.get_text()
+    assert soup.select_one("img")["src"] == "data:image/png;base64,iVBORw0KGgo="
+
+
+def test_long_code_is_shown_without_colours(page: Path, tmp_path: Path) -> None:
+    """Does no cell hold up the pages of a class, one long line or many cells, and is its text there all the same?"""
+    course, assignment = Course(tmp_path), load_assignment("1_attention")
+    path = course.autograded_path("ada", assignment)
+    notebook = nbformat.read(path, 4)
+    long = "'%-" + "0" * 30_000 + "<b>"
+    notebook.cells += [new_code_cell(long), *(new_code_cell(f"# {place}\n" + " \n" * 1900) for place in range(100))]
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    begun = time.process_time()
+    (written,) = write_feedback(course, assignment, [result(assignment, "ada", {})])
+    assert time.process_time() - begun < 20  # in colours: a minute and more
+    soup = BeautifulSoup(written.read_text(encoding="utf-8"), "html.parser")
+    code = [block.get_text() for block in soup.select(".code pre")]
+    assert long in code and "# 99\n" in "".join(code) and soup.select(".code pre span.k")
+
+
+def test_what_a_person_gave_is_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    """Does a page agree with itself where a test was overruled, a mark is to be seen again, and points were taken off?"""
+    course, assignment = Course(tmp_path), load_assignment("1_attention")
+    page.unlink()
+    lost = {"attention_weights": "M6", "attention_output": "M6+M8"}
+    with course.gradebook() as gradebook:
+        names = (assignment.notebook, assignment.name, "ada")
+        gradebook.find_grade("attention_weights", *names).manual_score = 0.75
+        gradebook.find_grade("why_scale", *names).needs_manual_grade = True  # 1.5 were given, and it was graded again
+        gradebook.find_submission_notebook(*names).late_submission_penalty = 2.0
+        gradebook.db.commit()
+    (written,) = write_feedback(course, assignment, [result(assignment, "ada", lost)])
+    soup = BeautifulSoup(written.read_text(encoding="utf-8"), "html.parser")
+    verdict = " ".join(soup.select_one(".verdict").get_text(" ").split())
+    said = "12.25 of 20 points; 3 wait for a person; 2 were taken off for being late. M6 cost 0.25; M6 and M8 cost 1."
+    assert verdict.startswith(said)
+    parts = " ".join(soup.select(".parts")[0].get_text(" ").split())
+    assert "why scale 1.5 of 2; a person will look at it again" in parts
+    assert "weights, 0.75 of 1: " in parts and "a person gave other points than the test" in parts
+
+
+def test_page_of_a_notebook_that_no_library_can_show(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Has a student whose cells make a library fail the verdict all the same, and is the failure said?"""
+    monkeypatch.setattr("autograder.report.feedback.cleaned_code", lambda source, _: source.nothing)
+    page.unlink()
+    course, assignment = Course(tmp_path), load_assignment("1_attention")
+    (written,) = write_feedback(course, assignment, [result(assignment, "ada", {})])
+    text = BeautifulSoup(written.read_text(encoding="utf-8"), "html.parser").get_text()
+    assert "of 20 points" in text and "The notebook itself cannot be shown: AttributeError." in text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_is_accessible(page: Path, browser: Browser, scheme: str) -> None:
+    """Does axe find nothing, region and headings included, in both themes, and does nothing ask for another host?"""
+    opened, asked = browser.new_page(color_scheme=scheme), []
+    opened.on("request", lambda request: asked.append(request.url))
+    opened.goto(page.as_uri())
+    opened.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+    assert find_violations(opened) == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    opened.close()

@@ -1,0 +1,179 @@
+"""Are copies found, and what do independent right answers give?"""
+
+import ast
+import importlib
+import inspect
+import math
+import random
+import re
+import textwrap
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+from conftest import ALL
+from sample_class import fill_in
+from test_cli import run
+
+from autograder.course.course import Assignment, Course, Result
+from autograder.grade.grade import load_assignment
+from autograder.imports import ROOT
+from autograder.report.similarity import THRESHOLD, alike_pairs, own_code, same_files, same_mistakes, write_alike
+
+CLASSES = 10  # drawn of each assignment
+
+
+@cache
+def forms_of(name: str) -> dict[str, list[str]]:
+    """Return by exercise its right answers as different people wrote them: without docstrings and released lines."""
+    release = nbformat.read(ROOT / "exercises" / name / f"{ALL[name]}.ipynb", 4)
+    given = {line.strip() for cell in release.cells for line in cell.source.splitlines()}
+    forms: dict[str, list[str]] = {}
+    for exercise, ways in importlib.import_module(f"autograder.checks.{ALL[name]}.right_answers").RIGHT_ANSWERS.items():
+        for answer in ways.values():
+            source = textwrap.dedent(inspect.getsource(answer))
+            if not source.startswith(("def ", "class ")):
+                continue  # a line of a table
+            lines = source.splitlines()
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+                    lines[node.body[0].lineno - 1 : node.body[0].end_lineno] = [""] * (
+                        node.body[0].end_lineno - node.body[0].lineno + 1
+                    )
+            body = "\n".join(line for line in lines if line.strip() and line.strip() not in given)
+            if body and body not in forms.setdefault(exercise, []):  # what a factory made is there once
+                forms[exercise].append(body)
+    return forms
+
+
+def classes_of(name: str) -> list[dict[str, str]]:
+    """Draw classes in which no two students wrote the same form of any exercise."""
+    forms, draw = forms_of(name), random.Random(0)
+    size = min((len(found) for found in forms.values() if len(found) >= 4), default=0)
+    if size == 0:
+        pytest.skip(f"{name} has no exercise with four right answers that are functions")
+    drawn = []
+    for _ in range(CLASSES):
+        order = [draw.sample(found, len(found)) for found in forms.values()]
+        drawn.append({f"student {i}": "\n".join(found[i] for found in order if i < len(found)) for i in range(size)})
+    return drawn
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_independent_right_answers_are_not_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is the threshold far above what independent right answers have in common, in all classes that were drawn?"""
+    for limit in ("THRESHOLD", "LEAST"):
+        monkeypatch.setattr(f"autograder.report.similarity.{limit}", 0.01)  # every pair with anything in common
+    monkeypatch.setattr("autograder.report.similarity._fence", lambda shares: 0.0)
+    classes = classes_of(name)
+    assert sum(math.comb(len(students), 2) for students in classes) == (360 if name == "2_multihead" else 100)
+    shares = [pair.share for students in classes for pair in alike_pairs(students)]
+    assert 0.1 < max(shares) <= 0.6 < THRESHOLD
+
+
+def renamed(code: str) -> str:
+    """Copy as somebody does who does not want to be seen: other names, comments, and empty lines."""
+    names = set(re.findall(r"\b[a-z_]{4,}\b(?=\s*=[^=])", code))
+    for place, name in enumerate(sorted(names)):
+        code = re.sub(rf"\b{name}\b", f"my_{place}", code)
+    return "\n\n".join(f"{line}  # mine" for line in code.splitlines())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_copy_with_other_names_is_found(name: str) -> None:
+    """Is a copy found though its names, comments and spaces changed, and no other pair of its class?"""
+    for students in classes_of(name)[:5]:
+        students = students | {"copy": renamed(students["student 0"])}
+        (pair,) = alike_pairs(students)
+        assert {pair.first, pair.second} == {"copy", "student 0"} and pair.share > 0.9
+
+
+def test_class_that_is_alike_by_nature_lists_no_pair() -> None:
+    """Where everybody's code is nearly the same, does only what is more alike than the class stand out?"""
+    body = "\n".join(f"values_{i} = rows_{i} @ keys_{i} + sum(range({i}))" for i in range(20))
+    students = {f"student {i}": f"{body}\nown_{i} = [{', '.join(str(i * 7 + j) for j in range(30))}]" for i in range(8)}
+    assert alike_pairs(students) == []
+    (pair,) = alike_pairs(students | {"copy": students["student 3"]})
+    assert (pair.first, pair.second, pair.share) == ("copy", "student 3", 1.0)
+
+
+def test_sides_run_nothing() -> None:
+    """Is what a student wrote shown as text, also where it is marked?"""
+    code = "\n".join(
+        f"total_{i} = rows[{i}] + '<script>alert({i})</script>' * {i} if rows else None" for i in range(20)
+    )
+    (pair,) = alike_pairs({"ada": code, "ben": code})
+    assert "<mark>" in pair.sides[0] and "<script" not in pair.sides[0] and "&lt;script&gt;" in pair.sides[0]
+
+
+@pytest.fixture
+def course(tmp_path: Path, assignment: Assignment) -> Course:
+    """Three students of 1_attention: two with the book's answers, one with an unsolved notebook."""
+    course = Course(tmp_path)
+    perfect = fill_in(assignment.release, assignment.instructor)
+    for student, notebook in (("ada", perfect), ("goran", perfect), ("ben", assignment.release)):
+        path = course.autograded_path(student, assignment)
+        path.parent.mkdir(parents=True)
+        path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+        checks = [{"name": "attention_weights", "points": 1.0, "passed": False, "mistake": "M6", "message": ""}]
+        course.save_result(
+            Result(student, assignment.name, "graded", checks=checks if student != "ben" else checks[:0])
+        )
+    (tmp_path / "submitted" / "ada" / assignment.name).mkdir(parents=True)
+    return course
+
+
+def test_own_code_is_without_what_was_released(course: Course, assignment: Assignment) -> None:
+    """Is nothing left of an unsolved notebook, and of answers what students write?"""
+    assert own_code(course, assignment, "ben") == {}
+    own = own_code(course, assignment, "ada")
+    assert set(own) == {"softmax", "attention", "self_attention", "attention_backward"}
+    assert "np.exp(" in own["softmax"] and "Args:" not in own["softmax"] and "def softmax" not in own["softmax"]
+
+
+def test_own_code_is_read_in_bounded_time(course: Course, assignment: Assignment) -> None:
+    """Is a line cut that nobody writes by hand, of which to find the words takes minutes?"""
+    path = course.autograded_path("ben", assignment)
+    before = path.read_text(encoding="utf-8")
+    notebook = nbformat.reads(before, 4)
+    notebook.cells.append(nbformat.v4.new_code_cell("'%-" + "0" * 50_000 + "\nmine = 1"))
+    path.write_text(nbformat.writes(notebook), encoding="utf-8")
+    try:
+        (own,) = own_code(course, assignment, "ben").values()
+    finally:
+        path.write_text(before, encoding="utf-8")
+    assert len(own) <= 300 and own.startswith("'%-000")
+
+
+def test_alike_writes_page_and_table_with_the_words(course: Course, assignment: Assignment) -> None:
+    """Do page and command say that it is no proof, show both sides, and name an unusual mistake in the same words?"""
+    page, (pair,), files = write_alike(course, assignment, course.load_results(assignment.name))
+    assert (pair.first, pair.second, files) == ("ada", "goran", {})
+    assert pair.reasons == ["100% of the shorter code", "M6 in attention, made by nobody else, in the same words"]
+    text = page.read_text(encoding="utf-8")
+    assert "A reason to look, and no proof." in text and text.count("<pre>") == 2
+    assert "ada,goran,1.0" in (page.parent / "alike.csv").read_text(encoding="utf-8-sig")
+    done = run("alike", assignment.name, "--course", str(course.root))
+    assert done.exit_code == 0 and "1 to look at, which is no proof" in done.stdout
+
+
+def test_same_mistake_counts_only_where_it_is_unusual(assignment: Assignment) -> None:
+    """Is a mistake that many made no reason, and one in other words neither?"""
+    check = {"name": "softmax_values", "mistake": "M5", "passed": False}
+    results = [Result(name, assignment.name, "graded", checks=[check]) for name in ("ada", "ben", "chen")]
+    same = {name: {"softmax": "return 1"} for name in ("ada", "ben", "chen")}
+    assert same_mistakes(results, same) == {}
+    assert list(same_mistakes(results[:2], same)) == [("ada", "ben")]
+    assert same_mistakes(results[:2], same | {"ben": {"softmax": "return 2"}}) == {}
+
+
+def test_same_weights_are_named(tmp_path: Path) -> None:
+    """Are two files of weights found that are the same byte for byte, and no third?"""
+    course, vit = Course(tmp_path), load_assignment("4_vit")
+    for student, data in (("ada", b"same"), ("ben", b"same"), ("chen", b"other"), ("dora", None)):
+        place = tmp_path / "submitted" / student / vit.name
+        place.mkdir(parents=True)
+        if data:
+            (place / "vit.pt").write_bytes(data)
+    assert same_files(course, vit, ["ada", "ben", "chen", "dora", "gone"]) == {"vit.pt": ["ada, ben"]}

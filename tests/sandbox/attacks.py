@@ -1,0 +1,374 @@
+"""Attacks on the grader, and accidents that look like attacks: each with the submission that makes it and its fair mark.
+
+python tests/sandbox/attacks.py --write      grades them all and writes the page book/attacks.md
+
+The fair mark is what the honest part of a submission earns: every point where the answers stand in it and something else
+is tried beside them, none where the notebook is unsolved and marks are to come from nothing, and all but the points of one
+exercise where the attack sits in that exercise. An exercise that uses an earlier one is judged with the correct earlier
+one, so that nobody pays twice. No mark at all is not 0: nothing could be read.
+
+An attack is tried on every assignment on which it makes sense; where each is tried once, they are spread over all.
+Everything here is bounded, and the code of students runs in the sandbox alone.
+"""
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import socket
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "exchange")]  # as pyproject.toml has it
+
+from hostile.candidates import CANDIDATES
+from hostile.ends import ENDS
+from hostile.files import FILES, NAMES
+from hostile.leaks import LEAKS
+from hostile.making import CANARY, Attack, Place, automatic_points
+from hostile.marks import MARKS
+from hostile.modules import MODULES
+from hostile.replies import REPLIES
+from hostile.resources import RESOURCES
+
+from autograder.course.course import Assignment, Course, Result
+from autograder.files import write_atomically
+from autograder.grade.grade import grade, load_assignment
+from autograder.judge.exercise import _prepared, exercises_of
+from autograder.report.feedback import write_feedback
+from autograder.report.report import write_report
+from autograder.sandbox.host.bubblewrap import Limits
+
+PAGE = ROOT / "book" / "attacks.md"
+GROUPS = {
+    "Marks for nothing": MARKS,
+    "Replies to the grader": REPLIES,
+    "Misuse of what is lent to a test": CANDIDATES,
+    "Modules, tensors and weights": MODULES,
+    "Leaks": LEAKS,
+    "Time, memory, processes": RESOURCES,
+    "Ends, messages, odd values": ENDS,
+    "Files and words": FILES,
+    "Names": NAMES,
+}
+ATTACKS = [attack for group in GROUPS.values() for attack in group]
+# One attack for each thing that is attacked; the others attack the same in other ways. `make test` tries the ways in that
+# differ most, on the assignments whose honest submissions take least.
+SOON = {
+    "unsolved": "nothing, which is what those for nothing are compared with",
+    "input-transformer": "IPython, between the grader's request and the student's cells",
+    "serves-itself": "the agent, in whose place it answers",
+    "patched-comparisons": "the libraries that results are compared with",
+    "reads-the-answers": "the repository",
+    "edits-the-results": "the files of the course",
+    "edits-the-tests": "the locked cells",
+    "replies-for-later": "the order of requests and replies",
+    "asks-for-too-much": "the grader's own process, which computes those",
+    "torch-patched": "PyTorch's functions and modules, in the student's process",
+    "lying-tensors": "the reading of tensors",
+    "environment": "what the sandbox is started with",
+    "searches-memory": "the memory of its process",
+    "hooks": "everything that runs while it is judged",
+    "sockets": "services of this machine",
+    "deletes-submissions": "the work of others",
+    "escapes": "the walls of the sandbox",
+    "endless-loop-deaf": "the time of a cell",
+    "memory-by-processes": "the memory",
+    "gradebook-held": "the gradebook's lock",
+    "kills-everything": "the grader's processes, by signals",
+    "link-to-answers": "the file, which is a link",
+    "nothing": "nothing, with no file at all",
+    "truncated": "the mending of what is torn",
+    "stripped": "the ids by which cells are found",
+    "active-outputs": "the page of feedback, by outputs",
+    "name-script": "the pages, by a student's name",
+    "name-dots": "the folders, by a student's name",
+}
+SOON_ON = ("1_attention", "2_multihead")
+KINDS = SOON | {
+    "fake-modules": "the modules that the agent stands on",
+    "agent-odd-replies": "the replies to calls of functions",
+    "channel-flood": "the socket on which they are called",
+    "odd-values": "the comparison, by values of every kind",
+    "steals-attention": "the correct answers to earlier exercises, which are lent",
+    "modes-left-on": "the modes of PyTorch, which an accident may leave on too",
+    "agent-handles": "the descriptions of modules",
+    "agent-graphs": "the gradients that come back",
+    "raises-when-looked-at": "the reading of containers",
+    "parameters-that-lie": "the names of parameters, and the modes of modules",
+    "backward-ends": "the way back through a module",
+    "answers-twice": "the process that answers, by a copy of it",
+    "probe-names": "the probes, by the names that they use",
+    "weights-of-the-book": "the weights, which are those of the book",
+    "weights-with-code": "the reader of weights",
+    "searches-files": "the file system",
+    "error-as-channel": "the feedback, as a way out for what was seen",
+    "other-processes": "the processes around it",
+    "endless-loop": "the time of a call",
+    "processes": "the number of processes",
+    "background-process": "the end of the sandbox",
+    "fills-the-disk": "the disk",
+    "long-line": "the size of an output",
+    "many-cells": "the size of a notebook",
+    "segfault": "its own process",
+    "closes-files": "the files and sockets of its process",
+    "replaces-the-socket": "the socket to the grader",
+    "messages": "what messages hold",
+    "large-value": "the size of results",
+    "hostile-error": "the texts of errors",
+    "right-but-odd": "nothing: right answers in odd kinds",
+    "fifo": "the file, which is none",
+    "linked-folder": "the folder",
+    "json-bomb": "the reader of notebooks",
+    "latin-1": "the encoding",
+    "odd-fields": "the fields of a notebook",
+    "script-name": "the name of the file",
+    "bad-timestamp": "the time of handing in",
+    "slow-words": "the reader of Markdown",
+    "active-error": "the page of feedback, by errors",
+    "name-sql": "the gradebook, by a student's name",
+    "name-formula": "the tables, by a student's name",
+}
+
+
+def spread(attacks: Sequence[Attack]) -> dict[str, str]:
+    """Return, by the names of attacks, the assignment on which each is tried where it is tried once: evenly over all."""
+    places, tried = {}, Counter()
+    for attack in sorted(attacks, key=lambda attack: len(attack.on)):
+        places[attack.name] = min(attack.on, key=lambda name: tried[name])
+        tried[places[attack.name]] += 1
+    return places
+
+
+ONCE = spread([attack for attack in ATTACKS if attack.name in KINDS])
+ONCE |= spread([attack for attack in ATTACKS if attack.name not in KINDS])
+
+# ------------------------------------------------------------------------------------------------ one batch of all
+
+GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; nothing may happen to them
+SEED = 20
+FORKED = os.environ.get("KERNELS") != "fresh"  # the two kinds of kernels
+CELL = 3.0 if FORKED else 5.0  # seconds; a fresh kernel imports PyTorch in a cell
+LIMITS = Limits(cell_seconds=CELL, call_seconds=3.0, memory_bytes=3 * 2**29, total_seconds=150.0, forked=FORKED)
+
+
+@dataclass
+class Run:
+    """What became of a course in which every attack was handed in."""
+
+    course: Course
+    assignment: Assignment
+    attacks: list[Attack]
+    canaries: dict[str, str]  # the planted secrets, by the place in which they lie
+    results: dict[str, Result] = field(default_factory=dict)  # by the name of the folder
+    marks: dict[str, float] = field(default_factory=dict)  # automatic points in the gradebook
+    connections: int = 0  # that reached a service on this machine
+    before: set[psutil.Process] = field(default_factory=set)  # that this process had started for other tests
+    processes: set[int] = field(default_factory=set)  # of the grader, while it worked
+
+    def state(self, attack: Attack) -> str:
+        """Return the state of an attack; a name that cannot be a student's is shown in brackets."""
+        found = self.results.get(attack.folder) or self.results.get(_shown(attack.folder))
+        return found.state if found else "NO STATE"
+
+    def mark(self, attack: Attack) -> float | None:
+        """Return the automatic points of an attack, if it has any marks."""
+        result = self.results.get(attack.folder)
+        return self.marks.get(attack.folder) if result is not None and result.has_marks else None
+
+    def feedback(self, student: str) -> Path:
+        """Return where a student's page of feedback lies."""
+        return self.course.feedback_page(student, self.assignment)
+
+    def seen_by(self, student: str) -> str:
+        """Return all that a student gets to see: feedback, outputs and cells of their own, and what is said of them."""
+        parts = [json.dumps(vars(self.results[student]), ensure_ascii=False)] if student in self.results else []
+        page = self.feedback(student)
+        parts += [page.read_text(encoding="utf-8")] if page.exists() else []
+        path = self.course.autograded_path(student, self.assignment)
+        for cell in nbformat.read(path, 4).cells if path.exists() else []:
+            locked = cell.metadata.get("nbgrader", {}).get("locked")
+            parts += [json.dumps(cell.get("outputs", []), ensure_ascii=False), "" if locked else cell.source]
+        return "\n".join(parts)
+
+    def leaks(self, student: str) -> list[str]:
+        """Return which secrets a student gets to see."""
+        text = self.seen_by(student)
+        found = [place for place, secret in self.canaries.items() if secret in text]
+        if student in ("b-good", "hard-link"):
+            found.remove("a submission")  # which is what they handed in
+        found += ["the source of a test"] if "import check; check(" in text else []
+        return found + (["expected values"] if expected_numbers(self.assignment) & numbers_in(text) else [])
+
+
+def _shown(folder: str) -> str:
+    name = folder.encode("utf-8", "backslashreplace").decode()
+    return f"({name[:60]}{'…' * (len(name) > 60)})"
+
+
+def numbers_in(text: str) -> set[str]:
+    """Return the decimal numbers of a text that have at least six digits, rounded to six."""
+    return {f"{float(number):.5e}" for number in re.findall(r"\d*\.\d{6,20}(?:e[-+]\d{1,3})?", text)}
+
+
+def expected_numbers(assignment: Assignment) -> set[str]:
+    """Return the numbers that the hidden tests of this run expect, rounded to six digits; round ones left out."""
+    exercises = exercises_of(assignment.notebook).values()
+    cases = [case for e in exercises for stage in e.stages for case in _prepared(e, stage, SEED)]
+    arrays = [np.ravel(array) for case in cases for array in case["expected"].get("arrays", {}).values()]
+    numbers = np.abs(np.concatenate([array for array in arrays if array.dtype.kind == "f"]))
+    numbers = numbers[(numbers > 1e-3) & (numbers != numbers.round(3))]
+    # of very many one is printed by chance
+    return {f"{number:.5e}" for number in numbers[:: 1 + len(numbers) // 1000]}
+
+
+@contextlib.contextmanager
+def service(canary: str, run: Run) -> Iterator[int]:
+    """Listen on this machine, and send everybody who connects a secret."""
+
+    def serve(server: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            run.connections += 1
+            connection.sendall(canary.encode())
+            connection.close()
+
+    servers = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
+    servers[1].bind(f"\0autograder-{servers[0].getsockname()[1]}")
+    servers[1].listen()
+    for server in servers:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+    try:
+        yield servers[0].getsockname()[1]
+    finally:
+        for server in servers:
+            server.shutdown(socket.SHUT_RDWR)
+            server.close()
+
+
+def run_all(root: Path, name: str, attacks: list[Attack]) -> Run:
+    """Make a course under root with attacks on an assignment and good submissions in between; grade all, write feedback.
+
+    Secrets are planted: in a hidden test, in the gradebook, in a submission, in the environment, in two files.
+    """
+    places = ("a hidden test", "the gradebook", "a submission", "the environment", "the course", "home", "a service")
+    canaries = {place: CANARY + secrets.token_hex(16) for place in places}
+    assignment = load_assignment(name)
+    run = Run(Course(root / "course" / name), assignment, attacks, canaries)
+    for cell in assignment.instructor.cells:
+        cell.source = cell.source.replace(
+            "### BEGIN HIDDEN TESTS", f"### BEGIN HIDDEN TESTS {canaries['a hidden test']}"
+        )
+    write_atomically(run.course.root / "roster.csv", f"id,first_name\nb-good,{canaries['the gradebook']}\n")
+    write_atomically(run.course.root / "secret.txt", canaries["the course"])
+    home = Path.home() / f".autograder-canary-{os.getpid()}"
+    home.write_text(canaries["home"], encoding="utf-8")
+    os.environ["AUTOGRADER_CANARY"] = canaries["the environment"]
+
+    run.before |= set(psutil.Process().children(recursive=True))
+
+    def watch(*progress: Any) -> None:
+        run.processes |= {process.pid for process in psutil.Process().children(recursive=True)}
+
+    try:
+        with service(canaries["a service"], run) as port:
+            for student in GOOD:
+                good_place = _place(run, student, port)
+                notebook = good_place.solved()
+                notebook.cells.append(
+                    nbformat.v4.new_markdown_cell(canaries["a submission"] if student == "b-good" else "mine")
+                )
+                good_place.hand_in(notebook)
+            for attack in attacks:
+                attack.make(_place(run, attack.folder, port))
+            results = grade(run.course, assignment, seed=SEED, workers=2, limits=LIMITS, progress=watch)
+        write_feedback(run.course, assignment, results)
+        write_report(run.course, assignment, results)
+    finally:
+        del os.environ["AUTOGRADER_CANARY"]
+        home.unlink()
+    run.results = {result.student: result for result in results}
+    written = {cell.metadata.nbgrader.grade_id for cell in assignment.graded_cells() if cell.metadata.nbgrader.solution}
+    for student, grades in run.course.scores(assignment).items():
+        run.marks[student] = sum(score for name, (score, _) in grades.items() if name not in written)
+    return run
+
+
+def _place(run: Run, student: str, port: int) -> Place:
+    folder = run.course.submission_folder(student, run.assignment.name)
+    folder.mkdir(parents=True)
+    return Place(folder, run.course.root, run.assignment, port)
+
+
+INTRODUCTION = """% Made by "python tests/sandbox/attacks.py --write" from a run of the grader; do not edit.
+
+# Attacks and what they earn
+
+A grader that runs tests in the student's own process can be talked into any mark by ten lines of code.
+Ours runs the tests elsewhere.
+This page shows what that is worth: {count} submissions that try to get marks for nothing, to read what they should not, to harm the others, or that are merely broken, all graded with honest submissions in between.
+Each stands here with what came when it was graded on one assignment; `make test-all` grades each on every assignment on which it makes sense.
+
+The honest part of each submission is known, so its fair mark is known too: all automatic points of the assignment ({points}) where the answers are right and something else is tried beside them, 0 where they are missing.
+On a busy machine a state may also be `timed out`; the mark stays.
+A dash means that there is no mark, which is not 0: nothing could be read, and the state says so.
+*Leak* says whether a secret reached the student: hidden tests, expected values, the gradebook, another submission, the grader's environment, files of the course and of the home folder, and a service on the same machine were marked for this purpose.
+
+What the sandbox promises, and what it does not, is said in {{repo}}`SECURITY.md <SECURITY.md>`.
+"""
+
+
+def page(runs: dict[str, Run]) -> str:
+    """Return the page of the book that says what became of each attack, whatever it was."""
+    points = ", ".join(f"{sum(automatic_points(run.assignment).values()):g} of `{name}`" for name, run in runs.items())
+    parts = [INTRODUCTION.format(count=len(ATTACKS), points=points)]
+    for title, group in GROUPS.items():
+        rows = [
+            "",
+            f"## {title}",
+            "",
+            "| name | what it tries | on | state | mark | fair | leak |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
+        ]
+        rows += [row(attack, runs[ONCE[attack.name]]) for attack in group]
+        parts.append("\n".join(rows) + "\n")
+    return "".join(parts)
+
+
+def row(attack: Attack, run: Run) -> str:
+    """Return the line of the page that says what became of an attack."""
+    numbers = [
+        f"{mark:g}" if mark is not None else "–" for mark in (run.mark(attack), attack.fair_mark(run.assignment))
+    ]
+    cells = [attack.name, attack.tries, run.assignment.name, run.state(attack), *numbers]
+    return f"| {' | '.join(cells)} | {', '.join(run.leaks(attack.folder)) or 'none'} |"
+
+
+def main() -> None:
+    """Try each attack once."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = sorted(set(ONCE.values()))
+        text = page({name: run_all(Path(folder), name, [a for a in ATTACKS if ONCE[a.name] == name]) for name in names})
+    if "--write" in sys.argv:
+        write_atomically(PAGE, text)
+    else:
+        sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""What an attack is, and the ways in which submissions are made of it."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from conftest import ALL
+from in_kernel import REACH
+from nbformat import NotebookNode
+from sample_class import change, fill_in, own_weights, rewrite
+
+from autograder.cells import is_grade, is_solution
+from autograder.course.course import NEEDS_A_LOOK, Assignment
+from autograder.imports import ROOT
+from autograder.report.report import questions_of
+
+CANARY = "canary-"  # how every planted secret begins; the attacks know it, and look for it
+NOTHING, EVERYTHING, UNMARKED = "", "*", None  # what an attack costs: no points, all, or there is no mark at all
+# Attacks that reach for the grader's agent, or send messages in its name: their points stay, and a person is asked.
+ASKED = frozenset(
+    {
+        "agent-endless",
+        "agent-half",
+        "agent-handles",
+        "agent-long-words",
+        "agent-nan",
+        "agent-odd-replies",
+        "agent-silent",
+        "asks-the-grader-oddly",
+        "callers-frame",
+        "channel-closed",
+        "channel-flood",
+        "channel-huge",
+        "channel-thief",
+        "closes-the-channel-later",
+        "cuts-the-line",
+        "error-as-channel",
+        "escapes",
+        "hooks",
+        "memory-unseen",
+        "messages",
+        "name-of-no-text",
+        "nan-answers",
+        "nested-flood",
+        "other-processes",
+        "picture-of-sizes",
+        "raw-flood",
+        "reads-a-submission",
+        "reads-the-answers",
+        "replaces-the-socket",
+        "replies-for-later",
+        "runs-no-cell",
+        "searches-memory",
+        "segfault",
+        "serves-itself",
+        "slow-kernel",
+        "test-asks-for-others",
+        "test-by-number",
+        "test-of-the-name",
+        "test-refuses-all",
+        "traces",
+        "visible-answers",
+        "waits-for-its-child",
+    }
+)
+GRADED, MENDED = ("graded",), ("graded after mending",)
+CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
+UNREADABLE, MISSING = ("unreadable",), ("missing",)
+FIRST, SECOND, THIRD, FOURTH, FIFTH, *_ = ((name,) for name in ALL)  # the assignments
+IN_TORCH = (*SECOND, *THIRD, *FOURTH)
+
+
+@dataclass
+class Place:
+    """Where one submission is to be made, and what its author may know: paths, a port, how a secret begins."""
+
+    folder: Path  # submitted/STUDENT/ASSIGNMENT
+    course: Path
+    assignment: Assignment
+    port: int = 9  # on which something listens on this machine
+
+    @property
+    def name(self) -> str:
+        """The name of the file that is asked for."""
+        return f"{self.assignment.notebook}.ipynb"
+
+    def unsolved(self) -> NotebookNode:
+        """Return the notebook as it was released."""
+        return nbformat.from_dict(self.assignment.release)
+
+    def solved(self) -> NotebookNode:
+        """Return the notebook with all the answers, and put the files that are asked for beside it."""
+        for name in self.assignment.files:
+            (self.folder / name).write_bytes(own_weights())
+        return fill_in(self.assignment.release, self.assignment.instructor)
+
+    def knowing(self, code: str) -> str:
+        """Put in front of the code what its author knows, and what finds the agent if it is to be imported."""
+        if re.search(r"^import (inside|wire)\b", code, re.M):  # which it cannot by itself
+            code = REACH + code.strip("\n")
+        known = f"COURSE, REPOSITORY, PORT = {str(self.course)!r}, {str(ROOT)!r}, {self.port}\n"
+        return known + code.strip("\n") if any(name in code for name in ("COURSE", "REPOSITORY", "PORT")) else code
+
+    def hand_in(self, notebook: NotebookNode | dict[str, Any] | bytes, name: str = "") -> None:
+        """Write the file. Not nbformat.write, which would mend what is torn."""
+        data = notebook if isinstance(notebook, bytes) else json.dumps(notebook).encode()
+        (self.folder / (name or self.name)).write_bytes(data)
+
+
+Maker = Callable[[Place], None]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What is handed in, and what it may earn."""
+
+    name: str
+    tries: str  # one sentence of the page
+    make: Maker
+    costs: str | None = NOTHING  # exercises or tests, by name; EVERYTHING; or UNMARKED
+    states: tuple[str, ...] = GRADED
+    student: str = ""  # the name of the folder, where that is the attack
+    on: tuple[str, ...] = (*FIRST, *IN_TORCH)  # the assignments on which it makes sense; the fifth has its own
+
+    def fair_mark(self, assignment: Assignment) -> float | None:
+        """Return the automatic points that the honest part earns."""
+        if self.costs is UNMARKED:
+            return None
+        points, lost = automatic_points(assignment), self.costs.split()
+        unknown = set(lost) - {EVERYTHING} - {name for names in points for name in names}
+        if unknown:
+            raise ValueError(f"{self.name} costs {unknown}, which {assignment.name} has not")
+        return sum(of for names, of in points.items() if not {*names, EVERYTHING} & set(lost))
+
+    @property
+    def fair_states(self) -> tuple[str, ...]:
+        """The states, and more for what is run: on a busy machine anything may take too long, and some make a person ask."""
+        asked = (NEEDS_A_LOOK,) if self.name in ASKED else ()
+        return (*asked, *self.states, *TIMED_OUT) if self.costs is not UNMARKED else self.states
+
+    @property
+    def folder(self) -> str:
+        """The student's name, which is the name of the folder."""
+        return self.student or self.name
+
+
+def automatic_points(assignment: Assignment) -> dict[tuple[str, str], float]:
+    """Return the points of each test that no person marks, by its name and that of its exercise."""
+    of = {cell: question.name for question in questions_of(assignment) for cell in question.cells}
+    tests = [cell.metadata.nbgrader for cell in assignment.graded_cells() if not is_solution(cell)]
+    return {(of[test.grade_id], test.grade_id): float(test.points) for test in tests}
+
+
+def own_cell(code: str, *, solved: bool = True, later: str = "") -> Maker:
+    """Put a cell of one's own after the set-up, and perhaps another at the end."""
+
+    def make(place: Place) -> None:
+        notebook = place.solved() if solved else place.unsolved()
+        notebook.cells.insert(2, nbformat.v4.new_code_cell(place.knowing(code)))
+        if later:
+            notebook.cells.append(nbformat.v4.new_code_cell(later))
+        place.hand_in(notebook)
+
+    return make
+
+
+def for_nothing(code: str) -> Maker:
+    """Put a cell of one's own into the unsolved notebook."""
+    return own_cell(code, solved=False)
+
+
+def in_answers(body: str, *names: str) -> Maker:
+    """Make this the body of some functions, of all by default; the others are right."""
+
+    def make(place: Place) -> None:
+        notebook = place.solved()
+        for name in names or [question.name for question in questions_of(place.assignment) if not question.written]:
+            rewrite(notebook, name, place.knowing(body))
+        place.hand_in(notebook)
+
+    return make
+
+
+def before_answer(name: str, body: str) -> Maker:
+    """Do something first in a right answer."""
+
+    def make(place: Place) -> None:
+        notebook = place.solved()
+        lines = "\n".join("    " + line for line in place.knowing(body).strip("\n").split("\n"))
+        change(notebook, name, "### BEGIN SOLUTION\n", f"### BEGIN SOLUTION\n{lines}\n")
+        place.hand_in(notebook)
+
+    return make
+
+
+def after_answer(name: str, code: str) -> Maker:
+    """Put something behind a right answer, in its cell."""
+
+    def make(place: Place) -> None:
+        notebook = place.solved()
+        cell = next(cell for cell in notebook.cells if cell.id == name)
+        cell.source += "\n\n" + place.knowing(code).strip("\n")
+        place.hand_in(notebook)
+
+    return make
+
+
+def answered_by(**codes: str) -> Maker:
+    """Answer some exercises by this code in place of their cells; the others are right."""
+
+    def make(place: Place) -> None:
+        notebook = place.solved()
+        for name, code in codes.items():
+            next(cell for cell in notebook.cells if cell.id == name).source = place.knowing(code).strip("\n")
+        place.hand_in(notebook)
+
+    return make
+
+
+def spoiled(spoil: Callable[[NotebookNode], Any], *, solved: bool = True) -> Maker:
+    """Change the notebook, or make another object of it."""
+
+    def make(place: Place) -> None:
+        notebook = place.solved() if solved else place.unsolved()
+        other = spoil(notebook)
+        place.hand_in(notebook if other is None else other)
+
+    return make
+
+
+def with_cells(place: Place, sources: list[str]) -> NotebookNode:
+    """Return the answers behind cells of one's own."""
+    notebook = place.solved()
+    notebook.cells[2:2] = [nbformat.v4.new_code_cell(source) for source in sources]
+    return notebook
+
+
+def with_name(name: str) -> Maker:
+    """Hand in the answers under another file name."""
+    return lambda place: place.hand_in(place.solved(), name)
+
+
+def good(place: Place) -> None:
+    """Hand in the answers."""
+    place.hand_in(place.solved())
+
+
+def in_words(text: str) -> Maker:
+    """Hand in the answers, and this text as a written one and in a cell of one's own."""
+
+    def make(place: Place) -> None:
+        notebook = place.solved()
+        next(cell for cell in notebook.cells if is_solution(cell) and is_grade(cell)).source = text
+        notebook.cells.append(nbformat.v4.new_markdown_cell(text))
+        place.hand_in(notebook)
+
+    return make

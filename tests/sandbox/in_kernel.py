@@ -1,0 +1,79 @@
+"""Ask a kernel: run a cell and read what it printed, or define a function and call it."""
+
+import json
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from autograder.sandbox.host.kernel import Kernel
+from autograder.sandbox.host.proxy import Function
+
+# In front of a cell: `import inside` and `import wire` then find the agent, as the garbage collector knows it.
+REACH = """
+import gc, sys, types
+gc.unfreeze()
+for item in gc.get_objects():
+    if type(item) is types.ModuleType and item.__name__ in ("inside", "wire"):
+        sys.modules[item.__name__] = item
+"""
+
+
+def reaching(source: str) -> str:
+    """Return a cell that finds the agent where it imports it."""
+    return REACH + textwrap.dedent(source)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Are two values equal and of the same types, throughout? NaN equals NaN."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return same(list(one.items()), list(other.items()))
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and same(one.numpy(), other.numpy())
+    return one == other or (one != one and other != other)
+
+
+def told(kernel: Kernel, source: str) -> Any:
+    """Run a cell and return the value of the JSON text that it printed last."""
+    outputs = kernel.run_cell("import json\n" + textwrap.dedent(source))
+    errors = [output.evalue for output in outputs if output.output_type == "error"]
+    assert errors == []
+    return json.loads("".join(output.get("text", "") for output in outputs).splitlines()[-1])
+
+
+def attempt(kernel: Kernel, statement: str) -> str:
+    """Run a statement; return the name of the error that it raised, "" if none."""
+    return told(
+        kernel,
+        f"""
+        try:
+            {statement}
+            print(json.dumps(""))
+        except Exception as error:
+            print(json.dumps(type(error).__name__))
+        """,
+    )
+
+
+def function_of(kernel: Kernel, name: str, source: str = "", seconds: float = 20.0) -> Function:
+    """Define something in the kernel and return the proxy by which a test calls it."""
+    outputs = kernel.run_cell(textwrap.dedent(source))
+    assert [output for output in outputs if output.output_type == "error"] == []
+    return Function(name, lambda request, correct: kernel.call(request, correct, seconds))
+
+
+def error_of(function: Callable, *arguments: Any) -> BaseException | None:
+    """Call a function; return what it raised."""
+    try:
+        function(*arguments)
+    except BaseException as error:
+        return error
+    return None

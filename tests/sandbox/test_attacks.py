@@ -1,0 +1,317 @@
+"""Does every attack get its fair mark, and do neither secrets get out nor others come to harm?
+
+Those that are asked for, the quick ones on one assignment each, or all on all, are graded once, in a batch for each
+assignment with honest submissions in between.
+"""
+
+import contextlib
+import html
+import os
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import psutil
+import pytest
+from attacks import (
+    ATTACKS,
+    FORKED,
+    GOOD,
+    GROUPS,
+    KINDS,
+    ONCE,
+    PAGE,
+    SOON,
+    SOON_ON,
+    Attack,
+    Run,
+    automatic_points,
+    expected_numbers,
+    numbers_in,
+    page,
+    row,
+    run_all,
+)
+from bs4 import BeautifulSoup
+from conftest import ALL, deep_is_asked, soon
+
+from autograder.course.course import Course, Result
+from autograder.course.gradebook import id_in_gradebook
+from autograder.grade.grade import load_assignment
+from autograder.report.written import MATH
+
+Runs = Callable[[str], Run]
+
+
+def is_quick(attack: Attack, name: str) -> bool:
+    """Whether an attack is tried on an assignment by the quick tests."""
+    return attack.name in SOON and attack.on[0] == name
+
+
+BY_NAME = pytest.mark.parametrize(
+    ("attack", "name"),
+    [
+        pytest.param(each, name, id=f"{each.name}-{name}", marks=() if is_quick(each, name) else pytest.mark.deep)
+        for name in ALL
+        for each in ATTACKS
+        if name in each.on
+    ],
+)
+BY_ASSIGNMENT = pytest.mark.parametrize("name", soon(ALL, *SOON_ON))
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Return everything below a folder that is not in its course/, by path: kind, size and time of the last change."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if "course" not in path.relative_to(folder).parts:
+            info = path.lstat()
+            found[str(path)] = (info.st_mode, info.st_size, info.st_mtime_ns)
+    return found
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds the course, and beside it what must stay as it is."""
+    root = tmp_path_factory.mktemp("attacks")
+    (root / "thesis").mkdir()
+    (root / "thesis" / "chapter.txt").write_text("work of years", encoding="utf-8")
+    (root / "gradebook.db").write_text("of another course", encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="module")
+def runs(outside: Path, request: pytest.FixtureRequest) -> Runs:
+    """Give the run on an assignment: of the quick attacks, and of all where one of the deep tests is to run."""
+    everything = deep_is_asked(request)
+
+    @cache
+    def run(name: str) -> Run:
+        before = tree(outside)
+        tried = [attack for attack in ATTACKS if name in attack.on and (everything or is_quick(attack, name))]
+        done = run_all(outside, name, tried)
+        assert tree(outside) == before, "something changed outside course/"
+        return done
+
+    return run
+
+
+@BY_NAME
+def test_attack_gets_its_fair_mark(runs: Runs, attack: Attack, name: str) -> None:
+    """Is the mark exactly what the honest part earns, and does the state say what happened?"""
+    run = runs(name)
+    result = run.results.get(attack.folder)
+    why = "" if result is None else f"{result.why} {[check for check in result.checks if not check['passed']][:3]}"
+    assert run.state(attack) in attack.fair_states, why
+    assert run.mark(attack) == attack.fair_mark(run.assignment), why
+
+
+@BY_NAME
+def test_attack_learns_nothing(runs: Runs, attack: Attack, name: str) -> None:
+    """Does no planted secret, no hidden test and no expected value reach what the student gets to see?"""
+    assert runs(name).leaks(attack.folder) == []
+
+
+def test_attacks_have_names_of_their_own() -> None:
+    """Is no attack replaced by another of the same name, and are there as many as we say?"""
+    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) == sum(map(len, GROUPS.values()))
+    assert len({attack.folder for attack in ATTACKS} | set(GOOD)) == len(ATTACKS) + len(GOOD)
+    assert KINDS.keys() < {attack.name for attack in ATTACKS}
+
+
+def test_attacks_are_spread_over_all_assignments() -> None:
+    """Has each assignment its share of the attacks that are tried once, and each attack a fair mark wherever it is tried?"""
+    assert {attack.name for attack in ATTACKS} == ONCE.keys()
+    for names in (KINDS, ONCE):
+        tried = Counter(ONCE[name] for name in names)
+        assert min(tried[name] for name in Attack.on) >= len(names) // len(Attack.on) - 3, tried
+    for name in Attack.on:
+        assignment = load_assignment(name)
+        marks = {attack.fair_mark(assignment) for attack in ATTACKS if name in attack.on}
+        assert {None, 0, sum(automatic_points(assignment).values())} < marks
+
+
+@BY_ASSIGNMENT
+def test_leaks_would_be_seen(runs: Runs, name: str) -> None:
+    """Are the secrets planted where they can be stolen, and is an expected value recognised where it stands?"""
+    run = runs(name)
+    course, canaries, file = run.course.root, run.canaries, f"{run.assignment.notebook}.ipynb"
+    assert canaries["a hidden test"] in (course / "source" / name / file).read_text(encoding="utf-8")
+    assert canaries["a submission"] in (course / "submitted/b-good" / name / file).read_text(encoding="utf-8")
+    with contextlib.closing(sqlite3.connect(course / "gradebook.db")) as database:
+        assert (canaries["the gradebook"],) in database.execute("select first_name from student").fetchall()
+    expected = expected_numbers(run.assignment)
+    assert 200 < len(expected) < 2000
+    assert numbers_in(f"the weights are [{float(next(iter(expected))):.9f}]") <= expected | {"0.00000e+00"}
+    assert canaries["a submission"] in run.seen_by("b-good")
+
+
+@BY_ASSIGNMENT
+@pytest.mark.parametrize("student", GOOD)
+def test_honest_submissions_come_to_no_harm(runs: Runs, name: str, student: str) -> None:
+    """Have the honest ones in between all their points, and a page of feedback?"""
+    run = runs(name)
+    assert (run.results[student].state, run.marks[student]) == (
+        "graded",
+        sum(automatic_points(run.assignment).values()),
+    )
+    assert run.feedback(student).exists()
+    assert run.leaks(student) == []
+
+
+@BY_ASSIGNMENT
+def test_every_submission_has_a_state(runs: Runs, name: str) -> None:
+    """Is nobody missing from the results, on disk too, and has nobody failed on our side?"""
+    run = runs(name)
+    folders = set(os.listdir(run.course.root / "submitted"))
+    assert len(folders) == len(run.attacks) + len(GOOD)
+    assert len(run.results) == len(folders)
+    assert [s for s, result in run.results.items() if result.state == "not graded"] == []
+    kept = {result.student: result.state for result in run.course.load_results(name)}
+    assert kept == {student: result.state for student, result in run.results.items()}
+    assert all(result.recorded for result in run.results.values())
+
+
+@BY_ASSIGNMENT
+def test_every_marked_submission_has_feedback_of_bounded_size(runs: Runs, name: str) -> None:
+    """Is there a page for everybody with marks, and is neither page nor executed notebook larger than a browser likes?"""
+    run = runs(name)
+    for student, result in run.results.items():
+        path = run.feedback(student)
+        assert path.exists() == result.has_marks
+        if result.has_marks:
+            assert path.stat().st_size < 12_000_000
+            assert "The notebook itself cannot be shown" not in path.read_text(encoding="utf-8")
+            assert run.course.autograded_path(student, run.assignment).stat().st_size < 10_000_000
+
+
+@BY_ASSIGNMENT
+def test_gradebook_is_whole(runs: Runs, name: str) -> None:
+    """Is the database sound, does it hold exactly the students, and did nobody give a mark by hand?"""
+    run = runs(name)
+    with contextlib.closing(sqlite3.connect(run.course.root / "gradebook.db")) as database:
+        assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
+        students = {name for (name,) in database.execute("select id from student")}
+        assert database.execute("select count(*) from grade where manual_score is not null").fetchone() == (0,)
+        most = database.execute("select max(auto_score) from grade").fetchone()
+    assert students == {id_in_gradebook(student) for student in run.results if not student.startswith("(")}
+    assert most == (max(automatic_points(run.assignment).values()),)
+
+
+@BY_ASSIGNMENT
+def test_nothing_of_this_machine_was_reached(runs: Runs, name: str) -> None:
+    """Did nobody connect to a service of this machine?"""
+    run = runs(name)
+    assert run.connections == 0
+
+
+@BY_ASSIGNMENT
+def test_no_process_is_left(runs: Runs, name: str) -> None:
+    """Is every process of every sandbox gone, those too that left their session and ignored signals?"""
+    run = runs(name)
+    users = {200_000 + process for process in run.processes}
+    left = []
+    for process in psutil.process_iter(["pid", "cmdline", "uids", "status"]):
+        command = " ".join(process.info["cmdline"] or [])
+        ours = str(run.course.root) in command or (process.info["uids"] and process.info["uids"].real in users)
+        if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
+            left.append(command)
+    started = set(psutil.Process().children(recursive=True)) - run.before
+    left += [process.name() for process in started if process.name() in ("bwrap", "setpriv")]
+    assert left == []
+
+
+def soup_of(run: Run, student: str) -> BeautifulSoup:
+    """Return a page of feedback, parsed."""
+    return BeautifulSoup(run.feedback(student).read_text(encoding="utf-8"), "html.parser")
+
+
+@BY_NAME
+def test_feedback_carries_nothing_active(runs: Runs, attack: Attack, name: str) -> None:
+    """Does nothing of what a student wrote, printed, raised or is called run, load or cover anything on the page?"""
+    run = runs(name)
+    if run.mark(attack) is None:
+        return
+    soup, good = soup_of(run, attack.folder), soup_of(run, GOOD[0])
+    assert [str(s) for s in soup.find_all(("script", "style"))] == [str(s) for s in good.find_all(("script", "style"))]
+    forbidden = (
+        "iframe",
+        "frame",
+        "object",
+        "embed",
+        "applet",
+        "form",
+        "input",
+        "button",
+        "base",
+        "svg",
+        "audio",
+    )
+    assert soup.find_all(forbidden) == []
+    assert [str(m) for m in soup.find_all(("meta", "link"))] == [str(m) for m in good.find_all(("meta", "link"))]
+    for element in soup.find_all(True):
+        for key, value in element.attrs.items():
+            text = re.sub(r"[\x00-\x20]", "", html.unescape("".join(value))).lower()
+            assert not key.lower().startswith("on"), str(element)[:200]
+            assert not re.match(r"(javascript|vbscript|data:text|data:image/svg)", text), str(element)[:200]
+            assert key != "style" or not re.search(r"url\(|position|expression|@import", text), str(element)[:200]
+    for part in [part for formula in soup.find_all("math") for part in formula.find_all(True)]:
+        assert part.name in MATH and not {"href", "src", "style", "actiontype"} & {*part.attrs}
+    for image in soup.find_all("img"):
+        assert re.match(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/=\s]*$", image["src"]), str(image)[:200]
+
+
+@BY_ASSIGNMENT
+def test_class_report_carries_nothing_active(runs: Runs, name: str) -> None:
+    """Does the page for the instructor show hostile names and reasons as text?"""
+    run = runs(name)
+    path = run.course.root / "report" / name / "index.html"
+    soup = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+    assert len(soup.find_all("script")) == 1
+    assert [e for e in soup.find_all(True) if any(key.lower().startswith("on") for key in e.attrs)] == []
+    assert not [
+        link["href"] for link in soup.find_all("a") if re.match(r"\s*(javascript|data|http)", link["href"], re.I)
+    ]
+    for file in ("marks.csv", "mistakes.csv"):
+        text = (path.parent / file).read_text(encoding="utf-8-sig")
+        assert not [line for line in text.splitlines() if line.startswith(("=", "+", "@", "-"))]
+        assert not [place for place, secret in run.canaries.items() if secret in text]
+
+
+def test_page_says_what_came() -> None:
+    """Does the page say the state and the mark that came where they are not the fair ones, and a leak?"""
+    attack, assignment = (
+        next(attack for attack in ATTACKS if attack.name == "unsolved"),
+        load_assignment(next(iter(ALL))),
+    )
+    came = Result(attack.folder, assignment.name, "crashed", why="canary-1", checks=[{}])
+    run = Run(
+        Course(Path("/nowhere")), assignment, [attack], {"home": "canary-1"}, {attack.folder: came}, {attack.folder: 7}
+    )
+    assert row(attack, run).endswith(f"| {assignment.name} | crashed | 7 | 0 | home |")
+    run.results.clear()
+    assert row(attack, run).endswith(f"| {assignment.name} | NO STATE | – | 0 | none |")
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not FORKED, reason="the page shows the run on forked kernels")
+def test_page_of_the_book_says_what_the_run_gave(runs: Runs) -> None:
+    """Is book/attacks.md what this run of the grader gives, but for which of its fair states each attack ended in?"""
+
+    def with_any_fair_state(text: str) -> str:
+        for attack in ATTACKS:
+            fair = "|".join(attack.fair_states)
+            text = re.sub(
+                rf"(?m)^(\| {re.escape(attack.name)} \| .* \| )({fair})( \| [^|]* \| [^|]* \| [^|]* \|)$",
+                r"\1fair\3",
+                text,
+            )
+        return text
+
+    text = page({name: runs(name) for name in ALL})
+    assert PAGE.exists() and with_any_fair_state(PAGE.read_text(encoding="utf-8")) == with_any_fair_state(text), (
+        'run "python tests/sandbox/attacks.py --write"'
+    )

@@ -1,0 +1,115 @@
+"""Does the grader's own process touch no network, and write only below course/?
+
+It is run where everything but the course is read-only and the network is empty and counts: a grader that wanted more
+would fail, and a packet that it tried to send would be seen.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from conftest import NAME
+from sample_class import fill_in, hand_in
+
+from autograder.course.course import Assignment, Course
+from autograder.imports import ROOT
+from autograder.sandbox.host.bubblewrap import PREFIX, remove_leftovers
+
+OURS = [sys.executable, "-m", "autograder"]
+TRY = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
+COUNT = """
+import json, os
+lines = [line.split() for line in open("/proc/net/snmp")]
+found = {(a[0], n): int(v) for a, b in zip(lines[::2], lines[1::2]) for n, v in zip(a[1:], b[1:])}
+kinds = [("Tcp:", "ActiveOpens"), ("Udp:", "OutDatagrams"), ("Ip:", "OutRequests"), ("Ip:", "OutNoRoutes")]
+print("COUNTED", json.dumps({"packets": sum(found[kind] for kind in kinds), "left": os.listdir(os.environ["TMPDIR"])}))
+"""
+
+
+def confined(course: Path, *commands: list[str]) -> subprocess.CompletedProcess:
+    """Run commands where only the course and a folder for temporary files can be written, without network; then count."""
+    temporary = course.parent / "tmp"
+    box = ["bwrap", "--die-with-parent", "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for folder in (course, temporary):
+        folder.mkdir(exist_ok=True)
+        box += ["--bind", str(folder), str(folder)]
+    box += ["--chdir", str(ROOT)]
+    box += ["--cap-add", "ALL"] if os.getuid() == 0 else []
+    script = " && ".join(map(shlex.join, (*commands, [sys.executable, "-I", "-c", COUNT])))
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(temporary)}
+    return subprocess.run(
+        [*box, "bash", "-c", script], capture_output=True, text=True, check=False, env=environment, timeout=500
+    )
+
+
+def counted(run: subprocess.CompletedProcess) -> dict:
+    """Return what was counted at the end of a run."""
+    lines = [line for line in run.stdout.splitlines() if line.startswith("COUNTED ")]
+    assert lines, f"{run.stdout[-2000:]}\n{run.stderr[-2000:]}"
+    return json.loads(lines[0].removeprefix("COUNTED "))
+
+
+@pytest.fixture
+def course(assignment: Assignment) -> Course:
+    """A course with one right and one unreadable submission, in a folder of few letters: sockets have short names."""
+    with tempfile.TemporaryDirectory() as folder:
+        course = Course(Path(folder) / "course")
+        for student in ("ada", "rosa"):
+            right = fill_in(assignment.release, assignment.instructor, bonus=True)
+            hand_in(course.root, student, right if student == "ada" else "<html>")
+        yield course
+
+
+def test_confinement_would_be_felt(course: Course) -> None:
+    """Does a program that writes elsewhere fail in there, is one that connects counted, and one that leaves a file?"""
+    run = confined(course.root, [sys.executable, "-c", f"open({str(ROOT / 'x')!r}, 'w')"])
+    assert "Read-only file system" in run.stderr
+    run = confined(course.root, ["bash", "-c", f'{shlex.quote(sys.executable)} -c "{TRY}"; touch "$TMPDIR/x"'])
+    assert counted(run)["packets"] > 0 and counted(run)["left"] == ["x"]
+
+
+def test_grader_touches_no_network_and_writes_below_the_course_alone(course: Course, assignment: Assignment) -> None:
+    """Are marks, feedback, report and exports made in there, without a packet, and without a temporary file left?"""
+    steps = ["grade", "feedback", "report"]
+    commands = [[*OURS, step, NAME, "--course", str(course.root)] for step in steps]
+    commands += [[*OURS, "export", NAME, "--format", "csv", "--course", str(course.root)]]
+    run = confined(course.root, *commands)
+    assert counted(run) == {"packets": 0, "left": []}, run.stderr[-2000:]
+    states = {result.student: (result.state, len(result.checks)) for result in course.load_results(NAME)}
+    assert states == {"ada": ("graded", 17), "rosa": ("unreadable", 0)}
+    assert all(check["passed"] for check in course.load_result("ada", NAME).checks)
+    assert (course.root / "feedback" / "ada" / NAME / "attention.html").exists()
+
+
+@pytest.mark.parametrize("command", [["grade", NAME, "--course"], ["demo", "--course"]], ids=" ".join)
+def test_folder_that_cannot_be_written_is_said_in_one_line(course: Course, command: list[str]) -> None:
+    """Where all is read-only, does a command end with one line that names the file, and no traceback?"""
+    elsewhere = ROOT / "course that nobody has made"
+    run = confined(
+        course.root, ["bash", "-c", f"{shlex.join(OURS + command)} {shlex.quote(str(elsewhere))} || echo $?"]
+    )
+    counted(run)
+    assert run.stdout.splitlines()[-2] == "1"
+    assert "Traceback" not in run.stderr
+    said = [line for line in run.stderr.splitlines() if line.startswith("autograder:")]
+    assert len(said) == 1 and str(elsewhere) in said[0] and "Read-only file system" in said[0]
+
+
+def test_leftovers_of_a_killed_grader_are_removed() -> None:
+    """Is the folder of a grader that lives no more removed, and not that of one that lives, nor anybody else's?"""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    folders = [Path(tempfile.mkdtemp(prefix=f"{PREFIX}{number}-")) for number in (gone.pid, os.getpid())]
+    other = Path(tempfile.mkdtemp(prefix="autograder-"))
+    (folders[0] / "wire").mkdir()
+    try:
+        remove_leftovers()
+        assert [folder.exists() for folder in (*folders, other)] == [False, True, True]
+    finally:
+        for folder in (folders[1], other):
+            folder.rmdir()

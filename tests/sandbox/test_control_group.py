@@ -1,0 +1,69 @@
+"""Is a group bounded by the files that each version of Linux's control groups reads, and none made where none is ours?"""
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from autograder.sandbox.host import bubblewrap as sandbox
+from autograder.sandbox.host import control_group
+
+BOUNDED = {"memory.max": "1000", "memory.oom.group": "1", "pids.max": "7"}
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folders in place of a machine with version 2, whose group /user/scope was handed over to this process."""
+    (tmp_path / "cgroup").write_text("0::/user/scope\n")
+    mounted = str(tmp_path / "mounted here").replace(" ", r"\040")
+    (tmp_path / "mountinfo").write_text(f"35 24 0:30 / {mounted} rw - cgroup2 cgroup2 rw,nsdelegate\n")
+    scope = tmp_path / "mounted here/user/scope"
+    scope.mkdir(parents=True)
+    (scope / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    monkeypatch.setattr(control_group, "ABOUT_ME", tmp_path)
+    monkeypatch.setattr(os, "getxattr", lambda path, name: {(scope, "user.delegate"): b"1"}.get((path, name), b"0"))
+    return scope
+
+
+def test_group_of_version_2(machine: Path) -> None:
+    """Do the bounds stand in the group's files, and the grader's own process in a group beside it?"""
+    made = control_group.make_group("sandbox-", 1000, 7)
+    assert made is not None
+    (folder,) = made.folders
+    assert folder.parent == machine
+    assert {file.name: file.read_text() for file in folder.iterdir()} == BOUNDED
+    assert (machine / "cgroup.subtree_control").read_text() == "+memory +pids"
+    assert (machine / "grader/cgroup.procs").read_text() == str(os.getpid())
+    made.add([42])
+    assert (folder / "cgroup.procs").read_text() == "42"
+    assert not made.was_full()
+    (folder / "memory.events").write_text("max 3\noom 1\noom_kill 1\noom_group_kill 0\n")
+    assert made.was_full()
+
+
+def test_no_group_where_none_was_handed_over(machine: Path, tmp_path: Path) -> None:
+    """Is nothing touched in a group that systemd keeps for itself?"""
+    (tmp_path / "cgroup").write_text("0::/user\n")
+    assert control_group.make_group("sandbox-", 1000, 7) is None
+    assert [path.name for path in machine.parent.iterdir()] == ["scope"]
+
+
+def test_group_that_cannot_be_bounded_is_none(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is a group dropped whose bounds the system does not take?"""
+    monkeypatch.setattr(Path, "write_text", lambda path, text: (_ for _ in ()).throw(PermissionError(path)))
+    assert control_group.make_group("sandbox-", 1000, 7) is None
+    assert not list(machine.glob("sandbox-*"))
+
+
+def test_groups_of_a_killed_grader_are_removed() -> None:
+    """Does the next grader remove the groups of one that is gone, and keep those of one that lives?"""
+    gone = max(psutil.pids()) + 100_000
+    left = [control_group.make_group(f"{sandbox.PREFIX}{number}-", 2**28, 20) for number in (gone, os.getpid())]
+    if None in left:
+        pytest.skip("this machine gives no control group")
+    try:
+        sandbox.remove_leftovers()
+        assert [[folder.exists() for folder in made.folders] for made in left] == [[False] * 2, [True] * 2]
+    finally:
+        left[1].remove()

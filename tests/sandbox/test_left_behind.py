@@ -1,0 +1,73 @@
+"""Is what a cell leaves behind in Python or a library undone before an answer is run or called, and is the cell named?"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from in_kernel import function_of
+
+from autograder.sandbox.host.kernel import Kernel
+
+ANSWER = """
+import numpy as np, torch
+from torch import nn
+class Twice(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+layer = Twice(3, 3).double()
+def answer(x):
+    print("seen")
+    y = torch.from_numpy(np.asarray(x)).requires_grad_()
+    z = (torch.softmax(y, -1) @ y.T).sum() + sum([1.0]) + 0 * layer(y).mean()
+    z.backward()
+    return y.grad.numpy()
+"""
+CHANGES = {  # what a cell does, and what it is told to have changed
+    "import sys\nsys.stdout = None": "sys.stdout",
+    "import sys\nclass Raises:\n    def write(self, text):\n        raise OSError\nsys.stdout = Raises()": "sys.stdout",
+    "import sys\nsys.stderr = None": "sys.stderr",
+    "import sys\nsys.setrecursionlimit(80)": "sys.setrecursionlimit",
+    "import builtins\nbuiltins.sum = builtins.print = None": "builtins.print",
+    "import builtins\nbuiltins.__build_class__ = None": "builtins.__build_class__",
+    "import numpy as np\nnp.asarray = None": "numpy.asarray",
+    "import numpy as np\ndel np.asarray": "numpy.asarray",
+    "import torch\ntorch.softmax = lambda x, dim: x": "torch.softmax",
+    "import torch\ntorch.Tensor.__matmul__ = lambda x, y: x": "Tensor.__matmul__",
+    "from torch import nn\nnn.Linear.forward = None": "Linear.forward",
+    "import torch\nh = torch.autograd.graph.saved_tensors_hooks(lambda x: 1 / 0, lambda x: x)\nh.__enter__()": "",
+    "import torch\nlevel = torch._C._functorch._vmap_increment_nesting(3, 'error')": "",
+    "import torch\ntorch.set_default_device('meta')": "",
+    "from torch.nn.modules import module\nh = module.register_module_forward_hook(lambda *_: 1 / 0)": "",
+    "import sys\ndef trace(*_):\n    raise OSError\nsys.settrace(trace)": "",
+    "from torch.utils._python_dispatch import TorchDispatchMode\nclass Mode(TorchDispatchMode):\n"
+    "    def __torch_dispatch__(self, *_):\n        return 1 / 0\nmode = Mode()\nmode.__enter__()": "",
+}
+
+
+@pytest.mark.parametrize("cell", CHANGES)
+def test_what_a_cell_changes_is_undone(kernel: Kernel, cell: str) -> None:
+    """Does an answer give what it gives alone, also where its own cell runs after that cell?"""
+    alone = function_of(kernel, "answer", ANSWER)(np.eye(3))
+    kernel.run_cell(cell)
+    assert [o.evalue for o in kernel.run_cell(ANSWER, answers=True) if o.output_type == "error"] == []
+    after = function_of(kernel, "answer")
+    kernel.run_cell(cell)
+    assert np.array_equal(after(np.eye(3)), alone)
+
+
+@pytest.mark.parametrize("cell", [cell for cell, name in CHANGES.items() if name])
+def test_cell_that_changes_a_library_is_told_so(kernel: Kernel, cell: str) -> None:
+    """Does a student read below the cell which function it has changed, and nothing below others?"""
+    said = "".join(output.get("text", "") for output in kernel.run_cell(cell))
+    assert CHANGES[cell] in said
+    assert said.endswith("It was put back before your answers were judged.]")
+    kernel.run_cell("pass", answers=True)
+    assert kernel.run_cell("print(1)\nimport torch\ntorch.Tensor.shown = lambda x: 1")[-1].text == "1\n"
+
+
+def test_what_a_cell_adds_stays(start: Callable[..., Kernel]) -> None:
+    """Does a method that a student adds to PyTorch's tensors, and changes nothing by, stay for the answers?"""
+    kernel = start()
+    kernel.run_cell("import torch\ntorch.Tensor.twice = lambda x: 2 * x")
+    twice = function_of(kernel, "twice", "def twice(x):\n    return torch.ones(2).twice()")
+    assert twice(0).tolist() == [2, 2]

@@ -1,0 +1,135 @@
+"""Does no name lead to the agent, and is a person asked about code that reaches for it, and about no other?"""
+
+from collections.abc import Callable
+
+import pytest
+from in_kernel import function_of, reaching, told
+
+from autograder.sandbox.host.kernel import Kernel
+
+REACHES = {
+    "import": "import inside",
+    "importlib": "import importlib\nimportlib.import_module('sys')\n__import__('wire')",
+    "frame": "import sys\nsys._getframe()",
+    "traceback": "try:\n    1 / 0\nexcept Exception as error:\n    error.__traceback__.tb_frame",
+    "inspect": "import inspect\ninspect.currentframe()",
+    "walk": "import traceback\ntry:\n    1 / 0\nexcept Exception as error:\n    list(traceback.walk_tb(error.__traceback__))",
+    "generator": "g = (1 for _ in [1])\ng.gi_frame",
+    "collector": "import gc\nlen(gc.get_objects())",
+    "collector in a library": (
+        "import gc\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "print(len(ThreadPoolExecutor(1).submit(gc.get_objects).result()))"
+    ),
+    "collector in a thread": (
+        "import gc, _thread, time\nwaits = _thread.allocate_lock()\n_thread.start_new_thread(gc.get_objects, ())\ntime.sleep(0.2)"
+    ),
+    "memory by an address": "import ctypes\nctypes.c_long.from_address(id(ctypes))",
+    "memory by a pointer": "import ctypes\nctypes.cast(id(ctypes), ctypes.POINTER(ctypes.c_long))[0]",
+    "memory as a file": "open('/proc/self/mem')",
+    "code": "def f(): pass\nf.__code__ = f.__code__",
+    "another file's name": "import json\nexec(compile('1', json.__file__, 'exec'))",
+}
+
+
+@pytest.mark.parametrize("way", REACHES)
+def test_code_that_reaches_for_the_agent_is_asked_about(start: Callable[..., Kernel], way: str) -> None:
+    """Does the grader hear of a cell that reaches for the agent, and which cell it was?"""
+    kernel = start()
+    kernel.run_cell(REACHES[way])
+    kernel.run_cell("")
+    assert kernel.reached != []
+    assert REACHES[way].splitlines()[0][:20] in kernel.reached[0]
+
+
+HONEST = {
+    "debugging": (
+        "import traceback, logging, warnings, inspect, gc, sys\ntry:\n    1 / 0\nexcept Exception:\n    traceback.print_exc()\n"
+        "traceback.print_stack()\nlogging.warning('x')\nwarnings.warn('x')\ngc.collect()\n"
+        "def f(x): return x\ninspect.getsource(f), inspect.signature(f), sys.getrefcount(f)"
+    ),
+    "classes": (
+        "import collections, dataclasses, enum, typing\n@dataclasses.dataclass\nclass A:\n    a: int = 1\n"
+        "P = collections.namedtuple('P', 'a b')\nE = enum.Enum('E', 'a b')\nT = typing.TypeVar('T')\n"
+        "class N(typing.NamedTuple):\n    a: int"
+    ),
+    "libraries": (
+        "import torch, ctypes, numpy.ctypeslib, threading\nimport matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\n"
+        "layer = torch.nn.Linear(2, 2)\ntorch.compile(layer)(torch.ones(1, 2)).sum().backward()\n"
+        "thread = threading.Thread(target=print)\nthread.start()\nthread.join()"
+    ),
+    "magics": "%timeit -n1 -r1 1\n%time 1\nawait __import__('asyncio').sleep(0)",
+    "its own file": "open('/tmp/home/memory.py', 'w').write('number = 1')\nimport memory\nprint(memory.number)",
+    "an error": "1 / 0",
+}
+
+
+@pytest.mark.parametrize("deed", HONEST)
+def test_honest_code_is_not_asked_about(start: Callable[..., Kernel], deed: str) -> None:
+    """Is nobody asked about what people do who debug, define and draw?"""
+    kernel = start()
+    outputs = kernel.run_cell(HONEST[deed])
+    assert [o.evalue for o in outputs if o.output_type == "error"] == ["division by zero"] * (deed == "an error")
+    assert kernel.reached == []
+
+
+def test_no_name_leads_to_the_agent(start: Callable[..., Kernel]) -> None:
+    """Is nothing of the agent in sys.modules, on sys.path, or in what a stand-in is made of?"""
+    kernel = start()
+    source = """
+    import sys
+    names = ("inside", "wire", "out_of_reach", "notebook_shell", "memory", "refused", "stand_in", "unwritten", "warm")
+    print(json.dumps([[n for n in names if n in sys.modules], [p for p in sys.path if "grader" in p],
+                      [n for n in vars(get_ipython()) if hasattr(getattr(get_ipython(), n, None), "serve_kernel")]]))
+    """
+    assert told(kernel, source) == [[], [], []]
+    source = """
+    def look():
+        found = [sorted(earlier.__globals__)]
+        for cell in earlier.__closure__:
+            found.append(sorted(getattr(cell.cell_contents, "__globals__", ())))
+        return found
+    """
+    function = function_of(kernel, "look", source)
+    with function.replaced({"earlier": lambda: 1}):
+        of_file, *closures = function()
+    assert not {"SEND", "CHANNEL", "wire", "sys"} & set(of_file)
+    assert {tuple(names) for names in closures} == {()}
+    assert kernel.reached == []
+
+
+def test_message_without_the_agents_seal_is_asked_about(start: Callable[..., Kernel]) -> None:
+    """Is a person asked where something else than the agent speaks to the grader, with no name of the agent?"""
+    kernel = start()
+    source = """
+    import os, stat
+    message = b'{"dict": [["id", "guess"]]}' + bytes(17)
+    for file in range(3, 64):
+        try:
+            if stat.S_ISSOCK(os.fstat(file).st_mode):
+                os.write(file, len(message).to_bytes(8, "big") + message)
+        except OSError:
+            pass
+    print(1)
+    """
+    assert told(kernel, source) == 1
+    assert any("messages that are not the agent's" in way for way in kernel.reached)
+
+
+def test_what_the_agent_uses_is_put_back(start: Callable[..., Kernel]) -> None:
+    """Does a function that replaces what its reply is written with change nothing of it?"""
+    source = """
+    import json
+    def f():
+        json.dumps = lambda *a, **k: '{"dict": [["id", "x"]]}'
+        return 5
+    """
+    assert function_of(start(), "f", source)() == 5
+
+
+def test_agent_is_found_by_what_is_asked_about(start: Callable[..., Kernel]) -> None:
+    """Does what the other tests reach it by find it, so that they attack something?"""
+    kernel = start()
+    assert (
+        told(kernel, reaching("import inside, wire\nprint(int(hasattr(inside, 'serve') and inside.wire is wire))")) == 1
+    )
+    assert any("gc.get_objects" in way for way in kernel.reached)

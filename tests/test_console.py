@@ -1,0 +1,76 @@
+"""Does nothing that a stranger wrote reach the terminal as it is, whichever way a command prints it?"""
+
+import ast
+import json
+from collections.abc import Callable
+
+import pytest
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from autograder.commands.bars import Bars
+from autograder.commands.console import err, print_json, say, say_of_others, show, stopped, stopping_at
+from autograder.imports import ROOT
+
+HOSTILE = "\x1b[2J\x1b]0;title\x07 \x9b31m \u202e right \x08\x08 \r over \x00 \u2028 end"
+
+
+def table() -> Table:
+    """A table with a hostile cell and title."""
+    table = Table(HOSTILE, title=HOSTILE)
+    table.add_row(escape(HOSTILE))
+    return table
+
+
+def stop() -> None:
+    """End a command as `answer` does where a column is missing."""
+    with pytest.raises(typer.Exit), stopping_at(ValueError):
+        raise ValueError(f"regrade-requests.csv has the columns {HOSTILE}")
+
+
+WAYS: dict[str, Callable[[], object]] = {
+    "say": lambda: say(HOSTILE),
+    "say_of_others": lambda: say_of_others(HOSTILE),
+    "show": lambda: show(escape(HOSTILE), f"[red]{escape(HOSTILE)}[/]"),
+    "table": lambda: show(table()),
+    "stopped": lambda: stopped(HOSTILE),
+    "stopping_at": stop,
+    "err": lambda: err.print(escape(HOSTILE)),
+    "bars": lambda: Bars().say(HOSTILE),
+    "json": lambda: print_json({HOSTILE: [HOSTILE]}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_text_moves_the_cursor(way: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Is each character that is not printable shown as what it is?"""
+    WAYS[way]()
+    said = "".join(capfd.readouterr())
+    assert "end" in said
+    assert [char for char in said if not char.isprintable() and char != "\n"] == []
+
+
+def test_json_stays_what_it_was(capfd: pytest.CaptureFixture[str]) -> None:
+    """Does a script read the very text?"""
+    data = {HOSTILE: ["Zoë", "名前", "\U0001f9d1\u200d\U0001f393", "\U000e0041"]}
+    print_json(data)
+    assert json.loads(capfd.readouterr().out) == data
+
+
+def test_error_of_two_lines_cannot_look_like_two_errors(capfd: pytest.CaptureFixture[str]) -> None:
+    """Is a line break of a stranger's no new line of ours?"""
+    stopped("the column a\nautograder: all is well")
+    assert "\nautograder" not in capfd.readouterr().err
+
+
+def test_commands_print_in_no_other_way() -> None:
+    """Do only the consoles of one module print?"""
+    found = []
+    for path in sorted((ROOT / "autograder" / "commands").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and path.name != "saying.py":
+                name = ast.unparse(node.func)
+                if name in ("print", "typer.echo", "typer.secho", "Console") or name.startswith(("sys.std", "click.")):
+                    found.append(f"{path.name}:{node.lineno} {name}")
+    assert found == []
