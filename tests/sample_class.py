@@ -372,7 +372,8 @@ def train_own_weights() -> None:
     import torch
 
     from solutions.training.data import load_digits
-    from solutions.training.recipe import Settings, train
+    from solutions.training.recipe import train
+    from solutions.training.settings import Settings
 
     data = load_digits()
     *_, (model, _) = train(Settings(epochs=4), data.training, data.validation)

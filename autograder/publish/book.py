@@ -216,7 +216,7 @@ def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_:
     from nbclient.exceptions import CellExecutionError
     from nbformat.v4 import new_code_cell
 
-    from solutions.training.recipe import describe_machine
+    from solutions.training.record import describe_machine
 
     notebook = jupytext.read(root / "book" / f"{name}.md")
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]

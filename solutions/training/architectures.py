@@ -19,7 +19,7 @@ from solutions.vit import ViT, train_epoch
 
 if TYPE_CHECKING:
     from solutions.training.data import Images
-    from solutions.training.recipe import Settings
+    from solutions.training.settings import Settings
 
 
 def make_cnn(channels: int, num_classes: int, width: int) -> nn.Module:

@@ -28,19 +28,11 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
 from solutions.training.data import MEAN, STD, Data, Split, load_digits, load_mnist
+from solutions.training.fused_vit import scores_of
 from solutions.training.optimizers import make_optimizers
-from solutions.training.recipe import (
-    Epoch,
-    Record,
-    Settings,
-    accuracy,
-    choose_device,
-    choose_precision,
-    describe_machine,
-    scores_of,
-    train,
-    write_record,
-)
+from solutions.training.recipe import accuracy, train
+from solutions.training.record import Epoch, Record, choose_device, choose_precision, describe_machine, write_record
+from solutions.training.settings import Settings
 from solutions.vit import ViT, evaluate
 
 GOAL = 0.98  # of the test images right: what the clock is stopped at

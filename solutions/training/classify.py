@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from solutions.training.architectures import make_model
 from solutions.training.data import Split, read_image
-from solutions.training.recipe import Settings
+from solutions.training.settings import Settings
 
 
 def load_run(record: Path, weights: Path) -> tuple[nn.Module, dict]:

@@ -30,7 +30,9 @@ from solutions.training.architectures import compare_attentions, count_parameter
 from solutions.training.benchmark import interval
 from solutions.training.checkpoints import check_can_be_written
 from solutions.training.data import Data, Images, draw, load_images, some_classes
-from solutions.training.recipe import Settings, accuracy, choose_device, choose_precision, describe_machine, train
+from solutions.training.recipe import accuracy, train
+from solutions.training.record import choose_device, choose_precision, describe_machine
+from solutions.training.settings import Settings
 
 RULE = __doc__.split("\n\n")[-1].replace("\n", " ").strip()
 FIVE = ["airplane", "automobile", "cat", "dog", "ship"]  # of CIFAR-10's classes, where no folder of five is given

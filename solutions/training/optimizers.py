@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from solutions.vit import ViT
 
 if TYPE_CHECKING:
-    from solutions.training.recipe import Settings
+    from solutions.training.settings import Settings
 
 
 class Muon(torch.optim.Optimizer):

@@ -1,226 +1,28 @@
 """Train the Vision Transformer, from the data to the weights: `python -m solutions.training.recipe --help`.
 
-Read from top to bottom: settings, augmentation, the model's work without waste, the schedule, one run, what is recorded
-of it, and the command. Data stand in data.py, the optimizer in optimizers.py.
+The loop first, then what it calls, then the command.
 """
 
-import json
 import math
-import os
-import platform
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from solutions.training.architectures import make_model
 from solutions.training.checkpoints import check_can_be_written, glimpse, keep, resume
 from solutions.training.data import Images, load_images
+from solutions.training.fused_vit import scores_of
 from solutions.training.optimizers import make_optimizers
-from solutions.vit import Encoder
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a run may vary. Each default is the value that did best on the validation split, or is explained.
-
-    Raises:
-        ValueError: A number lies outside its range.
-    """
-
-    epochs: int = 20  # passes over the training images; the schedule is planned for this many
-    batch_size: int = 128  # images a step
-    optimizer: Literal["muon", "adamw"] = "muon"  # of the blocks' matrices; AdamW moves the rest in any case
-    muon_rate: float = 0.015  # peak; Muon's steps have one size whatever the gradient's
-    adamw_rate: float = 3e-3  # peak, for what AdamW moves
-    weight_decay: float = 0.01  # share of a matrix that is taken away for each unit of the rate
-    warmup: float = 0.1  # share of all steps in which the rates rise from 0: AdamW's averages are noise at first
-    decay: bool = True  # lower the rates to 0 along a cosine; else they stay at their peak
-    clip: float = 1.0  # greatest norm of the whole gradient
-    label_smoothing: float = 0.0  # share of the target that is spread over all classes
-    shift: float = 2.0  # pixels; images are moved by up to this much, as hands do
-    rotation: float = 10.0  # degrees, either way
-    dropped_share: float = 0.0  # of the patches, left out of each training image
-    dropped_until: float = 0.0  # share of all steps during which they are
-    flip: bool = False  # mirror half of the images: photographs bear it, digits do not
-    architecture: str = "vit"  # or another of architectures.py, to compare with
-    dropout: float = 0.0  # share of a ViT's numbers that is set to 0; the recipe's runs are too short to need it
-    patch_size: int = 7  # pixels of a patch's side; of the model, as all below
-    width: int = 64
-    depth: int = 6
-    num_heads: int = 8
-    hidden_width: int = 128
-    position_std: float = 0.5  # of the positions at first, as large as the patches' tokens; 0.02 is drowned by them
-    seed: int = 0  # of the parameters, the order of the images and the augmentation
-
-    def __post_init__(self) -> None:
-        positive = (
-            "epochs",
-            "batch_size",
-            "muon_rate",
-            "adamw_rate",
-            "clip",
-            "patch_size",
-            "width",
-            "depth",
-            "num_heads",
-            "hidden_width",
-        )
-        shares = ("warmup", "label_smoothing", "dropped_share", "dropped_until", "dropout")
-        for name in positive:
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be greater than 0, got {getattr(self, name)}")
-        for name in shares:
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 0 and less than 1, got {getattr(self, name)}")
-        for name in ("weight_decay", "shift", "rotation", "position_std"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if self.width % self.num_heads:
-            raise ValueError(f"num_heads must divide the width, got {self.num_heads} and {self.width}")
-        if self.optimizer not in ("muon", "adamw"):
-            raise ValueError(f"optimizer must be muon or adamw, got {self.optimizer}")
-        if self.optimizer == "muon" and self.architecture != "vit":
-            raise ValueError(f"muon moves the blocks of vit alone: architecture {self.architecture} needs adamw")
-        if self.dropped_until and (self.dropout or self.architecture != "vit"):
-            raise ValueError("patches can be left out of the architecture vit without dropout alone")
-
-
-# ---- augmentation -----------------------------------------------------------------------------------------------------------
-
-
-def augment(images: Tensor, *, shift: float, rotation: float, flip: bool = False, generator: torch.Generator) -> Tensor:
-    """Turn, move and mirror each image by an amount of its own, all in one call and on the device that they are on.
-
-    Args:
-        images: (B, C, height, width).
-        shift: In pixels, at most this much along each axis.
-        rotation: In degrees, at most this much either way.
-        flip: Whether half of them are mirrored, left for right.
-        generator: Of the images' device.
-
-    Returns:
-        New images, (B, C, height, width). What comes in from outside is the background.
-    """
-    draws = torch.empty(3, len(images), device=images.device).uniform_(-1, 1, generator=generator)  # (3, B)
-    angle, (right, down) = draws[0] * math.radians(rotation), 2 * shift * draws[1:] / images.shape[-1]  # (B,) each
-    rows = [angle.cos(), -angle.sin(), right, angle.sin(), angle.cos(), down]
-    grid = F.affine_grid(torch.stack(rows, dim=-1).view(-1, 2, 3), images.shape, align_corners=False)  # (B, h, w, 2)
-    if flip:
-        mirrored = torch.rand(len(images), device=images.device, generator=generator) < 0.5  # (B,)
-        grid[..., 0] *= torch.where(mirrored, -1.0, 1.0)[:, None, None]
-    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)  # (B, C, h, w)
-
-
-# ---- the model's work, without waste --------------------------------------------------------------------------------
-
-
-def scores_of(model: nn.Module, images: Tensor, kept: Tensor | None = None) -> Tensor:
-    """Compute what `model(images)` computes; where it is a ViT with PyTorch's blocks and no dropout, with less work.
-
-    Attention over 17 tokens in heads of width 8 is two products of batches of small matrices, where a fused kernel,
-    made for long sequences, takes twice as long on a CPU. And the head reads the class token alone, so that the last
-    block asks for no other token.
-
-    Args:
-        model: The model whose parameters are used.
-        images: (B, C, image size, image size).
-        kept: (K,), the patches that are looked at; all, where it is None.
-
-    Returns:
-        The scores of the classes, (B, number of classes).
-    """
-    if not isinstance(getattr(model, "encoder", None), Encoder) or (model.training and model.dropout.p):
-        return model(images)  # (B, number of classes)
-    patches = model.patch_embedding(images) + model.position_embedding[:, 1:]  # (B, N, D)
-    if kept is not None:
-        patches = patches[:, kept]  # (B, K, D)
-    class_token = (model.class_token + model.position_embedding[:, :1]).expand(len(images), -1, -1)  # (B, 1, D)
-    x = torch.cat([class_token, patches], dim=1)  # (B, 1 + N, D)
-    *blocks, last = model.encoder.blocks
-    for block in blocks:
-        x = x + _attend(block.self_attn, block.norm1(x))  # (B, 1 + N, D)
-        x = x + block.linear2(F.gelu(block.linear1(block.norm2(x))))  # (B, 1 + N, D)
-    x = x[:, :1] + _attend(last.self_attn, last.norm1(x), queries=1)  # (B, 1, D)
-    x = x + last.linear2(F.gelu(last.linear1(last.norm2(x))))  # (B, 1, D)
-    return model.head(model.encoder.norm(x[:, 0]))  # (B, number of classes)
-
-
-def _attend(attention: nn.MultiheadAttention, x: Tensor, queries: int | None = None) -> Tensor:
-    """Let the first tokens, (B, N, D), or all, look at all: (B, queries, D)."""
-    size, tokens, width = x.shape
-    heads, head_width = attention.num_heads, width // attention.num_heads
-
-    def split(rows: slice, count: int) -> Tensor:
-        y = F.linear(x[:, :count], attention.in_proj_weight[rows], attention.in_proj_bias[rows])
-        return y.view(size, count, -1, heads, head_width).permute(2, 0, 3, 1, 4).flatten(1, 2)  # (parts, B·H, count, d)
-
-    if queries is None:
-        q, k, v = split(slice(None), tokens)  # (B·H, N, d) each
-    else:
-        (q,), (k, v) = split(slice(width), queries), split(slice(width, None), tokens)
-    weights = torch.bmm(q * head_width**-0.5, k.transpose(1, 2)).softmax(dim=-1)  # (B·H, queries, N)
-    mixed = torch.bmm(weights, v).unflatten(0, (size, heads)).transpose(1, 2).flatten(2)  # (B, queries, D)
-    return attention.out_proj(mixed)  # (B, queries, D)
-
-
-# ---- the schedule ---------------------------------------------------------------------------------------------------
-
-
-def rate_at(step: int, steps: int, settings: Settings) -> float:
-    """Return the share of the peak rate at a step, from 0 on: up along a line, down along a cosine.
-
-    It would be 0 one step after the last: a step at rate 0 wastes its batch.
-    """
-    warmup = settings.warmup * steps
-    if step + 1 < warmup:
-        return (step + 1) / warmup
-    if not settings.decay:
-        return 1.0
-    return 0.5 * (1 + math.cos(math.pi * (step + 1 - warmup) / (steps + 1 - warmup)))
-
-
-# ---- a run ----------------------------------------------------------------------------------------------------------
-
-
-def choose_precision(device: torch.device) -> torch.dtype:
-    """Choose what products are computed in: float32 on a CPU, float16 on a T4, bfloat16 on newer GPUs."""
-    if device.type != "cuda":
-        return torch.float32
-    return torch.bfloat16 if torch.cuda.get_device_capability(device)[0] >= 8 else torch.float16
-
-
-def accuracy(model: nn.Module, split: Images, batch_size: int = 1000) -> tuple[float, float]:
-    """Return the mean loss and the share of right answers over all images of a split, without dropout."""
-    loss, right, training = 0.0, 0, model.training
-    model.eval()
-    with torch.no_grad():
-        for images, labels in split.batches(torch.arange(len(split)).split(batch_size)):
-            scores = scores_of(model, images)  # (B, number of classes)
-            loss += F.cross_entropy(scores, labels, reduction="sum")
-            right += (scores.argmax(dim=-1) == labels).sum()
-    model.train(training)
-    return float(loss) / len(split), int(right) / len(split)
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What is known after an epoch. Losses and shares are means over images; training images are augmented ones."""
-
-    number: int  # from 1 on
-    seconds: float  # of training alone, without the evaluation
-    cpu_seconds: float  # of all threads of this process in that time: what a shared machine does not blur
-    loss: float
-    accuracy: float
-    validation_loss: float | None  # None: a recipe without a validation split
-    validation_accuracy: float | None
-    test_accuracy: float | None = None  # None: the test set was not touched
+from solutions.training.record import Epoch, Record, choose_device, choose_precision, describe_machine, write_record
+from solutions.training.settings import Settings, change_settings
 
 
 def train(
@@ -270,35 +72,20 @@ def train(
     for number in range(len(curve) + 1, settings.epochs + 1):
         began, cpu_began, loss_sum, right = time.perf_counter(), time.process_time(), 0.0, 0
         if settings.dropout:
-            torch.manual_seed(
-                1000 * settings.seed + number
-            )  # a run that was interrupted drops what it would have dropped
+            torch.manual_seed(1000 * settings.seed + number)  # a run that goes on drops what it would have dropped
         order = torch.randperm(len(training), device=device, generator=generator).split(settings.batch_size)
         with _bar(show, f"epoch {number} of {settings.epochs}", per_epoch) as advance:
             for index, (images, labels) in enumerate(training.batches(order)):  # (B, C, H, W), (B,)
                 step = (number - 1) * per_epoch + index
-                for optimizer, rates in zip(optimizers, peaks):
-                    for group, rate in zip(optimizer.param_groups, rates):
-                        group["lr"] = rate * rate_at(step, steps, settings)
-                kept = None
-                if step < settings.dropped_until * steps:
-                    patches = model.position_embedding.shape[1] - 1
-                    shuffled = torch.randperm(patches, device=device, generator=generator)
-                    kept = shuffled[: round(patches * (1 - settings.dropped_share))]
+                _set_rates(optimizers, peaks, rate_at(step, steps, settings))
+                kept = _some_patches(model, settings, generator) if step < settings.dropped_until * steps else None
                 if settings.shift or settings.rotation or settings.flip:
                     amounts = dict(shift=settings.shift, rotation=settings.rotation, flip=settings.flip)
                     images = augment(images, **amounts, generator=generator)
                 with torch.autocast(device.type, precision, enabled=precision != torch.float32):
                     scores = work(model, images, kept)  # (B, number of classes)
                 loss = F.cross_entropy(scores.float(), labels, label_smoothing=settings.label_smoothing)
-                model.zero_grad()
-                scaler.scale(loss).backward()
-                for optimizer in optimizers:
-                    scaler.unscale_(optimizer)
-                nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-                for optimizer in optimizers:
-                    scaler.step(optimizer)
-                scaler.update()
+                _step(loss, model, optimizers, scaler, settings.clip)
                 loss_sum += loss.detach() * len(labels)  # stays on the device: .item() would wait for every step
                 right += (scores.argmax(dim=-1) == labels).sum()
                 advance(loss_sum, right, len(labels))
@@ -308,6 +95,83 @@ def train(
         if checkpoint:
             keep(checkpoint, run, parts, generator, [asdict(epoch) for epoch in curve])
         yield model, curve
+
+
+def _set_rates(optimizers: list[Optimizer], peaks: list[list[float]], share: float) -> None:
+    """Set each learning rate to a share of its peak."""
+    for optimizer, rates in zip(optimizers, peaks):
+        for group, rate in zip(optimizer.param_groups, rates):
+            group["lr"] = rate * share
+
+
+def _some_patches(model: nn.Module, settings: Settings, generator: torch.Generator) -> Tensor:
+    """Draw the patches that are looked at: (K,)."""
+    patches = model.position_embedding.shape[1] - 1
+    shuffled = torch.randperm(patches, device=generator.device, generator=generator)
+    return shuffled[: round(patches * (1 - settings.dropped_share))]
+
+
+def _step(
+    loss: Tensor, model: nn.Module, optimizers: list[Optimizer], scaler: torch.amp.GradScaler, clip: float
+) -> None:
+    """Take one step of all optimizers down the clipped gradient."""
+    model.zero_grad()
+    scaler.scale(loss).backward()
+    for optimizer in optimizers:
+        scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), clip)
+    for optimizer in optimizers:
+        scaler.step(optimizer)
+    scaler.update()
+
+
+def augment(images: Tensor, *, shift: float, rotation: float, flip: bool = False, generator: torch.Generator) -> Tensor:
+    """Turn, move and mirror each image by an amount of its own, all in one call and on the device that they are on.
+
+    Args:
+        images: (B, C, height, width).
+        shift: In pixels, at most this much along each axis.
+        rotation: In degrees, at most this much either way.
+        flip: Whether half of them are mirrored, left for right.
+        generator: Of the images' device.
+
+    Returns:
+        New images, (B, C, height, width). What comes in from outside is the background.
+    """
+    draws = torch.empty(3, len(images), device=images.device).uniform_(-1, 1, generator=generator)  # (3, B)
+    angle, (right, down) = draws[0] * math.radians(rotation), 2 * shift * draws[1:] / images.shape[-1]  # (B,) each
+    rows = [angle.cos(), -angle.sin(), right, angle.sin(), angle.cos(), down]
+    grid = F.affine_grid(torch.stack(rows, dim=-1).view(-1, 2, 3), images.shape, align_corners=False)  # (B, h, w, 2)
+    if flip:
+        mirrored = torch.rand(len(images), device=images.device, generator=generator) < 0.5  # (B,)
+        grid[..., 0] *= torch.where(mirrored, -1.0, 1.0)[:, None, None]
+    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)  # (B, C, h, w)
+
+
+def rate_at(step: int, steps: int, settings: Settings) -> float:
+    """Return the share of the peak rate at a step, from 0 on: up along a line, down along a cosine.
+
+    It would be 0 one step after the last: a step at rate 0 wastes its batch.
+    """
+    warmup = settings.warmup * steps
+    if step + 1 < warmup:
+        return (step + 1) / warmup
+    if not settings.decay:
+        return 1.0
+    return 0.5 * (1 + math.cos(math.pi * (step + 1 - warmup) / (steps + 1 - warmup)))
+
+
+def accuracy(model: nn.Module, split: Images, batch_size: int = 1000) -> tuple[float, float]:
+    """Return the mean loss and the share of right answers over all images of a split, without dropout."""
+    loss, right, training = 0.0, 0, model.training
+    model.eval()
+    with torch.no_grad():
+        for images, labels in split.batches(torch.arange(len(split)).split(batch_size)):
+            scores = scores_of(model, images)  # (B, number of classes)
+            loss += F.cross_entropy(scores, labels, reduction="sum")
+            right += (scores.argmax(dim=-1) == labels).sum()
+    model.train(training)
+    return float(loss) / len(split), int(right) / len(split)
 
 
 def _bar(show: bool, what: str, steps: int):
@@ -339,82 +203,7 @@ def _bar(show: bool, what: str, steps: int):
     )
 
 
-# ---- the record of a run --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Record:
-    """What a run was, where, and what came of it: a number never stands without its evidence."""
-
-    name: str  # of the recipe
-    settings: dict
-    data: str  # MNIST, CIFAR-10, the name of a folder, or digits: the stand-in
-    machine: dict  # processor, cores, threads, GPU, versions, date
-    precision: str
-    curve: list[dict]  # of Epoch
-    test_loss: float | None = None  # None: the test set was not touched
-    test_accuracy: float | None = None
-    images: dict | None = None  # `Data.facts`, which a use of the model needs; None in records that hold none
-
-
-def describe_machine(device: torch.device) -> dict:
-    """Say on what a run is made."""
-    names = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
-    return dict(
-        processor=names[0] if names else platform.processor() or platform.machine(),
-        cores=os.cpu_count(),
-        threads=torch.get_num_threads(),
-        load=[round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,  # others' work too
-        gpu=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
-        system=platform.system(),
-        python=platform.python_version(),
-        torch=torch.__version__,
-        date=time.strftime("%Y-%m-%d", time.gmtime()),
-    )
-
-
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text().splitlines() if Path(path).exists() else []
-
-
-def write_record(path: Path, *records: Record) -> None:
-    """Write runs as JSON, one list."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([asdict(record) for record in records], indent=1, ensure_ascii=False) + "\n")
-
-
 # ---- the command ----------------------------------------------------------------------------------------------------
-
-
-def choose_device(name: str = "auto") -> torch.device:
-    """Return the device of that name; "auto" is a GPU where there is one, else the CPU.
-
-    Raises:
-        ValueError: There is no such device.
-    """
-    gpu = torch.cuda.is_available()
-    if name not in ("auto", "cpu", "cuda") or (name == "cuda" and not gpu):
-        raise ValueError(f"the device must be auto, cpu or, where there is a GPU, cuda; got {name}")
-    return torch.device("cuda" if gpu and name != "cpu" else "cpu")
-
-
-def change_settings(settings: Settings, changes: list[str]) -> Settings:
-    """Apply changes that are written name=value.
-
-    Raises:
-        ValueError: There is no such setting, or its value is not of its kind.
-    """
-    new = {}
-    for change in changes:
-        name, _, value = change.partition("=")
-        if name not in asdict(settings):
-            raise ValueError(f"no setting is called {name!r}; there are {', '.join(asdict(settings))}")
-        kind = type(getattr(settings, name))
-        try:
-            new[name] = json.loads(value.lower()) if kind is bool else kind(value)
-        except ValueError:
-            raise ValueError(f"{name} must be of type {kind.__name__}, got {value!r}") from None
-    return replace(settings, **new)
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ from autograder.course.course import CONFIG, COURSE_ID, Assignment, Course
 from autograder.files import write_atomically
 from autograder.grade.grade import load_assignment
 from autograder.imports import ROOT
-from solutions.training.recipe import describe_machine
+from solutions.training.record import describe_machine
 
 NAME, STEM = "2_multihead", "multihead"
 RECORD, PAGE = ROOT / "book" / "records" / "grading.json", ROOT / "book" / "instructors_benchmark.md"

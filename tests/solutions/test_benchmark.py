@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from solutions.training import benchmark
 from solutions.training.data import MEAN, STD, Data, Split, normalise
-from solutions.training.recipe import Epoch, Record, Settings
+from solutions.training.record import Epoch, Record
+from solutions.training.settings import Settings
 from solutions.vit import ViT
 
 

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from solutions.training import classify, data
 from solutions.training import recipe as training
 from solutions.training.data import load_digits, load_folder, load_images, read_image
-from solutions.training.recipe import Settings, train
+from solutions.training.recipe import train
+from solutions.training.settings import Settings
 
 classify_command = typer.Typer()
 classify_command.command()(classify.main)

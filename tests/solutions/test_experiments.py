@@ -16,7 +16,8 @@ from solutions.training import experiments
 from solutions.training.architectures import WRONG, count_parameters, fit_width, make_model
 from solutions.training.data import Data, Split, draw, some_classes
 from solutions.training.experiments import Book, Run, Size, compare_attentions, execute, plan
-from solutions.training.recipe import Settings, train
+from solutions.training.recipe import train
+from solutions.training.settings import Settings
 
 SIZE = Size(24, 2, (1,), 30, 1, 1, (10, 20), 40, 25, 1, 9, 11)
 TINY = Settings(patch_size=4, width=8, depth=1, num_heads=2, hidden_width=8, optimizer="adamw", batch_size=16)

@@ -18,8 +18,10 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from solutions.training import recipe as training
 from solutions.training.data import Data, Split, load_digits
+from solutions.training.fused_vit import scores_of
 from solutions.training.optimizers import Muon, make_optimizers, orthogonalise
-from solutions.training.recipe import Settings, augment, rate_at, scores_of, train
+from solutions.training.recipe import augment, rate_at, train
+from solutions.training.settings import Settings
 from solutions.vit import ViT, evaluate
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # float32, six blocks deep, sums in another order
