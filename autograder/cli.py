@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
-from autograder.commands import authoring, grading, reporting
-from autograder.commands import lms as exchange
+import autograder.lighter_imports  # noqa: F401 - before anything imports nbformat
+from autograder.commands import authoring, grading, lms, reporting
 from autograder.commands.console import explaining_files, stopped
 from autograder.commands.demo import demo
 from autograder.installed import enter_repository
@@ -27,9 +27,9 @@ COMMANDS = {  # in the order in which the help lists them
     "report": reporting.report,
     "alike": reporting.alike,
     "answer": reporting.answer,
-    "forget": exchange.forget,
-    "collect": exchange.collect,
-    "export": exchange.export,
+    "forget": lms.forget,
+    "collect": lms.collect,
+    "export": lms.export,
     "submit-check": grading.submit_check,
     "mutants": authoring.mutants,
 }

@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from autograder.imports import ROOT  # first: nbformat is imported faster without what autograder/__init__.py leaves out
+import autograder.lighter_imports  # noqa: F401 - first: then nbformat is imported faster
+from autograder.imports import ROOT
 
 # Before anything imports a library that reads them: one thread for each process, as in the sandbox, and no window.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -69,7 +69,7 @@ class Workers:
     def begin(self) -> None:
         """Start what imports PyTorch, which takes seconds: the process from which workers are forked, and their kernels'."""
         multiprocessing.get_context("forkserver").set_forkserver_preload(
-            ["autograder.grade.job", f"autograder.checks.{self.checks}.exercises"]
+            ["autograder.lighter_imports", "autograder.grade.job", f"autograder.checks.{self.checks}.exercises"]
         )
         forkserver.ensure_running()
         if self.parent is None and self.limits is not None and self.limits.forked:

@@ -16,7 +16,12 @@ import psutil
 
 FORKS = multiprocessing.get_context("forkserver")  # which the grader's own pool uses too
 FORKS.set_forkserver_preload(
-    ["autograder.grade.cluster", "autograder.checks.attention.exercises", "distributed.cli.dask_worker"]
+    [
+        "autograder.lighter_imports",
+        "autograder.grade.cluster",
+        "autograder.checks.attention.exercises",
+        "distributed.cli.dask_worker",
+    ]
 )
 
 
