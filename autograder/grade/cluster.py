@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from autograder.grade.job import grade_one
 from autograder.grade.mark_keys import PACKAGES
+from autograder.grade.task import Job, Task
 from autograder.grade.workers import InstallationError
 from autograder.imports import ROOT, files_behind
 from autograder.publish.generated import sources
-from autograder.sandbox.host.bubblewrap import Limits, SandboxError, check_sandbox, remove_leftovers
+from autograder.sandbox.host.bubblewrap import SandboxError, check_sandbox, remove_leftovers
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -33,7 +34,7 @@ ASK_SECONDS = (
 WAIT_SECONDS = 60.0  # without any worker that can grade: a nanny starts a killed one again within 10 s
 LOOK_SECONDS = 1.0  # between two looks at who has joined, is lost or hangs
 MAX_LOSSES = 5  # a submission on which that many workers were lost is left; it may be bad luck, of workers on loan
-KEPT: dict[str, dict[int, Any]] = {}  # on a worker: the arguments that all submissions of a run share, by the run
+KEPT: dict[str, Task] = {}  # on a worker: what the submissions of a run have in common, by the run
 log = logging.getLogger(__name__)
 
 
@@ -52,26 +53,23 @@ def versions() -> dict[str, str]:
     return found | {str(path.relative_to(ROOT)): digest for path, digest in digests.items()}
 
 
-def ask(run: str, shared: dict[int, Any], sandboxed: bool, wanted: dict[str, str]) -> str:
+def ask(run: str, task: Task, wanted: dict[str, str]) -> str:
     """On a worker: take what the submissions of a run share, and say why none may be graded here; nothing if they may."""
     while len(KEPT) > 3:  # several people may grade on one cluster
         del KEPT[next(iter(KEPT))]
-    KEPT[run] = shared
+    KEPT[run] = task
     remove_leftovers()
     try:
-        if sandboxed:
+        if task.sandboxed:
             check_sandbox()
     except SandboxError as error:
         return "; ".join(filter(None, (_difference(wanted, versions()), str(error))))
     return _difference(wanted, versions())
 
 
-def work(run: str, own: dict[int, Any]) -> dict[str, Any] | None:
+def work(run: str, job: Job) -> dict[str, Any] | None:
     """On a worker: grade one submission; None if this process was not asked yet, as one that took another's address."""
-    if run not in KEPT:
-        return None
-    arguments = KEPT[run] | own
-    return grade_one(*(arguments[place] for place in sorted(arguments)))
+    return grade_one(KEPT[run], job) if run in KEPT else None
 
 
 @dataclass
@@ -90,14 +88,14 @@ class _Worker:
 class Cluster:
     """A Dask cluster, as the grader sees it."""
 
-    def __init__(self, address: str, limits: Limits, sandboxed: bool) -> None:
-        self.address, self.sandboxed = address, sandboxed
-        self.seconds = limits.job_seconds  # after which a submission is given to another worker
+    def __init__(self, address: str, task: Task) -> None:
+        self.address, self.task = address, task
+        self.seconds = task.limits.job_seconds  # after which a submission is given to another worker
         self.versions = versions()
         self.said: set[str] = set()
 
-    def run(self, jobs: dict[str, tuple[Any, ...]]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Run the jobs, each with the arguments of `grade_one`; give each one's fields once, as they come.
+    def run(self, jobs: dict[str, Job]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Grade the submissions; give each one's fields once, as they come.
 
         Raises:
             ClusterError: there is no scheduler, or no worker that can grade; the message says why and what to do.
@@ -126,13 +124,11 @@ class Cluster:
 class _Run:
     """One run of some jobs."""
 
-    def __init__(self, cluster: Cluster, client: "Client", jobs: dict[str, tuple[Any, ...]]) -> None:
+    def __init__(self, cluster: Cluster, client: "Client", jobs: dict[str, Job]) -> None:
         from distributed import as_completed
 
         self.cluster, self.client, self.key = cluster, client, secrets.token_hex(16)
-        first, *others = jobs.values()
-        self.shared = {i: value for i, value in enumerate(first) if all(job[i] is value for job in others)}
-        self.own = {name: {i: v for i, v in enumerate(job) if i not in self.shared} for name, job in jobs.items()}
+        self.jobs = jobs
         self.undone, self.waiting, self.losses = set(jobs), deque(jobs), Counter[str]()
         self.workers: dict[str, _Worker] = {}
         self.at: dict[Future, _Worker] = {}
@@ -197,14 +193,14 @@ class _Run:
 
     def ask(self, worker: _Worker) -> None:
         worker.fit, worker.name = False, None
-        self.start(worker, ask, self.key, self.shared, self.cluster.sandboxed, self.cluster.versions)
+        self.start(worker, ask, self.key, self.cluster.task, self.cluster.versions)
 
     def give_work(self, worker: _Worker) -> None:
         while self.waiting:
             name = self.waiting.popleft()
             if name in self.undone:
                 worker.name = name
-                self.start(worker, work, self.key, self.own[name])
+                self.start(worker, work, self.key, self.jobs[name])
                 return
 
     def start(self, worker: _Worker, function: Any, *arguments: Any) -> None:

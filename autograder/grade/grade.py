@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from autograder.course.course import Assignment, Course, Result, Submission
 from autograder.course.settled import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grade.mark_keys import content_of, grader_key, key_of
-from autograder.grade.workers import InstallationError, Jobs, Workers, call
+from autograder.grade.task import Job, Task
+from autograder.grade.workers import InstallationError, Workers, call
 from autograder.imports import ROOT
 from autograder.judge.catalogue import checks_of
 from autograder.progress import Progress
@@ -29,6 +30,7 @@ from autograder.recognition import names_in
 from autograder.sandbox.host.bubblewrap import Limits, check_sandbox, remove_leftovers
 
 GRADE_ONE = "autograder.grade.job.grade_one"  # by its name: it comes with PyTorch, which takes seconds to import
+Jobs = dict[str, Job]  # by the name of the student
 Done = Iterable[tuple[str, dict[str, Any]]]  # name and fields of each job of grade_one, once
 
 
@@ -85,35 +87,11 @@ def grade(
         course.prepare(assignment)
         seed = _seed_of_run(course, assignment, seed, regrade)
         held_out = _checkpoint(assignment).held_out(data) if assignment.files else None
-        of_grader = grader_key(assignment, sandboxed, held_out)
+        texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
+        task = Task(assignment.name, *texts, seed, limits, sandboxed, held_out, _other_assignments(assignment.name))
+        key = grader_key(assignment, sandboxed, held_out)
         remove_leftovers()
-        in_gradebook = course.scores(assignment)
-        results: list[Result] = []
-        waiting: dict[str, tuple[Submission, dict[str, bytes | str], list[str], str, str]] = {}
-        decisions = read_decisions(course.root, assignment.name)
-        for name, why in course.unfit_names().items():
-            results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
-            course.save_result(results[-1])
-        for student in course.students():
-            kept = course.load_result(student, assignment.name)
-            if kept is not None and kept.has_marks and student not in in_gradebook:  # which was lost, and is another
-                kept.recorded = False
-            try:
-                found, state, why = course.read_submission(student, assignment), "missing", "No notebook was handed in."
-            except Unreadable as error:
-                found, state, why = None, "unreadable", str(error)
-            if found is None:
-                result = Result(student, assignment.name, state, why)
-                known = kept is not None and kept.recorded and replace(kept, recorded=False) == result
-                results.append(kept if known else result)
-                continue
-            files, renamed = course.read_files(student, assignment)
-            content = content_of(found.data, files, found.candidates)
-            key = key_of(of_grader, content)
-            if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
-                results.append(kept)
-            else:
-                waiting[student] = (found, files, found.receipt + renamed, key, content)
+        results, waiting = _look_through(course, assignment, key, regrade)
         # once, and only if there is something to record: it takes seconds
         open_gradebook = cache(lambda: stack.enter_context(course.gradebook()))
         for result in results:
@@ -121,23 +99,16 @@ def grade(
                 open_gradebook()
                 course.record(result, assignment)
         if waiting:
-            texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
-            options = (*texts, seed, limits, sandboxed, held_out)
-            asked = assignment.name, _other_assignments(assignment.name)
-            jobs = {student: (found.data, *options, files, *asked) for student, (found, files, *_) in waiting.items()}
-            proof = _Proof(course, assignment, options, of_grader)
+            proof = _Proof(course, assignment, task, key)
+            jobs = {student: Job(each.found.data, each.files) for student, each in waiting.items()}
             progress("submissions", 0, len(jobs))
             if not isinstance(workers, Workers):
                 workers = stack.enter_context(Workers(workers, assignment.notebook, limits if sandboxed else None))
-            run_all = _runner(workers, cluster, limits, sandboxed)
+            run_all = _runner(workers, cluster, task)
+            decisions = read_decisions(course.root, assignment.name)
             for done, (student, fields) in enumerate(proof.held_back(run_all(proof.jobs | jobs), progress), 1):
-                found, _, receipt, key, content = waiting[student]
                 notebook = fields.pop("notebook", None)
-                fields["receipt"] = receipt + fields.get("receipt", [])
-                fields["questions"] = found.questions + fields.get("questions", [])
-                if fields["receipt"] and fields["state"] == "graded":
-                    fields["state"] = "graded after mending"
-                result = Result(student, assignment.name, key=key, content=content, **fields)
+                result = waiting[student].result(student, assignment.name, fields)
                 result.ask(decisions.get(student))
                 with _undisturbed():
                     if notebook:
@@ -149,6 +120,58 @@ def grade(
                     course.record(result, assignment)
         course.renew_penalties(assignment)
     return sorted(results, key=lambda result: result.student)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A submission that is to be graded."""
+
+    found: Submission
+    files: dict[str, bytes | str]
+    renamed: list[str]  # what was said of the files' names
+    key: str
+    content: str
+
+    def result(self, student: str, assignment: str, fields: dict[str, Any]) -> Result:
+        """Return the result that `grade_one` gave the fields of."""
+        fields["receipt"] = self.found.receipt + self.renamed + fields.get("receipt", [])
+        fields["questions"] = self.found.questions + fields.get("questions", [])
+        if fields["receipt"] and fields["state"] == "graded":
+            fields["state"] = "graded after mending"
+        return Result(student, assignment, key=self.key, content=self.content, **fields)
+
+
+def _look_through(
+    course: Course, assignment: Assignment, of_grader: str, regrade: bool
+) -> tuple[list[Result], dict[str, _Waiting]]:
+    """Return the results that are known without grading, and what is to be graded, by student."""
+    in_gradebook = course.scores(assignment)
+    results: list[Result] = []
+    waiting: dict[str, _Waiting] = {}
+    for name, why in course.unfit_names().items():
+        results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
+        course.save_result(results[-1])
+    for student in course.students():
+        kept = course.load_result(student, assignment.name)
+        if kept is not None and kept.has_marks and student not in in_gradebook:  # which was lost, and is another
+            kept.recorded = False
+        try:
+            found, state, why = course.read_submission(student, assignment), "missing", "No notebook was handed in."
+        except Unreadable as error:
+            found, state, why = None, "unreadable", str(error)
+        if found is None:
+            result = Result(student, assignment.name, state, why)
+            known = kept is not None and kept.recorded and replace(kept, recorded=False) == result
+            results.append(kept if known else result)
+            continue
+        files, renamed = course.read_files(student, assignment)
+        content = content_of(found.data, files, found.candidates)
+        key = key_of(of_grader, content)
+        if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
+            results.append(kept)
+        else:
+            waiting[student] = _Waiting(found, files, renamed, key, content)
+    return results, waiting
 
 
 @contextmanager
@@ -212,21 +235,18 @@ class _Proof:
     It runs beside the first submissions, and no result of theirs is given before it holds.
     """
 
-    def __init__(self, course: Course, assignment: Assignment, options: tuple[Any, ...], key: str) -> None:
+    def __init__(self, course: Course, assignment: Assignment, task: Task, key: str) -> None:
         self.name, self.path = assignment.name, course.results_folder(assignment.name) / ".proof.json"
-        instructor, release, seed, *_, held_out = options
-        self.text = json.dumps({"key": key, "seed": seed}) + "\n"
-        self.jobs: Jobs = {}  # of grade_one; no student's name has a /
+        self.text = json.dumps({"key": key, "seed": task.seed}) + "\n"
+        self.jobs: Jobs = {}  # no student's name has a /
         if self.path.exists() and self.path.read_text(encoding="utf-8") == self.text:
             return
         record = _checkpoint(assignment).RECORD if assignment.files else None
         if record is not None and not record.exists():
             raise InstallationError(f'{record} is missing, by which the checks are proved. Run "make train".')
         files = {name: record.read_bytes() for name in assignment.files}
-        # which students may not hand in
-        options = (*options[:-1], held_out and replace(held_out, published=None))
-        self.jobs["/answers"] = (instructor.encode(), *options, files)
-        self.jobs["/unsolved notebook"] = (release.encode(), *options, {})
+        self.jobs["/answers"] = Job(task.instructor.encode(), files, may_be_published=True)
+        self.jobs["/unsolved notebook"] = Job(task.release.encode())
 
     def held_back(self, done: Done, progress: Progress) -> Done:
         """Give what is done of the submissions, once the proof holds.
@@ -266,15 +286,15 @@ class _Proof:
         write_atomically(self.path, self.text)
 
 
-def _runner(here: Workers, cluster: str | None, limits: Limits, sandboxed: bool) -> Callable[[Jobs], Done]:
+def _runner(here: Workers, cluster: str | None, task: Task) -> Callable[[Jobs], Done]:
     """Return what runs jobs: the processes of this machine, or a cluster."""
     if cluster:
         from autograder.grade.cluster import Cluster  # with PyTorch
 
-        return Cluster(cluster, limits, sandboxed).run
+        return Cluster(cluster, task).run
 
     def run_all(jobs: Jobs) -> Iterator[tuple[str, dict[str, Any]]]:
-        for name, fields in here.run(call, {name: (GRADE_ONE, *job) for name, job in jobs.items()}):
+        for name, fields in here.run(call, {name: (GRADE_ONE, task, job) for name, job in jobs.items()}):
             if isinstance(fields, ProcessExpired):
                 fields = _not_graded("The grader's process was killed twice while it graded this submission.")
             elif isinstance(fields, TimeoutError):

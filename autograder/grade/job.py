@@ -18,7 +18,8 @@ from nbformat import NotebookNode
 from autograder.files import Unreadable
 from autograder.grade.execute import Execution, GraderError, execute
 from autograder.grade.repair import Mended, OtherAssignment, mend
-from autograder.sandbox.host.bubblewrap import Limits, SandboxError
+from autograder.grade.task import Job, Task
+from autograder.sandbox.host.bubblewrap import SandboxError
 
 MAX_MEMORY = 3 * 2**30  # bytes by which grading one submission may let the grader's process grow; the answers need none
 
@@ -43,43 +44,24 @@ def _read(notebook: str) -> NotebookNode:
 
 
 @_bounded_memory()
-def grade_one(
-    data: bytes,
-    instructor: str,
-    release: str,
-    seed: int,
-    limits: Limits,
-    sandboxed: bool,
-    held_out: Any = None,
-    files: dict[str, bytes | str] | None = None,
-    name: str = "",
-    others: dict[str, dict[str, bool]] | None = None,
-) -> dict[str, Any]:
+def grade_one(task: Task, job: Job) -> dict[str, Any]:
     """Repair and execute one submission. A function of its arguments alone, so that it may run anywhere.
 
     Args:
-        data: The file that was handed in.
-        instructor: The notebook with hidden tests.
-        release: The notebook that students got.
-        seed: From which hidden checks draw their inputs.
-        limits: What the submission may use.
-        sandboxed: False only where the instructor asked for it.
-        held_out: The images that a file of weights is shown: a `checkpoint.HeldOut`.
-        files: By the name that was asked for the bytes, or why they could not be taken.
-        name: Of the assignment.
-        others: The names of the cells of other assignments, as `recognition.names_in` gives them, by assignment.
+        task: What all submissions of the run have in common.
+        job: The submission.
 
     Returns:
         The fields of a Result, and the executed notebook as text.
     """
     try:
-        mended = mend(data, _read(instructor), _read(release), others, name)
+        mended = mend(job.data, _read(task.instructor), _read(task.release), task.others, task.assignment)
     except OtherAssignment as error:
         return {"state": "unreadable", "why": str(error), "questions": [str(error)]}
     except Unreadable as error:
         return {"state": "unreadable", "why": str(error)}
     try:
-        done = _better_of_two(mended, seed, limits, sandboxed, files, held_out)
+        done = _better_of_two(mended, task, job)
     except (GraderError, SandboxError) as error:
         return {
             "state": "not graded",
@@ -93,25 +75,27 @@ def grade_one(
         "receipt": mended.receipt + done.receipt,
         "questions": mended.questions + done.questions,
         "checks": [asdict(check) for check in done.checks],
-        "seed": seed,
+        "seed": task.seed,
         "notebook": nbformat.writes(done.notebook) + "\n",
         "files": done.files,
     }
 
 
-def _better_of_two(mended: Mended, seed: int, limits: Limits, *options: Any) -> Execution:
+def _better_of_two(mended: Mended, task: Task, job: Job) -> Execution:
     """Execute a repaired notebook; where it loses points, its cells in the student's order too, and take the better.
 
     What passes in the student's own run counts, whatever the repair made of it. Both have the time of one submission.
     """
-    done = execute(mended.notebook, seed, limits, *options)
+    held_out = replace(task.held_out, published=None) if task.held_out and job.may_be_published else task.held_out
+    options = task.sandboxed, job.files, held_out
+    done = execute(mended.notebook, task.seed, task.limits, *options)
     if mended.as_submitted is None or all(check.passed for check in done.checks):
         return done
-    left = limits.total_seconds - done.seconds
-    if left < limits.call_seconds:
+    left = task.limits.total_seconds - done.seconds
+    if left < task.limits.call_seconds:
         done.questions.append("The cells were moved, and there was no time to run them in the order of the submission.")
         return done
-    other = execute(mended.as_submitted, seed, replace(limits, total_seconds=left), *options)
+    other = execute(mended.as_submitted, task.seed, replace(task.limits, total_seconds=left), *options)
     if other.points <= done.points:
         return done
     more = f"{other.points:g} points of the tests, and in the order of the released notebook {done.points:g}"

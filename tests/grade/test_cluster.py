@@ -23,8 +23,9 @@ from autograder.grade import cluster
 from autograder.grade.cluster import Cluster, ClusterError
 from autograder.grade.execute import CheckResult
 from autograder.grade.grade import InstallationError, grade
+from autograder.grade.task import Job, Task
 from autograder.lms.export import export
-from autograder.sandbox.host.bubblewrap import Limits, lives
+from autograder.sandbox.host.bubblewrap import lives
 
 STUDENTS = ("ada", "goran", "pia", "rosa")
 PROOF = Path("results", NAME, ".proof.json")
@@ -372,9 +373,9 @@ def test_workers_on_other_machines_with_tls(
 # ------------------------------------------------------------------------------------- who gets what, without work
 
 
-def jobs_of(tmp_path: Path, *names: str) -> dict[str, tuple[Path]]:
+def jobs_of(tmp_path: Path, *names: str) -> dict[str, Job]:
     """Return jobs that are done once a file of their name is there."""
-    return {name: (tmp_path / name,) for name in names}
+    return {name: Job(bytes(tmp_path / name)) for name in names}
 
 
 @pytest.mark.deep
@@ -382,7 +383,7 @@ def test_submission_that_loses_five_workers_is_not_graded(farm: Farm) -> None:
     """Is it left after five, with its reason?"""
     for _ in range(5):
         farm.start(manner=Manner("ends_in_the_middle"))
-    run = Cluster(farm.address, Limits(), True).run({"poison": (Path("/nothing"),)})
+    run = Cluster(farm.address, Task("", "", "", 0)).run({"poison": Job(b"/nothing")})
     assert list(run) == [
         ("poison", {"state": "not graded", "why": "5 workers were lost, or hung, on this submission."})
     ]
@@ -393,15 +394,15 @@ def test_hanging_workers_that_are_killed_are_lost_once(
     farm: Farm, tmp_path: Path, background: ThreadPoolExecutor
 ) -> None:
     """Does a submission whose worker hangs, and is then killed, count one lost worker and not two?"""
-    hanging = farm.start(manner=Manner("waits_for_argument"))
-    ours = Cluster(farm.address, Limits(), True)
+    hanging = farm.start(manner=Manner("waits_for_submission"))
+    ours = Cluster(farm.address, Task("", "", "", 0))
     grading = background.submit(lambda: list(ours.run(jobs_of(tmp_path, "a"))))
     wait_for(lambda: hanging.begun)
     said: list[str] = []
     ours.say, ours.seconds = said.append, 0.0
     wait_for(lambda: said)
     ours.seconds = 1e9
-    late = farm.start(manner=Manner("waits_for_argument"))
+    late = farm.start(manner=Manner("waits_for_submission"))
     wait_for(lambda: late.begun)
     hanging.kill(signal.SIGKILL)
     wait_for(lambda: [text for text in said if "was lost" in text])
@@ -412,8 +413,8 @@ def test_hanging_workers_that_are_killed_are_lost_once(
 @pytest.mark.deep
 def test_first_of_two_results_counts(farm: Farm, tmp_path: Path, background: ThreadPoolExecutor) -> None:
     """If a worker that was given up answers after all, and the other as well, does the submission count once?"""
-    hanging = [farm.start(manner=Manner("waits_for_argument")) for _ in range(2)]
-    ours = Cluster(farm.address, Limits(), True)
+    hanging = [farm.start(manner=Manner("waits_for_submission")) for _ in range(2)]
+    ours = Cluster(farm.address, Task("", "", "", 0))
     grading = background.submit(lambda: list(ours.run(jobs_of(tmp_path, "a", "b"))))
     wait_for(lambda: all(worker.begun for worker in hanging))
     said: list[str] = []
@@ -421,7 +422,7 @@ def test_first_of_two_results_counts(farm: Farm, tmp_path: Path, background: Thr
     wait_for(lambda: len([text for text in said if "hangs" in text]) == 2)
     first, other = ("a", "b") if said[0].endswith("graded a.") else ("b", "a")  # in which they are given again
     ours.seconds = 1e9
-    late = farm.start(manner=Manner("waits_for_argument"))
+    late = farm.start(manner=Manner("waits_for_submission"))
     wait_for(lambda: late.begun == 1)
     (tmp_path / first).touch()  # two of the three answer
     wait_for(lambda: late.begun + sum(worker.begun for worker in hanging) == 4)  # and one of them has the other
@@ -435,9 +436,9 @@ def test_worker_that_took_anothers_address_is_asked_first(farm: Farm, tmp_path: 
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     options = ("--worker-port", str(port), "--host", "127.0.0.1")
-    first = farm.start(*options, manner=Manner("waits_for_argument"))
+    first = farm.start(*options, manner=Manner("waits_for_submission"))
     (tmp_path / "a").touch()
-    ours = Cluster(farm.address, Limits(), True)
+    ours = Cluster(farm.address, Task("", "", "", 0))
     said: list[str] = []
     ours.say = said.append
     run = ours.run(jobs_of(tmp_path, "a", "b"))
@@ -447,7 +448,7 @@ def test_worker_that_took_anothers_address_is_asked_first(farm: Farm, tmp_path: 
     other = farm.start(*options, manner=Manner("other_version"))
     wait_for(other.has_joined)
     (tmp_path / "b").touch()
-    right = farm.start(manner=Manner("waits_for_argument"))
+    right = farm.start(manner=Manner("waits_for_submission"))
     assert [(name, fields["process"]) for name, fields in run] == [("b", right.pid)]
     assert other.begun == 0
     assert [text for text in said if "numpy 1.0 instead of" in text]

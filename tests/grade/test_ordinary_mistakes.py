@@ -12,9 +12,9 @@ from nbformat import NotebookNode
 from autograder.course.course import Assignment
 from autograder.grade.job import grade_one
 from autograder.grade.repair import Mended, OtherAssignment, mend
+from autograder.grade.task import Job, Task
 from autograder.notebooks import MAX_CELLS
 from autograder.recognition import names_in
-from autograder.sandbox.host.bubblewrap import Limits
 
 
 def changed(assignment: Assignment, notebook: NotebookNode) -> Mended:
@@ -106,7 +106,7 @@ def test_all_points_are_there(assignment: Assignment, perfect: NotebookNode, spo
     """Run in the sandbox, do all tests of the answers pass, and is it said what was done?"""
     spoil(perfect)
     texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
-    fields = grade_one(json.dumps(perfect).encode(), *texts, SEED, Limits(), True)
+    fields = grade_one(Task(assignment.name, *texts, SEED), Job(json.dumps(perfect).encode()))
     bonus = {"online_softmax"}
     failed = [c["name"] for c in fields["checks"] if not c["passed"] and not c["name"].startswith(tuple(bonus))]
     assert len(fields["checks"]) > 10

@@ -9,8 +9,8 @@ from conftest import SEED, assignment_of
 
 from autograder.grade.job import grade_one
 from autograder.grade.submit_check import submit_check
+from autograder.grade.task import Job, Task
 from autograder.imports import ROOT
-from autograder.sandbox.host.bubblewrap import Limits
 
 # Assignment, and what is done to its solved notebook: the change, the place, and how.
 CHANGED = {
@@ -31,7 +31,7 @@ def test_a_changed_notebook_keeps_its_points(case: str, tmp_path: Path) -> None:
     name, done = CHANGED[case]
     assignment, work = assignment_of(name), changes.changed(name, done)
     notebooks = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
-    fields = grade_one(work.data, *notebooks, SEED, Limits(), True, name=name)
+    fields = grade_one(Task(name, *notebooks, SEED), Job(work.data))
     failed = {check["name"] for check in fields["checks"] if not check["passed"]}
     assert fields["checks"] != []
     assert failed == set() or fields["questions"] != [], (failed, fields["receipt"], fields["why"])
