@@ -12,8 +12,9 @@ from autograder.checks.encoder import layers
 from autograder.checks.vit import measures
 from autograder.judge.compare import judge, outcome
 from autograder.sandbox.guest.wire import Handle, dumps, loads
-from autograder.sandbox.host.kernel import Kernel, KernelLost, _answer, _text_of
+from autograder.sandbox.host.kernel import Kernel, KernelLost
 from autograder.sandbox.host.proxy import BadReply, Function, GraderFault, Module, _Remote
+from autograder.sandbox.host.questions import answer, text_of
 from solutions import encoder
 
 
@@ -206,7 +207,7 @@ def test_measured_by_takes_no_name_of_the_notebook(start: Callable[..., Kernel])
 
 def test_no_text_of_an_answer_is_sent() -> None:
     """Is of a class that stands in a file of answers the class alone sent to the sandbox, and nothing else of the file?"""
-    text = _text_of(encoder.BrokenBlock)
+    text = text_of(encoder.BrokenBlock)
     assert "class BrokenBlock" in text and "import torch" in text
     assert "class LayerNorm" not in text and "def repair" not in text and "solutions" not in text
     exec(compile(text, "sent", "exec"), made := {})
@@ -275,8 +276,8 @@ def test_question_that_asks_for_much_work_is_refused(values: list[Any]) -> None:
     """Is each number of a question bounded, wherever it is, before a reference implementation computes with it?"""
     calls: list[Any] = []
     for place in ({"arguments": values, "keywords": {}}, {"arguments": [], "keywords": dict(zip("abc", values))}):
-        answer = _answer({"question": "split_heads", **place}, 1000, {"split_heads": lambda *a, **k: calls.append(a)})
-        assert "may make at most" in loads(answer)["error"] and calls == []
+        said = answer({"question": "split_heads", **place}, 1000, {"split_heads": lambda *a, **k: calls.append(a)})
+        assert "may make at most" in loads(said)["error"] and calls == []
 
 
 def test_question_of_an_honest_function_is_answered() -> None:
@@ -290,7 +291,7 @@ def test_question_of_an_honest_function_is_answered() -> None:
         ([[tokens, tokens]], {"heads": torch.tensor(4)}),
     ):
         question = {"question": "f", "arguments": arguments, "keywords": keywords}
-        assert loads(_answer(question, 1000, {"f": lambda *a, **k: 5})) == {"value": 5}
+        assert loads(answer(question, 1000, {"f": lambda *a, **k: 5})) == {"value": 5}
 
 
 def test_module_may_have_parts_of_any_name() -> None:
@@ -315,7 +316,7 @@ def test_module_may_have_parts_of_any_name() -> None:
 )
 def test_no_neighbour_of_a_class_is_sent(sent: type, neighbours: str) -> None:
     """Is of a class that stands in for an earlier exercise's what it needs sent, and no class that may be asked for next?"""
-    text = _text_of(sent)
+    text = text_of(sent)
     assert not [name for name in neighbours.split() if f"class {name}" in text]
     exec(compile(text, "sent", "exec"), made := {})
     assert made[sent.__name__](*((8,) if sent is layers.LayerNorm else (8, 2, 12)))

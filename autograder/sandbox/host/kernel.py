@@ -1,40 +1,26 @@
 """The grader's end of the wire: run a cell in the sandboxed kernel, call a function there, and give up in time."""
 
-import ast
-import base64
 import hashlib
 import hmac
-import inspect
 import math
-import re
 import secrets
 import select
 import time
 from collections.abc import Callable
-from functools import cache
-from itertools import zip_longest
 from typing import Any
 
-import nbformat
 import psutil
 from nbformat import NotebookNode
 
-from autograder.files import writable
 from autograder.sandbox.guest import wire
 from autograder.sandbox.guest.out_of_reach import REACHED, SEAL
 from autograder.sandbox.host.bubblewrap import Limits, start_kernel
+from autograder.sandbox.host.outputs import changes_in, outputs_in
+from autograder.sandbox.host.questions import answer, text_of
 
 MAX_FRAME = 2 * wire.MAX_BYTES  # bytes of one message; a longer one ends the connection
 PIECE = 2**18  # bytes that are read from the channel at once
-MAX_QUESTION = 2**20  # bytes of a question to the correct version of an earlier exercise
-MAX_PRODUCT = 2**22  # numbers that the values of a question may make together: exercises have a few thousand
 MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it listens to one kernel
-# No HTML, SVG or script of a student's reaches a page. How a picture begins, and where its height and width stand.
-PICTURES = {
-    "image/png": (b"\x89PNG", re.compile(rb"\A.{16}(.{4})(.{4})", re.S)),
-    "image/jpeg": (b"\xff\xd8", re.compile(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf](?=.{3}(..)(..))", re.S)),
-}
-MAX_PIXELS = 2**24  # of a picture: a browser takes four bytes for each, however small the file
 PATIENCE = 0.1  # seconds between two looks at clock, memory and life of the kernel
 QUICK = 0.02  # seconds; a call that takes less leaves nothing behind that needs a look
 MAX_REACHED = 10  # ways in which code in one kernel reached for the agent, that are told
@@ -121,7 +107,7 @@ class Kernel:
         request |= {"room": self.limits.output_bytes, "pieces": self.limits.output_count}
         reply = self.call(request, {}, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds))
         self.look_after()  # so that nobody else pays for what it leaves behind
-        return _outputs_in(reply, self.limits) + _said_of_changes(reply)
+        return outputs_in(reply, self.limits) + changes_in(reply)
 
     def run_plain(self, source: str, seconds: float) -> None:
         """Run a cell of ours that is plain Python, for at most so many seconds; its outputs are dropped.
@@ -145,7 +131,7 @@ class Kernel:
         Raises:
             KernelLost: as `run_cell`.
         """
-        classes = {name: _text_of(item) for name, item in correct.items() if isinstance(item, type)}
+        classes = {name: text_of(item) for name, item in correct.items() if isinstance(item, type)}
         content = request | {"id": secrets.token_hex(16), "replaced": sorted(correct), "classes": classes}
         self.doing = _in_words(content)
         self._send(content.pop("do").encode(), wire.dumps(content))
@@ -154,7 +140,7 @@ class Kernel:
             received = self._receive()
             message = None if received is None else self._opened(received)
             if message is not None and "question" in message:
-                self._send(_answer(message, len(received), correct))
+                self._send(answer(message, len(received), correct))
             elif message is not None and message.get("id") == content["id"]:
                 if watch.end() > QUICK:
                     self.look_after()  # as after a cell
@@ -275,26 +261,6 @@ def _in_words(request: dict[str, Any]) -> str:
     return f"`{target}`" if isinstance(target, str) else "a module"
 
 
-@cache
-def _text_of(made_there: type) -> str:
-    """Return the text by which a class is made in the sandbox: a module cannot stay with the grader, as a function can.
-
-    It is the class, what it uses of its file, and what that imports from others: its neighbours may be asked for. Of the
-    answers' files it is the class alone, which the notebook gives.
-    """
-    module = inspect.getmodule(made_there)
-    parts = ast.parse(inspect.getsource(module)).body
-    named = {part.name: part for part in parts if isinstance(part, (ast.FunctionDef, ast.ClassDef))}
-    needed, waiting = set(), {made_there.__name__}
-    while waiting:
-        needed |= waiting
-        used = {node.id for name in waiting for node in ast.walk(named[name]) if isinstance(node, ast.Name)}
-        waiting = set() if module.__name__.startswith("solutions") else used & named.keys() - needed
-    lines = [ast.unparse(part) for part in parts if isinstance(part, (ast.Import, ast.ImportFrom))]
-    lines = [line for line in lines if not line.split()[1].startswith(("solutions", "autograder"))]
-    return "\n".join([*lines, *(ast.unparse(part) for name, part in named.items() if name in needed)])
-
-
 def _read(received: bytes) -> dict[str, Any] | None:
     """Read a message of the kernel's; None if it is none. Its id, and what it says of an error, are words in any case.
 
@@ -312,163 +278,3 @@ def _read(received: bytes) -> dict[str, Any] | None:
         names = message["error"] if isinstance(message["error"], list) else []
         message["error"] = [name for name in names if isinstance(name, str)]
     return message
-
-
-def _answer(question: dict[str, Any], size: int, correct: dict[str, Callable[..., Any]]) -> bytes:
-    """Answer a question of the student's function, of so many bytes, to the correct version of an earlier exercise."""
-    try:
-        if size > MAX_QUESTION:
-            raise ValueError(f"a question has at most {MAX_QUESTION:,} bytes")
-        arguments, keywords = question["arguments"], question["keywords"]
-        if _product([*arguments, *keywords.values()]) > MAX_PRODUCT:
-            raise ValueError(f"the values of a question may make at most {MAX_PRODUCT:,} numbers together")
-        function = correct[question["question"]]
-        if "gradients" in question:
-            return wire.dumps({"value": _gradients(function, arguments, keywords, question["gradients"])})
-        return wire.dumps({"value": function(*arguments, **keywords)})
-    except Exception as error:
-        return wire.dumps({"error": str(error)[:500]})
-
-
-def _gradients(
-    function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any], gradients: list[Any]
-) -> list[Any]:
-    """Carry gradients of a correct answer's results back to its arguments; None for what is no tensor of real numbers."""
-    import torch  # takes seconds, and a student who looks at a notebook before handing it in waits for them
-
-    values = [*arguments, *keywords.values()]
-    leaves = [value.requires_grad_() for value in values if getattr(value, "is_floating_point", bool)()]
-    with torch.enable_grad():  # which autograd switches off on the way back
-        results = function(*arguments, **keywords)
-        results = results if isinstance(results, tuple) else (results,)
-        pairs = zip(results, gradients, strict=True)
-        # of a sum, as in `inside._backward`; a gradient larger than its result is an error, and is not multiplied out
-        total = sum((result * gradient.expand_as(result)).sum() for result, gradient in pairs)
-    found = torch.autograd.grad(total, leaves, allow_unused=True)
-    of_leaf = {id(leaf): gradient for leaf, gradient in zip(leaves, found, strict=True)}
-    return [of_leaf.get(id(value)) for value in values]
-
-
-def _product(values: list[Any]) -> int:
-    """Return how many numbers a function may make of some values.
-
-    These are products of arrays, their leading axes broadcast against each other, times each whole number: one may say how
-    many heads to make. A list counts as the array that it may become.
-    """
-    shapes = [_shape(value) for value in values]
-    leading = zip_longest(*(shape[-3::-1] for shape in shapes), fillvalue=1)
-    width = max((size for shape in shapes for size in shape[-2:]), default=1)
-    return math.prod(map(max, leading)) * max(width, 1) ** 2 * math.prod(map(_number, values))
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    """Return the shape of the largest array that can be made of a value; an axis without numbers counts as one."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        parts = zip_longest(*(_shape(item)[::-1] for item in value), fillvalue=1)
-        return (max(len(value), 1), *[max(sizes) for sizes in parts][::-1])
-    if isinstance(value, str):
-        return (max(len(value), 1),)
-    return tuple(max(size, 1) for size in getattr(value, "shape", ()))
-
-
-def _number(value: Any) -> int:
-    """Return how often a value may ask for something: a whole number, an array of one, or the product of those in a list."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return math.prod(map(_number, value))
-    if isinstance(value, int):
-        return max(abs(value), 1)
-    if math.prod(getattr(value, "shape", (0,))) != 1:
-        return 1
-    whole = str(value.dtype).removeprefix("torch.").startswith(("int", "uint"))
-    return max(abs(int(value)), 1) if whole else 1
-
-
-def _outputs_in(reply: dict[str, Any], limits: Limits) -> list[NotebookNode]:
-    """Return the outputs that a reply says a cell had, whatever it says."""
-    outputs = _Outputs(limits)
-    for piece in reply["outputs"] if isinstance(reply.get("outputs"), list) else []:
-        if isinstance(piece, (list, tuple)) and list(map(type, piece)) == [str, dict]:
-            outputs.add(*piece)
-    if reply.get("cut") is True:
-        outputs.cut()
-    if "error" in reply:  # of the agent, which the student's code has changed
-        outputs.add("error", {"ename": "RuntimeError", "evalue": f"The cell could not be run: {reply['error']}"})
-    return outputs.kept
-
-
-def _said_of_changes(reply: dict[str, Any]) -> list[NotebookNode]:
-    """Return an output that says what a cell has changed in Python or a library, where the agent found something."""
-    names = (
-        [name for name in reply["changed"] if isinstance(name, str)] if isinstance(reply.get("changed"), list) else []
-    )
-    if not names:
-        return []
-    named = ", ".join(writable(name[:60]) for name in names[:10])
-    said = f"[This cell changed {named}. It was put back before your answers were judged.]"
-    return [nbformat.v4.new_output("stream", name="stdout", text=said)]
-
-
-class _Outputs:
-    """Collects outputs as nbformat knows them, up to the limits; says so once where it cuts."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.kept: list[NotebookNode] = []
-        self.bytes, self.limits, self.full = 0, limits, False
-
-    def add(self, kind: str, content: dict[str, Any]) -> None:
-        if self.full or kind not in ("stream", "display_data", "error"):
-            return
-        output = self._read(kind, content)
-        room = self.limits.output_bytes - self.bytes
-        size = len(output.text) if kind == "stream" else len(str(output))
-        if size <= room and len(self.kept) < self.limits.output_count:
-            self.bytes += size
-            self.kept.append(output)
-        else:
-            self.cut(output.text[: max(room, 0)] if kind == "stream" else "")
-
-    def cut(self, last: str = "") -> None:
-        """Take no more, and say so."""
-        if not self.full:
-            self.full = True
-            most = f"{self.limits.output_bytes:,} bytes in {self.limits.output_count} pieces"
-            said = f"{last}\n[Cut here: a cell may print {most}.]"
-            self.kept.append(nbformat.v4.new_output("stream", name="stdout", text=said))
-
-    def _read(self, kind: str, content: dict[str, Any]) -> NotebookNode:
-        if kind == "stream":
-            name = "stderr" if self._text(content.get("name")) == "stderr" else "stdout"
-            return nbformat.v4.new_output("stream", name=name, text=self._text(content.get("text")))
-        if kind == "error":
-            trace = content.get("traceback") if isinstance(content.get("traceback"), list) else []
-            trace = [self._text(line) for line in trace[: self.limits.output_count]]
-            name, value = self._text(content.get("ename")), self._text(content.get("evalue"))
-            return nbformat.v4.new_output("error", ename=name, evalue=value, traceback=trace)
-        data = content.get("data") if isinstance(content.get("data"), dict) else {}
-        kept = {mime: data[mime] for mime in PICTURES if self._is_picture(data.get(mime), mime)}
-        if "text/plain" in data or not kept:
-            shown = f"[Shown here are text, and PNG and JPEG of at most {MAX_PIXELS:,} pixels.]"
-            kept["text/plain"] = self._text(data.get("text/plain", shown))
-        return nbformat.v4.new_output("display_data", data=kept)
-
-    def _text(self, value: object) -> str:
-        """Return a text that a file can hold, of little more than may be kept; anything else is none."""
-        return writable(value[: self.limits.output_bytes + 1]) if isinstance(value, str) else ""
-
-    def _is_picture(self, text: object, kind: str) -> bool:
-        """Whether something is the text of a picture of bearable size."""
-        if not isinstance(text, str):
-            return False
-        if len(text) > self.limits.output_bytes:  # whatever it is, `add` cuts it; to read it takes gigabytes
-            return True
-        start, place = PICTURES[kind]
-        try:
-            data = base64.b64decode("".join(text.split()), validate=True)
-        except ValueError:
-            return False
-        sizes = [int.from_bytes(height) * int.from_bytes(width) for height, width in place.findall(data)]
-        return data.startswith(start) and 0 < max(sizes, default=0) <= MAX_PIXELS

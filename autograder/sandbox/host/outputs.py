@@ -1,0 +1,105 @@
+"""What a cell showed, as nbformat knows it: bounded, and never HTML, SVG or a script of a student's."""
+
+import base64
+import re
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.files import writable
+from autograder.sandbox.host.bubblewrap import Limits
+
+# How a picture begins, and where its height and width stand.
+PICTURES = {
+    "image/png": (b"\x89PNG", re.compile(rb"\A.{16}(.{4})(.{4})", re.S)),
+    "image/jpeg": (b"\xff\xd8", re.compile(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf](?=.{3}(..)(..))", re.S)),
+}
+MAX_PIXELS = 2**24  # of a picture: a browser takes four bytes for each, however small the file
+
+
+def outputs_in(reply: dict[str, Any], limits: Limits) -> list[NotebookNode]:
+    """Return the outputs that a reply says a cell had, whatever it says."""
+    outputs = _Outputs(limits)
+    for piece in reply["outputs"] if isinstance(reply.get("outputs"), list) else []:
+        if isinstance(piece, (list, tuple)) and list(map(type, piece)) == [str, dict]:
+            outputs.add(*piece)
+    if reply.get("cut") is True:
+        outputs.cut()
+    if "error" in reply:  # of the agent, which the student's code has changed
+        outputs.add("error", {"ename": "RuntimeError", "evalue": f"The cell could not be run: {reply['error']}"})
+    return outputs.kept
+
+
+def changes_in(reply: dict[str, Any]) -> list[NotebookNode]:
+    """Return an output that says what a cell has changed in Python or a library, where the agent found something."""
+    names = (
+        [name for name in reply["changed"] if isinstance(name, str)] if isinstance(reply.get("changed"), list) else []
+    )
+    if not names:
+        return []
+    named = ", ".join(writable(name[:60]) for name in names[:10])
+    said = f"[This cell changed {named}. It was put back before your answers were judged.]"
+    return [nbformat.v4.new_output("stream", name="stdout", text=said)]
+
+
+class _Outputs:
+    """Collects outputs as nbformat knows them, up to the limits; says so once where it cuts."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.kept: list[NotebookNode] = []
+        self.bytes, self.limits, self.full = 0, limits, False
+
+    def add(self, kind: str, content: dict[str, Any]) -> None:
+        if self.full or kind not in ("stream", "display_data", "error"):
+            return
+        output = self._read(kind, content)
+        room = self.limits.output_bytes - self.bytes
+        size = len(output.text) if kind == "stream" else len(str(output))
+        if size <= room and len(self.kept) < self.limits.output_count:
+            self.bytes += size
+            self.kept.append(output)
+        else:
+            self.cut(output.text[: max(room, 0)] if kind == "stream" else "")
+
+    def cut(self, last: str = "") -> None:
+        """Take no more, and say so."""
+        if not self.full:
+            self.full = True
+            most = f"{self.limits.output_bytes:,} bytes in {self.limits.output_count} pieces"
+            said = f"{last}\n[Cut here: a cell may print {most}.]"
+            self.kept.append(nbformat.v4.new_output("stream", name="stdout", text=said))
+
+    def _read(self, kind: str, content: dict[str, Any]) -> NotebookNode:
+        if kind == "stream":
+            name = "stderr" if self._text(content.get("name")) == "stderr" else "stdout"
+            return nbformat.v4.new_output("stream", name=name, text=self._text(content.get("text")))
+        if kind == "error":
+            trace = content.get("traceback") if isinstance(content.get("traceback"), list) else []
+            trace = [self._text(line) for line in trace[: self.limits.output_count]]
+            name, value = self._text(content.get("ename")), self._text(content.get("evalue"))
+            return nbformat.v4.new_output("error", ename=name, evalue=value, traceback=trace)
+        data = content.get("data") if isinstance(content.get("data"), dict) else {}
+        kept = {mime: data[mime] for mime in PICTURES if self._is_picture(data.get(mime), mime)}
+        if "text/plain" in data or not kept:
+            shown = f"[Shown here are text, and PNG and JPEG of at most {MAX_PIXELS:,} pixels.]"
+            kept["text/plain"] = self._text(data.get("text/plain", shown))
+        return nbformat.v4.new_output("display_data", data=kept)
+
+    def _text(self, value: object) -> str:
+        """Return a text that a file can hold, of little more than may be kept; anything else is none."""
+        return writable(value[: self.limits.output_bytes + 1]) if isinstance(value, str) else ""
+
+    def _is_picture(self, text: object, kind: str) -> bool:
+        """Whether something is the text of a picture of bearable size."""
+        if not isinstance(text, str):
+            return False
+        if len(text) > self.limits.output_bytes:  # whatever it is, `add` cuts it; to read it takes gigabytes
+            return True
+        start, place = PICTURES[kind]
+        try:
+            data = base64.b64decode("".join(text.split()), validate=True)
+        except ValueError:
+            return False
+        sizes = [int.from_bytes(height) * int.from_bytes(width) for height, width in place.findall(data)]
+        return data.startswith(start) and 0 < max(sizes, default=0) <= MAX_PIXELS
