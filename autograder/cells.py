@@ -30,6 +30,11 @@ def files_of(cells: Iterable[NotebookNode]) -> dict[str, str]:
     return {cell.metadata["file"]: cell.metadata["checks"] for cell in cells if "file" in cell.metadata}
 
 
+def is_students(cell: NotebookNode) -> bool:
+    """Whether a student wrote what is in a cell of a repaired notebook: an answer, a new cell, a released one changed."""
+    return is_solution(cell) or bool(cell.metadata.get("own") or cell.metadata.get("changed"))
+
+
 def is_locked(cell: NotebookNode) -> bool:
     """Whether a cell is brought back to what was released before it is graded."""
     return not is_solution(cell) and (is_grade(cell) or bool(cell.metadata.get("nbgrader", {}).get("locked")))

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.cells import files_of, is_grade, is_locked, is_solution, points_of
+from autograder.cells import files_of, is_grade, is_locked, is_solution, is_students, points_of
 from autograder.files import writable
 from autograder.grade.apart import Judge
 from autograder.grade.newer_python import OUR_PYTHON, newer_python
@@ -84,6 +84,7 @@ class _Cell:
 
     source: str
     own: bool = False  # whether the student's own
+    released: bool = False  # whether nothing in it is the student's
     answers: bool = False  # whether it is an answer, or what answers were given
     plain: bool = False  # whether Python and nothing of IPython's
     once: bool = False  # whether nothing is left of it that a fresh kernel would need
@@ -161,7 +162,8 @@ class _Session:
             self.failed.pop(name, None)
             if said and len(self.failed) < MAX_NAMES:
                 self.failed[name] = said[-1]
-        if (rest := rest_after_error(cell.source, outputs)) and len(self.left_out) < MAX_LEFT_OUT:
+        rest = None if cell.released else rest_after_error(cell.source, outputs)  # a released one fails at an answer
+        if rest and len(self.left_out) < MAX_LEFT_OUT:
             self.left_out.append(rest.said)
             outputs += self.run(replace(cell, source=rest.source))
         return outputs
@@ -341,7 +343,8 @@ def execute(
                 cell.execution_count = count
                 if not is_locked(cell) or cell.metadata.get("given"):  # code that answers and tests of classes build on
                     answers = is_solution(cell) or bool(cell.metadata.get("given"))
-                    cell.outputs = student.run(_Cell(cell.source, own=_is_own(cell), answers=answers))
+                    released = not is_students(cell)
+                    cell.outputs = student.run(_Cell(cell.source, _is_own(cell), released, answers))
                 elif cell.metadata.nbgrader.grade_id == "setup":
                     student.run(_Cell(cell.source, plain=True))
                     cell.outputs = judge.set_up(cell)

@@ -150,6 +150,8 @@ def _items_of(match: Match, instructor: NotebookNode, release: NotebookNode, rec
             item.node = _released_cell(full, blank, cell, receipt)
         elif full.cell_type == "code" and cell is not None:
             item.node = nbformat.from_dict(full)
+            if not _same_words(cell, blank):
+                item.node.metadata["changed"] = True
             item.node.source = _without_installs(cell.source, receipt)
         elif full.cell_type == "markdown":
             item.node = nbformat.from_dict(full)

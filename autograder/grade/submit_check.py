@@ -7,7 +7,7 @@ from typing import NamedTuple
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.cells import files_of, grade_id, is_grade, is_locked, is_solution
+from autograder.cells import files_of, grade_id, is_grade, is_locked, is_solution, is_students
 from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grade.repair import mend
 from autograder.grade.rest_of_cell import rest_after_error
@@ -116,7 +116,7 @@ def _errors(
                         error = error or f"{kind}{output.evalue}"
                     printed += output.get("text", "")
                 ran.append(source)
-                rest = rest_after_error(source, outputs) if not is_locked(cell) else None
+                rest = rest_after_error(source, outputs) if is_students(cell) else None
                 left_out += [rest.said] if rest else []
                 source = rest.source if rest else None
         except KernelLost as lost:

@@ -118,6 +118,26 @@ def test_all_points_are_there(assignment: Assignment, perfect: NotebookNode, spo
     assert said.get(spoil, "") in "\n".join(fields["receipt"])
 
 
+@pytest.mark.parametrize("whose", ["as it was released", "changed", "own"])
+def test_a_released_cell_that_fails_at_a_wrong_answer_is_no_repair(
+    assignment: Assignment, perfect: NotebookNode, whose: str
+) -> None:
+    """Is it said only of the student's own cells that what follows a line that failed was run?"""
+    demonstration = "shown = softmax(1, 2, 3)\nafter = 4"
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
+    released = [] if whose == "own" else [nbformat.v4.new_code_cell(demonstration, id="text_99")]
+    instructor = nbformat.v4.new_notebook(cells=[*cells, *released])
+    mine = [cell for cell in perfect.cells if cell.id in ("setup", "softmax")]
+    mine.append(nbformat.v4.new_code_cell(demonstration + " + 1" * (whose == "changed"), id="text_99"))
+    data = json.dumps(nbformat.v4.new_notebook(cells=mine)).encode()
+    texts = nbformat.writes(instructor), nbformat.writes(instructor)
+    fields = grade_one(data, *texts, SEED, Limits(), True)
+    assert fields["state"] == "graded"
+    assert any("the definitions after it were run" in line for line in fields["receipt"]) == (
+        whose != "as it was released"
+    )
+
+
 def test_the_notebook_of_another_assignment_is_named(assignment: Assignment) -> None:
     """Is the assignment named of which a notebook is, where it was submitted as this one?"""
     other = assignment_of("2_multihead").release
