@@ -13,6 +13,9 @@ from autograder.files import Unreadable
 from autograder.notebooks import Cell, read_notebook
 
 MAX_PARSED = 100_000  # characters of a cell that are read as Python; a longer one is looked through line by line
+MAX_QUOTED = 50  # characters of a released cell's first line by which a message names it
+LABEL = re.compile(r"\*\*(\d+\.\d+)")  # of a question, in its text
+HEADING = re.compile(r"^#{1,6} +(.+)", re.M)
 LINE = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)(?:\s*:[^=\n]+)?\s*=(?!=)", re.M)
 IMPORTS = re.compile(r"^(?:import|from\s+\S+\s+import)\s+([^#\n]+)", re.M)
 MAGIC = re.compile(r"^([ \t]*)([%!?].*|\w+\s*=\s*[%!].*)$", re.M)  # lines that IPython understands and Python does not
@@ -36,6 +39,31 @@ def is_answer(cell: NotebookNode) -> bool:
 def name_of(cell: NotebookNode) -> str:
     """Return the name of a released cell: its grade id, or its cell id."""
     return grade_id(cell) or cell.id
+
+
+def in_words(cell: NotebookNode) -> str:
+    """Return how people call a released cell: by its question, its heading, what it defines, or how it begins."""
+    name, text = grade_id(cell), cell.source
+    if name == "setup":
+        return "the set-up cell"
+    defined = (
+        re.search(rf"^(?:def|class) ({name or '[a-zA-Z0-9_]+'})\b", text, re.M) if cell.cell_type == "code" else None
+    )
+    if defined:
+        return f"the code cell that defines {defined[1]}"
+    if name:
+        return f"the cell {name}"
+    if cell.cell_type == "code":
+        return f'the code cell that begins "{_first_of(text)}"'
+    label, heading = LABEL.search(text), HEADING.search(text)
+    if label:
+        return f"question {label[1]}"
+    return f'the text "{heading[1].strip() if heading else _first_of(re.sub("<[^>]*>|[*_`]", "", text))}"'
+
+
+def _first_of(text: str) -> str:
+    line = next(filter(None, map(str.strip, text.splitlines())), "")
+    return line if len(line) <= MAX_QUOTED else f"{line[:MAX_QUOTED].rstrip()} …"
 
 
 def parsed(source: str) -> ast.Module | None:

@@ -9,7 +9,7 @@ from nbformat import NotebookNode
 
 from autograder.grade.halves import Halves
 from autograder.notebooks import Cell
-from autograder.recognition import definitions, is_answer, name_of
+from autograder.recognition import definitions, in_words, is_answer, name_of
 
 MAX_COMPARED = 3000  # characters of a cell that are compared with those of the released cells
 LONG = 40  # characters of a text by which a released one is known inside another
@@ -225,6 +225,7 @@ def names_defined(cell: Cell) -> dict[str, bool]:
 def split_texts(submitted: list[Cell], released: Sequence[NotebookNode], receipt: list[str]) -> list[Cell]:
     """Take apart the texts that hold a released text and something else: a merged cell, or words written into a question."""
     known = {cell.source.strip(): name_of(cell) for cell in released if cell.cell_type == "markdown"}
+    said = {cell.source.strip(): in_words(cell) for cell in released}
     long = {text: name for text, name in known.items() if len(text) > LONG}
     prompts = [cell.source.strip() for cell in released if is_answer(cell) and cell.cell_type == "markdown"]
     question_of = {
@@ -249,7 +250,7 @@ def split_texts(submitted: list[Cell], released: Sequence[NotebookNode], receipt
                 after = parts[place - 1] == question if question in parts else place == 0
                 cells.append(Cell(cell.kind, part, own if after else [], raw=cell.raw))
         if len(parts) > 1:
-            receipt.append(f"A cell was merged with the released text {long[inside[0]]}; it was taken apart.")
+            receipt.append(f"A cell was merged with {said[inside[0]]}; it was taken apart.")
     return cells
 
 

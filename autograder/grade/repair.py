@@ -18,7 +18,7 @@ from autograder.grade.layout import Item, in_submitted_order, same_code
 from autograder.grade.match import Match, Matching, alike, names_defined, words_of
 from autograder.grade.texts import place_texts
 from autograder.notebooks import Cell, Notebook, read_notebook
-from autograder.recognition import definitions, is_answer, name_of, names_in, other_assignment, parsed
+from autograder.recognition import definitions, in_words, is_answer, name_of, names_in, other_assignment, parsed
 
 MAX_RECEIPT = 200  # entries
 # What begins a tag, a link, an image or a link's address in Markdown
@@ -181,7 +181,7 @@ def _added_to(item: Item, blank: NotebookNode, cell: Cell | None, receipt: list[
     made = [Cell(kind, added)] if added else []
     made += [Cell("markdown", f"[Not run: changes to the locked cell {name_of(blank)}.]\n\n{rest}")] if rest else []
     if made:
-        _note(receipt, f"What was written into the cell {name_of(blank)} was kept as a cell of its own.")
+        _note(receipt, f"What was written into {in_words(blank)} was kept as a cell of its own.")
     return [Item(_own_cell(each, receipt), index=item.index + step, anchor=item.place) for each in made]
 
 

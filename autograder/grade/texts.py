@@ -10,10 +10,9 @@ from nbformat import NotebookNode
 
 from autograder.grade.layout import Item
 from autograder.notebooks import NAMED_PICTURE
-from autograder.recognition import definitions, is_answer, name_of, parsed
+from autograder.recognition import LABEL, definitions, in_words, is_answer, name_of, parsed
 
 FEW, MANY = 8, 20  # words of a text, and of a comment in code, that may be an answer to a question far away
-LABEL = re.compile(r"\*\*(\d+\.\d+)")  # of a question, in its text
 MAX_PICTURES = 20  # of an answer, that are named
 MAX_SHOWN = 5000  # characters of a text that is shown where it may be the answer
 
@@ -157,6 +156,9 @@ def _joined(head: str, texts: Sequence[str]) -> str:
 
 def _where(item: Item, released: Sequence[NotebookNode]) -> str:
     """Say where a cell of the student's is."""
-    kind = "in the code of" if item.node.cell_type == "code" and not item.own else "after"
-    place = item.anchor if item.own else item.place
-    return f"{kind} the cell {name_of(released[place])}" if place >= 0 else "at the top"
+    if not item.own:
+        return f"in {in_words(released[item.place])}"
+    if item.anchor < 0:
+        return "at the top"
+    end = item.anchor == len(released) - 1
+    return "at the end of the notebook" if end else f"after {in_words(released[item.anchor])}"

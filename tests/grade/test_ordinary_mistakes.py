@@ -64,6 +64,40 @@ def test_a_text_elsewhere_is_put_into_the_empty_cell(assignment: Assignment, per
     assert ("[a picture, png" in source) == (how == "picture")
 
 
+WHERE = {
+    "why_scale": "after the cell why_scale;",
+    "text_45": "at the end of the notebook;",
+    "text_36": "after question 5.2;",
+    "text_40": 'after the text "6 A bonus: a softmax that never keeps a row";',
+    "text_22": "after the code cell that defines plot_map;",
+    "softmax": "after the code cell that defines softmax;",
+    "softmax_axis": "after the cell softmax_axis;",
+}
+
+
+@pytest.mark.parametrize("after", WHERE)
+def test_a_question_says_in_words_where_a_text_was_found(
+    assignment: Assignment, perfect: NotebookNode, after: str
+) -> None:
+    """Does a person read headings and names of questions, and no ids of cells that nobody sees?"""
+    blank = next(cell.source for cell in assignment.release.cells if cell.get("id") == "graph_network")
+    in_text(perfect, "graph_network", blank)
+    index = next(i for i, cell in enumerate(perfect.cells) if cell.get("id") == after)
+    perfect.cells.insert(index + 1, nbformat.v4.new_markdown_cell(ANSWER))
+    (question,) = changed(assignment, perfect).questions
+    assert WHERE[after] in question
+
+
+def test_a_receipt_names_released_texts_in_words(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Has no line of the receipt an id of a released text, whether words were added to it or a cell merged with it?"""
+    texts = [cell for cell in perfect.cells if cell.get("id", "").startswith("text_") and cell.cell_type == "markdown"]
+    for count, cell in enumerate(texts):
+        cell.source = f"{cell.source}\n\n{ANSWER}" if count % 2 else cell.source[:-1] + f", and {ANSWER}"
+    receipt = "\n".join(changed(assignment, perfect).receipt)
+    assert 'merged with the text "1 Softmax"' in receipt and 'written into the text "2 Attention"' in receipt
+    assert "text_" not in receipt
+
+
 def test_a_conflict_with_different_sides_is_a_question(assignment: Assignment, perfect: NotebookNode) -> None:
     """Is a person asked where the sides of a conflict differ, in a notebook and in one that was written as a text?"""
     text = json.dumps(perfect, indent=1)
