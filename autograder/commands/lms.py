@@ -87,7 +87,7 @@ def export(
     A worksheet of Moodle's is that of one assignment; Canvas's holds the columns of all.
     """
     from autograder.course.roster import read_worksheet
-    from autograder.lms.export import export
+    from autograder.lms.export import prepare_export
     from autograder.report.feedback import write_feedback
 
     if system not in SYSTEMS:
@@ -101,11 +101,13 @@ def export(
     done = {}
     with stopping_at(ValueError, OSError):
         sheet = read_worksheet(worksheet) if worksheet else None
-        for in_course, loaded, results in graded:
+        # nothing is written before all are known to be complete
+        ready = [prepare_export(*each, system, worksheet=sheet, **options) for each in graded]
+        for (in_course, loaded, results), each in zip(graded, ready):
             if system != "csv":
                 with Bars() as bars:
                     write_feedback(in_course, loaded, results, bars, show_hidden)
-            done[loaded.name] = export(in_course, loaded, results, system, worksheet=sheet, **options)
+            done[loaded.name] = each.write()
     if as_json:
         print_json({name: asdict(each) for name, each in done.items()})
     else:

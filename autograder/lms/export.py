@@ -42,7 +42,23 @@ class Exported:
     warnings: list[str] = field(default_factory=list)
 
 
-def export(
+class Export:
+    """The tables of an assignment, ready to be written."""
+
+    def __init__(self, marks: "_Marks", system: str, folder: Path, tables: dict[str, str | bytes]) -> None:
+        self.marks, self.system, self.folder, self.tables = marks, system, folder, tables
+
+    def write(self) -> Exported:
+        """Write the tables, and for Moodle or Canvas the archive of the pages of feedback."""
+        files = dict(self.tables)
+        if self.system != "csv":
+            files[f"feedback_{self.system}.zip"] = self.marks.feedback(self.system)
+        for name, content in files.items():
+            write_atomically(self.folder / name, content)
+        return Exported([self.folder / name for name in files], self.marks.warnings)
+
+
+def prepare_export(
     course: Course,
     assignment: Assignment,
     results: list[Result],
@@ -52,8 +68,8 @@ def export(
     folder: Path | None = None,
     column: str | None = None,
     allow_waiting: bool = False,
-) -> Exported:
-    """Write marks.csv, and for Moodle or Canvas the table and the archive of feedback that they import.
+) -> Export:
+    """Make marks.csv, and for Moodle or Canvas the table that they import. Nothing is written yet.
 
     Args:
         course: Where the marks are.
@@ -75,17 +91,12 @@ def export(
     marks = _Marks(course, assignment, results, worksheet)
     if system != "csv" and not allow_waiting:
         _refuse_if_waiting(marks.rows.values(), assignment.name)
-    folder = folder or course.root / "export" / assignment.name
-    files: dict[str, str | bytes] = {"marks.csv": csv_text(marks.table())}
+    tables: dict[str, str | bytes] = {"marks.csv": csv_text(marks.table())}
     if system == "moodle":
-        files["moodle.csv"] = "\ufeff" + marks.moodle()
+        tables["moodle.csv"] = "\ufeff" + marks.moodle()
     elif system == "canvas":
-        files["canvas.csv"] = marks.canvas(column)
-    if system != "csv":
-        files[f"feedback_{system}.zip"] = marks.feedback(system)
-    for name, content in files.items():
-        write_atomically(folder / name, content)
-    return Exported([folder / name for name in files], marks.warnings)
+        tables["canvas.csv"] = marks.canvas(column)
+    return Export(marks, system, folder or course.root / "export" / assignment.name, tables)
 
 
 def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:

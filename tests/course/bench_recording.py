@@ -27,7 +27,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
 from autograder.grade.grade import load_assignment
 from autograder.grade.repair import mend
-from autograder.lms.export import export
+from autograder.lms.export import prepare_export
 from autograder.report.feedback import write_feedback
 from autograder.report.report import marks_table, write_report
 
@@ -115,7 +115,9 @@ def measure(size: int, pages: int = 0, name: str = "2_multihead", root: Path | N
             "load_results": lambda: course.load_results(name),
             "marks_table": lambda: marks_table(course, assignment, course.load_results(name)),
             "report": lambda: write_report(course, assignment, course.load_results(name)),
-            "export": lambda: export(course, assignment, course.load_results(name), "csv", allow_waiting=True),
+            "export": lambda: prepare_export(
+                course, assignment, course.load_results(name), "csv", allow_waiting=True
+            ).write(),
         }
         if pages:
             stages["feedback"] = lambda: write_feedback(

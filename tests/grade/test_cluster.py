@@ -24,7 +24,7 @@ from autograder.grade.cluster import Cluster, ClusterError
 from autograder.grade.execute import CheckResult
 from autograder.grade.grade import InstallationError, grade
 from autograder.grade.task import Job, Task
-from autograder.lms.export import export
+from autograder.lms.export import prepare_export
 from autograder.sandbox.host.bubblewrap import lives
 
 STUDENTS = ("ada", "goran", "pia", "rosa")
@@ -103,7 +103,7 @@ def judged(course: Course) -> dict[str, tuple[str, list[CheckResult]]]:
 def outcome(course: Course, assignment: Assignment) -> dict[str, object]:
     """Return all that the marks are told by: the table that is sent, the gradebook, and the executed notebooks."""
     results = course.load_results(NAME)
-    (table,) = export(course, assignment, results, "csv").files
+    (table,) = prepare_export(course, assignment, results, "csv").write().files
     executed = {path.parts[-3]: path.read_bytes() for path in sorted(course.root.glob("autograded/*/*/*.ipynb"))}
     assert all(result.recorded for result in results)
     return {"table": table.read_bytes(), "scores": course.scores(assignment), "executed": executed}

@@ -18,7 +18,7 @@ from autograder.course.roster import read_worksheet
 from autograder.files import write_atomically
 from autograder.grade.mark_keys import content_of
 from autograder.lms.collect import collect
-from autograder.lms.export import Exported, export
+from autograder.lms.export import Exported, prepare_export
 
 # nbgrader's own add_submission() makes SQLAlchemy warn
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")
@@ -131,7 +131,7 @@ def test_export_moodle(
 ) -> None:
     """From a download to the worksheet and back: same columns and rows, marks, states, and never 0 for no mark?"""
     collect_moodle(course, assignment, tmp_path, sheet)
-    done = export(course, assignment, record(course, graded), "moodle", worksheet=read_worksheet(sheet))
+    done = prepare_export(course, assignment, record(course, graded), "moodle", worksheet=read_worksheet(sheet)).write()
     header, *rows = read(done, "moodle.csv")
     before = read_worksheet(sheet)
     assert header == before.header
@@ -167,16 +167,16 @@ def test_export_moodle_twice(course: Course, graded: Path, assignment: Assignmen
     """Are the same bytes written twice, and is what a person wrote in the worksheet kept beside the state?"""
     collect_moodle(course, assignment, tmp_path, sheet)
     results = record(course, graded)
-    first = export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet))
+    first = prepare_export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet)).write()
     before = listing(course.root / "export")
-    export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet))
+    prepare_export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet)).write()
     assert listing(course.root / "export") == before
     table = read(first, "moodle.csv")
     state, table[1][-1] = table[1][-1], "Well done. " + table[1][-1]
     table[2][table[0].index("Grade can be changed")] = "No"
     table[2][table[0].index("Grade")] = "7"
     again = write_csv(tmp_path / "again.csv", table)
-    done = export(course, assignment, results, "moodle", worksheet=read_worksheet(again))
+    done = prepare_export(course, assignment, results, "moodle", worksheet=read_worksheet(again)).write()
     rows = read(done, "moodle.csv")
     assert rows[1][-1] == f"Well done. {state}"
     assert rows[2][rows[0].index("Grade")] == "7"
@@ -188,7 +188,7 @@ def test_export_moodle_without_worksheet(
 ) -> None:
     """Are the columns there that Moodle's import needs, and the numbers that the download had?"""
     collect_moodle(course, assignment, tmp_path, sheet)
-    done = export(course, assignment, record(course, graded), "moodle")
+    done = prepare_export(course, assignment, record(course, graded), "moodle").write()
     header, *rows = read(done, "moodle.csv")
     assert {"Identifier", "Grade", "Last modified (grade)", "Feedback comments"} <= set(header)
     assert [row[0] for row in rows] == ["Participant 100", "Participant 101", "Participant 102", "", ""]
@@ -222,7 +222,7 @@ def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp
     book = read_worksheet(canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)"))
     collect(course, assignment, [write_zip(tmp_path / "canvas.zip", files)], book)
     book = read_worksheet(canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)"))
-    done = export(course, assignment, record(course, graded), "canvas", worksheet=book)
+    done = prepare_export(course, assignment, record(course, graded), "canvas", worksheet=book).write()
     assert next(path for path in done.files if path.name == "canvas.csv").read_bytes()[:7] == b"Student"
     tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
     assert read(done, "canvas.csv") == [
@@ -249,8 +249,8 @@ def test_export_canvas_column(course: Course, graded: Path, assignment: Assignme
     results = record(course, graded)
     book = read_worksheet(canvas_gradebook(tmp_path / "g.csv", "Homework A (1)", "Homework B (2)"))
     with pytest.raises(ValueError, match=r"--column with one of: 'Homework A \(1\)', 'Homework B \(2\)'"):
-        export(course, assignment, results, "canvas", worksheet=book)
-    done = export(course, assignment, results, "canvas", worksheet=book, column="Homework B")
+        prepare_export(course, assignment, results, "canvas", worksheet=book)
+    done = prepare_export(course, assignment, results, "canvas", worksheet=book, column="Homework B").write()
     assert read(done, "canvas.csv")[0][-1] == "Homework B (2)"
 
 
@@ -258,9 +258,9 @@ def test_export_needs_the_right_worksheet(course: Course, graded: Path, assignme
     """Is Canvas without its export, or with that of Moodle, refused?"""
     results = record(course, graded)
     with pytest.raises(ValueError, match="gradebook export as --worksheet"):
-        export(course, assignment, results, "canvas")
+        prepare_export(course, assignment, results, "canvas")
     with pytest.raises(ValueError, match="one of moodle, not of canvas"):
-        export(course, assignment, results, "canvas", worksheet=read_worksheet(sheet))
+        prepare_export(course, assignment, results, "canvas", worksheet=read_worksheet(sheet))
 
 
 def test_export_refuses_while_answers_wait(course: Course, graded: Path, assignment: Assignment, sheet: Path) -> None:
@@ -271,12 +271,12 @@ def test_export_refuses_while_answers_wait(course: Course, graded: Path, assignm
             gradebook.find_grade(name, assignment.notebook, NAME, "bea").needs_manual_grade = True
         gradebook.db.commit()
     with pytest.raises(ValueError, match="answers of 1 students wait for a person: bea"):
-        export(course, assignment, results, "moodle")
+        prepare_export(course, assignment, results, "moodle")
     assert not (course.root / "export").exists()
     worksheet = read_worksheet(sheet)
-    done = export(course, assignment, results, "moodle", worksheet=worksheet, allow_waiting=True)
+    done = prepare_export(course, assignment, results, "moodle", worksheet=worksheet, allow_waiting=True).write()
     assert "3 written answers wait to be read." in read(done, "moodle.csv")[2][-1]
-    assert read(export(course, assignment, results, "csv"), "marks.csv")[2][0] == "bea"
+    assert read(prepare_export(course, assignment, results, "csv").write(), "marks.csv")[2][0] == "bea"
 
 
 def test_export_csv(
@@ -285,7 +285,7 @@ def test_export_csv(
     """Has every student a row with a state, and every file that is nobody's too, with formulas defused?"""
     write_roster(course, [*ROSTER[:5], {"id": "=2+2", "first_name": "@sum", "last_name": "-x"}])
     collect_moodle(course, assignment, tmp_path, sheet)
-    done = export(course, assignment, record(course, graded), "csv", folder=tmp_path / "out")
+    done = prepare_export(course, assignment, record(course, graded), "csv", folder=tmp_path / "out").write()
     assert [path.name for path in done.files] == ["marks.csv"]
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out/marks.csv").read_text(encoding="utf-8-sig"))))
     found = {row["id"]: row for row in rows}
@@ -322,10 +322,10 @@ def test_export_says_what_changed_since_the_grading(
             kept.content = content_of(found.data, {})
     for path in course.root.glob("submitted/*/*/*.ipynb"):
         path.touch()
-    assert "handed in" not in "\n".join(export(course, assignment, results, "csv").warnings)
+    assert "handed in" not in "\n".join(prepare_export(course, assignment, results, "csv").write().warnings)
     files = {f"{FOLDERS['ada']}/attention.ipynb": notebook("again"), f"{FOLDERS['bea']}/attention.pdf": b""}
     collect(course, assignment, [write_zip(tmp_path / "later.zip", files)])
-    warnings = "\n".join(export(course, assignment, results, "csv").warnings)
+    warnings = "\n".join(prepare_export(course, assignment, results, "csv").write().warnings)
     assert "ada handed in something else since the grading" in warnings
     assert "bea handed in" not in warnings
     assert "refused: bea" in warnings
@@ -338,8 +338,26 @@ def test_export_changes_nothing_outside_the_course(
     collect_moodle(course, assignment, tmp_path, sheet)
     results = record(course, graded)
     before = listing(tmp_path, without=course.root)
-    export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet))
+    prepare_export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet)).write()
     assert listing(tmp_path, without=course.root) == before
+
+
+@pytest.mark.parametrize(
+    ("system", "why"), [("moodle", "wait for a person: bea"), ("canvas", "one of moodle, not of canvas")]
+)
+def test_command_export_that_refuses_writes_nothing(
+    course: Course, graded: Path, assignment: Assignment, sheet: Path, system: str, why: str
+) -> None:
+    """Is all of the course as it was, the pages of feedback too, where answers wait or the worksheet is another one?"""
+    record(course, graded)
+    with course.gradebook() as gradebook:
+        gradebook.find_grade(WRITTEN[0], assignment.notebook, NAME, "bea").needs_manual_grade = True
+        gradebook.db.commit()
+    before = listing(course.root)
+    arguments = ["--course", str(course.root), "--worksheet", str(sheet), "--format", system]
+    done = CliRunner().invoke(app, ["export", NAME, *arguments])
+    assert done.exit_code == 1 and why in done.output
+    assert listing(course.root) == before
 
 
 def test_command_export(course: Course, graded: Path, assignment: Assignment, sheet: Path) -> None:
