@@ -370,9 +370,13 @@ for count in (8, 4, 1):
 #   with infinity or NaN there, right ones differ.
 # - The points are for the share of the wrong ones that it refuses: 40, 60, 70, 80, 85, 90, 95 and 100 %. Any error counts as a
 #   refusal, as with pytest.
+# - A candidate answers only what `attend` is specified for: `q`, `k` and `v` of one shape (B, H, N, d) without a 0, all
+#   of float32 or all of float64; a `mask` that is `None` or boolean, of shape (B, N), (B, N, N) or (B, H, N, N). Every
+#   candidate, right or wrong, refuses anything else with `ValueError`, so that your test learns nothing from that.
 # - A candidate may be called 200 times, with tensors of at most 65,536 numbers and 256 heads of all images together; beyond
-#   that it raises `ValueError`. So it does whatever goes wrong in it. It works on copies. Your test has 10 seconds for
-#   each candidate, and 30 for all 87 of them; one that takes longer gets no points.
+#   that it raises `ValueError`. So it does whatever goes wrong in it. It works on copies.
+# - Your test runs once with each candidate, and again with some. It has 10 seconds for each run and 30 for all of them;
+#   one that takes longer gets no points. What it draws at random is new in each run, unless it sets a seed.
 #
 # Here are some candidates to try your test on.
 

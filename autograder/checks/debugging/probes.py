@@ -13,6 +13,7 @@ from autograder.sandbox.guest.unwritten import unwritten
 
 MAX_CALLS = 200  # of one candidate by a test: ours takes 42
 MAX_NUMBERS = 2**16  # of one tensor
+DTYPES = torch.float32, torch.float64
 MAX_HEADS = 2**8  # of all images together: some candidates loop over them
 
 
@@ -35,8 +36,10 @@ def lent(attend):
         if calls > MAX_CALLS:
             raise ValueError(f"a test may call its candidate {MAX_CALLS} times")
         for name, tensor in (("q", q), ("k", k), ("v", v)):
-            if not (isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.ndim == 4):
-                raise ValueError(f"{name} is a {_said(tensor)}; expected a tensor of real numbers, (B, H, N, d)")
+            # PyTorch's own attention ends the process where there are no heads
+            if not (isinstance(tensor, Tensor) and tensor.dtype in DTYPES and tensor.ndim == 4 and tensor.numel()):
+                expected = "a tensor of float32 or float64, (B, H, N, d), without a size of 0"
+                raise ValueError(f"{name} is a {_said(tensor)}; expected {expected}")
             if tensor.numel() > MAX_NUMBERS or tensor.shape[0] * tensor.shape[1] > MAX_HEADS:
                 raise ValueError(f"{name} has shape {tuple(tensor.shape)}; smaller ones show the same")
         if not (mask is None or (isinstance(mask, Tensor) and mask.dtype == torch.bool and 2 <= mask.ndim <= 4)):
@@ -45,6 +48,8 @@ def lent(attend):
             raise ValueError(f"the mask has shape {tuple(mask.shape)}; smaller ones show the same")
         if not q.shape == k.shape == v.shape:
             raise ValueError(f"q, k and v have shapes {_shapes(q, k, v)}; expected the same for all, (B, H, N, d)")
+        if not q.dtype == k.dtype == v.dtype:
+            raise ValueError(f"q, k and v are of {q.dtype}, {k.dtype} and {v.dtype}; expected the same for all")
         images, heads, tokens, _ = q.shape
         masks = [(images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens)]
         if mask is not None and tuple(mask.shape) not in masks:

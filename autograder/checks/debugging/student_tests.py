@@ -226,12 +226,20 @@ class ExerciseInTests(Exercise):
 
     def _message(self, stage: str, found: Found) -> str:
         name = self._name(found)
+        lowest = next(each for each in self.stages if found.refused or found.share < int(each) / 100)
+        elsewhere = f" The point for {lowest} % says more."
         if name in (STRICT, LAX):
             count = f"{len(found.refused)} of {len(ATTEND)} right ones" if found.refused else "none of the wrong ones"
+            said = f"Your test refuses {count}."
+            if stage != lowest:
+                return said + elsewhere
             why = f" One of them: {next(iter(found.refused.values()))}" if found.refused else ""
             wavers = " At another try it accepts one that it refused: does it draw numbers without a seed, or count?"
-            return f"{catalogue.MESSAGES[name]}\nYour test refuses {count}.{why}{wavers * found.wavers}"
-        lines = [f"Your test catches {100 * found.share:.0f} % of the wrong attentions; this point is for {stage} %."]
+            return f"{catalogue.MESSAGES[name]}\n{said}{why}{wavers * found.wavers}"
+        said = f"Your test catches {100 * found.share:.0f} % of the wrong attentions; this point is for {stage} %."
+        if stage != lowest:
+            return said + elsewhere
+        lines = [said]
         numbers = dict.fromkeys(mistake_of(name) for name in found.missed)
         lines += [f"It lets {number} through ({catalogue.TITLES[number]}). {QUESTIONS[number]}" for number in numbers]
         return "\n".join(lines)
