@@ -1,11 +1,11 @@
 """From what was handed in to marks; and what a student can ask before handing in."""
 
-import contextlib
 import platform
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -24,6 +24,7 @@ from autograder.commands.selection import all_assignments, chosen, course_in, st
 
 if TYPE_CHECKING:
     from autograder.course.course import Assignment, Result
+    from autograder.grade.workers import Workers
     from autograder.sandbox.host.bubblewrap import Limits
 
 
@@ -63,18 +64,20 @@ def grade(
     from autograder.report.report import marks_of
     from autograder.sandbox.host.bubblewrap import Limits
 
-    options = dict(seed=seed, regrade=regrade, jobs=jobs, cluster=cluster, sandboxed=not no_sandbox)
-    graded, failed = [], False
-    for name in chosen(assignments, everything, course):
-        try:
-            graded.append(grade_class(name, course, Limits(forked=not fresh_kernels), **options))
-        except typer.Exit as ended:  # what was wrong is said, and the others can be graded all the same
-            if ended.exit_code != 1:
-                raise
-            failed = True
-            continue
-        if not as_json:
-            show_marks(course, *graded[-1])
+    options = dict(seed=seed, regrade=regrade, cluster=cluster, sandboxed=not no_sandbox)
+    graded, failed, limits = [], False, Limits(forked=not fresh_kernels)
+    names = chosen(assignments, everything, course)
+    with workers_for(names, limits, jobs, not no_sandbox) as workers:
+        for name in names:
+            try:
+                graded.append(grade_class(name, course, limits, workers, **options))
+            except typer.Exit as ended:  # what was wrong is said, and the others can be graded all the same
+                if ended.exit_code != 1:
+                    raise
+                failed = True
+                continue
+            if not as_json:
+                show_marks(course, *graded[-1])
     if as_json:
         print_json([marks_of(course_in(course), *each) for each in graded])
     stop_if_not_graded(result for _, results in graded for result in results)
@@ -82,8 +85,16 @@ def grade(
         raise typer.Exit(1)
 
 
+def workers_for(names: Iterable[str], limits: "Limits", jobs: int | None = None, sandboxed: bool = True) -> "Workers":
+    """Return processes that grade these assignments, one after the other: to start them takes seconds."""
+    from autograder.grade.workers import Workers
+
+    stems = all_assignments()
+    return Workers(jobs, [stems[name] for name in names], limits if sandboxed else None)
+
+
 def grade_class(
-    name: str, folder: Path, limits: "Limits", *, jobs: int | None = None, sandboxed: bool = True, **options
+    name: str, folder: Path, limits: "Limits", workers: "Workers", **options: Any
 ) -> tuple["Assignment", list["Result"]]:
     """Grade an assignment with progress bars; return it and the results.
 
@@ -91,23 +102,21 @@ def grade_class(
         name: Of the assignment.
         folder: Of the course.
         limits: What a submission may use.
-        jobs: How many submissions at once.
-        sandboxed: Whether students' code runs in the sandbox.
+        workers: What grades, begun if there is anything new.
         options: As `autograder.grade.grade.grade` takes them.
     """
     bars = Bars()
     try:
-        with bars, contextlib.ExitStack() as stack:
+        with bars:
             bars.say(f"{name}: looking for what is new in {folder}, to grade it with {versions()}")
-            from autograder.grade.workers import InstallationError, Workers
+            from autograder.grade.workers import InstallationError
             from autograder.sandbox.host.bubblewrap import SandboxError
 
-            workers = stack.enter_context(Workers(jobs, all_assignments()[name], limits if sandboxed else None))
             if not options.get("cluster") and course_in(folder).has_new_work_of(name):
                 workers.begin()  # while this process builds the assignment
             from autograder.grade.grade import grade, load_assignment
 
-            options |= {"limits": limits, "sandboxed": sandboxed, "workers": workers, "progress": bars}
+            options |= {"limits": limits, "workers": workers, "progress": bars}
             with stopping_at(SandboxError, InstallationError, ValueError):
                 assignment = load_assignment(name)
                 return assignment, grade(course_in(folder), assignment, **options)

@@ -103,7 +103,7 @@ def grade(
             jobs = {student: Job(each.found.data, each.files) for student, each in waiting.items()}
             progress("submissions", 0, len(jobs))
             if not isinstance(workers, Workers):
-                workers = stack.enter_context(Workers(workers, assignment.notebook, limits if sandboxed else None))
+                workers = stack.enter_context(Workers(workers, [assignment.notebook], limits if sandboxed else None))
             run_all = _runner(workers, cluster, task)
             decisions = read_decisions(course.root, assignment.name)
             for done, (student, fields) in enumerate(proof.held_back(run_all(proof.jobs | jobs), progress), 1):

@@ -8,7 +8,7 @@ import re
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from multiprocessing import forkserver
@@ -34,7 +34,7 @@ class Workers:
 
     Args:
         count: How many; by default as `default_jobs` says.
-        checks: The module of autograder.checks that they need, which is that of an exercise.
+        checks: The modules of autograder.checks that they need, one for each assignment.
         limits: Of the kernels that they need; None if they need none, or none that is forked.
         seconds: After which a job's process is ended, whatever it is at; by default those of the limits.
     """
@@ -42,7 +42,7 @@ class Workers:
     def __init__(
         self,
         count: int | None = None,
-        checks: str = "",
+        checks: Sequence[str] = (),
         limits: Limits | None = None,
         seconds: float | None = None,
     ) -> None:
@@ -69,7 +69,11 @@ class Workers:
     def begin(self) -> None:
         """Start what imports PyTorch, which takes seconds: the process from which workers are forked, and their kernels'."""
         multiprocessing.get_context("forkserver").set_forkserver_preload(
-            ["autograder.lighter_imports", "autograder.grade.job", f"autograder.checks.{self.checks}.exercises"]
+            [
+                "autograder.lighter_imports",
+                "autograder.grade.job",
+                *(f"autograder.checks.{name}.exercises" for name in self.checks),
+            ]
         )
         forkserver.ensure_running()
         if self.parent is None and self.limits is not None and self.limits.forked:
@@ -82,18 +86,22 @@ class Workers:
         than it may has a TimeoutError as its result.
         """
         waiting, again, at = deque(jobs), set[str](), dict[Future, str]()
-        while waiting or at:
-            while waiting and len(at) <= self.count:  # one more than there are processes, to lose no time
-                name = waiting.popleft()
-                at[self._processes().schedule(function, jobs[name], timeout=self.seconds)] = name
-            done, _ = wait(at, return_when=FIRST_COMPLETED)
-            for future in done:
-                name, error = at.pop(future), future.exception()
-                if isinstance(error, ProcessExpired) and name not in again:
-                    again.add(name)
-                    waiting.append(name)
-                else:
-                    yield name, error or future.result()
+        try:
+            while waiting or at:
+                while waiting and len(at) <= self.count:  # one more than there are processes, to lose no time
+                    name = waiting.popleft()
+                    at[self._processes().schedule(function, jobs[name], timeout=self.seconds)] = name
+                done, _ = wait(at, return_when=FIRST_COMPLETED)
+                for future in done:
+                    name, error = at.pop(future), future.exception()
+                    if isinstance(error, ProcessExpired) and name not in again:
+                        again.add(name)
+                        waiting.append(name)
+                    else:
+                        yield name, error or future.result()
+        finally:  # where something was wrong, nobody waits for the others, and the next assignment has all processes
+            for future in at:
+                future.cancel()
 
     def _processes(self) -> ProcessPool:
         if self.pool is None:
@@ -103,12 +111,13 @@ class Workers:
         return self.pool
 
 
-def _slow_imports(checks: str) -> list[str]:
-    """Return what takes long to import of what the students' notebook of an exercise imports, and PyTorch in any case.
+def _slow_imports(checks: Sequence[str]) -> list[str]:
+    """Return what takes long to import of what the students' notebooks of assignments import, and PyTorch in any case.
 
     A right answer may use it in an exercise in NumPy too, and its import must not count against the time of a call.
     """
-    text = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob(f"exercises/*/{checks}.ipynb"))
+    paths = [path for name in checks for path in ROOT.glob(f"exercises/*/{name}.ipynb")]
+    text = "".join(path.read_text(encoding="utf-8") for path in paths)
     used = {name for name in SLOW if re.search(rf"\b(import|from) {re.escape(name)}\b", text)} | {"torch"}
     return [name for name in SLOW if name in used or not text]
 
