@@ -19,9 +19,13 @@ def files_behind(*modules: str, root: Path = ROOT) -> set[Path]:
         root: Of the repository.
     """
     found: set[Path] = set()
+    seen: set[str] = set()
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
         path = _file_of(name, root)
         if path is None or path in found:
             continue

@@ -56,7 +56,7 @@ def report(
 
     graded = [graded_class(name, course) for name in chosen(assignments, everything, course)]
     pages = {assignment.name: write_report(in_course, assignment, results) for in_course, assignment, results in graded}
-    everybody = [(assignment, results) for _, assignment, results in all_graded_classes(course)]
+    everybody = [(assignment, results) for _, assignment, results in all_graded_classes(course, graded)]
     page = write_course_page(course_in(course), everybody)
     if as_json:
         print_json({"course": page, "reports": pages, "students": course_table(course_in(course), everybody)})

@@ -61,9 +61,13 @@ def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list[
     return course, assignment, results
 
 
-def all_graded_classes(folder: Path) -> list[tuple["Course", "Assignment", list["Result"]]]:
-    """Return what `graded_class` does, of every assignment of which something is graded."""
-    return [graded_class(name, folder) for name in all_assignments() if course_in(folder).load_results(name)]
+def all_graded_classes(
+    folder: Path, known: Iterable[tuple["Course", "Assignment", list["Result"]]] = ()
+) -> list[tuple["Course", "Assignment", list["Result"]]]:
+    """Return what `graded_class` does, of every assignment of which something is graded; those that are known stay."""
+    found = {each[1].name: each for each in known}
+    graded = [name for name in all_assignments() if name in found or course_in(folder).load_results(name)]
+    return [found.get(name) or graded_class(name, folder) for name in graded]
 
 
 def stop_if_not_graded(results: Iterable["Result"]) -> None:

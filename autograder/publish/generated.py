@@ -27,8 +27,8 @@ def exercise_of(source: Path) -> Path:
     return Path("exercises") / source.parent.name / f"{source.stem}.ipynb"
 
 
-def sources_of_all(root: Path = ROOT) -> dict[Path, set[Path]]:
-    """Return for each generated file, relative to the root, the files that it is made of.
+def sources_of_all(root: Path = ROOT, only: Path | None = None) -> dict[Path, set[Path]]:
+    """Return for each generated file, or for one alone, relative to the root, the files that it is made of.
 
     What is in sandbox/ runs when students' code is judged, not when these are made; one file is in the set-up cells too.
     """
@@ -37,12 +37,14 @@ def sources_of_all(root: Path = ROOT) -> dict[Path, set[Path]]:
     evidence = [
         f"autograder.checks.{source.stem}.{part}" for source in checks for part in ("right_answers", "equivalent")
     ]
-    made = {
-        MISTAKES: files_behind("autograder.publish.mistakes_page", *checks.values(), *evidence, root=root) - sandbox
-    }
+    made: dict[Path, set[Path]] = {}
+    if only in (None, MISTAKES):
+        modules = ("autograder.publish.mistakes_page", *checks.values(), *evidence)
+        made[MISTAKES] = files_behind(*modules, root=root) - sandbox
     for source, module in checks.items():
-        of_all = {source, root / "solutions" / source.name, root / "solutions" / "written.md", root / "_config.yml"}
-        made[exercise_of(source)] = of_all | files_behind("autograder.publish.build", module, root=root) - sandbox
+        if only in (None, exercise_of(source)):
+            own = {source, *(root / "solutions" / name for name in (source.name, "written.md")), root / "_config.yml"}
+            made[exercise_of(source)] = own | files_behind("autograder.publish.build", module, root=root) - sandbox
     return made
 
 
@@ -57,8 +59,9 @@ def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
         kept = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):  # none, or half of a merge: then all are made anew
         kept = {}
-    made = {path: files for path, files in sources_of_all(root).items() if only in (None, path)}
-    return [path for path, entry in _entries(root, made).items() if kept.get(path.as_posix()) != entry]
+    return [
+        path for path, entry in _entries(root, sources_of_all(root, only)).items() if kept.get(path.as_posix()) != entry
+    ]
 
 
 def write_manifest() -> None:
