@@ -163,6 +163,29 @@ def register(
         given: The cells that nbgrader keeps.
         due: When it is to be handed in; None leaves what nbgrader knows.
     """
+    with one_transaction(gradebook):
+        _register(gradebook, name, stem, kernelspec, given, due)
+
+
+@contextmanager
+def one_transaction(gradebook: Gradebook) -> Iterator[None]:
+    """Let nbgrader's functions, each of which commits, write all or nothing, with one wait for the disk."""
+    gradebook.db.commit = gradebook.db.flush
+    try:
+        yield
+    finally:
+        del gradebook.db.commit
+    gradebook.db.commit()
+
+
+def _register(
+    gradebook: Gradebook,
+    name: str,
+    stem: str,
+    kernelspec: dict[str, Any],
+    given: list[NotebookNode],
+    due: datetime | None,
+) -> None:
     gradebook.update_or_create_assignment(name, **({"duedate": in_utc(due)} if due else {}))
     try:
         notebook = gradebook.find_notebook(stem, name)
@@ -199,7 +222,6 @@ def register(
                 lacking = select(SubmittedNotebook.id).where(SubmittedNotebook.notebook_id == notebook.id)
                 for submitted in gradebook.db.scalars(lacking.where(SubmittedNotebook.id.not_in(having))).all():
                     gradebook.db.add(row(cell_id=cell.id, notebook_id=submitted))
-    gradebook.db.commit()
 
 
 class Recorder:
