@@ -5,13 +5,14 @@ import fcntl
 import io
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import autograder.lighter_imports  # noqa: F401 - first: then nbformat is imported faster
 from autograder.imports import ROOT
@@ -19,6 +20,9 @@ from autograder.imports import ROOT
 # Before anything imports a library that reads them: one thread for each process, as in the sandbox, and no window.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
+os.environ.setdefault(
+    "AUTOGRADER_CANARY", f"canary-{secrets.token_hex(16)}"
+)  # that no student may see; for all processes
 os.environ["MNIST_ROOT"] = os.devnull  # no test downloads, or depends on what this machine has: the stand-in is taken
 
 import downloads
@@ -34,11 +38,13 @@ from autograder.cli import home_to_write_in
 from autograder.course.course import Assignment, Course, Result
 from autograder.grade.grade import grade, load_assignment
 from autograder.grade.workers import Workers
-from autograder.judge.exercise import Case, Exercise
-from autograder.judge.kill_matrix import Matrix, kept_matrix
 from autograder.publish.generated import sources
-from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.bubblewrap import Limits, warm_parent
 from autograder.sandbox.host.kernel import Kernel
+
+if TYPE_CHECKING:  # with PyTorch, which the process that gives out the tests need not import
+    from autograder.judge.exercise import Case, Exercise
+    from autograder.judge.kill_matrix import Matrix
 
 T = TypeVar("T")
 NAME = "1_attention"
@@ -75,12 +81,14 @@ class GradedClass:
 
 
 @cache
-def matrix_of(seed: int, name: str = NAME) -> Matrix:
+def matrix_of(seed: int, name: str = NAME) -> "Matrix":
     """Return the kill matrix of an assignment, made once for each seed."""
+    from autograder.judge.kill_matrix import kept_matrix
+
     return kept_matrix(name, ALL[name], seed)
 
 
-def assert_whole(matrix: Matrix) -> None:
+def assert_whole(matrix: "Matrix") -> None:
     """Say which mutant is not killed and named, and which correct answer does not pass."""
     wrong = [(v.exercise, v.name, v.failed) for v in matrix.mutants if not (v.killed and v.named)]
     alarms = [(v.exercise, v.name, v.failed, v.visible) for v in matrix.correct if v.killed or v.visible != ""]
@@ -88,13 +96,13 @@ def assert_whole(matrix: Matrix) -> None:
     assert matrix.whole
 
 
-def cases_of(each: Exercise, seed: int) -> list[tuple[str, Case]]:
+def cases_of(each: "Exercise", seed: int) -> list[tuple[str, "Case"]]:
     """Return all cases of an exercise with the name of their stage."""
     stages = {**each.stages, "visible": each.visible}
     return [(stage, case) for stage, make in stages.items() for case in make(np.random.default_rng(seed))]
 
 
-def lost(each: Exercise, function: Callable, seed: int = 0, *own: Callable) -> dict[str, str | None]:
+def lost(each: "Exercise", function: Callable, seed: int = 0, *own: Callable) -> dict[str, str | None]:
     """Return the stages in which an answer loses its point, with the mistake that is named."""
     return {stage: error.mistake for stage, error in each.failures(function, seed, *own).items()}
 
@@ -199,7 +207,7 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
             attack = attacker(sample_class.fill_in(assignment.release, assignment.instructor))
             sample_class.hand_in(graded, "zoe", attack)
             calls = []
-            limits = Limits(cell_seconds=10.0, call_seconds=1.0)  # less than by default: one of them waits for ever
+            limits = Limits(cell_seconds=3.0, call_seconds=1.0)  # less than by default: one of them waits for ever
             options = dict(seed=SEED, workers=two_workers, limits=limits, progress=lambda *call: calls.append(call))
             results = grade(Course(graded), assignment, **options)
             told.write_text(json.dumps([[asdict(result) for result in results], calls]), encoding="utf-8")
@@ -211,8 +219,9 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
 
 @pytest.fixture(scope="session")
 def two_workers() -> Iterator[Workers]:
-    """Processes for all runs of the grader: to begin them takes longer than a submission of the first assignment."""
-    with Workers(2, ALL[NAME], Limits()) as workers:
+    """Processes for all runs of the grader, whose kernels have one parent with those of this process: to start takes seconds."""
+    with Workers(2, [ALL[NAME]], Limits()) as workers:
+        workers.parent = warm_parent(Limits())
         yield workers
 
 

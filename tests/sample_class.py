@@ -444,9 +444,14 @@ def write_downloads(folder: Path) -> None:
                 rows.writerow([f"Participant {number}", person, student, f"{student}@example.org", *state])
 
 
-if __name__ == "__main__":
-    if sys.argv[1] == "--moodle":
-        write_downloads(Path(sys.argv[2]))
-        sys.exit()
+def main(*arguments: str) -> None:
+    """Write what the first lines of this file say."""
+    if arguments[0] == "--moodle":
+        write_downloads(Path(arguments[1]))
+        return
     for each in CLASSES:
-        write_class(Path(sys.argv[1]), each)
+        write_class(Path(arguments[0]), each)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

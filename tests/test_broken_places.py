@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from conftest import NAME
 from test_cli import run
 from test_report import result
 
+from autograder.cli import main
 from autograder.commands.console import explaining_files
 from autograder.course.course import Assignment, Course
 from autograder.files import write_atomically
@@ -44,6 +46,19 @@ def in_walls(course: Course, *walls: str, command: str) -> str:
     done = subprocess.run(inside, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     return done.stderr
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Return a function that runs a command in this process, and gives what it says on stderr. It must end with 1."""
+
+    def run_main(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["autograder", *arguments])
+        with pytest.raises(SystemExit, match=r"^1$"):
+            main()
+        return capsys.readouterr().err
+
+    return run_main
 
 
 def assert_one_line(said: str, *words: str) -> None:
@@ -91,16 +106,13 @@ def test_course_may_be_called_anything(tmp_path: Path, assignment: Assignment, n
         (f"report/{NAME}/marks.csv", "move away what is there"),
     ],
 )
-def test_folder_instead_of_a_file_is_said(course: Course, file: str, said: str) -> None:
+def test_folder_instead_of_a_file_is_said(course: Course, stopped: Callable[..., str], file: str, said: str) -> None:
     """Is the file named, in a line?"""
     path = course.root / file
     path.unlink(missing_ok=True)
     path.mkdir(parents=True)
-    command = ("grade", "report")[file != "roster.csv"]
-    walls = ("--setenv", "NO_COLOR", "1")
-    assert_one_line(
-        in_walls(course, *walls, command=f'"$1" -m autograder {command} {NAME} --course "$2"'), str(path), said
-    )
+    error = stopped("report" if file != "roster.csv" else "grade", NAME, "--course", str(course.root))
+    assert_one_line(error, str(path), said)
 
 
 def test_file_instead_of_a_folder_is_said(course: Course) -> None:
@@ -119,7 +131,9 @@ def test_file_instead_of_a_folder_is_said(course: Course) -> None:
     ],
     ids=["old", "no database"],
 )
-def test_gradebook_that_cannot_be_read_is_said(course: Course, change: str | None, said: str) -> None:
+def test_gradebook_that_cannot_be_read_is_said(
+    course: Course, stopped: Callable[..., str], change: str | None, said: str
+) -> None:
     """Is a gradebook of an older nbgrader, or a file that is none, no full disk?"""
     path = course.root / "gradebook.db"
     if change:
@@ -127,7 +141,7 @@ def test_gradebook_that_cannot_be_read_is_said(course: Course, change: str | Non
             database.execute(change)
     else:
         path.write_text("this is no database, but a text " * 100)
-    error = in_walls(course, command=f'"$1" -m autograder report {NAME} --course "$2"')
+    error = stopped("report", NAME, "--course", str(course.root))
     assert_one_line(error, str(path), said)
     assert "full" not in error
 

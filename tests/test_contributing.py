@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -54,18 +53,31 @@ def assert_printed(said: str, printed: str) -> None:
     assert re.fullmatch(r"\s+".join(words), printed.strip()), printed
 
 
-def run(copy: Path, command: str) -> str:
-    """Run a line of a shell in the copy, with its own `autograder`."""
-    line = f"set -o pipefail; {shlex.quote(sys.executable)} -m autograder {command}"
-    environment = os.environ | {"PYTHONPATH": str(copy), "COLUMNS": "130"}
-    done = subprocess.run(["bash", "-c", line], cwd=copy, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+RUN = """
+import sys
+from autograder.cli import app
+for each in sys.argv[1:]:
+    print("\\0", flush=True)
+    if "\\n" in each:
+        exec(each)
+    else:
+        assert not app(each.split(), standalone_mode=False), each
+"""
+
+
+def run(copy: Path, *commands: str) -> list[str]:
+    """Run scripts, and lines of a shell with `autograder`, in one process with the copy's modules; give what is printed."""
+    pipes = [each.partition("|")[::2] if "\n" not in each else (each, "") for each in commands]
+    _, *printed = run_python(copy, "-c", RUN, *(each.replace("2> /dev/null", "") for each, _ in pipes)).split("\0\n")
+    return [
+        subprocess.run(["bash", "-c", end or "cat"], input=text, capture_output=True, text=True, check=True).stdout
+        for (_, end), text in zip(pipes, printed, strict=True)
+    ]
 
 
 def run_python(copy: Path, *arguments: str) -> str:
     """Run Python with the copy's modules, in a process of its own."""
-    environment = os.environ | {"PYTHONPATH": str(copy)}
+    environment = os.environ | {"PYTHONPATH": str(copy), "COLUMNS": "130"}
     done = subprocess.run([sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -89,10 +101,10 @@ def test_section_prints_what_it_says(copy: Path, title: str) -> None:
     """Do its commands, after its lines of Python, print what is quoted?"""
     commands = QUOTED.findall(SECTIONS[title])
     assert commands
-    for lines in SCRIPT.findall(SECTIONS[title]):
-        run_python(copy, "-c", lines)
-    for command, said in commands:
-        assert_printed(said, run(copy, command))
+    scripts = SCRIPT.findall(SECTIONS[title])
+    printed = run(copy, *scripts, *(command for command, _ in commands))[len(scripts) :]
+    for (_, said), text in zip(commands, printed, strict=True):
+        assert_printed(said, text)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from autograder.course.course import NEEDS_A_LOOK, Assignment, Course
 from autograder.course.times import read_time
 from autograder.files import write_atomically
 from autograder.grade.grade import grade
+from autograder.grade.workers import Workers
 from autograder.lms.collect import collect
 
 HALF_PAST_FIVE = datetime(2026, 10, 12, 17, 30, tzinfo=UTC)
@@ -105,7 +106,9 @@ def test_gradebook_and_formgrader_get_a_time_that_they_can_show(
         assert (place / "timestamp-unclear.txt").read_bytes() == written
 
 
-def test_unclear_time_is_a_question_until_it_is_corrected(tmp_path: Path, assignment: Assignment) -> None:
+def test_unclear_time_is_a_question_until_it_is_corrected(
+    tmp_path: Path, assignment: Assignment, two_workers: Workers
+) -> None:
     """Does a submission need a look whose time nobody can tell, copied by hand or collected, until timestamp.txt says it?"""
     course, data = Course(tmp_path / "course"), nbformat.writes(assignment.release).encode()
     written = {"1": b"2026-10-12 19:30 IST \xff", "2": b"2026-10-12 19:30:00 CEST\n"}
@@ -118,7 +121,7 @@ def test_unclear_time_is_a_question_until_it_is_corrected(tmp_path: Path, assign
     collect(course, assignment, [write_zip(tmp_path / "folders.zip", files)])
 
     def graded() -> dict[str, tuple[str, list[str]]]:
-        outcomes = grade(course, assignment, workers=1)
+        outcomes = grade(course, assignment, workers=two_workers)
         return {each.student: (each.state, each.questions) for each in outcomes}
 
     for _ in range(2):  # the first run puts the file aside

@@ -24,6 +24,7 @@ from autograder.grade.cluster import Cluster, ClusterError
 from autograder.grade.execute import CheckResult
 from autograder.grade.grade import InstallationError, grade
 from autograder.grade.task import Job, Task
+from autograder.grade.workers import Workers
 from autograder.lms.export import prepare_export
 from autograder.sandbox.host.bubblewrap import lives
 
@@ -32,22 +33,28 @@ PROOF = Path("results", NAME, ".proof.json")
 
 
 @pytest.fixture(scope="module")
-def local(assignment: Assignment, tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """A small class, graded on this machine."""
-    course = Course(tmp_path_factory.mktemp("local"))
+def before(assignment: Assignment, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A small class before it is graded."""
+    course = Course(tmp_path_factory.mktemp("class") / "before")
     files = sample_class.make_submissions(assignment.instructor, assignment.release)
     for student in STUDENTS:
         sample_class.hand_in(course.root, student, files[student])
     course.prepare(assignment)
-    shutil.copytree(course.root, course.root.with_name("before"))
-    grade(course, assignment, seed=SEED)
+    return course
+
+
+@pytest.fixture(scope="module")
+def local(before: Course, assignment: Assignment, two_workers: Workers) -> Course:
+    """The same class, graded on this machine."""
+    course = Course(shutil.copytree(before.root, before.root.with_name("local")))
+    grade(course, assignment, seed=SEED, workers=two_workers)
     return course
 
 
 @pytest.fixture
-def course(local: Course, tmp_path: Path) -> Course:
-    """The same class before it is graded, where the installation is proved."""
-    shutil.copytree(local.root.with_name("before"), tmp_path / "course")
+def course(before: Course, local: Course, tmp_path: Path) -> Course:
+    """The class before it is graded, where the installation is proved."""
+    shutil.copytree(before.root, tmp_path / "course")
     (tmp_path / "course" / PROOF.parent).mkdir(parents=True)
     shutil.copy(local.root / PROOF, tmp_path / "course" / PROOF)
     return Course(tmp_path / "course")
@@ -175,7 +182,7 @@ def test_cluster_without_fit_workers_is_an_error(
 
 
 def test_scheduler_that_is_not_there_is_an_error(
-    course: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
+    before: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Is an address at which nobody answers, or that is none, said in words?"""
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1.0)
@@ -183,8 +190,8 @@ def test_scheduler_that_is_not_there_is_an_error(
         port = server.getsockname()[1]
     for address in (f"tcp://127.0.0.1:{port}", "carrier-pigeon://127.0.0.1:1", "tls://127.0.0.1:1"):
         with pytest.raises(ClusterError, match=rf"No Dask scheduler answers at {address}: .+\n.*dask scheduler"):
-            grade(course, assignment, seed=SEED, cluster=address)
-    assert course.load_results(NAME) == []
+            grade(before, assignment, seed=SEED, cluster=address)
+    assert before.load_results(NAME) == []
 
 
 # ------------------------------------------------------------------------------------------- workers that are lost

@@ -18,6 +18,7 @@ from conftest import deep_is_asked
 
 from autograder.course.course import Course, Result
 from autograder.grade.grade import grade, load_assignment
+from autograder.grade.workers import Workers
 from autograder.report.feedback import write_feedback
 
 SEED = 4
@@ -84,7 +85,7 @@ def write_class(root: Path, name: str, everybody: bool) -> None:
 
 @pytest.fixture(scope="module")
 def results_of(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, two_workers: Workers
 ) -> Callable[[str], dict[str, Result]]:
     """Give the samples of an assignment, graded once, all where one of the deep tests is to run.
 
@@ -97,7 +98,7 @@ def results_of(
             return request.getfixturevalue("graded_class").results
         course, assignment = Course(tmp_path_factory.mktemp(name)), load_assignment(name)
         write_class(course.root, name, deep_is_asked(request))
-        results = grade(course, assignment, seed=SEED, workers=2)
+        results = grade(course, assignment, seed=SEED, workers=two_workers)
         pages = write_feedback(course, assignment, results)
         assert len(pages) == len(results)
         return {result.student: result for result in results}

@@ -11,6 +11,7 @@ import nbformat
 import pytest
 import yaml
 from conftest import ALL
+from nbformat import NotebookNode
 from nbgrader.utils import compute_checksum
 from sample_class import fill_in, softmax_over_queries
 from test_build import body_lines
@@ -222,17 +223,20 @@ def test_check_of_the_edition_says_what_visible_tests_see(
     right = fill_in(assignment.release, assignment.instructor)
     wrong = nbformat.from_dict(right)
     softmax_over_queries(wrong)
-    said = {}
-    for name, notebook in (("right", right), ("wrong", wrong), ("not begun", assignment.release)):
-        path = tmp_path / name / "attention.ipynb"
-        path.parent.mkdir()
-        path.write_text(nbformat.writes(notebook), encoding="utf-8")
-        command = [sys.executable, str(edition / ".github" / "check.py"), str(path)]
+
+    def check(**notebooks: NotebookNode) -> tuple[int, str]:
+        paths = [tmp_path / f"{name}.ipynb" for name in notebooks]
+        for path, notebook in zip(paths, notebooks.values()):
+            path.write_text(nbformat.writes(notebook), encoding="utf-8")
+        command = [sys.executable, str(edition / ".github" / "check.py"), *map(str, paths)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        said[name] = (done.returncode, done.stdout)
-    assert said["right"] == (0, f"{tmp_path}/right/attention.ipynb: 4 of 4 visible tests pass\n")
-    assert said["not begun"] == (0, f"{tmp_path}/not begun/attention.ipynb: 0 of 4 visible tests pass\n")
-    code, text = said["wrong"]
+        return done.returncode, done.stdout
+
+    said = [
+        f"{tmp_path}/{name}.ipynb: {passed} of 4 visible tests pass\n" for name, passed in (("right", 4), ("new", 0))
+    ]
+    assert check(right=right, new=assignment.release) == (0, "".join(said))
+    code, text = check(wrong=wrong)
     assert code == 1 and "  attention: WrongAnswer: M6 (the softmax runs over the wrong axis)" in text
 
 

@@ -46,6 +46,7 @@ from hostile.resources import RESOURCES
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
 from autograder.grade.grade import grade, load_assignment
+from autograder.grade.workers import Workers
 from autograder.judge.exercise import _prepared, exercises_of
 from autograder.report.feedback import write_feedback
 from autograder.report.report import write_report
@@ -261,13 +262,14 @@ def service(canary: str, run: Run) -> Iterator[int]:
             server.close()
 
 
-def run_all(root: Path, name: str, attacks: list[Attack]) -> Run:
+def run_all(root: Path, name: str, attacks: list[Attack], workers: int | Workers = 2) -> Run:
     """Make a course under root with attacks on an assignment and good submissions in between; grade all, write feedback.
 
     Secrets are planted: in a hidden test, in the gradebook, in a submission, in the environment, in two files.
     """
-    places = ("a hidden test", "the gradebook", "a submission", "the environment", "the course", "home", "a service")
+    places = ("a hidden test", "the gradebook", "a submission", "the course", "home", "a service")
     canaries = {place: CANARY + secrets.token_hex(16) for place in places}
+    canaries["the environment"] = os.environ["AUTOGRADER_CANARY"]  # the processes that grade may be there already
     assignment = load_assignment(name)
     run = Run(Course(root / "course" / name), assignment, attacks, canaries)
     for cell in assignment.instructor.cells:
@@ -278,7 +280,6 @@ def run_all(root: Path, name: str, attacks: list[Attack]) -> Run:
     write_atomically(run.course.root / "secret.txt", canaries["the course"])
     home = Path.home() / f".autograder-canary-{os.getpid()}"
     home.write_text(canaries["home"], encoding="utf-8")
-    os.environ["AUTOGRADER_CANARY"] = canaries["the environment"]
 
     run.before |= set(psutil.Process().children(recursive=True))
 
@@ -296,11 +297,10 @@ def run_all(root: Path, name: str, attacks: list[Attack]) -> Run:
                 good_place.hand_in(notebook)
             for attack in attacks:
                 attack.make(_place(run, attack.folder, port))
-            results = grade(run.course, assignment, seed=SEED, workers=2, limits=LIMITS, progress=watch)
+            results = grade(run.course, assignment, seed=SEED, workers=workers, limits=LIMITS, progress=watch)
         write_feedback(run.course, assignment, results)
         write_report(run.course, assignment, results)
     finally:
-        del os.environ["AUTOGRADER_CANARY"]
         home.unlink()
     run.results = {result.student: result for result in results}
     written = {cell.metadata.nbgrader.grade_id for cell in assignment.graded_cells() if cell.metadata.nbgrader.solution}
@@ -361,6 +361,7 @@ def row(attack: Attack, run: Run) -> str:
 
 def main() -> None:
     """Try each attack once."""
+    os.environ["AUTOGRADER_CANARY"] = CANARY + secrets.token_hex(16)
     with tempfile.TemporaryDirectory() as folder:
         names = sorted(set(ONCE.values()))
         text = page({name: run_all(Path(folder), name, [a for a in ATTACKS if ONCE[a.name] == name]) for name in names})

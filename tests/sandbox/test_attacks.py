@@ -41,6 +41,7 @@ from conftest import ALL, deep_is_asked, soon
 from autograder.course.course import Course, Result
 from autograder.course.gradebook import id_in_gradebook
 from autograder.grade.grade import load_assignment
+from autograder.grade.workers import Workers
 from autograder.report.written import MATH
 
 Runs = Callable[[str], Run]
@@ -84,7 +85,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runs(outside: Path, request: pytest.FixtureRequest) -> Runs:
+def runs(outside: Path, request: pytest.FixtureRequest, two_workers: Workers) -> Runs:
     """Give the run on an assignment: of the quick attacks, and of all where one of the deep tests is to run."""
     everything = deep_is_asked(request)
 
@@ -92,7 +93,7 @@ def runs(outside: Path, request: pytest.FixtureRequest) -> Runs:
     def run(name: str) -> Run:
         before = tree(outside)
         tried = [attack for attack in ATTACKS if name in attack.on and (everything or is_quick(attack, name))]
-        done = run_all(outside, name, tried)
+        done = run_all(outside, name, tried, two_workers)
         assert tree(outside) == before, "something changed outside course/"
         return done
 

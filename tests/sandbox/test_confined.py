@@ -75,10 +75,10 @@ def test_confinement_would_be_felt(course: Course) -> None:
 
 def test_grader_touches_no_network_and_writes_below_the_course_alone(course: Course, assignment: Assignment) -> None:
     """Are marks, feedback, report and exports made in there, without a packet, and without a temporary file left?"""
-    steps = ["grade", "feedback", "report"]
-    commands = [[*OURS, step, NAME, "--course", str(course.root)] for step in steps]
-    commands += [[*OURS, "export", NAME, "--format", "csv", "--course", str(course.root)]]
-    run = confined(course.root, *commands)
+    steps = [["grade", NAME], ["feedback", NAME], ["report", NAME], ["export", NAME, "--format", "csv"]]
+    program = "from autograder.cli import app\nimport sys\n"
+    program += f"for step in {steps}: assert not app([*step, '--course', sys.argv[1]], standalone_mode=False)"
+    run = confined(course.root, [sys.executable, "-c", program, str(course.root)])
     assert counted(run) == {"packets": 0, "left": []}, run.stderr[-2000:]
     states = {result.student: (result.state, len(result.checks)) for result in course.load_results(NAME)}
     assert states == {"ada": ("graded", 17), "rosa": ("unreadable", 0)}

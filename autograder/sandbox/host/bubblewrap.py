@@ -190,7 +190,7 @@ def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
     if not (sandboxed and limits.forked) or _refused:
         return _start(limits, sandboxed, None)
     try:
-        return _start(limits, sandboxed, _warm_parent(limits))
+        return _start(limits, sandboxed, warm_parent(limits))
     except SandboxError as error:
         if _parent is not None and _parent.proven:
             raise
@@ -310,7 +310,7 @@ def use_parent(parent: WarmParent | None) -> None:
     _parent = parent
 
 
-def _warm_parent(limits: Limits) -> WarmParent:
+def warm_parent(limits: Limits) -> WarmParent:
     """Return this process's warm parent; a new one if there is none, or it ended."""
     global _parent
     if _parent is None or _parent.user != os.getpid() or not lives(_parent.process):
