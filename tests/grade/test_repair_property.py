@@ -11,9 +11,8 @@ from typing import Any
 
 import hypothesis.strategies as st
 import nbformat
-import pytest
 from conftest import ALL, assignment_of
-from fuzzing import fuzz
+from fuzzing import EXAMPLES, fuzz
 from nbformat import NotebookNode
 from sample_class import fill_in
 
@@ -356,9 +355,6 @@ def check(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> Non
     assert [each for each in lost if each not in asked] == [], (lost, mended.receipt, mended.questions)
     kept = nbformat.writes(mended.notebook) + "\n".join(mended.receipt)
     assert [word for word in work.words.values() if word not in kept] == []
-
-
-EXAMPLES = pytest.mark.parametrize("examples", [100, pytest.param(2000, marks=pytest.mark.deep)])
 
 
 @EXAMPLES
