@@ -1,9 +1,7 @@
 """From what was handed in to marks; and what a student can ask before handing in."""
 
-import platform
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,6 +106,8 @@ def grade_class(
     bars = Bars()
     try:
         with bars:
+            from autograder.grade.mark_keys import versions
+
             bars.say(f"{name}: looking for what is new in {folder}, to grade it with {versions()}")
             from autograder.grade.workers import InstallationError
             from autograder.sandbox.host.bubblewrap import SandboxError
@@ -124,13 +124,6 @@ def grade_class(
         text = f"stopped; this run graded {bars.states.total()}. The same command goes on with the others."
         err.print(f"[bold]autograder:[/] {text}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
-
-
-def versions() -> str:
-    """Return the versions on which marks depend most: a student may have others."""
-    packages = {"NumPy": "numpy", "PyTorch": "torch"}
-    found = [f"Python {platform.python_version()}", *(f"{title} {version(name)}" for title, name in packages.items())]
-    return ", ".join(found)
 
 
 def show_marks(folder: Path, assignment: "Assignment", results: list["Result"]) -> None:

@@ -77,6 +77,7 @@ class Result:
     files: dict[str, str] = field(default_factory=dict)  # what came of each file that is asked for beside the notebook
     questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
     otherwise: str = ""  # the state that it has once they are settled
+    versions: str = ""  # with which it was graded, in words; older records do not say it
 
     @property
     def has_marks(self) -> bool:

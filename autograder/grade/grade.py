@@ -19,7 +19,7 @@ from pebble import ProcessExpired
 from autograder.course.course import Assignment, Course, Result, Submission
 from autograder.course.settled import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
-from autograder.grade.mark_keys import content_of, grader_key, key_of
+from autograder.grade.mark_keys import content_of, grader_key, key_of, versions
 from autograder.grade.task import Job, Task
 from autograder.grade.workers import InstallationError, Workers, call
 from autograder.imports import ROOT
@@ -138,7 +138,7 @@ class _Waiting:
         fields["questions"] = self.found.questions + fields.get("questions", [])
         if fields["receipt"] and fields["state"] == "graded":
             fields["state"] = "graded after mending"
-        return Result(student, assignment, key=self.key, content=self.content, **fields)
+        return Result(student, assignment, key=self.key, content=self.content, versions=versions(), **fields)
 
 
 def _look_through(

@@ -4,6 +4,7 @@ While a submission's key stays, so does its result.
 """
 
 import hashlib
+import platform
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,13 @@ def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Pat
     sandbox = (root / "autograder" / "sandbox").rglob("*.py")
     refused = (root / "book" / "records").glob("*.pt") if held_out is not None else ()  # weights that are published
     return digest_of({*files_behind(*modules, root=root), *sandbox, *refused}, *words, root=root)
+
+
+def versions() -> str:
+    """Return the versions on which marks depend most, in words: a student may have others."""
+    packages = {"NumPy": "numpy", "PyTorch": "torch"}
+    found = [f"Python {platform.python_version()}", *(f"{title} {version(name)}" for title, name in packages.items())]
+    return ", ".join(found)
 
 
 def key_of(grader_key: str, content: str) -> str:

@@ -82,6 +82,7 @@ def facts_of(
         costs={names: cost for names, cost in costs.items() if cost},
         mistakes=[dict(name=n, title=catalogue.TITLES[n], question=catalogue.QUESTIONS[n]) for n in made],
         receipt=result.receipt,
+        versions=result.versions,
         comments=sorted((name, said) for name, said in comments.items() if said),
     )
 

@@ -157,6 +157,7 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
         unnamed=_who(questions, rows, "unnamed"),
         files={name: [row for row in rows if name in row.result.files] for name in assignment.files},
         seeds=sorted({row.result.seed for row in rows if row.result.seed is not None}),
+        versions=_versions(rows),
     )
     write_atomically(folder / "index.html", page)
     return folder / "index.html"
@@ -213,6 +214,13 @@ def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
         }
         for n in sorted(who, key=lambda n: (-len(who[n]), number_of(n)))
     ]
+
+
+def _versions(rows: list[Row]) -> dict[str, list[Row]]:
+    """Return who was graded with which versions, those of most first. An older record does not say it."""
+    graded = [row for row in rows if row.result.has_marks and row.result.versions]
+    counts = Counter(row.result.versions for row in graded)
+    return {each: [row for row in graded if row.result.versions == each] for each, _ in counts.most_common()}
 
 
 def _who(questions: list[Question], rows: list[Row], attribute: str) -> dict[str, list[Row]]:

@@ -9,6 +9,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from test_cli import run
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.grade.grade import grade
+from autograder.grade.mark_keys import versions
 from autograder.grade.workers import Workers
 from autograder.judge import catalogue
 from autograder.judge.exercise import exercises_of
@@ -191,10 +193,18 @@ def test_progress_is_told(graded_class: GradedClass) -> None:
 
 
 def test_results_are_kept_on_disk(graded_class: GradedClass) -> None:
-    """Is every result a readable file, marked as recorded?"""
+    """Is every result a readable file, marked as recorded, with the versions that graded it, which older files lack?"""
     kept = {result.student: result for result in graded_class.course.load_results(NAME)}
     assert kept == graded_class.results
     assert all(result.recorded for result in kept.values())
+    assert {result.versions for result in kept.values() if result.has_marks} == {versions()}
+    assert versions().startswith(f"Python {platform.python_version()}, NumPy {np.__version__}, PyTorch ")
+    path = graded_class.course.result_path("ada", NAME)
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    del fields["versions"]
+    path.write_text(json.dumps(fields), encoding="utf-8")
+    assert graded_class.course.load_result("ada", NAME) == replace(kept["ada"], versions="")
+    graded_class.course.save_result(kept["ada"])
 
 
 # -------------------------------------------------------------------------------------------------- the gradebook

@@ -165,7 +165,7 @@ def test_a_released_cell_that_fails_at_a_wrong_answer_is_no_repair(
     mine.append(nbformat.v4.new_code_cell(demonstration + " + 1" * (whose == "changed"), id="text_99"))
     data = json.dumps(nbformat.v4.new_notebook(cells=mine)).encode()
     texts = nbformat.writes(instructor), nbformat.writes(instructor)
-    fields = grade_one(data, *texts, SEED, Limits(), True)
+    fields = grade_one(Task(assignment.name, *texts, SEED), Job(data))
     assert fields["state"] == "graded"
     assert any("the definitions after it were run" in line for line in fields["receipt"]) == (
         whose != "as it was released"

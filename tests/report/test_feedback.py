@@ -68,7 +68,8 @@ def page(tmp_path: Path) -> Path:
     assignment, course = load_assignment("1_attention"), Course(tmp_path)
     course.prepare(assignment)
     lost = {"attention_weights": "M6", "attention_output": "M6+M8", "softmax_extreme": None}
-    outcome = result(assignment, "ada", lost, state="graded after mending", receipt=["cell 3 was put back"])
+    fields = dict(state="graded after mending", receipt=["cell 3 was put back"], versions="Python 3.13.0, NumPy 2.1.3")
+    outcome = result(assignment, "ada", lost, **fields)
     with course.gradebook() as gradebook:
         put_in_gradebook(gradebook, assignment, outcome, {"why_scale": 1.5})
     notebook = nbformat.from_dict(assignment.instructor)
@@ -94,6 +95,7 @@ def test_page_begins_with_the_verdict(page: Path) -> None:
     }
     assert "NameError: x" in soup.select_one("pre.error").get_text() or "NameError" in soup.get_text()
     assert soup.select_one("img")["src"] == "data:image/png;base64,iVBORw0KGgo="
+    assert [*soup.main.stripped_strings][-1] == "Graded with Python 3.13.0, NumPy 2.1.3."
 
 
 def test_long_code_is_shown_without_colours(page: Path, tmp_path: Path) -> None:

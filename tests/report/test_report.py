@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -325,6 +326,30 @@ def test_page_lists_what_needs_a_person(soup: BeautifulSoup) -> None:
     text = soup.main.text.split("What needs a person")[1]
     for expected in ("why scale: 3 answers", f"kernel died: {SCRIPT}", "no JSON", "disk full", f"was called {SCRIPT}"):
         assert expected in text
+
+
+def test_page_says_with_which_versions_submissions_were_graded(
+    assignment: Assignment, results: list[Result], tmp_path: Path
+) -> None:
+    """Are all versions told once, whose they are where there are several, and nothing where older records have none?"""
+    course = Course(tmp_path)
+    course.prepare(assignment)
+
+    def foot(*versions: str) -> list[str]:
+        graded = [replace(result, versions=said) for result, said in zip(results, versions)]
+        soup = BeautifulSoup(write_report(course, assignment, graded).read_text(encoding="utf-8"), "html.parser")
+        return [text for text in soup.footer.stripped_strings if "seed" not in text and "Totals" not in text]
+
+    assert foot("", "") == []
+    assert foot("Python 3.11", "Python 3.11") == ["Graded with Python 3.11."]
+    several = [
+        "Graded with Python 3.11: 2 submissions",
+        SCRIPT,
+        FORMULA,
+        "Graded with Python 3.13: 1 submission",
+        "ada",
+    ]
+    assert foot("Python 3.13", "Python 3.11", "Python 3.11") == several
 
 
 def test_write_report_gives_the_same_bytes_twice(
