@@ -11,9 +11,10 @@ base=${DEBIAN13:-/var/tmp/attention-book-debian13}
 packages=python3,python3-venv,git,make,ca-certificates,bubblewrap,chromium
 
 bootstrap() {
-  # the mirror that this machine itself uses, where it is a Debian
+  # the mirror that this machine itself uses, where it is a Debian; sed reads to the end, else apt-get would fail
   local mirror
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' 2> /dev/null | grep -m1 '/debian/\?$' || echo http://deb.debian.org/debian)
+  mirror=$({ apt-get indextargets --format '$(REPO_URI)' 2> /dev/null || true; } | sed -n '\|/debian/\?$|h; ${g; p}')
+  mirror=${mirror:-http://deb.debian.org/debian}
   debootstrap --variant=minbase --include="$packages" trixie "$base.new" "$mirror"
   rm -rf "$base.new/var/cache/apt/archives"
   mv "$base.new" "$base"
