@@ -1,6 +1,6 @@
 """Misuse of the functions that the grader lends to a test: of candidates whose source must stay where it is."""
 
-from hostile.making import FIFTH, GRADED, NOTHING, TIMED_OUT, Attack, before_answer, in_answers
+from hostile.making import FIFTH, GRADED, LOOK, NOTHING, TIMED_OUT, Attack, before_answer, in_answers
 
 TEST = "test_attention"
 
@@ -10,6 +10,7 @@ CANDIDATES = (
         "Refuses every candidate.",
         in_answers("raise AssertionError('wrong')", TEST),
         TEST,
+        LOOK,
         on=FIFTH,
     ),
     Attack(
@@ -24,6 +25,7 @@ assert not any(word in words for word in ("M6", "scores", "softmax", "mistake"))
             TEST,
         ),
         TEST,
+        LOOK,
         on=FIFTH,
     ),
     Attack(
@@ -40,6 +42,7 @@ assert frame.f_locals["request"]["draw"] > 14
             TEST,
         ),
         TEST,
+        LOOK,
         on=FIFTH,
     ),
     Attack(
@@ -95,7 +98,7 @@ inside.CHANNEL[0].sendall(wire.frame(b'{"dict": [["id", "0"], ["error", {"list":
             TEST,
         ),
         TEST,
-        ("graded", "crashed"),
+        LOOK,
         on=FIFTH,
     ),
 )

@@ -8,6 +8,7 @@ from hostile.making import (
     CRASHED,
     EVERYTHING,
     FIRST,
+    LOOK,
     MENDED,
     NOTHING,
     TIMED_OUT,
@@ -63,7 +64,7 @@ os._exit(1)
         "Reads address 0 in softmax.",
         before_answer("softmax", "import ctypes\nctypes.string_at(0)"),
         "softmax",
-        CRASHED,
+        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -127,21 +128,21 @@ threading.Thread(target=close, daemon=True).start()
 time.sleep(1.5)
 """),
         NOTHING,
-        CRASHED,
+        LOOK,
     ),
     Attack(
         "cuts-the-line",
         "Cuts the connection to the grader under the agent's feet.",
         own_cell("import inside, socket\ninside.CHANNEL[0].shutdown(socket.SHUT_RDWR)"),
         NOTHING,
-        CRASHED,
+        LOOK,
     ),
     Attack(
         "replaces-the-socket",
         "Puts another socket in the place of the one over which the grader asks.",
         own_cell("import inside, socket\nkept = inside.CHANNEL[0], *socket.socketpair()\ninside.CHANNEL[0] = kept[1]"),
         NOTHING,
-        TIMED_OUT,
+        LOOK,
     ),
     Attack(
         "name-of-no-text",
@@ -154,6 +155,7 @@ for _ in range(40):
     time.sleep(0.06)
 """),
         NOTHING,
+        LOOK,
     ),
     Attack(
         "borrowed-name",
@@ -180,7 +182,7 @@ while time.time() < end:
     inside.CHANNEL[0].sendall(message)
 """),
         NOTHING,
-        ("graded", "crashed", "timed out"),
+        LOOK,
     ),
     Attack(
         "picture-of-sizes",
@@ -191,6 +193,7 @@ data = base64.b64encode(b"\\xff\\xd8" + b"\\xff\\xc0" * 11_500_000).decode()
 notebook_shell.OUTPUTS.kept.append(("display_data", {"data": {"image/jpeg": data}}))
 """),
         NOTHING,
+        LOOK,
     ),
     Attack(
         "raw-flood",
@@ -202,7 +205,7 @@ for _ in range(100):
     inside.CHANNEL[0].sendall(message)
 """),
         NOTHING,
-        ("graded", "crashed", "timed out"),
+        LOOK,
     ),
     Attack(
         "messages",
@@ -230,7 +233,7 @@ def reply_to(do, request):
 inside._reply_to = reply_to
 """),
         NOTHING,
-        ("graded", "crashed", "timed out"),
+        LOOK,
     ),
     Attack(
         "half-characters",

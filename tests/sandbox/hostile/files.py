@@ -15,6 +15,7 @@ from sample_class import duplicate
 from hostile.making import (
     FIRST,
     GRADED,
+    LOOK,
     MENDED,
     MISSING,
     NOTHING,
@@ -268,7 +269,7 @@ FILES = (
         "Hands in a file that breaks off in self_attention.",
         truncated,
         "self_attention attention_backward",
-        ("needs a look",),
+        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -353,7 +354,7 @@ FILES = (
         "Has a timestamp.txt that is no time.",
         lambda place: [place.hand_in(place.solved()), place.hand_in(b"yesterday \xff\x00 9999-99-99", "timestamp.txt")],
         NOTHING,
-        ("needs a look",),
+        LOOK,
     ),
     Attack("active-words", "Writes scripts, links and styles as text.", in_words(ACTIVE_WORDS), NOTHING, MENDED),
     Attack(

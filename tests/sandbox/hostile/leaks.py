@@ -1,6 +1,6 @@
 """Attempts to read what is secret, and to reach what is not the student's."""
 
-from hostile.making import FIRST, Attack, in_answers, own_cell
+from hostile.making import FIRST, LOOK, Attack, in_answers, own_cell
 
 SEEN = (
     "print(len(seen), [text for text in map(repr, seen) if 'canary-' in text or 'HIDDEN' in text or 'check(' in text])"
@@ -63,6 +63,7 @@ with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
                 pass
 """,
         ),
+        states=LOOK,
     ),
     Attack(
         "hooks",
@@ -83,6 +84,7 @@ sys.addaudithook(lambda event, args: seen.append(str(args)) if event in ("exec",
 """,
             later=SEEN + "\nprint(In)\nprint([key for key in globals()])",
         ),
+        states=LOOK,
     ),
     Attack(
         "traces",
@@ -99,6 +101,7 @@ threading.setprofile(profile)
 """,
             later="import sys\nsys.setprofile(None)\n" + SEEN,
         ),
+        states=LOOK,
     ),
     Attack(
         "error-as-channel",
@@ -115,6 +118,7 @@ raise RuntimeError(text[:100_000])
             "attention",
         ),
         "attention",
+        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -190,6 +194,7 @@ for process in (1, os.getppid()):
         except OSError as error:
             print(error)
 """),
+        states=LOOK,
     ),
     Attack(
         "deletes-submissions",
@@ -228,5 +233,6 @@ for name, make in {
         print(name, error)
 print(subprocess.run("su -c id; sudo -n id; unshare -Ur id", shell=True, capture_output=True, text=True))
 """),
+        states=LOOK,
     ),
 )

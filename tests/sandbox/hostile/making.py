@@ -20,56 +20,10 @@ from autograder.report.report import questions_of
 
 CANARY = "canary-"  # how every planted secret begins; the attacks know it, and look for it
 NOTHING, EVERYTHING, UNMARKED = "", "*", None  # what an attack costs: no points, all, or there is no mark at all
-# Attacks that reach for the grader's agent, or send messages in its name: their points stay, and a person is asked.
-ASKED = frozenset(
-    {
-        "agent-endless",
-        "agent-half",
-        "agent-handles",
-        "agent-long-words",
-        "agent-nan",
-        "agent-odd-replies",
-        "agent-silent",
-        "asks-the-grader-oddly",
-        "callers-frame",
-        "channel-closed",
-        "channel-flood",
-        "channel-huge",
-        "channel-thief",
-        "closes-the-channel-later",
-        "cuts-the-line",
-        "error-as-channel",
-        "escapes",
-        "hooks",
-        "memory-unseen",
-        "messages",
-        "name-of-no-text",
-        "nan-answers",
-        "nested-flood",
-        "other-processes",
-        "picture-of-sizes",
-        "raw-flood",
-        "reads-a-submission",
-        "reads-the-answers",
-        "replaces-the-socket",
-        "replies-for-later",
-        "runs-no-cell",
-        "searches-memory",
-        "segfault",
-        "serves-itself",
-        "slow-kernel",
-        "test-asks-for-others",
-        "test-by-number",
-        "test-of-the-name",
-        "test-refuses-all",
-        "traces",
-        "visible-answers",
-        "waits-for-its-child",
-    }
-)
 GRADED, MENDED = ("graded",), ("graded after mending",)
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
+LOOK = (NEEDS_A_LOOK,)  # a person is asked, as where it reaches for the grader's agent; the points stay
 FIRST, SECOND, THIRD, FOURTH, FIFTH, *_ = ((name,) for name in ALL)  # the assignments
 IN_TORCH = (*SECOND, *THIRD, *FOURTH)
 
@@ -138,9 +92,8 @@ class Attack:
 
     @property
     def fair_states(self) -> tuple[str, ...]:
-        """The states, and more for what is run: on a busy machine anything may take too long, and some make a person ask."""
-        asked = (NEEDS_A_LOOK,) if self.name in ASKED else ()
-        return (*asked, *self.states, *TIMED_OUT) if self.costs is not UNMARKED else self.states
+        """The states, and one more for what is run: on a busy machine anything may take too long."""
+        return (*self.states, *TIMED_OUT) if self.costs is not UNMARKED else self.states
 
     @property
     def folder(self) -> str:

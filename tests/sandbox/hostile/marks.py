@@ -4,7 +4,7 @@ import nbformat
 from nbformat import NotebookNode
 from sample_class import answer
 
-from hostile.making import EVERYTHING, FIRST, MENDED, NOTHING, Attack, for_nothing, in_answers, spoiled
+from hostile.making import EVERYTHING, FIRST, LOOK, MENDED, NOTHING, Attack, for_nothing, in_answers, spoiled
 
 
 def edit_locked_cells(notebook: NotebookNode) -> None:
@@ -74,6 +74,7 @@ get_ipython().ast_transformers.append(Erase())
         "Says of every later cell that it ran and showed nothing.",
         for_nothing('import inside\ninside._cell = lambda request, namespace: {"outputs": [], "cut": False}'),
         EVERYTHING,
+        LOOK,
     ),
     Attack(
         "run-cell-async",
@@ -98,7 +99,7 @@ while inside._receive():
     inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"id": wire.loads(inside._receive())["id"], **good})))
 """),
         EVERYTHING,
-        ("graded", "timed out"),  # the cell itself is never done
+        LOOK,  # the cell itself is never done
     ),
     Attack(
         "displayhook",
@@ -203,6 +204,7 @@ while frame is not None:
     frame = frame.f_back
 """),
         EVERYTHING,
+        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -218,6 +220,7 @@ for case in TESTS[name]["cases"]:
 raise ValueError
 """),
         EVERYTHING,
+        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -235,6 +238,7 @@ except ImportError:
 return getattr(answers, name)(*arguments)
 """),
         EVERYTHING,
+        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -249,6 +253,7 @@ for cell in json.load(open(COURSE + "/submitted/b-good/1_attention/attention.ipy
 return globals()[name](*arguments)
 """),
         EVERYTHING,
+        LOOK,
         on=FIRST,
     ),
     Attack(

@@ -14,6 +14,7 @@ from hostile.making import (
     EVERYTHING,
     FOURTH,
     IN_TORCH,
+    LOOK,
     NOTHING,
     SECOND,
     THIRD,
@@ -199,7 +200,7 @@ odd = itertools.cycle([
 ])
 inside._handle_of = lambda module: wire.Handle(0, "", next(odd))
 """),
-        EVERYTHING,
+        EVERYTHING, LOOK,
         on=IN_TORCH,
     ),
     Attack(
@@ -211,6 +212,7 @@ odd = itertools.cycle([None, [], [None] * 5, [torch.zeros(3)], ["x"], {"a": 1}, 
 inside._backward = lambda request, namespace: {"gradients": next(odd)}
 """),
         "LayerNorm_learning FeedForward_values EncoderBlock_learning Encoder_learning Encoder_hand_on",
+        LOOK,
         on=THIRD,
     ),
     Attack(
@@ -314,6 +316,7 @@ def EncoderBlock(*sizes, **others):
 """
         ),
         "EncoderBlock",
+        LOOK,
         on=THIRD,
     ),
     Attack(

@@ -4,9 +4,9 @@ from nbformat import NotebookNode
 from sample_class import change, rewrite
 
 from hostile.making import (
-    CRASHED,
     EVERYTHING,
     FIRST,
+    LOOK,
     NOTHING,
     TIMED_OUT,
     Attack,
@@ -112,13 +112,14 @@ REPLIES = (
         "Replaces the agent by one that answers 0.5 to everything.",
         for_nothing(SERVE + """answer_with(lambda request: '{"dict": [["id", "ID"], ["value", 0.5]]}')"""),
         EVERYTHING,
+        LOOK,
     ),
     Attack(
         "agent-odd-replies",
         "Replaces the agent by one that answers with impossible shapes, bytes that lie, forged errors and broken JSON.",
         for_nothing(SERVE + ODD_REPLIES),
         EVERYTHING,
-        ("graded", "crashed"),
+        LOOK,
     ),
     Attack(
         "agent-long-words",
@@ -131,14 +132,14 @@ answer_with(lambda request: long % (("a" * 3_000_000,) * 2))
 """
         ),
         EVERYTHING,
-        ("graded", "crashed"),
+        LOOK,
     ),
     Attack(
         "agent-silent",
         "Replaces the agent by one that never answers.",
         own_cell("import inside, time\ninside._reply_to = lambda do, request: time.sleep(600)"),
         NOTHING,
-        TIMED_OUT,
+        LOOK,
     ),
     Attack(
         "agent-nan",
@@ -149,6 +150,7 @@ pack = wire._Packer.pack_array
 wire._Packer.pack_array = lambda self, array: pack(self, np.full_like(np.asarray(array, dtype=float), np.nan))
 """),
         NOTHING,
+        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -167,7 +169,7 @@ inside._reply_to = reply_to
 """
         ),
         NOTHING,
-        TIMED_OUT,
+        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -183,21 +185,21 @@ def forge():
 threading.Thread(target=forge, daemon=True).start()
 """),
         EVERYTHING,
-        ("graded", "crashed"),
+        LOOK,
     ),
     Attack(
         "channel-closed",
         "Closes the socket over which functions are called.",
         own_cell("import inside\ninside.CHANNEL[0].close()"),
         NOTHING,
-        CRASHED,
+        LOOK,
     ),
     Attack(
         "channel-huge",
         "Announces a message of 2⁶² bytes over that socket.",
         own_cell("import inside\ninside.CHANNEL[0].sendall((2**62).to_bytes(8, 'big'))"),
         NOTHING,
-        CRASHED,
+        LOOK,
     ),
     Attack(
         "channel-flood",
@@ -212,7 +214,7 @@ threading.Thread(target=flood, daemon=True).start()
 """
         ),
         NOTHING,
-        ("graded", "crashed", "timed out"),
+        LOOK,
     ),
     Attack(
         "channel-thief",
@@ -227,13 +229,14 @@ if os.fork() == 0:
 """
         ),
         NOTHING,
-        ("crashed", "timed out"),
+        LOOK,
     ),
     Attack(
         "nan-answers",
         "Returns NaN in the right shape, as NaN is equal to NaN in tests.",
         in_answers(NAN_OF_THE_RIGHT_SHAPE),
         EVERYTHING,
+        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -280,6 +283,8 @@ for question in (
     assert "error" in wire.loads(inside._receive())
 """,
         ),
+        NOTHING,
+        LOOK,
         on=FIRST,
     ),
     Attack(

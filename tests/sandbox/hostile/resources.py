@@ -9,6 +9,7 @@ from hostile.making import (
     FIFTH,
     FIRST,
     GRADED,
+    LOOK,
     MENDED,
     NOTHING,
     TIMED_OUT,
@@ -86,7 +87,7 @@ while True:
         "Sleeps in a state in which others wait for the disk.",
         own_cell("import ctypes, os, time\nif ctypes.CDLL(None).vfork() == 0:\n    time.sleep(600)\n    os._exit(0)"),
         NOTHING,
-        TIMED_OUT,
+        LOOK,
     ),
     Attack(
         "loops-with-a-helper",
@@ -107,6 +108,7 @@ def reply_to(do, request):
     return honest(do, request)
 inside._reply_to = reply_to
 """),
+        states=LOOK,
     ),
     Attack(
         "slower-kernel",
@@ -168,6 +170,7 @@ for _ in range(40):
 with open("/proc/meminfo") as file:
     print(*[line for line in file if "Shmem:" in line])
 """),
+        states=LOOK,
     ),
     Attack(
         "attributes",
