@@ -11,9 +11,12 @@ import torch
 from autograder.sandbox.host.kernel import Kernel
 from autograder.sandbox.host.proxy import Function
 
-# In front of a cell: `import inside` and `import wire` then find the agent, as the garbage collector knows it.
+# In front of a cell: `import inside` and `import wire` then find the agent, as the garbage collector knows it: a new module
+# `gc` has the function that lists all objects.
 REACH = """
-import gc, sys, types
+import sys, types
+sys.modules.pop("gc")
+import gc
 gc.unfreeze()
 for item in gc.get_objects():
     if type(item) is types.ModuleType and item.__name__ in ("inside", "wire"):

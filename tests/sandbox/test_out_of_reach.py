@@ -3,30 +3,44 @@
 from collections.abc import Callable
 
 import pytest
+from honest import HONEST
 from in_kernel import function_of, reaching, told
 
 from autograder.sandbox.host.kernel import Kernel
 
+ORIGINAL = "import _imp, sys\n_imp.create_builtin(sys.__spec__)\n"  # fills it again, with Python's own functions
+COLLECTOR = "import sys\nsys.modules.pop('gc')\nimport gc\n"  # a new module, with Python's own function
 REACHES = {
     "import": "import inside",
     "importlib": "import importlib\nimportlib.import_module('sys')\n__import__('wire')",
-    "frame": "import sys\nsys._getframe()",
+    "frame": ORIGINAL + "sys._getframe()",
+    "frame by a library": ORIGINAL + "from unittest import mock\nmock.Mock(side_effect=sys._getframe)(0)",
     "traceback": "try:\n    1 / 0\nexcept Exception as error:\n    error.__traceback__.tb_frame",
-    "inspect": "import inspect\ninspect.currentframe()",
+    "traceback's frame's caller": "try:\n    1 / 0\nexcept Exception as error:\n    error.__traceback__.tb_frame.f_back",
+    "traceback by getattr": (
+        "try:\n    1 / 0\nexcept Exception as error:\n    getattr(error.__traceback__, 'tb_frame').f_code"
+    ),
     "walk": "import traceback\ntry:\n    1 / 0\nexcept Exception as error:\n    list(traceback.walk_tb(error.__traceback__))",
+    "trace": "import sys\nsys.settrace(lambda *event: None)",
+    "trace of a thread": (
+        "import threading\nthreading.setprofile(lambda *event: None)\nthread = threading.Thread(target=print)\n"
+        "thread.start()\nthread.join()"
+    ),
+    "debugger": "import bdb\nbdb.Bdb().set_trace()\nimport sys\nsys.settrace(None)",
     "generator": "g = (1 for _ in [1])\ng.gi_frame",
-    "collector": "import gc\nlen(gc.get_objects())",
+    "collector": "import gc\ngc.get_referrers(gc)",
     "collector in a library": (
-        "import gc\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        COLLECTOR + "from concurrent.futures import ThreadPoolExecutor\n"
         "print(len(ThreadPoolExecutor(1).submit(gc.get_objects).result()))"
     ),
     "collector in a thread": (
-        "import gc, _thread, time\nwaits = _thread.allocate_lock()\n_thread.start_new_thread(gc.get_objects, ())\ntime.sleep(0.2)"
+        COLLECTOR
+        + "import _thread, time\nwaits = _thread.allocate_lock()\n_thread.start_new_thread(gc.get_objects, ())\ntime.sleep(0.2)"
     ),
     "memory by an address": "import ctypes\nctypes.c_long.from_address(id(ctypes))",
     "memory by a pointer": "import ctypes\nctypes.cast(id(ctypes), ctypes.POINTER(ctypes.c_long))[0]",
-    "memory as a file": "open('/proc/self/mem')",
-    "code": "def f(): pass\nf.__code__ = f.__code__",
+    "C's functions": "import ctypes\nctypes.CDLL(None).getpid()",
+    "code": "import textwrap\ntextwrap.dedent.__code__ = (lambda text: text).__code__",
     "another file's name": "import json\nexec(compile('1', json.__file__, 'exec'))",
 }
 
@@ -41,35 +55,13 @@ def test_code_that_reaches_for_the_agent_is_asked_about(start: Callable[..., Ker
     assert REACHES[way].splitlines()[0][:20] in kernel.reached[0]
 
 
-HONEST = {
-    "debugging": (
-        "import traceback, logging, warnings, inspect, gc, sys\ntry:\n    1 / 0\nexcept Exception:\n    traceback.print_exc()\n"
-        "traceback.print_stack()\nlogging.warning('x')\nwarnings.warn('x')\ngc.collect()\n"
-        "def f(x): return x\ninspect.getsource(f), inspect.signature(f), sys.getrefcount(f)"
-    ),
-    "classes": (
-        "import collections, dataclasses, enum, typing\n@dataclasses.dataclass\nclass A:\n    a: int = 1\n"
-        "P = collections.namedtuple('P', 'a b')\nE = enum.Enum('E', 'a b')\nT = typing.TypeVar('T')\n"
-        "class N(typing.NamedTuple):\n    a: int"
-    ),
-    "libraries": (
-        "import torch, ctypes, numpy.ctypeslib, threading\nimport matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\n"
-        "layer = torch.nn.Linear(2, 2)\ntorch.compile(layer)(torch.ones(1, 2)).sum().backward()\n"
-        "thread = threading.Thread(target=print)\nthread.start()\nthread.join()"
-    ),
-    "magics": "%timeit -n1 -r1 1\n%time 1\nawait __import__('asyncio').sleep(0)",
-    "its own file": "open('/tmp/home/memory.py', 'w').write('number = 1')\nimport memory\nprint(memory.number)",
-    "an error": "1 / 0",
-}
-
-
 @pytest.mark.parametrize("deed", HONEST)
 def test_honest_code_is_not_asked_about(start: Callable[..., Kernel], deed: str) -> None:
     """Is nobody asked about what people do who debug, define and draw?"""
     kernel = start()
-    outputs = kernel.run_cell(HONEST[deed])
-    assert [o.evalue for o in outputs if o.output_type == "error"] == ["division by zero"] * (deed == "an error")
+    outputs = kernel.run_cell(HONEST[deed].strip("\n"))
     assert kernel.reached == []
+    assert [output for output in outputs if output.output_type == "error"] == []
 
 
 def test_no_name_leads_to_the_agent(start: Callable[..., Kernel]) -> None:

@@ -9,12 +9,15 @@ a function lead ways to all that its file knows.
 
 import builtins
 import ctypes
+import dis
 import functools
+import gc
 import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable
 from threading import RLock, get_ident
+from types import CodeType, FrameType, FunctionType, SimpleNamespace
 
 __builtins__ = dict(vars(builtins))  # a copy for the code below: a cell may replace Python's own
 HEAD, SEAL = 8, 16  # bytes before a message of the agent's: how many follow; that it is the agent's
@@ -28,10 +31,23 @@ BY_ANYBODY = {
     "sys._current_frames",
     "sys._current_exceptions",
 }
-BY_STUDENTS = {"sys._getframe", "sys.settrace", "sys.setprofile", "sys.addaudithook", "code.__new__", "marshal.loads"}
-CHANGES = {"object.__setattr__", "object.__delattr__"}  # of a function's code
-OTHERS = {"object.__getattr__", "import", "compile", "open"}  # which only some arguments make one
+TRACES = {"sys.settrace", "sys.setprofile"}
+READS = {"cdata", "string_at", "wstring_at", "cast", "call_function", "dlsym", "dlsym/handle"}  # of ctypes: any memory
+BY_STUDENTS = {"sys.addaudithook", "marshal.loads"} | {f"ctypes.{name}" for name in READS}
+# Events that only some arguments or callers make one.
+OTHERS = {
+    "sys._getframe",
+    "object.__setattr__",
+    "object.__delattr__",
+    "object.__getattr__",
+    "code.__new__",
+    "compile",
+    "import",
+}
 FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # attributes that hold one
+HARMLESS = {"f_code", "f_lineno"}  # attributes of a frame that lead to no other
+CODE = {"__code__", "__defaults__", "__kwdefaults__"}  # attributes by which a function becomes another
+GETS_FRAME = ("_getframe", "currentframe")  # how a name ends by which a library asks for a frame
 # Modules that act for whoever calls them. Of most, the functions named give their caller a frame, the others print it.
 LENDERS = {
     "out_of_reach": (),
@@ -40,6 +56,8 @@ LENDERS = {
     "traceback": ("walk_stack", "walk_tb"),
     "logging": ("<lambda>",),
 }
+TRACERS = ("bdb.py", "threading.py", "profile.py", "trace.py")  # they give frames to what follows a program
+SHOWN = ("__main__", "numpy", "torch")  # whose objects gc.get_objects shows: the notebook's classes, arrays, tensors
 
 
 def hide(folder: str, names: Iterable[str]) -> None:
@@ -89,19 +107,24 @@ def keeper(owners: Iterable[object]) -> Callable[[], None]:
 def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
     """Watch this process until it ends, and send word of code of the student's that reaches for what has no name.
 
+    The public ways to frames and objects, which people use who debug, get replacements that lead nowhere.
+
     Args:
         send: Sends a message to the grader.
         names: Of modules that are ours, which nobody else imports.
     """
-    folders = (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)))
-    libraries = (*(folder + os.sep for folder in folders), "<frozen ")
+    own_folder = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    folders = (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))
+    libraries = (*(folder + os.sep for folder in folders), own_folder, "<frozen ")
     files = {f"{os.sep}{name}{end}": lent for name, lent in LENDERS.items() for end in (".py", f"{os.sep}__init__.py")}
-    lenders, process, names = tuple(files), os.getpid(), frozenset(names)
+    lenders, tracers = tuple(files), tuple(os.sep + name for name in TRACERS)
+    process, names, step = os.getpid(), frozenset(names), _step_of_attributes()
     told, busy, innermost = set(), set(), sys._getframe
-    watched, plain = BY_ANYBODY | BY_STUDENTS | CHANGES | OTHERS, BY_ANYBODY | BY_STUDENTS
+    plain = BY_ANYBODY | BY_STUDENTS | TRACES
+    watched = plain | OTHERS
 
     def hook(event: str, arguments: tuple) -> None:
-        if (event not in watched and event[:7] != "ctypes.") or len(told) >= MOST_TOLD:
+        if event not in watched or len(told) >= MOST_TOLD:
             return
         thread = get_ident()
         if thread in busy:
@@ -117,40 +140,117 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
 
     def way_of(event: str, arguments: tuple) -> str:
         """Return in words what an event may reach for."""
-        if event in plain or event[:7] == "ctypes.":
+        if event in plain or event == "sys._getframe":
             return event
-        if event in CHANGES or event == "object.__getattr__":
-            return arguments[1] if event in CHANGES or arguments[1] in FRAMES else ""
-        name = arguments[event == "compile"]
+        if event == "object.__getattr__":
+            return arguments[1] if arguments[1] in FRAMES else ""
+        if event in ("object.__setattr__", "object.__delattr__"):
+            function = arguments[0]
+            changes = arguments[1] in CODE and type(function) is FunctionType and is_library(function.__code__)
+            return f"{arguments[1]} of a library" if changes else ""
+        name = arguments[event in ("compile", "code.__new__")]
         name = os.fsdecode(name) if type(name) is bytes else name
-        name = (
-            str.__str__(name) if isinstance(name, str) else ""
-        )  # a student's kind of text may have methods of its own
+        # a student's kind of text may have methods of its own
+        name = str.__str__(name) if isinstance(name, str) else ""
         if event == "import":
             return f"import {name}" if name in names else ""
-        if event == "open":
-            return name if name.startswith("/proc/") and name.endswith("/mem") else ""
         return "a name of a library's file" if name.startswith(libraries) else ""
+
+    def is_library(code: CodeType) -> bool:
+        return str.__str__(code.co_filename).startswith(libraries)
+
+    def who_asks(first: FrameType) -> FrameType:
+        """Return the frame that makes a module act which acts for its callers."""
+        while first.f_back is not None and first.f_code.co_filename.endswith(lenders):
+            first = first.f_back
+        return first
+
+    def keeps(first: FrameType) -> bool:
+        """Whether the frame that something asks for stays in a library, and does not get to its caller."""
+        frame, code = who_asks(first), first.f_code
+        means_it = any(name.endswith(GETS_FRAME) for name in (*code.co_names, *code.co_varnames))
+        return (means_it and is_library(frame.f_code)) or lends_to_none(first, frame)
 
     def place_of(event: str, way: str) -> str:
         """Return which way is taken where, if it is the student's code that takes it; else nothing."""
-        first = frame = innermost().f_back.f_back
-        if frame is None:  # a thread that consists of this
+        first = innermost().f_back.f_back
+        if first is None:  # a thread that consists of this
             return f"{way}, a thread"
-        while frame.f_back is not None and frame.f_code.co_filename.endswith(lenders):
-            frame = frame.f_back
-        code = frame.f_code
-        if str.__str__(code.co_filename).startswith(libraries) and event not in BY_ANYBODY and event != "open":
+        if first.f_code in replacements:
             return ""
-        if first is not frame and (way in FRAMES or event == "sys._getframe"):
-            lent = next(lent for file, lent in files.items() if first.f_code.co_filename.endswith(file))
-            if lent and (first.f_back is not frame or first.f_code.co_name not in lent):
-                return ""
-        return f"{way}, {str.__str__(code.co_name)}, line {frame.f_lineno}"
+        frame = who_asks(first)
+        code, file = frame.f_code, first.f_code.co_filename
+        if event == "sys._getframe":
+            allowed = keeps(first)
+        elif event in TRACES:
+            allowed = is_library(code) and not file.endswith(tracers) and event[4:] in first.f_code.co_names
+            allowed = allowed or (file.endswith("cProfile.py") and first.f_code.co_name != "runcall")
+        elif way in FRAMES:
+            allowed = is_library(code) or lends_to_none(first, frame) or (first is frame and reads_on(frame))
+        else:
+            allowed = is_library(code) and event not in BY_ANYBODY
+        return "" if allowed else f"{way}, {str.__str__(code.co_name)}, line {frame.f_lineno}"
+
+    def lends_to_none(first: FrameType, frame: FrameType) -> bool:
+        """Whether a module that acts for others keeps the frame that it has."""
+        lent = next((lent for file, lent in files.items() if first.f_code.co_filename.endswith(file)), ())
+        return bool(lent) and first is not frame and (first.f_back is not frame or first.f_code.co_name not in lent)
+
+    def reads_on(frame: FrameType) -> bool:
+        """Whether all that is done with what a frame reads now is to read an attribute that leads to no other frame."""
+        code, place = frame.f_code.co_code, frame.f_lasti
+        reads, size, shift = step
+        if code[place] != reads or code[place + size : place + size + 1] != bytes([reads]):
+            return False
+        return frame.f_code.co_names[code[place + size + 1] >> shift] in HARMLESS
+
+    def getframe(depth: int = 0, /) -> FrameType:
+        frame = innermost(max(depth, 0) + 1)
+        return frame if keeps(innermost(1)) else shown(frame)
+
+    def shown(frame: FrameType) -> object:
+        """Return what a frame says, without the frame: a student gets it, and it ends where the grader's own frames begin."""
+        frames, last = [], None
+        while frame is not None and not frame.f_code.co_filename.startswith(own_folder):
+            frames.append(frame)
+            frame = frame.f_back
+        for frame in reversed(frames):
+            names = frame.f_globals if frame.f_locals is frame.f_globals else dict(frame.f_locals)
+            last = stand_in(
+                f_back=last,
+                f_code=frame.f_code,
+                f_lineno=frame.f_lineno,
+                f_lasti=frame.f_lasti,
+                f_globals=frame.f_globals,
+                f_builtins=frame.f_builtins,
+                f_locals={} if is_library(frame.f_code) else names,
+                f_trace=None,
+            )
+        return last
+
+    def get_objects(generation: int | None = None) -> list:
+        return [item for item in all_objects(generation) if module_of(type(item)).split(".")[0] in SHOWN]
+
+    def module_of(kind: type) -> str:
+        name = of_type(kind)
+        return name if type(name) is str else ""
 
     def cast(*arguments: object) -> object:
         audit("ctypes.cast")
         return quiet(*arguments)
 
+    class_of, text_of = closed(lambda frame: FrameType), closed(lambda frame: f"<frame of {frame.f_code.co_name}>")
+    parts = {"__class__": property(class_of), "__repr__": text_of, "clear": closed(lambda frame: None)}
+    stand_in = type("frame", (SimpleNamespace,), parts)
+    all_objects, of_type = gc.get_objects, vars(type)["__module__"].__get__
     quiet, audit, ctypes._cast = ctypes._cast, sys.audit, closed(cast)  # it reads memory, and Python does not say so
+    replacements = (getframe.__code__, get_objects.__code__)
+    sys._getframe, gc.get_objects = closed(getframe), closed(get_objects)
     sys.addaudithook(hook)
+
+
+def _step_of_attributes() -> tuple[int, int, int]:
+    """Return how bytecode reads an attribute of an attribute: the instruction, its bytes, the bits after its name's number."""
+    code = compile("a.b.c", "<attributes>", "eval")
+    one, other = (step for step in dis.get_instructions(code) if step.opname == "LOAD_ATTR")
+    return one.opcode, other.offset - one.offset, int(other.arg != code.co_names.index("c"))

@@ -25,6 +25,7 @@ SHARED = 0x21  # its flags of that: MAP_SHARED and MAP_ANONYMOUS
 # the column above, the machine's AUDIT_ARCH, and the numbers of clone and seccomp
 MACHINES = {"x86_64": (0, 0xC000003E, 56, 317), "aarch64": (1, 0xC00000B7, 220, 277)}
 NEW_NAMESPACES = 0x7E020000  # flags of clone
+SET_DUMPABLE = 4  # for prctl
 
 
 def refuse_calls() -> None:
@@ -62,3 +63,9 @@ def refuse_calls() -> None:
     program = struct.pack("HP", len(filters), ctypes.addressof(buffer := ctypes.create_string_buffer(code)))
     if ctypes.CDLL(None, use_errno=True).syscall(seccomp, 1, 1, program) != 0:  # for all threads
         raise OSError(ctypes.get_errno(), f"no seccomp filter of {len(buffer)} bytes can be set")
+
+
+def refuse_own_memory() -> None:
+    """Let the Linux kernel refuse this process its own memory as a file: /proc/self/mem, by whatever path, is root's then."""
+    if ctypes.CDLL(None, use_errno=True).prctl(SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "the process's memory cannot be hidden")

@@ -1,13 +1,19 @@
 """Ends of processes, broken messages, and values and errors that no program likes."""
 
+import re
+
 import nbformat
+from honest import HONEST
 from nbformat import NotebookNode
 from sample_class import answer, change, rewrite
 
+from autograder.cells import is_solution
 from hostile.making import (
     CRASHED,
     EVERYTHING,
+    FIFTH,
     FIRST,
+    IN_TORCH,
     LOOK,
     MENDED,
     NOTHING,
@@ -19,6 +25,13 @@ from hostile.making import (
     own_cell,
     with_cells,
 )
+
+NOTE = """
+import inspect, logging, sys
+def note():
+    logging.warning(sys._getframe(1).f_code.co_name, stack_info=True)
+    print(inspect.stack()[1].function, inspect.currentframe().f_back.f_lineno)
+"""
 
 ENDS = (
     Attack(
@@ -329,6 +342,12 @@ return later()
         on=FIRST,
     ),
     Attack(
+        "debugs",
+        "Debugs, tests, measures and draws in every way that people do, in right answers too.",
+        lambda place: place.hand_in(_debugging(place)),
+        on=(*FIRST, *IN_TORCH, *FIFTH),
+    ),
+    Attack(
         "right-but-odd",
         "Returns right numbers as long doubles, objects, big-endian, masked and named.",
         lambda place: place.hand_in(_right_but_odd(place)),
@@ -342,6 +361,14 @@ def _half_characters(place: Place) -> NotebookNode:
     rewrite(notebook, "softmax", r"raise ValueError('half \ud800 and \udfff')")
     notebook.cells.insert(2, nbformat.v4.new_code_cell("print('half \\ud800', '\\x00')\nraise ValueError('\\ud800')"))
     notebook.cells.append(nbformat.v4.new_markdown_cell("half \ud800"))
+    return notebook
+
+
+def _debugging(place: Place) -> NotebookNode:
+    notebook = with_cells(place, [*(source.strip("\n") for source in HONEST.values()), NOTE])
+    for cell in notebook.cells:
+        if is_solution(cell):
+            cell.source = re.sub(r"(?m)^( +)(### BEGIN SOLUTION)$", r"\1note()\n\1\2", cell.source)
     return notebook
 
 
