@@ -89,6 +89,31 @@ def test_no_name_leads_to_the_agent(start: Callable[..., Kernel]) -> None:
     assert kernel.reached == []
 
 
+def test_own_memory_is_no_file(start: Callable[..., Kernel]) -> None:
+    """Can the memory of the student's process not be opened, by no path, link or folder, nor from a process it starts?"""
+    source = """
+    import os, subprocess, sys
+    os.symlink("/proc/self/mem", "link")
+    os.symlink("/proc/self", "folder")
+    folder = os.open("/proc/self", os.O_RDONLY)
+    paths = ["/proc/self/mem", "/proc/thread-self/mem", f"/proc/{os.getpid()}/mem", "link", "folder/mem",
+             f"/proc/self/task/{os.getpid()}/mem", "/proc/self/fd/../mem"]
+    opened = []
+    for path, place in [*((path, None) for path in paths), ("mem", folder)]:
+        for mode in (os.O_RDONLY, os.O_RDWR):
+            try:
+                opened.append([path, os.open(path, mode, dir_fd=place)])
+            except OSError:  # also as /proc is read-only
+                pass
+    code = f"open('/proc/{os.getpid()}/mem')"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    print(json.dumps([opened, "PermissionError" in child.stderr]))
+    """
+    kernel = start()
+    assert told(kernel, source) == [[], True]
+    assert kernel.reached == []
+
+
 def test_message_without_the_agents_seal_is_asked_about(start: Callable[..., Kernel]) -> None:
     """Is a person asked where something else than the agent speaks to the grader, with no name of the agent?"""
     kernel = start()
