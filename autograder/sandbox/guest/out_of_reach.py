@@ -2,9 +2,10 @@
 
 Python cannot hide one part of a process from another. So no name leads to the agent, and the ways by which a program finds
 what has no name (frames, the garbage collector, memory) are watched by an audit hook, which Python code cannot remove.
+The public ones, with which people debug, get replacements that lead nowhere.
 
-There is no class in here, and what works is held by functions within functions: from a class, which Python lists, and from
-a function lead ways to all that its file knows.
+There is no class with functions in here, and what works is held by functions within functions: from a class, which Python
+lists, and from a function lead ways to all that its file knows.
 """
 
 import builtins
@@ -215,7 +216,10 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
             frames.append(frame)
             frame = frame.f_back
         for frame in reversed(frames):
-            names = frame.f_globals if frame.f_locals is frame.f_globals else dict(frame.f_locals)
+            if is_library(frame.f_code):
+                names = {}
+            else:
+                names = frame.f_globals if frame.f_locals is frame.f_globals else dict(frame.f_locals)
             last = stand_in(
                 f_back=last,
                 f_code=frame.f_code,
@@ -223,7 +227,7 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
                 f_lasti=frame.f_lasti,
                 f_globals=frame.f_globals,
                 f_builtins=frame.f_builtins,
-                f_locals={} if is_library(frame.f_code) else names,
+                f_locals=names,
                 f_trace=None,
             )
         return last
