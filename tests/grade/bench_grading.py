@@ -1,7 +1,7 @@
 """Grade the same submissions with plain nbgrader and with ours, and write down what each took.
 
     python tests/grade/bench_grading.py                    10 and 100 submissions of 2_multihead; writes _build/grading.json
-    python tests/grade/bench_grading.py --publish          puts that record into book/records/ and book/instructors_benchmark.md
+    python tests/grade/bench_grading.py --publish          puts that record into book/records/ and book/instructors_scale.md
 
 There are two peers: plain nbgrader on the same notebooks, whose hidden tests run in the student's kernel, and plain
 nbgrader on an ordinary notebook of the same exercises, which imports PyTorch and asserts a few shapes and values.
@@ -40,7 +40,7 @@ from autograder.imports import ROOT
 from solutions.training.record import describe_machine
 
 NAME, STEM = "2_multihead", "multihead"
-RECORD, PAGE = ROOT / "book" / "records" / "grading.json", ROOT / "book" / "instructors_benchmark.md"
+RECORD, PAGE = ROOT / "book" / "records" / "grading.json", ROOT / "book" / "instructors_scale.md"
 BEGIN, END = "<!-- written by python tests/grade/bench_grading.py --publish -->", "<!-- to here -->"
 SIDES = {"plain": "plain nbgrader", "ordinary": "plain nbgrader, ordinary notebook", "ours": "autograder"}
 SHARE = (
@@ -279,7 +279,7 @@ def page_of(found: dict[str, Any]) -> str:
 
 
 def publish(found: dict[str, Any]) -> None:
-    """Put a record into book/records/, and its table into book/instructors_benchmark.md."""
+    """Put a record into book/records/, and its table into book/instructors_scale.md."""
     head, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not (begin and end):
