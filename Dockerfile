@@ -1,18 +1,18 @@
-# The grader and the book in a container. How to run it: book/instructors_docker.md
+# The grader and the book in a container. How to run it: book/instructors_hosting.md
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \
  && apt-get install -y --no-install-recommends bubblewrap git make \
  && rm -rf /var/lib/apt/lists/*
 
-# Not root: who leaves a sandbox by a hole in Linux is nobody here either.
+# Not root: code that leaves a sandbox through a hole in Linux has no rights here either.
 RUN useradd --create-home grader
-# WORKDIR alone would make the folder for root, with some versions even after USER.
+# With WORKDIR alone, some versions make the folder for root, even after USER.
 RUN mkdir /home/grader/attention-book && chown grader:grader /home/grader/attention-book
 USER grader
 WORKDIR /home/grader/attention-book
 
-# The locked packages come before everything else, so that a change of a page does not install them again.
+# Install the locked packages first, so that a changed page does not install them again.
 COPY --chown=grader requirements.txt pyproject.toml README.md LICENSE LICENSE-TEXT ./
 COPY --chown=grader autograder/setup_environment.py autograder/
 RUN python -m venv .venv && .venv/bin/pip install --no-cache-dir --require-hashes -r requirements.txt

@@ -373,7 +373,7 @@ def check_sandbox() -> None:
             f"bubblewrap is installed but cannot make a sandbox here: {trial.stderr.strip()}\n"
             "On Ubuntu 24.04 and later allow user namespaces: "
             '"sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0". In a container: run it with the options of '
-            "book/instructors_docker.md, which are not the same for Podman and Docker. "
+            "book/instructors_hosting.md, which are not the same for Podman and Docker. "
             "To grade without it, at your own risk: --no-sandbox."
         )
     if trial.stdout:
