@@ -30,7 +30,8 @@ from autograder.publish.chapters import build_chapters, read_book
 HTML = ROOT / "_build" / "html"
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-CHAPTERS = [TOC["root"], *(entry["file"] for part in TOC["parts"] for entry in part["chapters"])]
+ENTRIES = [entry for part in TOC["parts"] for entry in part["chapters"]]
+CHAPTERS = [TOC["root"], *(each["file"] for entry in ENTRIES for each in (entry, *entry.get("sections", ())))]
 PAGES = [*CHAPTERS, "search", "genindex"]
 # These have all the parts that any page has; in a browser the others are looked at by the deep suite.
 SOON = (TOC["root"], "book/softmax", "book/1_attention_exercise", "book/attacks", "search")
