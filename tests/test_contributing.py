@@ -1,4 +1,4 @@
-"""Is what CONTRIBUTING.md says true when it is done, step by step, to a copy of the repository?"""
+"""Are the guides for contributors true when every step is done to a copy of the repository?"""
 
 import contextlib
 import os
@@ -14,8 +14,14 @@ from conftest import soon
 
 from autograder.imports import ROOT
 
-TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S))
+CONTRIBUTING, STYLE, EXERCISE, GRADER = (
+    (ROOT / name).read_text(encoding="utf-8")
+    for name in ("CONTRIBUTING.md", "STYLE.md", "autograder/checks/README.md", "autograder/README.md")
+)
+TEXT = CONTRIBUTING + STYLE + EXERCISE
+SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", CONTRIBUTING, re.M | re.S))
+PARTS = {title: SECTIONS[title] for title in ("Add a mistake", "Add a right answer")}
+PARTS |= {"Add a chapter": STYLE, "Add an exercise": EXERCISE}
 # A block that says where it goes: it is a file, or stands at the end of one.
 BLOCK = re.compile(r"^(`{3,})(?:python|md) (\S+)\n(.*?)^\1$", re.M | re.S)
 LINE = re.compile(r"`(- file: \S+)`")  # of the contents
@@ -83,25 +89,38 @@ def run_python(copy: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_blocks_are_those_of_four_sections() -> None:
-    """Does each section that adds something say in which files, and each page its line in the contents?"""
-    files = {title: [file for _, file, _ in BLOCK.findall(text)] for title, text in SECTIONS.items()}
-    assert {title for title, found in files.items() if found} == {
-        "Add a chapter",
-        "Add a mistake",
-        "Add a right answer",
-        "Add an exercise",
-    }
-    assert [title for title, text in SECTIONS.items() if LINE.search(text)] == ["Add a chapter", "Add an exercise"]
-    assert len(files["Add an exercise"]) == 7
+def test_blocks_are_those_of_four_parts() -> None:
+    """Does each part that adds something say in which files, and each page its line in the contents?"""
+    files = {title: len(BLOCK.findall(text)) for title, text in PARTS.items()}
+    assert files == {"Add a mistake": 1, "Add a right answer": 1, "Add a chapter": 1, "Add an exercise": 7}
+    assert len(BLOCK.findall(TEXT)) == sum(files.values())
+    assert [title for title, text in PARTS.items() if LINE.search(text)] == ["Add a chapter", "Add an exercise"]
+
+
+def test_contributing_is_short() -> None:
+    """Can it be read in a few minutes?"""
+    assert len(CONTRIBUTING.encode()) <= 8000
+
+
+def test_files_that_the_guides_name_exist() -> None:
+    """Is every file and folder there that a guide names, unless it is one of its examples?"""
+    folders = [ROOT / name for name in ("autograder", "book", "exercises", "solutions", "tests")]
+    there = {path.as_posix() for folder in folders for path in (folder, *folder.rglob("*"))} | set(
+        map(Path.as_posix, ROOT.glob("*.*"))
+    )
+    examples = {file for _, file, _ in BLOCK.findall(TEXT)} | {"course/submitted", "course/results"}
+    named = set(re.findall(r"`([\w./]+(?:\.(?:py|md|yml|toml|txt|js|bib|pt)|/))`", TEXT + GRADER))
+    named = {name.rstrip("/") for name in named if "NAME" not in name}
+    assert len(named) > 40
+    assert [name for name in sorted(named - examples) if not any(path.endswith(f"/{name}") for path in there)] == []
 
 
 @pytest.mark.parametrize("title", soon(("Add an exercise", "Add a mistake")))
-def test_section_prints_what_it_says(copy: Path, title: str) -> None:
+def test_part_prints_what_it_says(copy: Path, title: str) -> None:
     """Do its commands, after its lines of Python, print what is quoted?"""
-    commands = QUOTED.findall(SECTIONS[title])
+    commands = QUOTED.findall(PARTS[title])
     assert commands
-    scripts = SCRIPT.findall(SECTIONS[title])
+    scripts = SCRIPT.findall(PARTS[title])
     printed = run(copy, *scripts, *(command for command, _ in commands))[len(scripts) :]
     for (_, said), text in zip(commands, printed, strict=True):
         assert_printed(said, text)
