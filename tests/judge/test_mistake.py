@@ -161,7 +161,7 @@ def test_readme_counts_what_there_is() -> None:
     right = [name for stem in STEMS for answers in right_answers_of(stem).values() for name in answers]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     made = {name.split("/")[0] for name in wrong}
-    said = re.findall(r"more than ([\d,]+) (wrong functions|known mistakes|right ones)", readme, re.I)
-    found = {"wrong functions": len(wrong), "known mistakes": len(made), "right ones": len(right)}
+    said = re.findall(r"more than ([\d,]+) (wrong functions|known mistakes|right functions)", readme, re.I)
+    found = {"wrong functions": len(wrong), "known mistakes": len(made), "right functions": len(right)}
     assert [kind for _, kind in said] == list(found)
     assert all(found[kind] > int(number.replace(",", "")) > 0.9 * found[kind] - 50 for number, kind in said), found
