@@ -319,17 +319,20 @@ INTRODUCTION = """% Made by "python tests/sandbox/attacks.py --write" from a run
 
 # Attacks and what they earn
 
-A grader that runs tests in the student's own process can be talked into any mark by ten lines of code.
-Ours runs the tests elsewhere.
-This page shows what that is worth: {count} submissions that try to get marks for nothing, to read what they should not, to harm the others, or that are merely broken, all graded with honest submissions in between.
-Each stands here with what came when it was graded on one assignment; `make test-all` grades each on every assignment on which it makes sense.
+If tests run in the student's own process, ten lines of code can get any score.
+This grader runs the tests elsewhere.
+This page shows the effect: {count} submissions try to get points for nothing, to read secrets or to harm others, or are merely broken.
+They were graded between honest submissions.
+Each row shows one of them on one assignment; `make test-all` grades each on every assignment that it fits.
 
-The honest part of each submission is known, so its fair mark is known too: all automatic points of the assignment ({points}) where the answers are right and something else is tried beside them, 0 where they are missing.
-On a busy machine a state may also be `timed out`; the mark stays.
-A dash means that there is no mark, which is not 0: nothing could be read, and the state says so.
-*Leak* says whether a secret reached the student: hidden tests, expected values, the gradebook, another submission, the grader's environment, files of the course and of the home folder, and a service on the same machine were marked for this purpose.
+The honest part of each submission is known, so its fair score is known too.
+It is 0 if the answers are missing, and all automatic points of the assignment ({points}) if the answers are right and the submission tries something else too.
+On a busy machine a state may also be `timed out`; the score stays.
+A dash means that there is no score, because nothing could be read; this differs from 0.
+*Leak* says whether a secret reached the student.
+The secrets are hidden tests, expected values, the gradebook, another submission, the grader's environment, files of the course and of the home folder, and a service on the same machine.
 
-What the sandbox promises, and what it does not, is said in {{repo}}`SECURITY.md <SECURITY.md>`.
+{{repo}}`SECURITY.md <SECURITY.md>` says what the sandbox promises, and what it does not.
 """
 
 
