@@ -71,7 +71,10 @@ def test_quick_start_is_one_page() -> None:
     assert len(TEXT.split()) <= 1200
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("book/instructors*.md")), ids=lambda page: page.stem)
+PAGES = [*sorted(ROOT.glob("book/instructors*.md")), *sorted(ROOT.glob("[A-Z]*.md")), *ROOT.glob("autograder/**/*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).with_suffix("").as_posix())
 def test_pages_name_commands_and_options_that_exist(page: Path) -> None:
     """Is every command of ours on these pages there, with every option that is given to it?"""
     lines = re.findall(r"(?:^|`|\$ )(?:\.\./)?autograder ([^`\n]*)", page.read_text(encoding="utf-8"), re.M)
