@@ -264,7 +264,7 @@ def page_of(found: dict[str, Any]) -> str:
         f"{machine['memory_bytes'] / 2**30:.0f} GiB; load {machine['load'][0]} at the start), with {names}; one run, "
         f"seed {found['seed']}.",
         "",
-        "| submissions | graded by | seconds | CPU seconds | ours is faster | marks |",
+        "| submissions | graded by | seconds | CPU seconds | ours is faster | scores |",
         "| --: | --- | --: | --: | --: | --- |",
     ]
     for run in found["runs"]:
