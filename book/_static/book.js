@@ -28,3 +28,8 @@
   document.addEventListener("toggle", () => window.dispatchEvent(new Event("resize")), true);
   document.addEventListener("click", () => setTimeout(fitEquations, 0));  // folded admonitions open by a click
 })();
+
+/* The theme's button that unfolds a page's subpages has a picture only; a screen reader needs words. */
+for (const button of document.querySelectorAll(".bd-docs-nav summary")) {
+  button.setAttribute("aria-label", `Pages below ${button.closest("li").querySelector("a").textContent}`);
+}
