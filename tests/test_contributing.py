@@ -19,9 +19,9 @@ CONTRIBUTING, STYLE, EXERCISE, GRADER = (
     for name in ("CONTRIBUTING.md", "STYLE.md", "autograder/checks/README.md", "autograder/README.md")
 )
 TEXT = CONTRIBUTING + STYLE + EXERCISE
-SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", CONTRIBUTING, re.M | re.S))
-PARTS = {title: SECTIONS[title] for title in ("Add a mistake", "Add a right answer")}
-PARTS |= {"Add a chapter": STYLE, "Add an exercise": EXERCISE}
+OF_CONTRIBUTING = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", CONTRIBUTING, re.M | re.S))
+SECTIONS = {title: OF_CONTRIBUTING[title] for title in ("Add a mistake", "Add a right answer")}
+SECTIONS |= {"Add a chapter": STYLE, "Add an exercise": EXERCISE}
 # A block that says where it goes: it is a file, or stands at the end of one.
 BLOCK = re.compile(r"^(`{3,})(?:python|md) (\S+)\n(.*?)^\1$", re.M | re.S)
 LINE = re.compile(r"`(- file: \S+)`")  # of the contents
@@ -89,12 +89,12 @@ def run_python(copy: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_blocks_are_those_of_four_parts() -> None:
-    """Does each part that adds something say in which files, and each page its line in the contents?"""
-    files = {title: len(BLOCK.findall(text)) for title, text in PARTS.items()}
+def test_blocks_are_those_of_four_sections() -> None:
+    """Does each section that adds something say in which files, and each page its line in the contents?"""
+    files = {title: len(BLOCK.findall(text)) for title, text in SECTIONS.items()}
     assert files == {"Add a mistake": 1, "Add a right answer": 1, "Add a chapter": 1, "Add an exercise": 7}
     assert len(BLOCK.findall(TEXT)) == sum(files.values())
-    assert [title for title, text in PARTS.items() if LINE.search(text)] == ["Add a chapter", "Add an exercise"]
+    assert [title for title, text in SECTIONS.items() if LINE.search(text)] == ["Add a chapter", "Add an exercise"]
 
 
 def test_contributing_is_short() -> None:
@@ -116,11 +116,11 @@ def test_files_that_the_guides_name_exist() -> None:
 
 
 @pytest.mark.parametrize("title", soon(("Add an exercise", "Add a mistake")))
-def test_part_prints_what_it_says(copy: Path, title: str) -> None:
+def test_section_prints_what_it_says(copy: Path, title: str) -> None:
     """Do its commands, after its lines of Python, print what is quoted?"""
-    commands = QUOTED.findall(PARTS[title])
+    commands = QUOTED.findall(SECTIONS[title])
     assert commands
-    scripts = SCRIPT.findall(PARTS[title])
+    scripts = SCRIPT.findall(SECTIONS[title])
     printed = run(copy, *scripts, *(command for command, _ in commands))[len(scripts) :]
     for (_, said), text in zip(commands, printed, strict=True):
         assert_printed(said, text)
