@@ -1,12 +1,18 @@
 """Does honest work arrive, whatever editors, systems and people make of a solved notebook?"""
 
 import ast
+import atexit
 import gzip
+import io
 import json
 import re
+import shutil
+import tempfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -17,8 +23,12 @@ from nbformat import NotebookNode
 from sample_class import fill_in
 
 from autograder.cells import grade_id, is_grade, is_locked
+from autograder.course.course import Course
+from autograder.course.submissions import Submission
 from autograder.grade.repair import Mended, mend
-from autograder.recognition import is_answer, name_of
+from autograder.grade.submit_check import matching_release
+from autograder.lms.collect import collect
+from autograder.recognition import is_answer, name_of, names_in
 
 Cells = list[dict[str, Any]]
 NO_MATTER = re.compile(r"[^\x00-\x7f]|(?:\\n)+")  # in a docstring: letters that an encoding loses, empty lines
@@ -35,12 +45,42 @@ class Work:
     words: dict[str, str]  # by a cell's name, the word of the student's in it that must not be lost
     encode: Callable[[str], bytes] = str.encode
     wrap: Callable[[dict[str, Any]], str] = field(default=lambda notebook: json.dumps(notebook, ensure_ascii=False))
+    name: str = ""  # of the file; by default that which it was released with
+    folders: str = ""  # in which it lies
+    other: bytes = b""  # another notebook that lies next to it
+    differs: bool = False  # whether that one holds another answer
+    beside: dict[str, bytes] = field(default_factory=dict)  # files that hold no notebook
+    archive: str = ""  # in which all of it is packed
+    collected: bool = False  # whether it comes in a download, not in a folder of submitted/
 
     @property
     def data(self) -> bytes:
         """The file."""
         notebook = {"cells": self.cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
         return self.encode(self.wrap(notebook))
+
+    @property
+    def notebooks(self) -> dict[str, bytes]:
+        """The notebooks that are submitted, by path."""
+        usual = f"{assignment_of(self.assignment).notebook}.ipynb"
+        name = self.name or usual
+        other = usual if name != usual else f"Copy of {usual}"
+        return {f"{self.folders}{name}": self.data} | ({f"{self.folders}{other}": self.other} if self.other else {})
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What is submitted, by path."""
+        files = self.notebooks | self.beside
+        return {self.archive: packed(files)} if self.archive else files
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    """Return a zip archive of files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
 
 
 def solved(name: str) -> Work:
@@ -278,9 +318,71 @@ def reformat(work: Work, place: int, how: int) -> None:
     work.wrap = wrap
 
 
+def rename(work: Work, place: int, how: int) -> None:
+    """Give the file another name."""
+    stem = assignment_of(work.assignment).notebook
+    names = (
+        "{} (1).ipynb",
+        "Copy of {}.ipynb",
+        "{}-Copy1.ipynb",
+        "{}.ipynb.txt",
+        "{}.json",
+        "{}.IPYNB",
+        "my homework.ipynb",
+    )
+    work.name = names[how % len(names)].format(stem)
+
+
+def nest(work: Work, place: int, how: int) -> None:
+    """Submit it in folders."""
+    work.folders = ("work/", f"exercises/{work.assignment}/", "a/b/c/", "Übung 1/", "1_attention/2_multihead/")[how % 5]
+
+
+def put_beside(work: Work, place: int, how: int) -> None:
+    """Submit other files with it."""
+    name = ("attention.pdf", "answers.py", "figure.png", "notes/readme.txt", "old.zip")[how % 5]
+    work.beside[name] = packed({"a.txt": b"a"}) if name == "old.zip" else b"%PDF-1.4"
+
+
+def submit_blank_too(work: Work, place: int, how: int) -> None:
+    """Submit the notebook as it was released too."""
+    work.other, work.differs = released(work.assignment), False
+    if how % 2:
+        rename(work, place, how)
+
+
+def submit_another_too(work: Work, place: int, how: int) -> None:
+    """Submit another solved notebook too, with another word in one answer, or with one answer less."""
+    cells, words = solved_cells(work.assignment)
+    notebook = {"cells": json.loads(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    word = list(words.values())[place % len(words)]
+    work.differs = how % 2 == 0
+    for cell in notebook["cells"]:
+        if word in cell["source"]:
+            blank = next(each for each in assignment_of(work.assignment).release.cells if each.id == cell["id"])
+            cell["source"] = cell["source"].replace(word, "another") if work.differs else blank.source
+    work.other = json.dumps(notebook).encode()
+
+
+def pack(work: Work, place: int, how: int) -> None:
+    """Pack all that is submitted."""
+    work.archive = ("submission.zip", "attention.zip", "work/all.zip")[how % 3]
+
+
+def download(work: Work, place: int, how: int) -> None:
+    """Have it come in a download of a learning platform."""
+    work.collected = True
+
+
+@cache
+def released(name: str) -> bytes:
+    """Return a notebook as it was released."""
+    return nbformat.writes(assignment_of(name).release).encode()
+
+
 CHANGES = [
     merge, split, move, copy, delete, retype, strip, scratch, repeat_helper, all_in_one, picture, write_elsewhere, conflict,
-    encode, reformat,
+    encode, reformat, rename, nest, put_beside, submit_blank_too, submit_another_too, pack, download,
 ]  # fmt: skip
 NUMBERS = st.integers(0, 10**6)
 CHANGED = st.lists(st.tuples(st.sampled_from(CHANGES), NUMBERS, NUMBERS), min_size=1, max_size=3)
@@ -336,8 +438,8 @@ def statements(source: str) -> list[ast.stmt]:
 def arrives(mended: Mended, work: Work) -> list[str]:
     """Say what of the work does not arrive: code that reaches no test, answers in words that nobody would read."""
     right = wanted(work.assignment)
-    layouts = [layout for layout in (mended.notebook, mended.as_submitted) if layout is not None]
-    wrong = [[name for name in right if reaching(layout).get(name) != right[name]] for layout in layouts]
+    layouts = [reaching(layout) for layout in (mended.notebook, mended.as_submitted) if layout is not None]
+    wrong = [[name for name in right if seen.get(name) != right[name]] for seen in layouts]
     lost = min(wrong, key=len)
     for cell in mended.notebook.cells:
         if cell.cell_type == "markdown" and is_answer(cell) and work.words[grade_id(cell)] not in cell.source:
@@ -345,10 +447,53 @@ def arrives(mended: Mended, work: Work) -> list[str]:
     return lost
 
 
+def arrived(work: Work, course: Course) -> Submission:
+    """Return what the grader reads of what a student submitted."""
+    assignment = assignment_of(work.assignment)
+    if work.collected:
+        place = course.root / "download.zip"
+        place.write_bytes(packed({f"ada/{path}": data for path, data in work.files.items()}))
+        collect(course, assignment, [place])
+    else:
+        for path, data in work.files.items():
+            place = course.submission_folder("ada", assignment.name) / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+    return course.read_submission("ada", assignment)
+
+
+@cache
+def exercises() -> Path:
+    """Return a folder of the notebooks as they are released now."""
+    folder = Path(tempfile.mkdtemp(prefix="exercises-"))
+    atexit.register(shutil.rmtree, folder)
+    for name in ALL:
+        (folder / name).mkdir()
+        (folder / name / f"{assignment_of(name).notebook}.ipynb").write_bytes(released(name))
+    return folder
+
+
+@cache
+def others_of(name: str) -> dict[str, dict[str, bool]]:
+    """Return the names of the cells of the other assignments."""
+    return {other: names_in(assignment_of(other).release) for other in ALL if other != name}
+
+
 def check(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> None:
     """See that the work of a changed notebook arrives, or that a person is asked about it; and that no word is lost."""
     work, assignment = changed(name, changes), assignment_of(name)
-    mended = mend(work.data, assignment.instructor, assignment.release)
+    with tempfile.TemporaryDirectory() as folder:
+        submission = arrived(work, Course(Path(folder)))
+    if work.differs or submission.data != work.data:
+        (question,) = submission.questions
+        assert all(Path(file).name in question for file in work.notebooks), question
+        return
+    if work.other in (b"", released(name)):
+        assert submission.questions == []
+    mended = mend(work.data, assignment.instructor, assignment.release, others_of(name), name)
+    found, release = matching_release(work.data, exercises())
+    look = mend(work.data, release, release)
+    assert (found, look.receipt, look.questions) == (name, mended.receipt, mended.questions)  # what submit-check says
     nbformat.validate(mended.notebook)
     lost = arrives(mended, work)
     asked = "\n".join(mended.questions)
