@@ -7,6 +7,7 @@ import os
 import random
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from autograder.sandbox.guest.wire import (
     MAX_AXES,
     MAX_BYTES,
     MAX_DEPTH,
-    MAX_ITEMS,
     MAX_KEYS,
     MAX_VALUES,
     Foreign,
@@ -153,8 +153,32 @@ def test_wire_refuses_what_is_too_long_or_too_deep() -> None:
         dumps(np.zeros(2_500_000))
     with pytest.raises(ValueError, match="bytes; at most"):
         dumps("x" * MAX_BYTES)
-    with pytest.raises(ValueError, match="items of lists and dicts; at most"):
-        dumps("," * (MAX_ITEMS + 1))
+    with pytest.raises(ValueError, match="bytes outside of texts; no more may cross"):
+        dumps([10**4000] * 3000)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"":[,]}' * 10**6, "\\" * 10**6 + '"', '\\"' * 10**6], ids=["signs", "backslashes", "quotes"]
+)
+def test_wire_lets_long_texts_cross(text: str) -> None:
+    """May a text be long, whatever stands in it? A cell of a student's crosses as one."""
+    assert loads(dumps([text, {"a": text}])) == [text, {"a": text}]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        b"1,", b"1.25e-7,", b"%d," % 10**4000, b"{},", b"[],", b"[[]],", b'"a",', b'"a":1,', b'{"a":1},', b'["a",1],',
+        b'{"list":[]},', b'{"list" :\n[ ]},', b'{"array":["<f4",[0]]},', b'{"arr\\u0061y": ["<f4", []]},', b'{"a\\\\":1},',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("begin", [b'{"list":[', b'{"list":{', b'["\\"",'])
+def test_loads_refuses_ten_megabytes_unread(item: bytes, begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is a message that is too full refused by counting, before any of it is read?"""
+    message = begin + item * (10_000_000 // len(item)) + b"1"
+    monkeypatch.setattr(wire, "json", SimpleNamespace(loads=lambda text: pytest.fail("it was read")))
+    with pytest.raises(ValueError, match=r"not a value: more than"):
+        loads(message)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ MAX_NUMBERS = 2**21  # of one array
 MAX_AXES = 16
 MAX_ARRAYS = 2**15  # of one message: each takes a kilobyte here, and twenty bytes there
 MAX_DEPTH = 20
-MAX_ITEMS = 2**21  # that a message may list, or nest: what is read of it takes a hundred bytes each
+MAX_OUTLINE = 2**23  # bytes of JSON outside of its texts: numbers are read in two tenths of a second then
 MAX_VALUES = 2**18  # of one message, those within others counted: a test's lists have a few thousand
 MAX_KEYS = 2**14  # of the dicts of one message: what is made of each, and compared, takes up to a millisecond
 MAX_KEY = 2**31  # a key of a dict is a text, or a number below: larger ones can be chosen so that all hash alike
@@ -59,7 +59,7 @@ def dumps(value: object, handle_of: Callable[[object], Handle] | None = None) ->
         handle_of: Gives the handle of a module of this side; without it a module is foreign.
 
     Raises:
-        ValueError: the message is longer than MAX_BYTES or lists more than MAX_ITEMS, or the value nests deeper than
+        ValueError: the message is longer than MAX_BYTES, or holds more than may cross, or the value nests deeper than
             MAX_DEPTH.
     """
     packer = _Packer(handle_of)
@@ -67,8 +67,8 @@ def dumps(value: object, handle_of: Callable[[object], Handle] | None = None) ->
     message = text + b"\0" + b"".join(packer.numbers)
     if len(message) > MAX_BYTES:
         raise ValueError(f"the value takes {len(message):,} bytes; at most {MAX_BYTES:,} may cross")
-    if _items(text) > MAX_ITEMS:
-        raise ValueError(f"the value takes {_items(text):,} items of lists and dicts; at most {MAX_ITEMS:,} may cross")
+    if too_much := _too_much(text):
+        raise ValueError(f"the value has {too_much}; no more may cross")
     return message
 
 
@@ -81,8 +81,8 @@ def loads(message: bytes) -> object:
     if not isinstance(message, bytes) or len(message) > MAX_BYTES:
         raise ValueError("not a value: no message, or too long a one")
     text, _, numbers = message.partition(b"\0")
-    if _items(text) > MAX_ITEMS:
-        raise ValueError("not a value: too many items")
+    if too_much := _too_much(text):  # before it is read: that takes seconds
+        raise ValueError(f"not a value: {too_much}")
     try:
         return _Reader(numbers).read(json.loads(text), 0)
     except Exception as error:  # down to a MemoryError of the JSON parser
@@ -219,9 +219,23 @@ class _Reader:
         return np.frombuffer(data, dtype=dtype).reshape(shape)
 
 
-def _items(text: bytes) -> int:
-    """Return at most how many items JSON lists or nests; those within its texts count too."""
-    return text.count(b",") + text.count(b"[") + text.count(b"{")
+def _too_much(text: bytes) -> str:
+    """Say what a text of JSON has more of than any value that may cross, by counting its signs; nothing where it may be one."""
+    bare = text.replace(rb"\\", b"").replace(rb"\"", b"")  # without the quotes that are within texts
+    if bare.count(b'"') > 4 * MAX_VALUES + 2 * MAX_KEYS:  # each value may have the name of its kind, and be a text
+        return f"more than {2 * MAX_VALUES + MAX_KEYS:,} texts"
+    outline = b"".join(bare.split(b'"')[::2]).translate(None, b" \t\r\n")
+    if len(outline) > MAX_OUTLINE:
+        return f"more than {MAX_OUTLINE:,} bytes outside of texts"
+    kinds, arrays = outline.count(b"{"), outline.count(b":[,[")
+    if arrays > MAX_ARRAYS:
+        return f"more than {MAX_ARRAYS:,} arrays"
+    if kinds > MAX_VALUES or outline.count(b":") > kinds:  # one kind to each
+        return f"more than {MAX_VALUES:,} values, or several kinds of one"
+    lists, items = outline.count(b"["), outline.count(b",")
+    if lists > MAX_VALUES + MAX_KEYS + arrays or items > 2 * MAX_VALUES + MAX_KEYS + MAX_AXES * arrays:
+        return f"more than {MAX_VALUES:,} values within each other, or {MAX_KEYS:,} keys"
+    return ""
 
 
 def _is_key(key: object) -> bool:
