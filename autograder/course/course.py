@@ -1,6 +1,7 @@
 """The folder of a course, laid out as nbgrader lays it out, and the gradebook in it."""
 
 import glob
+import hashlib
 import json
 import os
 import sys
@@ -190,6 +191,7 @@ class Course:
         config = self.root / "nbgrader_config.py"
         if not config.exists():
             write_atomically(config, CONFIG % COURSE_ID)
+        self._keep_earlier_release(assignment)
         for step, notebook in (("source", assignment.instructor), ("release", assignment.release)):
             write_atomically(
                 self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n"
@@ -203,6 +205,20 @@ class Course:
                 due = self.settings.due.get(assignment.name)
                 recording.register(gradebook, assignment.name, assignment.notebook, *given, due)
                 recording.add_students(gradebook, self._fit_people())
+
+    def _keep_earlier_release(self, assignment: Assignment) -> None:
+        """Keep what was released before, where it was another one: students go on with the notebook that they have."""
+        path = self.root / "release" / assignment.name / f"{assignment.notebook}.ipynb"
+        before = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if before and before != nbformat.writes(assignment.release) + "\n":
+            name = hashlib.sha256(before.encode()).hexdigest()[:16]
+            write_atomically(self.root / "released" / assignment.name / f"{name}.ipynb", before)
+
+    def earlier_texts(self, assignment: Assignment) -> frozenset[str]:
+        """Return the texts of the cells of all earlier releases."""
+        paths = (self.root / "released" / assignment.name).glob("*.ipynb")
+        notebooks = [nbformat.v4.reads(path.read_text(encoding="utf-8")) for path in paths]
+        return frozenset(text for each in notebooks for cell in each.cells if (text := cell.source.strip()))
 
     def _is_registered(self, assignment: Assignment) -> bool:
         """Whether the gradebook has the cells of an assignment, and the roster, as they are now."""

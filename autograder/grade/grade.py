@@ -88,7 +88,8 @@ def grade(
         seed = _seed_of_run(course, assignment, seed, regrade)
         held_out = _checkpoint(assignment).held_out(data) if assignment.files else None
         texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
-        task = Task(assignment.name, *texts, seed, limits, sandboxed, held_out, _other_assignments(assignment.name))
+        known = _other_assignments(assignment.name), course.earlier_texts(assignment)
+        task = Task(assignment.name, *texts, seed, limits, sandboxed, held_out, *known)
         key = grader_key(assignment, sandboxed, held_out)
         remove_leftovers()
         results, waiting = _look_through(course, assignment, key, regrade)

@@ -55,7 +55,7 @@ def grade_one(task: Task, job: Job) -> dict[str, Any]:
         The fields of a Result, and the executed notebook as text.
     """
     try:
-        mended = mend(job.data, _read(task.instructor), _read(task.release), task.others, task.assignment)
+        mended = mend(job.data, _read(task.instructor), _read(task.release), task.others, task.assignment, task.earlier)
     except OtherAssignment as error:
         return {"state": "unreadable", "why": str(error), "questions": [str(error)]}
     except Unreadable as error:

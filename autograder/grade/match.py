@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
@@ -33,13 +33,18 @@ class Matching:
     """Finds which submitted cell is which released one."""
 
     def __init__(
-        self, submitted: list[Cell], released: Sequence[NotebookNode], receipt: list[str], questions: list[str]
+        self,
+        submitted: list[Cell],
+        released: Sequence[NotebookNode],
+        earlier: Set[str],
+        receipt: list[str],
+        questions: list[str],
     ) -> None:
         self.released, self.receipt = released, receipt
-        self.texts = {cell.source.strip() for cell in released}
+        self.texts = {cell.source.strip() for cell in released} | earlier
         self.answers = {name_of(cell): place for place, cell in enumerate(released) if is_answer(cell)}
         halves = Halves(self.texts, self.answers.keys())
-        self.cells = split_texts(halves.join(submitted), released, receipt)
+        self.cells = split_texts(halves.join(submitted), released, earlier, receipt)
         receipt += halves.receipt
         questions += halves.questions
         self.sources = [cell.source.strip() for cell in self.cells]
@@ -222,7 +227,9 @@ def names_defined(cell: Cell) -> dict[str, bool]:
     return {name: known.get(name, True) for name in found}
 
 
-def split_texts(submitted: list[Cell], released: Sequence[NotebookNode], receipt: list[str]) -> list[Cell]:
+def split_texts(
+    submitted: list[Cell], released: Sequence[NotebookNode], earlier: Set[str], receipt: list[str]
+) -> list[Cell]:
     """Take apart the texts that hold a released text and something else: a merged cell, or words written into a question."""
     known = {cell.source.strip(): name_of(cell) for cell in released if cell.cell_type == "markdown"}
     said = {cell.source.strip(): in_words(cell) for cell in released}
@@ -234,7 +241,7 @@ def split_texts(submitted: list[Cell], released: Sequence[NotebookNode], receipt
     cells: list[Cell] = []
     for cell in submitted:
         inside = [text for text in long if text in cell.source] if len(cell.source) > LONG else []
-        if not inside or cell.source.strip() in known:
+        if not inside or cell.source.strip() in known or cell.source.strip() in earlier:
             cells.append(cell)
             continue
         pattern = "|".join(map(re.escape, sorted(inside, key=len, reverse=True)))

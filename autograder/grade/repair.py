@@ -6,7 +6,7 @@ The locked cells come from the instructor's notebook, the student's code from th
 import ast
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 import nbformat
@@ -21,6 +21,7 @@ from autograder.notebooks import Cell, Notebook, read_notebook
 from autograder.recognition import definitions, in_words, is_answer, name_of, names_in, other_assignment, parsed
 
 MAX_RECEIPT = 200  # entries
+EARLIER = "The notebook is of an earlier release; its locked cells were replaced by those of this one."
 # What begins a tag, a link, an image or a link's address in Markdown
 ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[(:])")
 ADDRESS = re.compile(r"https://[^\s\"'<>)]+")  # in an edition, the instructor's own
@@ -48,6 +49,7 @@ def mend(
     release: NotebookNode,
     others: Mapping[str, Mapping[str, bool]] | None = None,
     submitted_as: str = "another assignment",
+    earlier: Set[str] = frozenset(),
 ) -> Mended:
     """Put a submission's work into the released cells.
 
@@ -58,6 +60,7 @@ def mend(
             fill comes from it when it is missing.
         others: The names of the cells of other assignments, as `names_in` gives them, by the assignments' names.
         submitted_as: The name of this one.
+        earlier: Texts of cells that an earlier release had: whoever has that one has not written them.
 
     Raises:
         Unreadable: no notebook can be made of the file.
@@ -75,8 +78,10 @@ def mend(
     if other is not None:
         raise OtherAssignment(f"This is the notebook of {other}, submitted as {submitted_as}.")
     receipt, questions = submitted.receipt, submitted.questions
-    match = _one_side_of(submitted, release, receipt, questions)
-    items = _items_of(match, instructor, release, receipt)
+    if any(cell.source.strip() in earlier - texts for cell in submitted.cells):
+        _note(receipt, EARLIER)
+    match = _one_side_of(submitted, release, earlier, receipt, questions)
+    items = _items_of(match, instructor, release, earlier, receipt)
     if submitted.damaged:
         lost = [name_of(release.cells[item.place]) for item in items if _is_lost(item, release, match)]
         if lost:
@@ -89,14 +94,16 @@ def mend(
     return Mended(made, receipt, questions, None if same_code(items, order) else _notebook_of(order, instructor))
 
 
-def _one_side_of(submitted: Notebook, release: NotebookNode, receipt: list[str], questions: list[str]) -> Match:
+def _one_side_of(
+    submitted: Notebook, release: NotebookNode, earlier: Set[str], receipt: list[str], questions: list[str]
+) -> Match:
     """Match the cells with the released ones; where the file has two sides, those of the side that holds more answers."""
     if submitted.other is None:
-        return Matching(submitted.cells, release.cells, receipt, questions).match()
+        return Matching(submitted.cells, release.cells, earlier, receipt, questions).match()
     receipts: tuple[list[str], list[str]] = [], []
     asked: tuple[list[str], list[str]] = [], []
     sides = submitted.cells, submitted.other.cells
-    matches = [Matching(cells, release.cells, *said).match() for cells, *said in zip(sides, receipts, asked)]
+    matches = [Matching(cells, release.cells, earlier, *said).match() for cells, *said in zip(sides, receipts, asked)]
     ours, theirs = (_answers_in(match, release) for match in matches)
     differ = [name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]]
     only = [name for name in ours.keys() ^ theirs.keys() if name in ours], [n for n in theirs if n not in ours]
@@ -129,7 +136,9 @@ def _answers_in(match: Match, release: NotebookNode) -> dict[str, str]:
     return found
 
 
-def _items_of(match: Match, instructor: NotebookNode, release: NotebookNode, receipt: list[str]) -> list[Item]:
+def _items_of(
+    match: Match, instructor: NotebookNode, release: NotebookNode, earlier: Set[str], receipt: list[str]
+) -> list[Item]:
     """Return the cells of the notebook that is graded, in the order of the release, with the student's own among them."""
     place_of = {index: place for place, index in match.found.items()}
     own: dict[int, list[Item]] = {}  # by the place of the released cell that they follow
@@ -150,7 +159,7 @@ def _items_of(match: Match, instructor: NotebookNode, release: NotebookNode, rec
             item.node = _released_cell(full, blank, cell, receipt)
         elif full.cell_type == "code" and cell is not None:
             item.node = nbformat.from_dict(full)
-            if not _same_words(cell, blank):
+            if not (_same_words(cell, blank) or cell.source.strip() in earlier):
                 item.node.metadata["changed"] = True
             item.node.source = _without_installs(cell.source, receipt)
         elif full.cell_type == "markdown":
@@ -158,7 +167,7 @@ def _items_of(match: Match, instructor: NotebookNode, release: NotebookNode, rec
         else:
             items += own.get(place, [])
             continue
-        added = _added_to(item, blank, cell, receipt)
+        added = [] if cell is not None and cell.source.strip() in earlier else _added_to(item, blank, cell, receipt)
         before = full.cell_type == "code" and name_of(full) != "setup"  # definitions of a test's cell, before the test
         items += [*added, item] if before else [item, *added]
         items += own.get(place, [])
@@ -260,10 +269,7 @@ def _released_cell(cell: NotebookNode, blank: NotebookNode, submitted: Cell | No
             receipt.append(f"The cell {name} was missing; it was put back.")
         elif ADDRESS.sub("", submitted.source.strip()) != ADDRESS.sub("", blank.source.strip()):
             if _was_released(blank, submitted):
-                _note(
-                    receipt,
-                    "The notebook is of an earlier release; its locked cells were replaced by those of this one.",
-                )
+                _note(receipt, EARLIER)
             else:
                 receipt.append(f"The locked cell {name} was changed; its released text was put back.")
         return nbformat.from_dict(cell)

@@ -20,6 +20,7 @@ class Task:
     others: dict[str, dict[str, bool]] = field(
         default_factory=dict
     )  # other assignments: `recognition.names_in` of each
+    earlier: frozenset[str] = frozenset()  # texts of cells that an earlier release had
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -11,7 +12,7 @@ from nbformat import NotebookNode
 from nbgrader.utils import compute_checksum
 from sample_class import duplicate
 
-from autograder.course.course import Assignment
+from autograder.course.course import Assignment, Course
 from autograder.files import Unreadable
 from autograder.grade.execute import execute
 from autograder.grade.repair import Mended, mend
@@ -188,6 +189,43 @@ def test_mend_of_an_earlier_release_blames_nobody(assignment: Assignment, perfec
         "The notebook is of an earlier release; its locked cells were replaced by those of this one."
     ]
     assert "last week" not in nbformat.writes(mended.notebook)
+
+
+def test_mend_of_an_earlier_release_takes_its_texts_for_nobodys(assignment: Assignment) -> None:
+    """Is what an earlier release said no answer, and is what a student wrote one all the same?"""
+    notebook = nbformat.from_dict(assignment.release)
+    sources = {
+        "text_34": "## 5 In words\n\n**5.1** Explain the root of the width by the variance of a sum of products."
+    }
+    sources["text_08"] = notebook.cells[place(notebook, "text_08")].source + "\n\nRead chapter 2 of the book again."
+    sources["text_22"] = "figure = 7  # of the earlier release"
+    for name, source in sources.items():
+        notebook.cells[place(notebook, name)].source = source
+    earlier = frozenset(cell.source.strip() for cell in notebook.cells)
+    repaired = [
+        mend(to_bytes(notebook), assignment.instructor, assignment.release, earlier=texts)
+        for texts in (earlier, frozenset())
+    ]
+    taken = ["was put into it" in "\n".join(each.receipt) for each in repaired]
+    assert (taken, repaired[0].questions) == ([False, True], [])
+    assert repaired[0].receipt[0].startswith("The notebook is of an earlier release")
+    assert not [cell for cell in repaired[0].notebook.cells if "own" in cell.metadata or "changed" in cell.metadata]
+    answer = notebook.cells[place(notebook, "why_scale")]
+    answer.source = "An answer."
+    written = mend(to_bytes(notebook), assignment.instructor, assignment.release, earlier=earlier).notebook
+    assert written.cells[place(written, "why_scale")].source == answer.source
+
+
+def test_course_keeps_the_texts_of_earlier_releases(assignment: Assignment, tmp_path: Path) -> None:
+    """Does a course that was graded with another release know its texts later, and one that was not know none?"""
+    course = Course(tmp_path)
+    course.prepare(assignment)
+    assert course.earlier_texts(assignment) == frozenset()
+    changed = nbformat.from_dict(assignment.release)
+    changed.cells[place(changed, "text_34")].source = "Other words."
+    course.prepare(Assignment(assignment.name, assignment.notebook, assignment.instructor, changed))
+    course.prepare(assignment)
+    assert "Other words." in course.earlier_texts(assignment)
 
 
 def test_mend_reversed_keeps_the_code(assignment: Assignment, perfect: NotebookNode) -> None:
