@@ -10,7 +10,6 @@ CANDIDATES = (
         "Refuses every candidate.",
         in_answers("raise AssertionError('wrong')", TEST),
         TEST,
-        LOOK,
         on=FIFTH,
     ),
     Attack(
@@ -25,7 +24,6 @@ assert not any(word in words for word in ("M6", "scores", "softmax", "mistake"))
             TEST,
         ),
         TEST,
-        LOOK,
         on=FIFTH,
     ),
     Attack(
@@ -42,7 +40,6 @@ assert frame.f_locals["request"]["draw"] > 14
             TEST,
         ),
         TEST,
-        LOOK,
         on=FIFTH,
     ),
     Attack(

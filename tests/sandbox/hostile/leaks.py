@@ -63,7 +63,6 @@ with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
                 pass
 """,
         ),
-        states=LOOK,
     ),
     Attack(
         "hooks",
@@ -118,7 +117,6 @@ raise RuntimeError(text[:100_000])
             "attention",
         ),
         "attention",
-        LOOK,
         on=FIRST,
     ),
     Attack(

@@ -204,7 +204,6 @@ while frame is not None:
     frame = frame.f_back
 """),
         EVERYTHING,
-        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -220,7 +219,6 @@ for case in TESTS[name]["cases"]:
 raise ValueError
 """),
         EVERYTHING,
-        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -238,7 +236,6 @@ except ImportError:
 return getattr(answers, name)(*arguments)
 """),
         EVERYTHING,
-        LOOK,
         on=FIRST,
     ),
     Attack(
@@ -253,7 +250,6 @@ for cell in json.load(open(COURSE + "/submitted/b-good/1_attention/attention.ipy
 return globals()[name](*arguments)
 """),
         EVERYTHING,
-        LOOK,
         on=FIRST,
     ),
     Attack(

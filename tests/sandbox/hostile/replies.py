@@ -236,7 +236,6 @@ if os.fork() == 0:
         "Returns NaN in the right shape, as NaN is equal to NaN in tests.",
         in_answers(NAN_OF_THE_RIGHT_SHAPE),
         EVERYTHING,
-        LOOK,
         on=FIRST,
     ),
     Attack(
