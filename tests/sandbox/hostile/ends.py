@@ -28,9 +28,11 @@ from hostile.making import (
 
 NOTE = """
 import inspect, logging, sys
+notes = []
 def note():
-    logging.warning(sys._getframe(1).f_code.co_name, stack_info=True)
-    print(inspect.stack()[1].function, inspect.currentframe().f_back.f_lineno)
+    if len(notes) < 9:  # the source of a whole stack takes long to find
+        logging.warning(sys._getframe(1).f_code.co_name, stack_info=True)
+        notes.append((inspect.stack()[1].function, inspect.currentframe().f_back.f_lineno))
 """
 
 ENDS = (
