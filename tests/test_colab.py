@@ -107,7 +107,10 @@ def said(notebook: NotebookNode) -> dict[str, str]:
     texts = {cell.id: "" for cell in notebook.cells if cell.id.startswith(("test_", "mistake-"))}
     for cell in notebook.cells:
         for output in cell.get("outputs", []) if cell.id in texts else []:
-            texts[cell.id] += output.text if output.output_type == "stream" else f"{output.ename}: {output.evalue}"
+            if output.output_type == "stream":
+                texts[cell.id] += output.text
+            elif output.output_type == "error":
+                texts[cell.id] += f"{output.ename}: {output.evalue}"
     return texts
 
 
