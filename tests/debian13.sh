@@ -15,6 +15,7 @@ bootstrap() {
   local mirror
   mirror=$({ apt-get indextargets --format '$(REPO_URI)' 2> /dev/null || true; } | sed -n '\|/debian/\?$|h; ${g; p}')
   mirror=${mirror:-http://deb.debian.org/debian}
+  rm -rf --one-file-system "$base.new" # what an interrupted run left
   debootstrap --variant=minbase --include="$packages" trixie "$base.new" "$mirror"
   rm -rf "$base.new/var/cache/apt/archives"
   mv "$base.new" "$base"
