@@ -7,6 +7,8 @@ FOUND_PYTHON = $(or $(PYTHON),$(error Python 3.11, 3.12 or 3.13 is needed, and n
 BIN := .venv/bin
 # A path may hold any letter, whatever the locale says of letters.
 export PYTHONUTF8 = 1
+# Where it is set, as in many containers, each of our processes would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo        everything once: install, build, grade a sample class, show the marks"
