@@ -51,6 +51,17 @@ def test_run_ends_a_job_that_takes_too_long() -> None:
     assert found == {f"{n}": n for n in range(3)}
 
 
+def test_run_that_nobody_asks_any_more_drops_its_jobs(tmp_path: Path) -> None:
+    """Where an assignment cannot be graded, does the next one wait for no job of its?"""
+    slow = f"__import__('time').sleep(20) or __import__('os').mkdir({str(tmp_path / 'slow')!r})"
+    with Workers(1) as workers:
+        run = workers.run(eval, {"first": ("1",), "slow": (slow,)})
+        assert next(run) == ("first", 1)
+        run.close()
+        assert list(workers.run(eval, {"next": ("2",)})) == [("next", 2)]
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(("cores", "free", "jobs"), [(4, 100, 4), (4, 3.5, 2), (4, 0.1, 1), (1, 100, 1)])
 def test_default_jobs_follow_cores_and_memory(
     monkeypatch: pytest.MonkeyPatch, cores: int, free: float, jobs: int
