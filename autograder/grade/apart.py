@@ -54,7 +54,7 @@ class Judge:
         taken = _taken(self.student.met)
         suspects = [each for each in self.student.ran if each.own and _acts(each.source, taken)]
         failed = isinstance(error, AssertionError) and not str(error).endswith(UNWRITTEN)
-        if not failed or not suspects or self.student.is_late():
+        if not failed or not suspects or self.student.budget.is_late():
             return outputs, error
         words = compile(cell.source, "test", "exec").co_names
         functions = tuple(  # without the module of checks, which the names of a hidden test have too
@@ -90,9 +90,9 @@ class _Apart:
 
     def __init__(self, judge: Judge, whole: list[Any]) -> None:
         self.student, self.run_test, self.whole, self.done = judge.student, judge.run_test, whole, 0
-        limits = replace(self.student.limits, total_seconds=self.student.left())
+        limits = replace(self.student.limits, total_seconds=self.student.budget.left())
         self.session = type(self.student)(limits, self.student.sandboxed)
-        self.session.ends = self.student.ends
+        self.session.budget.ends = self.student.budget.ends
         self.namespace: dict[str, Any] = {"__name__": "tests"}
         if judge.setup is not None:
             self.run_test(judge.setup, self.namespace, self.session)

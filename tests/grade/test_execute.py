@@ -18,9 +18,10 @@ from sample_class import BONUS, fill_in, hand_in
 
 from autograder.cells import is_grade
 from autograder.course.course import Assignment, Course
-from autograder.grade.execute import CUT, MAX_NAMES, GraderError, _Cell, _Session, execute
+from autograder.grade.execute import CUT, GraderError, execute
 from autograder.grade.grade import InstallationError, grade, load_assignment
 from autograder.grade.repair import mend
+from autograder.grade.session import MAX_NAMES, Cell, Session
 from autograder.grade.workers import Workers
 from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import KernelLost
@@ -241,12 +242,12 @@ def test_cells_of_ones_own_that_slow_every_call_cost_nothing(assignment: Assignm
 def test_names_that_are_missing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the grader keep so many names of cells that failed and no more, and none once a later cell has defined it?"""
     outcomes = iter([[nbformat.v4.new_output("error", ename="E", evalue="e")], []])
-    student = _Session(Limits(), sandboxed=True)
+    student = Session(Limits(), sandboxed=True)
     monkeypatch.setattr(student, "_run", lambda cell: next(outcomes))
     names = ", ".join(f"name{number}" for number in range(10 * MAX_NAMES))
-    student.run(_Cell(f"import {names}"))
+    student.run(Cell(f"import {names}"))
     assert len(student.failed) == MAX_NAMES
-    student.run(_Cell(f"import {names}"))
+    student.run(Cell(f"import {names}"))
     assert student.failed == {}
 
 
@@ -262,8 +263,8 @@ def test_names_that_are_missing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_cells_of_ones_own_stay_where_they_define_what_is_needed(found: Any, stay: bool) -> None:
     """Are they left out where the kernel is lost with them alone, and not where without them a name is missing?"""
-    student, lost = _Session(Limits(), sandboxed=True), KernelLost("timed out", "an endless loop")
-    student.ran = both = [_Cell("import numpy as np"), _Cell("def helper(): ...", own=True)]
+    student, lost = Session(Limits(), sandboxed=True), KernelLost("timed out", "an endless loop")
+    student.ran = both = [Cell("import numpy as np"), Cell("def helper(): ...", own=True)]
     outcomes = iter([lost, found])
 
     def action() -> Any:
@@ -299,16 +300,16 @@ def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(mo
             self.done.append(source)
             return []
 
-    monkeypatch.setattr("autograder.grade.execute.Kernel", Fragile)
-    student = _Session(Limits(), sandboxed=True)
-    student.ran = [_Cell("threads", own=True), _Cell("answer"), _Cell("falls"), _Cell("harmless", own=True)]
+    monkeypatch.setattr("autograder.grade.session.Kernel", Fragile)
+    student = Session(Limits(), sandboxed=True)
+    student.ran = [Cell("threads", own=True), Cell("answer"), Cell("falls"), Cell("harmless", own=True)]
     assert student.ready().done == ["answer", "harmless"]
 
 
 def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine, does a submission keep its time, and its own cells theirs, but not for ever?"""
     clock = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now, thread_time=lambda: clock.now / 100)
-    monkeypatch.setattr("autograder.grade.execute.time", clock)
+    monkeypatch.setattr("autograder.grade.budget.time", clock)
 
     class Starved:
         """A kernel that takes a tenth of the time that passes, and waits for nine."""
@@ -323,14 +324,14 @@ def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatc
         def close(self) -> None:
             self.closed = True
 
-    student = _Session(Limits(total_seconds=300.0), sandboxed=True)
-    student.kernel = Starved()
+    student = Session(Limits(total_seconds=300.0), sandboxed=True)
+    student.kernel = student.budget.of(Starved())
     for _ in range(4):
-        student.run(_Cell("np.ones(3)", own=True))
+        student.run(Cell("np.ones(3)", own=True))
     assert student.lost == []
-    assert (student.left(), student.own_seconds) == pytest.approx((300 - 60 - 6, 100 - 60 - 6))
+    assert (student.budget.left(), student.budget.own_seconds) == pytest.approx((300 - 60 - 6, 100 - 60 - 6))
     clock.now += 1.0  # past what it may stay
-    student.run(_Cell("np.ones(3)", own=True))
+    student.run(Cell("np.ones(3)", own=True))
     assert [lost.state for lost in student.lost] == ["timed out"]
 
 
@@ -352,11 +353,11 @@ def test_end_of_a_submission_ends_what_a_fresh_kernel_repeats(monkeypatch: pytes
         def close(self) -> None:
             self.closed = True
 
-    monkeypatch.setattr("autograder.grade.execute.Kernel", Slow)
+    monkeypatch.setattr("autograder.grade.session.Kernel", Slow)
     clock = types.SimpleNamespace(monotonic=lambda: float(len(repeated)), thread_time=lambda: 0.0)
-    monkeypatch.setattr("autograder.grade.execute.time", clock)
-    student = _Session(Limits(total_seconds=10.0), sandboxed=True)
-    student.ran = [_Cell(f"{number}", own=True) for number in range(1900)]
+    monkeypatch.setattr("autograder.grade.budget.time", clock)
+    student = Session(Limits(total_seconds=10.0), sandboxed=True)
+    student.ran = [Cell(f"{number}", own=True) for number in range(1900)]
     with pytest.raises(KernelLost, match="used up its 10 s") as lost:
         student.ready()
     assert (lost.value.state, len(repeated), student.kernel.closed) == ("timed out", 11, True)
@@ -372,15 +373,16 @@ def test_end_of_a_tests_time_is_not_called_that_of_one_call() -> None:
             raise KernelLost("timed out", f"Not done after {seconds:.0f} s.")
 
     for left, said in ((0.5, "A test was not done after 30 s"), (20.0, "Not done after 10 s")):
-        student = _Session(Limits(call_seconds=10.0), sandboxed=True)
-        student.kernel, student.test_seconds = Slow(), left
+        student = Session(Limits(call_seconds=10.0), sandboxed=True)
+        student.kernel = student.budget.of(Slow())
+        student.budget.test_seconds = left
         with pytest.raises(KernelLost, match=said):
             student.call({"function": "test_attention"}, {})
 
 
 def test_long_text_of_an_error_is_looked_through_in_a_moment() -> None:
     """Does a text of millions of letters, which the student's side may forge, cost no time of the grader's?"""
-    student, begun = _Session(Limits(), sandboxed=True), time.process_time()
+    student, begun = Session(Limits(), sandboxed=True), time.process_time()
     reply = {"error": ["NameError"], "text": "a" * 10**6}
     assert student._explained(reply) == reply
     assert time.process_time() - begun < 5
