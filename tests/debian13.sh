@@ -8,7 +8,7 @@
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
 base=${DEBIAN13:-/var/tmp/attention-book-debian13}
-packages=python3,python3-venv,git,make,ca-certificates,bubblewrap,chromium
+packages=python3,python3-venv,git,make,ca-certificates,bubblewrap,chromium,dbus-x11 # debootstrap finds no virtual packages: dconf needs it
 
 bootstrap() {
   # the mirror that this machine itself uses, where it is a Debian; sed reads to the end, else apt-get would fail

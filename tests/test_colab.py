@@ -144,9 +144,8 @@ def test_exercise_says_on_colab_what_it_says_here(colab: Colab, name: str, tmp_p
     notebook = with_mistakes(fill_in(assignment.release, assignment.instructor, bonus=True), exercises)
     there, here = (tmp_path / each for each in ("there", "here"))
     short = {"GRADING": "1"}  # as in grading, a few steps of training, of which the visible tests ask nothing
-    found = said(
-        execute(notebook, colab.python, there, **(short if name == "4_vit" else {}))
-    )  # on a CPU it takes minutes
+    as_there = short if name == "4_vit" else {}  # whose training takes minutes on a CPU
+    found = said(execute(notebook, colab.python, there, **as_there))
     for each in exercises:
         assert found[f"test_{each}"].startswith(f"{each} passes the visible tests."), colab
         named = [cell for cell, text in found.items() if cell.startswith(f"mistake-{each}-") and LINK.search(text)]
