@@ -51,7 +51,7 @@ def forget(course: Course, student: str) -> list[str]:
         shutil.rmtree(root / folder, ignore_errors=True)
     done += [path for path in map(_without(student), sorted(root.glob("collected/*.json"))) if path]
     if _drop_from_roster(root / "roster.csv", student):
-        done.append("roster.csv")
+        done.append("the student's line in roster.csv")
     drop_requests(root, student)
     for path in sorted(root.glob("settled/*.json")):
         write_decision(root, path.stem, student, None)
@@ -80,7 +80,7 @@ def _without(student: str):
         if json.dumps(kept) == before:
             return ""
         write_atomically(path, json.dumps(kept, indent=1, sort_keys=True) + "\n")
-        return f"{path.parent.name}/{path.name}"
+        return f"the student's entries in {path.parent.name}/{path.name}"
 
     return clean
 

@@ -188,6 +188,22 @@ def test_feedback_answers_who_asked_again(copied: Course) -> None:
     assert page.index("Why?") < page.index("My axis is right") and page.count("Not answered.") == 1
 
 
+def test_forget_says_deleted_only_of_what_is_gone(tmp_path: Path) -> None:
+    """Are files that keep other students not named as if they were deleted?"""
+    for name in ("submitted/ada", "submitted/goran", "collected"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "roster.csv").write_text("id\nada\ngoran\n", encoding="utf-8")
+    (tmp_path / "collected" / f"{NAME}.json").write_text('{"collected": {"ada": {}, "goran": {}}}', encoding="utf-8")
+    done = run("forget", "goran", "--yes", "--course", str(tmp_path))
+    named = [line.removeprefix("deleted  ") for line in done.stdout.splitlines() if line.startswith("deleted")]
+    assert named == [
+        "submitted/goran",
+        f"the student's entries in collected/{NAME}.json",
+        "the student's line in roster.csv",
+    ], done.output
+    assert [name for name in named if (tmp_path / name).exists()] == []
+
+
 def test_forget_leaves_nothing_of_a_student(copied: Course) -> None:
     """Is a student's name in no file of the course any more, the gradebook's free pages included, and is all else kept?"""
     before = {kept.student: kept for kept in copied.load_results(NAME)}
