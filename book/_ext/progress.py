@@ -1,10 +1,12 @@
 """Say on each chapter's first screen where in the book we are, and how long the chapter takes.
 
-    {minutes}`softmax`      the same minutes, anywhere else
-    {minutes}`all`          the hours of all chapters
+    {minutes}`softmax`                  the same minutes, anywhere else
+    {minutes}`softmax#temperature a#b`  the minutes of these sections together
+    {minutes}`path`                     the minutes of all sections that the page asks for
+    {minutes}`all`                      the hours of all chapters
 
 Minutes are counted, not guessed: a minute for 150 words, two for an equation, two for a cell; what is folded is not
-counted. They are rounded to five.
+counted. Those of a chapter are rounded to five.
 """
 
 import re
@@ -19,15 +21,14 @@ FOLDED = ("dropdown", "sd-dropdown", "tag_hide-input", "cell_output")
 
 
 class minutes(nodes.Inline, nodes.Element):
-    """The place of a number of minutes, known when all chapters are read."""
+    """The place of a number of minutes, known when all chapters are read; `of` is what the role was asked for."""
 
 
 class Minutes(SphinxRole):
-    """Show the minutes of a chapter of the same folder."""
+    """Show the minutes of a chapter, or of sections of chapters, of the same folder."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        folder = self.env.docname.rpartition("/")[0]
-        return [minutes(of=f"{folder}/{self.text}" if self.text != "all" else "")], []
+        return [minutes(of=self.text)], []
 
 
 def count_minutes(document: nodes.Node) -> float:
@@ -44,8 +45,9 @@ def count_minutes(document: nodes.Node) -> float:
 
 
 def note_minutes(app: Sphinx, document: nodes.document) -> None:
-    """Count the minutes of a page that was read."""
-    app.env.metadata[app.env.docname]["minutes"] = count_minutes(document)
+    """Count the minutes of a page that was read, and of each of its sections."""
+    sections = {name: count_minutes(each) for each in document.findall(nodes.section) for name in each["ids"]}
+    app.env.metadata[app.env.docname] |= {"minutes": count_minutes(document), "minutes of sections": sections}
 
 
 def chapters_of(env: BuildEnvironment) -> list[str]:
@@ -56,10 +58,23 @@ def chapters_of(env: BuildEnvironment) -> list[str]:
 
 def show_minutes(app: Sphinx, document: nodes.document, page: str) -> None:
     """Put the numbers where they are asked for."""
-    for place in document.findall(minutes):
-        of = [place["of"]] if place["of"] else chapters_of(app.env)
-        counted = sum(rounded(app.env.metadata[chapter]["minutes"]) for chapter in of)
-        place.replace_self(nodes.Text(f"{counted}" if place["of"] else f"{counted / 60:.0f}"))
+    pages, folder = app.env.metadata, page.rpartition("/")[0]
+
+    def counted(of: str) -> int:
+        if of == "path":
+            return sum(counted(other["of"]) for other in places if "#" in other["of"])
+        if of == "all":
+            return round(sum(rounded(pages[chapter]["minutes"]) for chapter in chapters_of(app.env)) / 60)
+        if "#" not in of:
+            return rounded(pages[f"{folder}/{of}"]["minutes"])
+        sections = (place.split("#") for place in of.split())
+        return sum(
+            max(1, round(pages[f"{folder}/{chapter}"]["minutes of sections"][name])) for chapter, name in sections
+        )
+
+    places = list(document.findall(minutes))
+    for place, found in [(place, counted(place["of"])) for place in places]:
+        place.replace_self(nodes.Text(f"{found}"))
 
 
 def rounded(counted: float) -> int:

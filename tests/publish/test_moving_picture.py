@@ -1,5 +1,9 @@
-"""Is the README's moving picture what the notebook says?"""
+"""Do the README's moving picture and the first page of the book show what the notebook says?"""
 
+import re
+import tomllib
+
+from autograder.imports import ROOT
 from autograder.publish.moving_picture import ANSWER, RIGHT, TARGET, WRONG, as_gif, said_by_the_notebook
 
 
@@ -11,3 +15,16 @@ def test_moving_picture_shows_what_the_notebook_says() -> None:
     assert right.startswith("attention passes the visible tests.")
     assert TARGET.stat().st_size < 300_000
     assert TARGET.read_bytes() == as_gif(), "the picture is stale: run python -m autograder.publish.moving_picture"
+
+
+def test_first_page_shows_what_the_notebook_says() -> None:
+    """Does the wrong attention on the first page of the book get the message that is printed below it?"""
+    page = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+    answer, message = (re.search(rf"```{kind}\n(.*?)\n```", page, re.DOTALL)[1] for kind in ("python", "text"))
+    assert said_by_the_notebook(answer).removeprefix("AssertionError: ").startswith(message + "\nhttps://")
+
+
+def test_first_page_gives_the_version() -> None:
+    """Is the version on the first page of the book that of pyproject.toml?"""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"Version {version}, " in (ROOT / "book" / "intro.md").read_text(encoding="utf-8")

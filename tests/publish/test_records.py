@@ -200,7 +200,7 @@ def test_introduction_tells_what_was_recorded() -> None:
         assert f"\n| {' | '.join(row)} | {gap}|\n" in introduction
     for name in ("right", "M6 softmax over the queries"):
         told = " / ".join(f"{each:.1f}" for each in accuracies[name])
-        assert f"{told} %" in introduction.partition("## The map")[0]
+        assert f"{told} %" in introduction.partition("## Chapters and exercises")[0]
         assert f"{told} %" in readme
 
 
