@@ -14,10 +14,13 @@ import re
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
 WORDS, EQUATION, CELL = 150, 2, 2  # words in a minute; minutes
 FOLDED = ("dropdown", "sd-dropdown", "tag_hide-input", "cell_output")
+
+logger = logging.getLogger(__name__)
 
 
 class minutes(nodes.Inline, nodes.Element):
@@ -59,20 +62,24 @@ def chapters_of(env: BuildEnvironment) -> list[str]:
 def show_minutes(app: Sphinx, document: nodes.document, page: str) -> None:
     """Put the numbers where they are asked for."""
     pages, folder = app.env.metadata, page.rpartition("/")[0]
+    places = list(document.findall(minutes))
+
+    def of_section(place: str) -> int:
+        chapter, _, name = place.partition("#")
+        sections = pages[f"{folder}/{chapter}"].get("minutes of sections", {})
+        if name not in sections:
+            logger.warning("the short path leads to %r, which is no section of that page", place, location=page)
+        return max(1, round(sections.get(name, 0)))
 
     def counted(of: str) -> int:
         if of == "path":
             return sum(counted(other["of"]) for other in places if "#" in other["of"])
         if of == "all":
             return round(sum(rounded(pages[chapter]["minutes"]) for chapter in chapters_of(app.env)) / 60)
-        if "#" not in of:
-            return rounded(pages[f"{folder}/{of}"]["minutes"])
-        sections = (place.split("#") for place in of.split())
-        return sum(
-            max(1, round(pages[f"{folder}/{chapter}"]["minutes of sections"][name])) for chapter, name in sections
-        )
+        if "#" in of:
+            return sum(map(of_section, of.split()))
+        return rounded(pages[f"{folder}/{of}"]["minutes"])
 
-    places = list(document.findall(minutes))
     for place, found in [(place, counted(place["of"])) for place in places]:
         place.replace_self(nodes.Text(f"{found}"))
 
