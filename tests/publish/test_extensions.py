@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 import tinycss2
 from bs4 import BeautifulSoup
+from docutils import nodes
 
 from autograder.imports import ROOT
 from autograder.judge.kill_matrix import NUMBERS, Matrix, Verdict
@@ -121,3 +123,17 @@ def test_a_page_fetches_the_rules_that_some_page_needs() -> None:
         "a:not(.far),.near>p{color:red}.near{color:blue}"
         '@mediascreen{[title=".far"]{color:red}}@font-face{font-family:far}'
     )
+
+
+def test_minutes_are_those_of_chapters_and_of_sections() -> None:
+    """Is a section's time counted without what is folded, and is the short path the sum of its sections?"""
+    progress = runpy.run_path(str(ROOT / "book" / "_ext" / "progress.py"))
+    text = nodes.paragraph(text="word " * 900)
+    folded = nodes.container("", text.deepcopy(), classes=["dropdown"])
+    page = nodes.section("", nodes.section("", text, folded, ids=["by-hand"]), nodes.section("", ids=["limits"]))
+    app = SimpleNamespace(env=SimpleNamespace(docname="book/softmax", metadata={"book/softmax": {}}))
+    progress["note_minutes"](app, page)
+    asked = "softmax", "softmax#by-hand softmax#limits", "path"
+    shown = nodes.container("", *(progress["minutes"](of=each) for each in asked))
+    progress["show_minutes"](app, shown, "book/intro")
+    assert [each.astext() for each in shown.children] == ["5", "7", "7"]  # a chapter to five; a section at least one
