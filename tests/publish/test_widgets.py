@@ -39,6 +39,7 @@ IN_USE = {
     "heads": "[value=M21]",
     "riddle": "[data-kind=keys]",
     "einsum": "[value='bij,bj->bi']",
+    "learn": "[value=first]",
     "digit": "td:nth-of-type(2) > .cell, .widget-picks [aria-pressed]",
 }
 

@@ -1,4 +1,4 @@
-"""Do the widgets of softmax, attention and masks answer as PyTorch does, mistakes included?"""
+"""Do the widgets of softmax, learning, attention and masks answer as PyTorch does, mistakes included?"""
 
 import numpy as np
 import pytest
@@ -245,3 +245,40 @@ def test_masks_say_what_leaks(open_widget: Open) -> None:
     press(page, "M20")
     assert "1.00 of 6 units" in page.locator(".widget-note").text_content()
     np.testing.assert_allclose(read(matrix(page, "weights"))[2], 1 / 6, atol=0.00501)
+
+
+def test_learning_follows_the_gradient_of_pytorch(open_widget: Open) -> None:
+    """Are loss and gradients of the attention that learns in the page those of autograd, where digits repeat?"""
+    page, rng = open_widget("learn"), np.random.default_rng(0)
+    queries, keys = (torch.from_numpy(rng.normal(size=(8, 8))).requires_grad_() for _ in range(2))
+    sequences = torch.from_numpy(rng.integers(4, size=(5, 8)))
+    answers = sequences.flip(1)
+    read_digits = F.scaled_dot_product_attention(queries[None], keys[None], torch.eye(8).double()[None])[0]  # (8, 8)
+    same = sequences[:, None, :] == answers[:, :, None]  # (5, 8, 8)
+    loss = -(read_digits * same).sum(-1).log().mean()
+    loss.backward()
+    call = "([q, k, sequences, answers]) => Widgets.learn.compute(q, k, sequences, answers)"
+    made = page.evaluate(call, [queries.tolist(), keys.tolist(), sequences.tolist(), answers.tolist()])
+    assert made["loss"] == pytest.approx(loss.item(), abs=1e-10)
+    np.testing.assert_allclose(made["gradQueries"], queries.grad, atol=1e-10)
+    np.testing.assert_allclose(made["gradKeys"], keys.grad, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("task", "looks"), [("backwards", range(7, -1, -1)), ("next", [*range(1, 8), 0]), ("first", [0] * 8)]
+)
+def test_learning_finds_where_to_look(task: str, looks: list[int], open_widget: Open) -> None:
+    """After 200 steps, does each row look at its place, and are the reader's digits written as the task asks?"""
+    page = open_widget("learn")
+    press(page, task)
+    for _ in range(20):
+        page.get_by_role("button", name="Train 10 steps").click()
+    page.get_by_label("Your eight digits").fill("27182818")
+    weights = read(matrix(page, "attention map"))
+    np.testing.assert_array_equal(weights.argmax(axis=1), looks)
+    written = "".join("27182818"[place] for place in looks)
+    assert (
+        f"After 200 steps it writes {written}: 8 of 8 digits are right." in page.locator(".widget-note").text_content()
+    )
+    page.get_by_label("Your eight digits").fill("271")
+    assert page.locator(".widget-note").text_content() == "Type eight digits."
