@@ -11,7 +11,7 @@ SUFFIXES = (".py", ".md", ".ipynb", ".json", ".pt", ".png", ".svg", ".js", ".css
 
 
 class WithRepository(build_py):
-    """Builds the package as ever, and beside it autograder/repository.zip."""
+    """Builds the package as ever, and next to it autograder/repository.zip."""
 
     def run(self) -> None:
         """Build."""

@@ -1,1 +1,1 @@
-"""Builds the exercises of the book, grades what was handed in, and names the mistake."""
+"""Builds the exercises of the book, grades what was submitted, and names the mistake."""

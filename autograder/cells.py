@@ -26,7 +26,7 @@ def points_of(cell: NotebookNode) -> float:
 
 
 def files_of(cells: Iterable[NotebookNode]) -> dict[str, str]:
-    """Return the files that are to be handed in beside a notebook: by name, whose checks judge them."""
+    """Return the files that are to be submitted next to a notebook: by name, whose checks judge them."""
     return {cell.metadata["file"]: cell.metadata["checks"] for cell in cells if "file" in cell.metadata}
 
 

@@ -41,7 +41,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Build the exercise notebooks of this book, grade what was handed in, and say which mistake it is.",
+    help="Build the exercise notebooks of this book, grade what was submitted, and say which mistake it is.",
 )
 for name, function in COMMANDS.items():
     app.command(name)(explaining_files(function))

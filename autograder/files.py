@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 MAX_BYTES = 50 * 2**20  # of a submitted notebook
-MAX_FILE = 4 * 2**20  # bytes of a file beside the notebook
+MAX_FILE = 4 * 2**20  # bytes of a file next to the notebook
 
 
 class Unreadable(ValueError):
@@ -43,18 +43,18 @@ def write_atomically(path: Path, text: str | bytes) -> None:
         os.close(folder)
 
 
-def read_json(path: Path, mend: str) -> Any:
+def read_json(path: Path, fix: str) -> Any:
     """Read a file of ours; nothing where there is none. It may be cut off, by a disk that lost power.
 
     Raises:
-        ValueError: it cannot be read. The message says what to do about it, as in `mend`.
+        ValueError: it cannot be read. The message says what to do about it, as in `repair_notebook`.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError:
-        raise ValueError(f"{path} cannot be read: it is damaged or cut off. {mend}") from None
+        raise ValueError(f"{path} cannot be read: it is damaged or cut off. {fix}") from None
 
 
 def read_plain_file(path: Path, most: int = MAX_BYTES, start: int | None = None) -> bytes:

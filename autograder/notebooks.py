@@ -312,7 +312,7 @@ def _text_of(value: Any) -> str:
 
 
 def _with_attachments(source: str, attachments: Any) -> str:
-    """Name the pictures that Jupyter keeps beside a text, where the text shows them and where it does not."""
+    """Name the pictures that Jupyter keeps next to a text, where the text shows them and where it does not."""
     for name, kinds in _items(attachments):
         size = sum(len(data) * 3 // 4 for _, data in _items(kinds) if isinstance(data, str))
         named = _named(writable(name)[:100], size)

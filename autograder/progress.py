@@ -1,4 +1,4 @@
-"""How what takes long says how far it is, to whoever asked for it."""
+"""How what takes long says how far it is, to the one who asked for it."""
 
 from collections.abc import Callable
 

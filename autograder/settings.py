@@ -66,7 +66,7 @@ def read_settings(folder: Path) -> Settings:
     """Read the settings of the course in a folder.
 
     Raises:
-        ValueError: course.toml says something that cannot be understood; with what, and what may stand there.
+        ValueError: course.toml says something that cannot be understood; with what, and what may be there.
     """
     path = folder / FILE
     try:

@@ -120,8 +120,8 @@ def online_softmax(
     """
     larger = np.maximum(largest, scores.max(axis=-1))  # (..., N_q)
     origin = np.where(np.isneginf(larger), 0, larger)  # (..., N_q); -inf - -inf would be NaN
-    mend = np.exp(largest - origin)  # (..., N_q)
+    rescale = np.exp(largest - origin)  # (..., N_q)
     exponentials = np.exp(scores - origin[..., None])  # (..., N_q, n)
-    total = mend * total + exponentials.sum(axis=-1)  # (..., N_q)
-    mixed = mend[..., None] * mixed + exponentials @ values  # (..., N_q, d_v)
+    total = rescale * total + exponentials.sum(axis=-1)  # (..., N_q)
+    mixed = rescale[..., None] * mixed + exponentials @ values  # (..., N_q, d_v)
     return larger, total, mixed

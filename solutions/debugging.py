@@ -1,4 +1,4 @@
-"""A test of attention, and candidates to try it on. The programs that students mend stand in `programs.py`."""
+"""A test of attention, and candidates to try it on. The programs that students fix are in `programs.py`."""
 
 import torch
 import torch.nn.functional as F
@@ -54,7 +54,7 @@ def candidates_to_try() -> tuple[dict, dict]:
         "softmax over the queries": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask).softmax(-2), v),
         "softmax over the heads": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask).softmax(1), v),
         "no scale": lambda q, k, v, mask=None: mixed(scores_of(q * q.shape[-1] ** 0.5, k, mask).softmax(-1), v),
-        "keys in place of values": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask).softmax(-1), k),
+        "keys instead of values": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask).softmax(-1), k),
         "no maximum subtracted": without_a_maximum,
         "a mask for all heads without their axis": mask_without_heads,
         "masked after the softmax": mask_afterwards,

@@ -225,7 +225,7 @@ def repair(block: nn.Module) -> nn.Module:
         block: A `BrokenBlock` of any width, number of heads and hidden width.
 
     Returns:
-        The same block, changed in place: its parts keep their names and sizes, its matrices are drawn anew or rescaled.
+        The same block, changed in place: its parts keep their names and sizes, its matrices are drawn again or rescaled.
     """
     width = block.attention.embed_dim
     block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)

@@ -66,7 +66,7 @@ def train_clipped(model: nn.Module, batches: Batches, optimizer: torch.optim.Opt
 
 
 def initialise(model: nn.Module) -> nn.Module:
-    """Draw the matrices of a model anew, so that activations keep their size: n inputs, standard deviation 1 / √n.
+    """Draw the matrices of a model again, so that activations keep their size: n inputs, standard deviation 1 / √n.
 
     Args:
         model: Its linear layers, and no others, are changed in place; their biases become 0.

@@ -225,7 +225,7 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
         if not told.exists():
             sample_class.write_class(graded)
             attack = attacker(sample_class.fill_in(assignment.release, assignment.instructor))
-            sample_class.hand_in(graded, "zoe", attack)
+            sample_class.submit(graded, "zoe", attack)
             calls = []
             limits = Limits(cell_seconds=3.0, call_seconds=1.0)  # less than by default: one of them waits for ever
             options = dict(seed=SEED, workers=two_workers, limits=limits, progress=lambda *call: calls.append(call))
@@ -294,7 +294,7 @@ WIDGET_PAGE = """<!doctype html>
 <head><meta charset="utf-8"><title>{name}</title><style>:root {{ --pst-color-background: #fff }}</style>{head}</head>
 <body style="margin: 0; background: var(--pst-color-background); color: var(--pst-color-text-base)">
 <main><h1>A page</h1><article class="bd-article" style="max-width: 730px; margin: 1rem">
-<div class="widget" id="widget-{name}"><p>What stands here without a script.</p></div>
+<div class="widget" id="widget-{name}"><p>What is here without a script.</p></div>
 </article></main></body></html>"""
 
 

@@ -1,4 +1,4 @@
-"""Make a sample class: submissions as students hand them in, each made from the answers.
+"""Make a sample class: submissions as students submit them, each made from the answers.
 
 python tests/sample_class.py FOLDER             writes FOLDER/submitted/STUDENT/ASSIGNMENT/…
 python tests/sample_class.py --moodle FOLDER    writes for two assignments what Moodle would let you download: three students
@@ -37,7 +37,7 @@ def answer(notebook: NotebookNode, name: str) -> NotebookNode:
 
 
 def fill_in(release: NotebookNode, instructor: NotebookNode, bonus: bool = False) -> NotebookNode:
-    """Return the released notebook as the perfect student hands it in, who may leave a bonus as it is."""
+    """Return the released notebook as the perfect student submits it, who may leave a bonus as it is."""
     notebook = nbformat.from_dict(release)
     for blank, full in zip(notebook.cells, instructor.cells, strict=True):
         if blank.metadata.get("nbgrader", {}).get("solution") and (bonus or "bonus" not in blank.metadata):
@@ -50,8 +50,8 @@ def duplicate(notebook: NotebookNode) -> None:
     notebook.cells = [nbformat.from_dict(cell) for cell in notebook.cells for _ in range(2)]
 
 
-def hand_in(course: Path, student: str, notebook: NotebookNode | str, assignment: str = ASSIGNMENT) -> Path:
-    """Write a notebook, or a text in its place, where students hand in. Not nbformat.write, which would mend what is torn."""
+def submit(course: Path, student: str, notebook: NotebookNode | str, assignment: str = ASSIGNMENT) -> Path:
+    """Write a notebook, or a text in its place, where students submit. Not nbformat.write, which would repair what is torn."""
     path = course / "submitted" / student / assignment / f"{assignment.partition('_')[2]}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(notebook if isinstance(notebook, str) else json.dumps(notebook), encoding="utf-8")
@@ -66,7 +66,7 @@ def rewrite(notebook: NotebookNode, name: str, body: str) -> None:
 
 
 def changed(*words: str) -> Callable[[NotebookNode], None]:
-    """Return what changes answers: name of an answer, words that stand in it, what stands in their place, and so on."""
+    """Return what changes answers: name of an answer, words that are in it, what is in their place, and so on."""
 
     def spoil(notebook: NotebookNode) -> None:
         for name, old, new in zip(words[::3], words[1::3], words[2::3], strict=True):
@@ -183,9 +183,9 @@ for index in np.ndindex(largest.shape):
     for score, value in zip(scores[index], values[index[:-1]]):
         larger = max(largest[index], score)
         if larger > -np.inf:
-            mend, new = np.exp(largest[index] - larger), np.exp(score - larger)
-            largest[index], total[index] = larger, mend * total[index] + new
-            mixed[index] = mend * mixed[index] + new * value
+            repair, new = np.exp(largest[index] - larger), np.exp(score - larger)
+            largest[index], total[index] = larger, repair * total[index] + new
+            mixed[index] = repair * mixed[index] + new * value
 return largest, total, mixed
 """,
         ),
@@ -210,7 +210,7 @@ def batch_axis_left(notebook):
     cell.source = "\n".join(line for line in cell.source.split("\n") if "batch_first = True" not in line)
 
 
-def two_not_mended(notebook):
+def two_not_repaired(notebook):
     """Leave the first two programs as they came."""
     from autograder.publish.build import program_cell
 
@@ -327,7 +327,7 @@ return torch.cat([first * angles.cos() - second * angles.sin(), first * angles.s
     },
     "5_debugging": {
         "ada": perfect,
-        "goran": two_not_mended,
+        "goran": two_not_repaired,
         # M182, shapes alone
         "hana": changed("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), ", "assert True, "),
         "ivan": changed("test_attention", "assert refused", "assert True"),  # M20
@@ -335,14 +335,14 @@ return torch.cat([first * angles.cos() - second * angles.sin(), first * angles.s
         "jana": changed(
             "test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-3)", "torch.equal(got, right)"
         ),
-        # M181, False in place of an assertion
+        # M181, False instead of an assertion
         "kofi": rewritten("test_attention", "q = torch.zeros(1, 1, 2, 3)\nreturn candidate(q, q, q)[1].sum() == 2"),
     },
 }
 
 
 def make_submissions(instructor: NotebookNode, release: NotebookNode) -> dict[str, str | None]:
-    """Return the file that each student of 1_attention hands in; None for one who hands in nothing."""
+    """Return the file that each student of 1_attention submits; None for one who submits nothing."""
     files: dict[str, str | None] = dict(_spoiled(CLASS, instructor, release))
     files["ben"] = nbformat.writes(release)
     files["quinn"] = None
@@ -384,7 +384,7 @@ def _spoiled(students, instructor: NotebookNode, release: NotebookNode) -> Itera
     for student, spoil in students.items():
         notebook = fill_in(release, instructor)
         spoil(notebook)
-        yield student, json.dumps(notebook)  # not nbformat.writes, which would mend what is torn
+        yield student, json.dumps(notebook)  # not nbformat.writes, which would repair what is torn
 
 
 def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = None) -> None:
@@ -393,7 +393,7 @@ def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = N
     Args:
         folder: Of the course.
         assignment: Its name.
-        most: How many students of those who hand in something of 2_multihead and later; by default all.
+        most: How many students of those who submit something of 2_multihead and later; by default all.
     """
     from autograder.files import write_atomically
     from autograder.grade.grade import load_assignment

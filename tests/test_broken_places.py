@@ -116,7 +116,7 @@ def test_folder_instead_of_a_file_is_said(course: Course, stopped: Callable[...,
 
 
 def test_file_instead_of_a_folder_is_said(course: Course) -> None:
-    """Is a file in the place of report/ a line too?"""
+    """Is a file instead of report/ a line too?"""
     (course.root / "report").write_text("")
     done = run("report", NAME, "--course", str(course.root))
     assert done.exit_code == 1

@@ -85,10 +85,10 @@ def test_nothing_graded_says_what_to_do_first(command: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("command", ["grade", "feedback", "report"])
 def test_all_of_nothing_says_where_it_looked(command: str, tmp_path: Path) -> None:
-    """Where nobody has handed in anything, is --all one line that says where that is expected?"""
+    """Where nobody has submitted anything, is --all one line that says where that is expected?"""
     result = run(command, "--all", "--course", str(tmp_path))
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"autograder: nobody has handed in anything: {tmp_path / 'submitted'}")
+    assert result.stderr.startswith(f"autograder: nobody has submitted anything: {tmp_path / 'submitted'}")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ TEXT = CONTRIBUTING + STYLE + EXERCISE
 OF_CONTRIBUTING = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", CONTRIBUTING, re.M | re.S))
 SECTIONS = {title: OF_CONTRIBUTING[title] for title in ("Add a mistake", "Add a right answer")}
 SECTIONS |= {"Add a chapter": STYLE, "Add an exercise": EXERCISE}
-# A block that says where it goes: it is a file, or stands at the end of one.
+# A block that says where it goes: it is a file, or is at the end of one.
 BLOCK = re.compile(r"^(`{3,})(?:python|md) (\S+)\n(.*?)^\1$", re.M | re.S)
 LINE = re.compile(r"`(- file: \S+)`")  # of the contents
 QUOTED = re.compile(r"^```text\n\$ (?:COLUMNS=130 )?\.venv/bin/autograder (.*?)\n(.*?)^```$", re.M | re.S)
@@ -154,7 +154,7 @@ def test_exercise_that_was_added_is_all_that_changes(copy: Path) -> None:
     }
 
 
-@pytest.mark.deep  # `make exercises` makes the page of mistakes anew: minutes
+@pytest.mark.deep  # `make exercises` makes the page of mistakes again: minutes
 def test_pages_that_were_added_are_built(copy: Path, tmp_path: Path) -> None:
     """Are both pages built without a warning, with what the chapter prints, in a book that holds nothing else?"""
     run(copy, "build")

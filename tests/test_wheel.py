@@ -12,7 +12,7 @@ import pytest
 from autograder.imports import ROOT
 
 NO_SOURCE = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
-MADE_HERE = shutil.ignore_patterns("_build", "build", "course*", "data")  # beside the sources, by earlier commands
+MADE_HERE = shutil.ignore_patterns("_build", "build", "course*", "data")  # next to the sources, by earlier commands
 
 
 def kept_out(folder: str, names: list[str]) -> set[str]:

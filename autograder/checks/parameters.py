@@ -16,7 +16,7 @@ def found(module, name):
 
 
 def looked_up(module, names):
-    """Return the parameters by name, and those that are there beside them; refuse others in place of some."""
+    """Return the parameters by name, and those that are there next to them; refuse others instead of some."""
     parameters = {name: found(module, name) for name in names}
     known = {id(parameter) for parameter in parameters.values()}
     others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]

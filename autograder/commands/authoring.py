@@ -17,7 +17,7 @@ from autograder.commands.selection import all_assignments
 def build(
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a generated file is stale.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Make those anew too whose sources did not change.")
+        bool, typer.Option("--all", help="Make those again too whose sources did not change.")
     ] = False,
 ) -> None:
     """Make exercises/, the chapters' notebooks for Colab and the page of mistakes from their sources."""
@@ -46,7 +46,7 @@ def build(
 
 def edition(
     students: Annotated[
-        Path, typer.Option("--students", help="The folder to write; empty, or an edition that is written anew.")
+        Path, typer.Option("--students", help="The folder to write; empty, or an edition that is written again.")
     ],
     course: CourseOption = COURSE,
     only: Annotated[

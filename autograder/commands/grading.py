@@ -1,4 +1,4 @@
-"""From what was handed in to marks; and what a student can ask before handing in."""
+"""From what was submitted to marks; and what a student can ask before submitting."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -190,11 +190,11 @@ def settle(
 
 def submit_check(
     file: Annotated[
-        Path, typer.Argument(help="The notebook that you are about to hand in.", exists=True, dir_okay=False)
+        Path, typer.Argument(help="The notebook that you are about to submit.", exists=True, dir_okay=False)
     ],
     sandbox: Annotated[bool, typer.Option("--sandbox", help="Run it in the grader's sandbox.")] = False,
 ) -> None:
-    """Say what the grader would mend in a notebook, and what the visible tests say of it. Gives no marks."""
+    """Say what the grader would repair in a notebook, and what the visible tests say of it. Gives no marks."""
     from autograder.files import Unreadable, shown
     from autograder.grade.submit_check import submit_check
     from autograder.imports import ROOT
@@ -205,7 +205,7 @@ def submit_check(
     except (Unreadable, SandboxError, ValueError) as error:
         raise stopped(f"{file}: {error}") from None
     show(f"[bold]{escape(shown(file.name))}[/] is read as {assignment}.")
-    show("Nothing needs mending." if not receipt else "The grader would repair:")
+    show("Nothing needs repair." if not receipt else "The grader would repair:")
     for entry in receipt:
         show(f"  - {escape(entry)}")
     for question in questions:

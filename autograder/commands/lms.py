@@ -35,7 +35,7 @@ def collect(
     worksheet: WorksheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put what was handed in into COURSE/submitted/STUDENT/ASSIGNMENT/, and list what could not be.
+    """Put what was submitted into COURSE/submitted/STUDENT/ASSIGNMENT/, and list what could not be.
 
     Who is who comes from COURSE/roster.csv (columns id, first_name, last_name, email; moodle_id and canvas_id if known),
     and from the worksheet. Files that are nobody's are kept in COURSE/unmatched/ASSIGNMENT/.

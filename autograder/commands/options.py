@@ -12,7 +12,7 @@ AssignmentArgument = Annotated[str, typer.Argument(help="The name of an assignme
 AssignmentsArgument = Annotated[
     list[str] | None, typer.Argument(help="Names of assignments, such as 1_attention.", show_default=False)
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="Every assignment that somebody has handed in.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Every assignment that somebody has submitted.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 ShowOption = Annotated[
     bool, typer.Option("--show-hidden-tests", help="Let students see the source of the hidden tests.")

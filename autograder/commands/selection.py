@@ -35,7 +35,7 @@ def course_in(folder: Path) -> "Course":
 
 
 def chosen(names: list[str] | None, everything: bool, folder: Path) -> list[str]:
-    """Return the assignments that a command is about: those that are named, or all that somebody has handed in."""
+    """Return the assignments that a command is about: those that are named, or all that somebody has submitted."""
     if everything == bool(names):
         raise typer.BadParameter("give the names of assignments, or --all")
     known, course = all_assignments(), course_in(folder)
@@ -43,7 +43,7 @@ def chosen(names: list[str] | None, everything: bool, folder: Path) -> list[str]
         raise stopped(f"there is no assignment {unknown!r}; there is: {', '.join(known)}")
     found = list(dict.fromkeys(names or filter(course.has_work_of, course.settings.assignments or known)))
     if not found:
-        raise stopped(f"nobody has handed in anything: {folder / 'submitted'} holds no STUDENT/ASSIGNMENT/")
+        raise stopped(f"nobody has submitted anything: {folder / 'submitted'} holds no STUDENT/ASSIGNMENT/")
     return found
 
 

@@ -58,6 +58,7 @@ c.CourseDirectory.root = str(Path(__file__).resolve().parent)
 c.CourseDirectory.course_id = "%s"
 c.Exchange.root = str(Path(__file__).resolve().parent / "exchange")  # not used: submissions come by "autograder collect"
 """
+OLD_STATES = {"graded after mending": "graded after repair"}  # as results of earlier versions say
 
 
 @dataclass
@@ -66,16 +67,16 @@ class Result:
 
     student: str
     assignment: str
-    # needs a look, graded, graded after mending, crashed, timed out, missing, unreadable; not graded if we failed
+    # needs a look, graded, graded after repair, crashed, timed out, missing, unreadable; not graded if we failed
     state: str
     why: str = ""
     receipt: list[str] = field(default_factory=list)
     checks: list[dict[str, Any]] = field(default_factory=list)
     seed: int | None = None
     key: str = ""  # of the file, the assignment and the grader
-    content: str = ""  # the digest of what was handed in
+    content: str = ""  # the digest of what was submitted
     recorded: bool = False  # in the gradebook
-    files: dict[str, str] = field(default_factory=dict)  # what came of each file that is asked for beside the notebook
+    files: dict[str, str] = field(default_factory=dict)  # what came of each file that is asked for next to the notebook
     questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
     otherwise: str = ""  # the state that it has once they are settled
     versions: str = ""  # with which it was graded, in words; older records do not say it
@@ -104,7 +105,7 @@ class Assignment:
 
     @property
     def files(self) -> dict[str, str]:
-        """The files that are to be handed in beside the notebook: by name, whose checks judge them."""
+        """The files that are to be submitted next to the notebook: by name, whose checks judge them."""
         return files_of(self.instructor.cells)
 
     @property
@@ -147,7 +148,7 @@ class Course:
         return read_settings(self.root)
 
     def submission_folder(self, student: str, assignment: str) -> Path:
-        """Return the folder of what a student handed in."""
+        """Return the folder of what a student submitted."""
         return self.root / "submitted" / student / assignment
 
     def results_folder(self, assignment: str) -> Path:
@@ -167,14 +168,14 @@ class Course:
         return self.root / "feedback" / student / assignment.name / f"{assignment.notebook}.html"
 
     def has_work_of(self, assignment: str) -> bool:
-        """Whether somebody handed in an assignment, or it was graded."""
-        return bool(self._handed_in(assignment) or self._graded(assignment))
+        """Whether somebody submitted an assignment, or it was graded."""
+        return bool(self._submitted(assignment) or self._graded(assignment))
 
     def has_new_work_of(self, assignment: str) -> bool:
-        """Whether somebody handed in an assignment who has no result yet: a quick look, before anything is read."""
-        return not self._handed_in(assignment) <= self._graded(assignment)
+        """Whether somebody submitted an assignment who has no result yet: a quick look, before anything is read."""
+        return not self._submitted(assignment) <= self._graded(assignment)
 
-    def _handed_in(self, assignment: str) -> set[str]:
+    def _submitted(self, assignment: str) -> set[str]:
         return {path.parent.name for path in self.root.glob(f"submitted/*/{glob.escape(assignment)}")}
 
     def _graded(self, assignment: str) -> set[str]:
@@ -363,6 +364,7 @@ class Course:
         """Return the kept result of a submission, if there is one, whole and with the notebook that was executed for it."""
         try:
             result = Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
+            result.state = OLD_STATES.get(result.state, result.state)
         except (FileNotFoundError, ValueError, TypeError):
             return None
         executed = (self.root / "autograded" / id_in_gradebook(student) / assignment).glob("*.ipynb")
@@ -408,7 +410,7 @@ class Course:
         self.save_result(result)
 
     def renew_penalties(self, assignment: Assignment) -> None:
-        """Work out anew what is taken off for handing in late, if something is: from the marks and dates as they are now.
+        """Work out again what is taken off for submitting late, if something is: from the marks and dates as they are now.
 
         Raises:
             GradebookError: as `record`, or the plugin that takes points off failed.
@@ -418,13 +420,13 @@ class Course:
                 self._recorder.renew_penalties(assignment.name)
 
     def _config(self) -> Config:
-        """Read nbgrader_config.py, where an instructor names database and plugin for late penalties; it may lie beside it."""
+        """Read nbgrader_config.py, where an instructor names database and plugin for late penalties; it may lie next to it."""
         if not (self.root / "nbgrader_config.py").exists():
             return Config()
         try:
             with self._importable():
                 return _ConfigFile("nbgrader_config.py", path=str(self.root)).load_config()
-        except Exception as error:  # it is a program; its lines are not shown, for a password may stand in one
+        except Exception as error:  # it is a program; its lines are not shown, for a password may be in one
             said = f"{type(error).__name__}: {error}"
             raise GradebookError(f"{self.root / 'nbgrader_config.py'} cannot be run ({said}); correct it") from None
 

@@ -14,7 +14,7 @@ from autograder.files import write_atomically
 from autograder.spreadsheets import read_table, write_table
 
 OF_STUDENT = ("submitted", "autograded", "feedback", "earlier")  # folders with one of each student's
-OF_ALL = ("report", "export")  # folders of which every file may name anybody; they are made anew by their commands
+OF_ALL = ("report", "export")  # folders of which every file may name anybody; they are made again by their commands
 
 
 def forget(course: Course, student: str) -> list[str]:
@@ -61,7 +61,7 @@ def forget(course: Course, student: str) -> list[str]:
             done.append("the student's rows in the gradebook")
         except MissingEntry:
             pass
-        if course.db_url.get_backend_name() == "sqlite":  # what is deleted stays in the file until it is written anew
+        if course.db_url.get_backend_name() == "sqlite":  # what is deleted stays in the file until it is written again
             gradebook.db.commit()
             with gradebook.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 connection.exec_driver_sql("VACUUM")

@@ -54,7 +54,7 @@ def read_url(address: str, root: Path) -> URL:
     """Read the address of a gradebook; that of a file is taken from the folder of the course.
 
     Raises:
-        GradebookError: nothing can be kept there. The message does not hold the address: a password may stand in it.
+        GradebookError: nothing can be kept there. The message does not hold the address: a password may be in it.
     """
     where = f"c.CourseDirectory.db_url in {root / 'nbgrader_config.py'}"
     ways = "sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
@@ -122,7 +122,7 @@ def explained(url: URL, error: Exception) -> str:
     return (
         f"the gradebook {url.render_as_string(hide_password=True)} cannot be used: {said}. Does the server run, and do "
         "user, password and database exist? What was graded is kept in results/; give the command again when it is "
-        "mended, and it is recorded"
+        "repaired, and it is recorded"
     )
 
 

@@ -1,6 +1,6 @@
 """nbgrader's gradebook of a course: made, opened, and written to in one transaction a submission.
 
-The marks are nbgrader's own: its preprocessors work them out here from an open gradebook, where they would open it anew
+The marks are nbgrader's own: its preprocessors work them out here from an open gradebook, where they would open it again
 for every submission. This module comes with nbgrader, which takes seconds to import; to read there is `gradebook`.
 """
 
@@ -161,7 +161,7 @@ def register(
         stem: That of its notebook.
         kernelspec: Of the notebook.
         given: The cells that nbgrader keeps.
-        due: When it is to be handed in; None leaves what nbgrader knows.
+        due: When it is to be submitted; None leaves what nbgrader knows.
     """
     with one_transaction(gradebook):
         _register(gradebook, name, stem, kernelspec, given, due)
@@ -281,7 +281,7 @@ class Recorder:
         self._penalties.assign(submission, submitted)
 
     def renew_penalties(self, assignment: str) -> None:
-        """Take off again what is taken off for handing in late: marks by hand or an extension may have changed it."""
+        """Take off again what is taken off for submitting late: marks by hand or an extension may have changed it."""
         db = self.gradebook.db
         db.remove()
         rows = select(SubmittedAssignment, SubmittedNotebook)
@@ -351,7 +351,7 @@ class _AssignLatePenalties(AssignLatePenalties):
             raise GradebookError(
                 "c.AssignLatePenalties.plugin_class in nbgrader_config.py cannot be used: "
                 f"{error.__cause__ or error}. It names a class of a "
-                "file beside it, FILE.CLASS, that begins with: class CLASS(nbgrader.plugins.BasePlugin)"
+                "file next to it, FILE.CLASS, that begins with: class CLASS(nbgrader.plugins.BasePlugin)"
             ) from None
 
     def assign(self, submission: SubmittedAssignment, notebook: SubmittedNotebook) -> None:

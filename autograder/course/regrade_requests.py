@@ -31,7 +31,7 @@ def read_requests(root: Path) -> list[Request]:
 
 
 def answer_request(root: Path, student: str, assignment: str, part: str, text: str) -> None:
-    """Write an answer into the table, beside what was asked.
+    """Write an answer into the table, next to what was asked.
 
     Raises:
         ValueError: nobody asked that.

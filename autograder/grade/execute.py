@@ -26,8 +26,8 @@ from autograder.sandbox.host.proxy import Function, GraderFault
 PACKAGE = Path(__file__).resolve().parent.parent
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
 MAX_OWN_CELLS = 500  # of the student's own, that pages show
-REACHES = "The notebook reaches for the part of the grader that runs beside it"
-CUT = "[Cut here. The whole is in the file that was handed in.]"
+REACHES = "The notebook reaches for the part of the grader that runs next to it"
+CUT = "[Cut here. The whole is in the file that was submitted.]"
 
 
 class GraderError(RuntimeError):
@@ -53,7 +53,7 @@ class Execution:
     state: str  # "graded", "crashed" or "timed out"
     why: str = ""
     checks: list[CheckResult] = field(default_factory=list)
-    files: dict[str, str] = field(default_factory=dict)  # what came of each file beside the notebook
+    files: dict[str, str] = field(default_factory=dict)  # what came of each file next to the notebook
     questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
     receipt: list[str] = field(default_factory=list)  # what was left out so that the rest could run
     seconds: float = 0.0  # that it took of its time
@@ -72,7 +72,7 @@ def execute(
     files: dict[str, bytes | str] | None = None,
     held_out: Any = None,
 ) -> Execution:
-    """Execute a mended notebook and judge it, and the files that were handed in beside it.
+    """Execute a repaired notebook and judge it, and the files that were submitted next to it.
 
     Args:
         notebook: Student's code in the cells that are theirs; in the locked cells the instructor's, hidden tests included.

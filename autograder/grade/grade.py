@@ -1,4 +1,4 @@
-"""Grade what was handed in: prove the installation, execute in parallel, record one by one."""
+"""Grade what was submitted: prove the installation, execute in parallel, record one by one."""
 
 import contextlib
 import fcntl
@@ -68,7 +68,7 @@ def grade(
         cluster: The address of a Dask scheduler, on whose workers submissions are graded instead of here.
         limits: What a submission may use.
         sandboxed: False only where the instructor asked for it.
-        data: The folder of the data on which files beside the notebook are judged; by default as the checks say.
+        data: The folder of the data on which files next to the notebook are judged; by default as the checks say.
         progress: Called as the work goes on.
 
     Returns:
@@ -138,7 +138,7 @@ class _Waiting:
         fields["receipt"] = self.found.receipt + self.renamed + fields.get("receipt", [])
         fields["questions"] = self.found.questions + fields.get("questions", [])
         if fields["receipt"] and fields["state"] == "graded":
-            fields["state"] = "graded after mending"
+            fields["state"] = "graded after repair"
         return Result(student, assignment, key=self.key, content=self.content, versions=versions(), **fields)
 
 
@@ -157,7 +157,7 @@ def _look_through(
         if kept is not None and kept.has_marks and student not in in_gradebook:  # which was lost, and is another
             kept.recorded = False
         try:
-            found, state, why = course.read_submission(student, assignment), "missing", "No notebook was handed in."
+            found, state, why = course.read_submission(student, assignment), "missing", "No notebook was submitted."
         except Unreadable as error:
             found, state, why = None, "unreadable", str(error)
         if found is None:
@@ -210,8 +210,8 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
     path = course.results_folder(assignment.name) / ".run.json"
     if seed is None and not regrade:
         kept = {result.seed for result in course.load_results(assignment.name)} - {None}
-        mend = f"Give the seed of its results: --seed {min(kept)}." if kept else "Take it away."
-        if run := read_json(path, mend):
+        fix = f"Give the seed of its results: --seed {min(kept)}." if kept else "Take it away."
+        if run := read_json(path, fix):
             return run["seed"]
     seed = secrets.randbits(31) if seed is None else seed
     write_atomically(path, json.dumps({"seed": seed}) + "\n")
@@ -226,14 +226,14 @@ def _other_assignments(name: str) -> dict[str, dict[str, bool]]:
 
 
 def _checkpoint(assignment: Assignment) -> Any:
-    """Return the module that judges the files beside the notebook."""
+    """Return the module that judges the files next to the notebook."""
     return checks_of(next(iter(assignment.files.values())), "checkpoint")
 
 
 class _Proof:
     """That the answers get every point and the unsolved notebook none; remembered for this key and seed.
 
-    It runs beside the first submissions, and no result of theirs is given before it holds.
+    It runs next to the first submissions, and no result of theirs is given before it holds.
     """
 
     def __init__(self, course: Course, assignment: Assignment, task: Task, key: str) -> None:

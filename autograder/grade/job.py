@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 
 from autograder.files import Unreadable
 from autograder.grade.execute import Execution, GraderError, execute
-from autograder.grade.repair import Mended, OtherAssignment, mend
+from autograder.grade.repair import OtherAssignment, Repaired, repair_notebook
 from autograder.grade.task import Job, Task
 from autograder.sandbox.host.bubblewrap import SandboxError
 
@@ -55,25 +55,27 @@ def grade_one(task: Task, job: Job) -> dict[str, Any]:
         The fields of a Result, and the executed notebook as text.
     """
     try:
-        mended = mend(job.data, _read(task.instructor), _read(task.release), task.others, task.assignment, task.earlier)
+        repaired = repair_notebook(
+            job.data, _read(task.instructor), _read(task.release), task.others, task.assignment, task.earlier
+        )
     except OtherAssignment as error:
         return {"state": "unreadable", "why": str(error), "questions": [str(error)]}
     except Unreadable as error:
         return {"state": "unreadable", "why": str(error)}
     try:
-        done = _better_of_two(mended, task, job)
+        done = _better_of_two(repaired, task, job)
     except (GraderError, SandboxError) as error:
         return {
             "state": "not graded",
             "why": f"The grader failed, not the submission: {error}",
-            "receipt": mended.receipt,
-            "questions": mended.questions,
+            "receipt": repaired.receipt,
+            "questions": repaired.questions,
         }
     return {
         "state": done.state,
         "why": done.why,
-        "receipt": mended.receipt + done.receipt,
-        "questions": mended.questions + done.questions,
+        "receipt": repaired.receipt + done.receipt,
+        "questions": repaired.questions + done.questions,
         "checks": [asdict(check) for check in done.checks],
         "seed": task.seed,
         "notebook": nbformat.writes(done.notebook) + "\n",
@@ -81,21 +83,21 @@ def grade_one(task: Task, job: Job) -> dict[str, Any]:
     }
 
 
-def _better_of_two(mended: Mended, task: Task, job: Job) -> Execution:
+def _better_of_two(repaired: Repaired, task: Task, job: Job) -> Execution:
     """Execute a repaired notebook; where it loses points, its cells in the student's order too, and take the better.
 
     What passes in the student's own run counts, whatever the repair made of it. Both have the time of one submission.
     """
     held_out = replace(task.held_out, published=None) if task.held_out and job.may_be_published else task.held_out
     options = task.sandboxed, job.files, held_out
-    done = execute(mended.notebook, task.seed, task.limits, *options)
-    if mended.as_submitted is None or all(check.passed for check in done.checks):
+    done = execute(repaired.notebook, task.seed, task.limits, *options)
+    if repaired.as_submitted is None or all(check.passed for check in done.checks):
         return done
     left = task.limits.total_seconds - done.seconds
     if left < task.limits.call_seconds:
         done.questions.append("The cells were moved, and there was no time to run them in the order of the submission.")
         return done
-    other = execute(mended.as_submitted, task.seed, replace(task.limits, total_seconds=left), *options)
+    other = execute(repaired.as_submitted, task.seed, replace(task.limits, total_seconds=left), *options)
     if other.points <= done.points:
         return done
     more = f"{other.points:g} points of the tests, and in the order of the released notebook {done.points:g}"

@@ -1,4 +1,4 @@
-"""What a mark depends on: the grader, the checks of its assignment and all that was handed in, and nothing else.
+"""What a mark depends on: the grader, the checks of its assignment and all that was submitted, and nothing else.
 
 While a submission's key stays, so does its result.
 """
@@ -41,7 +41,7 @@ def versions() -> str:
 
 
 def key_of(grader_key: str, content: str) -> str:
-    """Return what a mark depends on: the grader and all that was handed in."""
+    """Return what a mark depends on: the grader and all that was submitted."""
     return hashlib.sha256(f"{grader_key} {content}".encode()).hexdigest()
 
 

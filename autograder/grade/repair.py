@@ -34,7 +34,7 @@ class OtherAssignment(Unreadable):
 
 
 @dataclass
-class Mended:
+class Repaired:
     """A notebook with the released cells in their places, and what had to be done for that."""
 
     notebook: NotebookNode
@@ -43,14 +43,14 @@ class Mended:
     as_submitted: NotebookNode | None = None  # in the student's order, where that is another one for the code
 
 
-def mend(
+def repair_notebook(
     data: bytes,
     instructor: NotebookNode,
     release: NotebookNode,
     others: Mapping[str, Mapping[str, bool]] | None = None,
     submitted_as: str = "another assignment",
     earlier: Set[str] = frozenset(),
-) -> Mended:
+) -> Repaired:
     """Put a submission's work into the released cells.
 
     Args:
@@ -60,7 +60,7 @@ def mend(
             fill comes from it when it is missing.
         others: The names of the cells of other assignments, as `names_in` gives them, by the assignments' names.
         submitted_as: The name of this one.
-        earlier: Texts of cells that an earlier release had: whoever has that one has not written them.
+        earlier: Texts of cells that an earlier release had: a student who has that release has not written them.
 
     Raises:
         Unreadable: no notebook can be made of the file.
@@ -91,7 +91,7 @@ def mend(
     items += [Item(_piece(text, receipt), index=len(match.cells) + n) for n, text in enumerate(submitted.pieces)]
     order = in_submitted_order(items, release.cells)
     made = _notebook_of(items, instructor)
-    return Mended(made, receipt, questions, None if same_code(items, order) else _notebook_of(order, instructor))
+    return Repaired(made, receipt, questions, None if same_code(items, order) else _notebook_of(order, instructor))
 
 
 def _one_side_of(
@@ -273,13 +273,13 @@ def _released_cell(cell: NotebookNode, blank: NotebookNode, submitted: Cell | No
             else:
                 receipt.append(f"The locked cell {name} was changed; its released text was put back.")
         return nbformat.from_dict(cell)
-    mended = nbformat.from_dict(blank)
+    repaired = nbformat.from_dict(blank)
     if submitted is None:
         receipt.append(f"The cell {name} was missing; an empty one was added.")
     else:
         clean = _without_installs if cell.cell_type == "code" else _without_html
-        mended.source = clean(submitted.source, receipt)
-    return mended
+        repaired.source = clean(submitted.source, receipt)
+    return repaired
 
 
 def _was_released(blank: NotebookNode, submitted: Cell) -> bool:

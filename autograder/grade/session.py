@@ -59,7 +59,7 @@ class Session:
         self.losses: Counter[str] = Counter()  # by the function that was called; one name for all cells of the notebook
         self.newer: list[str] = []  # a question about each cell that only a newer Python reads
         self.failed: dict[str, str] = {}  # by each name that is defined in a cell that failed: the cell's error
-        self.reached: list[str] = []  # in words, on which way code reached for the grader's agent beside it
+        self.reached: list[str] = []  # in words, on which way code reached for the grader's agent next to it
         self.left_out: list[str] = []  # statements that failed, and were left out so that the rest of their cell ran
 
     def ready(self) -> Kernel:
@@ -112,7 +112,7 @@ class Session:
         return outputs
 
     def show(self, source: str) -> list[NotebookNode]:
-        """Run a visible test beside the student's code, as in the notebook; return its outputs, and forget it."""
+        """Run a visible test next to the student's code, as in the notebook; return its outputs, and forget it."""
         return self._run(Cell(source, once=True))
 
     def _run(self, cell: Cell) -> list[NotebookNode]:

@@ -9,7 +9,7 @@ from nbformat import NotebookNode
 
 from autograder.cells import files_of, grade_id, is_grade, is_locked, is_solution, is_students
 from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
-from autograder.grade.repair import mend
+from autograder.grade.repair import repair_notebook
 from autograder.grade.rest_of_cell import rest_after_error
 from autograder.judge.catalogue import checks_of
 from autograder.notebooks import read_notebook
@@ -65,14 +65,14 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> Look:
     with path.open("rb") as file:
         data = file.read(MAX_BYTES)
     assignment, release = matching_release(data, exercises)
-    mended = mend(data, release, release)
-    said, left_out = _say(mended.notebook, sandboxed)
-    if mended.as_submitted is not None and _failures(said):
-        other, left_out_there = _say(mended.as_submitted, sandboxed)
+    repaired = repair_notebook(data, release, release)
+    said, left_out = _say(repaired.notebook, sandboxed)
+    if repaired.as_submitted is not None and _failures(said):
+        other, left_out_there = _say(repaired.as_submitted, sandboxed)
         if _failures(other) < _failures(said):
             said, left_out = other, [*left_out_there, "The cells are run in the order in which you have them."]
     said += [(name, _look_at(path.with_name(name), stem, sandboxed)) for name, stem in files_of(release.cells).items()]
-    return Look(assignment, mended.receipt + left_out, said, mended.questions)
+    return Look(assignment, repaired.receipt + left_out, said, repaired.questions)
 
 
 def _failures(said: list[tuple[str, str]]) -> int:
@@ -128,7 +128,7 @@ def _errors(
 
 
 def _look_at(path: Path, stem: str, sandboxed: bool) -> str:
-    """Say what is wrong with a file that is handed in beside the notebook; nothing if it can be used."""
+    """Say what is wrong with a file that is submitted next to the notebook; nothing if it can be used."""
     try:
         content = read_plain_file(path, MAX_FILE) if path.exists() else None
     except Unreadable as error:

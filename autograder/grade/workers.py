@@ -123,7 +123,7 @@ def _slow_imports(checks: Sequence[str]) -> list[str]:
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """Call a function by the name of its module and its own: whoever asks for it need not import it."""
+    """Call a function by the name of its module and its own: the caller need not import it."""
     module, _, function = name.rpartition(".")
     return getattr(importlib.import_module(module), function)(*arguments)
 

@@ -1,6 +1,6 @@
 """All mistakes that the checks can name: what each is called, and what a student who made it is asked.
 
-They stand in `autograder/checks/*/mistakes.py`; a number that several assignments share has title and question in one of them.
+They are in `autograder/checks/*/mistakes.py`; a number that several assignments share has title and question in one of them.
 """
 
 import importlib

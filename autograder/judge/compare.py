@@ -71,7 +71,7 @@ def fingerprint(got):
 
 
 def alike(mine, other, part=None):
-    """Are two fingerprints equal, or those of their numbers that stand at the places of `part`?"""
+    """Are two fingerprints equal, or those of their numbers that are at the places of `part`?"""
     places = part or range(len(other))
     return len(mine) == len(other) > 0 and all(abs(mine[i] - other[i]) <= 2e-5 + 1e-4 * abs(other[i]) for i in places)
 
@@ -126,7 +126,7 @@ def extract(mine, right, wrong):
 
 @np.errstate(all="ignore")
 def draw(text, got, expected):
-    """Show in a notebook the first wrong map beside the expected one, at most 16 × 16, its wrong cells crossed."""
+    """Show in a notebook the first wrong map next to the expected one, at most 16 × 16, its wrong cells crossed."""
     if getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)() is None:  # not in a notebook
         return
     pairs = [(np.asarray(right), got[name]) for name, right in expected.items()]

@@ -1,4 +1,4 @@
-"""An optimizer for students' functions; it stands in the set-up cell and goes to the sandbox with what uses it."""
+"""An optimizer for students' functions; it is in the set-up cell and goes to the sandbox with what uses it."""
 
 import torch
 

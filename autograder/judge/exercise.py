@@ -86,7 +86,7 @@ class Exercise:
     known: tuple[Mistake, ...]  # the mistakes of the assignment
     # The earlier exercises that an answer may call, and their oracles.
     uses: dict[str, Function] = field(default_factory=dict)
-    # What stands in the notebook and is not the student's: it is put back before the student's function is called.
+    # What is in the notebook and is not the student's: it is put back before the student's function is called.
     given: dict[str, Function] = field(default_factory=dict)
     probe: Callable[..., Function] = lambda function: function  # makes a function of arrays of a class, or of tensors
     visible_probe: str = ""  # what the set-up cell calls it, where that has another name
@@ -146,7 +146,7 @@ class Exercise:
 
         An exercise that uses earlier ones is judged with the correct ones in their place, so that a mistake made there
         is not paid for here; and, if that fails, with the student's own, which may take other arguments. `own` is what
-        the probe needs beside the function, such as the student's class for `to_torch`.
+        the probe needs next to the function, such as the student's class for `to_torch`.
 
         Raises:
             WrongAnswer: the function is wrong.

@@ -19,7 +19,7 @@ class Way:
 
     Attributes:
         exercises: In whose answers it can be made.
-        changes: Words of the answer, each with what stands in their place.
+        changes: Words of the answer, each with what is in their place.
     """
 
     exercises: tuple[str, ...]
@@ -31,10 +31,10 @@ def way(exercises: str | tuple[str, ...], *words: str) -> Way:
 
     Args:
         exercises: The exercise, or several, in whose answer the words are changed.
-        words: Words of the answer and what stands in their place; then, if more is changed, the next words and theirs.
+        words: Words of the answer and what is in their place; then, if more is changed, the next words and theirs.
 
     Raises:
-        ValueError: words without what stands in their place, or none at all.
+        ValueError: words without what is in their place, or none at all.
     """
     if not words or len(words) % 2:
         raise ValueError(f"expected pairs of words, old and new; got {len(words)}: {words}")
@@ -75,7 +75,7 @@ def mistake_of(way: str) -> str:
 
 
 def number_of(mistake: str) -> int:
-    """Return the number by which mistakes are sorted: M6 stands before M10, and what is none behind all."""
+    """Return the number by which mistakes are sorted: M6 is before M10, and what is none behind all."""
     digits = mistake.lstrip("M")
     return int(digits) if digits.isdecimal() else 10**6
 
@@ -101,7 +101,7 @@ def changed_text(path: Path, exercise: str, changes: Iterable[tuple[str, str]]) 
         changes: Old and new words.
 
     Raises:
-        ValueError: words do not stand there exactly once, or two changes overlap.
+        ValueError: words do not occur exactly once, or two changes overlap.
     """
     file = _read(path)
     text = file.text
@@ -154,7 +154,7 @@ class _File:
         self.text = text
         starts = [0, *itertools.accumulate(map(len, text.splitlines(keepends=True)))]
         self.parts: dict[str, list[tuple[int, int]]] = {}  # by name: from where to where
-        self.uses: dict[str, set[str]] = {}  # by name: the names that stand in it
+        self.uses: dict[str, set[str]] = {}  # by name: the names that are in it
         for node in (node for node in ast.parse(text).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))):
             edges = [starts[min([node.lineno, *(part.lineno for part in node.decorator_list)]) - 1]]
             for inner in ast.walk(node):
@@ -165,7 +165,7 @@ class _File:
             self.uses[node.name] = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
     def place(self, name: str, words: str) -> tuple[int, int]:
-        """Return from where to where words stand in an answer, or in those that it uses."""
+        """Return from where to where words are in an answer, or in those that it uses."""
         for names in ([name], self._behind(name)):
             found = [
                 begin + match.start()
@@ -177,7 +177,7 @@ class _File:
                 raise ValueError(f"{name}: {words!r} stands {len(found)} times in the answer; take more of its words")
             if found:
                 return found[0], found[0] + len(words)
-        raise ValueError(f"{name}: {words!r} does not stand in the answer")
+        raise ValueError(f"{name}: {words!r} is not in the answer")
 
     def _behind(self, name: str) -> list[str]:
         found: list[str] = []

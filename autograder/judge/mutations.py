@@ -1,4 +1,4 @@
-"""Slips made systematically: how many changes of one word of an answer do the checks notice?
+"""Mutations made systematically: how many changes of one word of an answer do the checks notice?
 
 Beside the catalogue, which people wrote, every operator, constant, argument and line of the answers is changed in turn. A
 change that no check notices is either equivalent to the answer, and listed in the assignment's `equivalent.py` with the reason,
@@ -42,7 +42,7 @@ NAMES |= {"softmax": "log_softmax", "swapaxes": "reshape", "transpose": "reshape
 
 @dataclass(frozen=True)
 class Score:
-    """What the checks notice of the slips that can be made in one exercise, each said as "line 3: a - b -> a + b"."""
+    """What the checks notice of the mutations that can be made in one exercise, each said as "line 3: a - b -> a + b"."""
 
     exercise: str
     made: int
@@ -57,8 +57,8 @@ class Score:
         return len(self.caught) + len(self.equivalent) + len(self.missed)
 
 
-def slips_of(answers: ModuleType, name: str) -> dict[str, Function]:
-    """Return the answers that one slip in a function or class gives, by what is changed: "line 3: a - b -> a + b".
+def mutations_of(answers: ModuleType, name: str) -> dict[str, Function]:
+    """Return the answers that one mutation in a function or class gives, by what is changed: "line 3: a - b -> a + b".
 
     Neither docstrings, types nor the texts of errors are changed.
     """
@@ -87,7 +87,7 @@ def slips_of(answers: ModuleType, name: str) -> dict[str, Function]:
 
 
 def _changes(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
-    """Yield each change: its line, what stood there, what stands there now, and the whole."""
+    """Yield each change: its line, what stood there, what is there now, and the whole."""
     for number, node in enumerate(ast.walk(tree)):
         if isinstance(node, ast.Raise) or not hasattr(node, "lineno") or number == 0:
             continue
@@ -112,7 +112,7 @@ def _changes(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
 
 
 def _instead_of(node: ast.AST) -> Iterator[Any]:
-    """Yield what a slip puts in the place of an expression, or of a statement: then a list of statements."""
+    """Yield what a mutation puts instead of an expression, or of a statement: then a list of statements."""
     new = copy.deepcopy
     if isinstance(node, BLOCKS) and len(node.body) > 1:  # its last line stands behind it
         block = new(node)
@@ -174,7 +174,7 @@ def _instead_of(node: ast.AST) -> Iterator[Any]:
 
 
 def scores_of(stem: str, seed: int) -> list[Score]:
-    """Try every slip in every exercise of a file of answers.
+    """Try every mutation in every exercise of a file of answers.
 
     Args:
         stem: The name of its folder of checks, "attention".
@@ -188,7 +188,7 @@ def scores_of(stem: str, seed: int) -> list[Score]:
 
 
 def equivalent_in(stem: str) -> dict[str, str]:
-    """Return which slips no check needs to notice: a regular expression for "exercise, line 3: a -> b", and why."""
+    """Return which mutations no check needs to notice: a regular expression for "exercise, line 3: a -> b", and why."""
     try:
         return checks_of(stem, "equivalent").EQUIVALENT
     except ModuleNotFoundError:  # an assignment without any
@@ -196,11 +196,11 @@ def equivalent_in(stem: str) -> dict[str, str]:
 
 
 def score_of(exercise: Exercise, seed: int, equivalent: dict[str, str]) -> Score:
-    """Try every slip in one exercise."""
+    """Try every mutation in one exercise."""
     hidden = exercise.hidden_cases(seed)
     caught, seen, left = [], [], []
-    slips = slips_of(exercise.answers, exercise.name)
-    for name, function in slips.items():
+    mutations = mutations_of(exercise.answers, exercise.name)
+    for name, function in mutations.items():
         runs, noticed = _tried(exercise, function, hidden)
         if not runs:
             continue
@@ -212,7 +212,7 @@ def score_of(exercise: Exercise, seed: int, equivalent: dict[str, str]) -> Score
     }
     known = {name: reason for name, reason in why.items() if reason}
     missed = tuple(name for name in left if not why[name])
-    return Score(exercise.name, len(slips), tuple(caught), tuple(seen), known, missed)
+    return Score(exercise.name, len(mutations), tuple(caught), tuple(seen), known, missed)
 
 
 def _tried(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> tuple[bool, bool]:

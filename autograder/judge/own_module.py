@@ -8,7 +8,7 @@ def own_module(name, source):
     import types
 
     module, file = types.ModuleType(name), f"<{name}>"
-    module.__builtins__ = builtins.dict(builtins.vars(builtins))  # a copy: a cell may put others in place of Python's
+    module.__builtins__ = builtins.dict(builtins.vars(builtins))  # a copy: a cell may put others instead of Python's
     linecache.cache[file] = (builtins.len(source), None, source.splitlines(keepends=True), file)  # for tracebacks
     builtins.exec(builtins.compile(source, file, "exec"), builtins.vars(module))
     return module

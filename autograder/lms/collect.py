@@ -183,7 +183,7 @@ class _Collector:
         """Find what was collected before, or put there by hand."""
         try:
             return self.course.find_files(student, self.assignment) or Found()
-        except Unreadable:  # a link in place of the folder, which is refused when something is written
+        except Unreadable:  # a link instead of the folder, which is refused when something is written
             return Found()
 
     def _main(self, student: str, claims: list[_Claim], there: Found) -> _Claim | None:

@@ -132,7 +132,7 @@ class _Marks:
                 self.warnings.append(f"{shown(result.student)}: {question}")
             if result.content and result.content != self._content_now(result.student):
                 self.warnings.append(
-                    f"{shown(result.student)} handed in something else since the grading; run autograder grade"
+                    f"{shown(result.student)} submitted something else since the grading; run autograder grade"
                 )
         self.warnings += [f"unmatched: {shown(e['file'])}: {e['why']}" for e in self.ledger.unmatched]
         self.warnings += [f"refused: {shown(student)}: {why}" for student, why in self.ledger.refused.items()]
@@ -153,7 +153,7 @@ class _Marks:
             if student not in self.rows:
                 state = "not graded" if student in self.ledger.collected else "missing"
                 self.rows[student] = dict.fromkeys(columns, "") | {"student": student, "state": state}
-                self.why[student] = "It was not graded yet." if state == "not graded" else "No notebook was handed in."
+                self.why[student] = "It was not graded yet." if state == "not graded" else "No notebook was submitted."
 
     def _add_names(self) -> None:
         known = {person.id: person for person in self.roster.people}
@@ -279,7 +279,7 @@ class _Marks:
         if row["mark"] != "":
             parts.append(f"{row['mark']} of {row['of']} points.")
             parts += (
-                [f"{row['late penalty']} points were taken off for handing in late."] if row["late penalty"] else []
+                [f"{row['late penalty']} points were taken off for submitting late."] if row["late penalty"] else []
             )
             parts += [f"{row['waiting']} written answers wait to be read."] if row["waiting"] else []
             parts += ["The points may change."] if row["state"] == NEEDS_A_LOOK else []

@@ -31,7 +31,7 @@ class Ledger:
         self.place = course.root / "unmatched" / assignment
         kept = read_json(self.path, "Take it away, and collect the same downloads again.") or {}
         self.collected: dict[str, dict[str, Any]] = kept.get("collected", {})  # by student
-        self.files: dict[str, dict[str, Any]] = kept.get("files", {})  # beside the notebook: by student and name
+        self.files: dict[str, dict[str, Any]] = kept.get("files", {})  # next to the notebook: by student and name
         self.refused: dict[str, str] = kept.get("refused", {})  # the reason, by student or STUDENT/FILE
         unmatched: list[dict[str, str]] = kept.get("unmatched", [])  # but those that a person has taken away
         self.unmatched = [e for e in unmatched if not e["kept"] or (self.place / e["kept"]).exists()]
@@ -47,7 +47,7 @@ class Ledger:
         else:
             why = f"{why}; and it is not what was asked for"
         self.settle(member, sender, source)
-        # the same text may be handed in by two people, and files of the same name by many
+        # the same text may be submitted by two people, and files of the same name by many
         kept = f"{hashlib.sha256(member.path.encode() + data).hexdigest()[:16]}{kind_of(member.path)}" if data else ""
         if kept:
             write_atomically(self.place / kept, data)
@@ -55,14 +55,14 @@ class Ledger:
         return Line("unmatched", "", member.path, why)
 
     def settle(self, member: Member, sender: Sender, source: str) -> None:
-        """Take a file from the unmatched, because it is decided anew; a system gives nobody's name to another."""
+        """Take a file from the unmatched, because it is decided again; a system gives nobody's name to another."""
         gone = [e for e in self.unmatched if e["file"] == member.path and (sender.system or e["source"] == source)]
         self.unmatched = [entry for entry in self.unmatched if entry not in gone]
         for kept in {entry["kept"] for entry in gone} - {entry["kept"] for entry in self.unmatched} - {""}:
             (self.place / kept).unlink(missing_ok=True)
 
     def save(self) -> None:
-        """Write it, and the reasons beside the unmatched files."""
+        """Write it, and the reasons next to the unmatched files."""
         fields = {"collected": self.collected, "refused": self.refused, "unmatched": self.unmatched}
         fields |= {"files": self.files} if self.files else {}
         write_atomically(self.path, json.dumps(fields, indent=1, sort_keys=True) + "\n")

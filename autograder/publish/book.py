@@ -155,7 +155,7 @@ async def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
             "resources": resources,
             "extra_arguments": ["--IPKernelApp.log_level=ERROR"],
         }
-        # what stands in a cell is part of its key in the cache: no times
+        # what is in a cell is part of its key in the cache: no times
         client = NotebookClient(notebook, record_timing=False, **options)
         warm(client.create_kernel_manager())
         await client.async_execute(env=chapter_environment(root))

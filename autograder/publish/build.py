@@ -47,7 +47,7 @@ def instructor_notebook(source: Path, setup: str | None = None) -> nbformat.Note
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
 
 
-HIDDEN = """# 1 {kind}, judged after you hand in: {what}
+HIDDEN = """# 1 {kind}, judged after you submit: {what}
 ### BEGIN HIDDEN TESTS
 from autograder.checks.{stem}.exercises import check; check("{name}", "{stage}", {name})
 ### END HIDDEN TESTS"""
@@ -60,7 +60,7 @@ def cells_of(source: Path) -> list[nbformat.NotebookNode]:
     """Return the cells of a notebook as text.
 
     The last lines of a visible test, `# STAGE: what is looked at`, stand for hidden tests of one point each. A cell
-    `program="NAME"` shows the symptom of a program that students mend: it stands for the program, for
+    `program="NAME"` shows the symptom of a program that students fix: it stands for the program, for
     itself, and for a visible test with these lines. The tests of an exercise that says `bonus=true` are a bonus too.
     """
     cells, bonus = [], set()
@@ -147,7 +147,7 @@ def _fill(
             metadata["nbgrader"]["points"] = 0 if "bonus" in given else given["points"]
         if "bonus" in given:
             metadata["bonus"] = given.get("points", True)
-        if "file" in given:  # handed in beside the notebook, and judged by this cell
+        if "file" in given:  # submitted next to the notebook, and judged by this cell
             metadata |= {"file": given["file"], "checks": answers.stem}
     new = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
     return new(text, id=name.replace(" ", "-"), metadata=metadata)
@@ -188,7 +188,7 @@ def exercise_cell(answers: Path, name: str) -> str:
 
 
 def program_cell(stem: str, name: str, broken: bool) -> str:
-    """Return the source of a program that students mend, as it should be, or with its fault."""
+    """Return the source of a program that students fix, as it should be, or with its fault."""
     exercise = _exercises_of(stem)[name]
     changes = ways_of(name, exercise.known)[exercise.fault].changes if broken else ()
     text = changed_text(Path(exercise.answers.__file__), name, changes)
@@ -197,7 +197,7 @@ def program_cell(stem: str, name: str, broken: bool) -> str:
 
 
 def _absolute_links(text: str) -> str:
-    """Let links to chapters lead to the published book: on Colab there is no repository beside the notebook."""
+    """Let links to chapters lead to the published book: on Colab there is no repository next to the notebook."""
     if "](book/" not in text:
         return text
     return re.sub(r"\]\((book/\w+)\.md\)", rf"]({address_of_book()}\1.html)", text)
@@ -276,13 +276,13 @@ def page_of_mistakes(progress: Progress = lambda *_: None) -> str:
         matrices = [kept_matrix(source.parent.name, source.stem, PAGE_SEED, progress) for source in sources()]
         scores = []
         for done, matrix in enumerate(matrices):
-            progress("slips", done, len(matrices))
+            progress("mutations", done, len(matrices))
             scores += scores_of(matrix.stem, PAGE_SEED)
-        progress("slips", len(matrices), len(matrices))
+        progress("mutations", len(matrices), len(matrices))
         for score in scores:
-            for slip in score.missed:
+            for mutation in score.missed:
                 said = "%s: no check notices %s, counted from its def. Add a case, or a reason in EQUIVALENT of equivalent.py"
-                logging.getLogger(__name__).warning(said, score.exercise, slip)
+                logging.getLogger(__name__).warning(said, score.exercise, mutation)
         return mistakes_page(matrices, scores)
 
 
@@ -290,7 +290,7 @@ def build_all(everything: bool = True, progress: Progress = lambda *_: None) -> 
     """Return every generated file that git tracks, as text by path relative to the root.
 
     Args:
-        everything: Whether to make files anew whose sources did not change.
+        everything: Whether to make files again whose sources did not change.
         progress: Called as the work goes on.
     """
     of_all, files = sources(), {}

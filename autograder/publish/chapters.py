@@ -34,7 +34,7 @@ class Book:
     title: str
     url: str  # of the published book, with a slash at its end
     chapters: dict[str, str]  # file name without suffix → number ("" where it has none), in order
-    labels: dict[str, tuple[str, str]]  # of an equation or a figure → its number, the chapter that it stands in
+    labels: dict[str, tuple[str, str]]  # of an equation or a figure → its number, the chapter that it is in
     works: dict[str, tuple[str, str, str]]  # key of a citation → authors, year, address ("" where it has none)
 
     def page(self, chapter: str, anchor: str = "") -> str:
@@ -169,7 +169,7 @@ def one_line(equation: str) -> str:
 
 
 def build_chapters(root: Path) -> dict[Path, str]:
-    """Return what the notebook beside each executable chapter should hold, by its path, in the book's order."""
+    """Return what the notebook next to each executable chapter should hold, by its path, in the book's order."""
     book = read_book(root)
     paths = {name: root / "book" / f"{name}.md" for name in book.chapters}
     sources = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}

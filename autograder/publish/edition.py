@@ -19,7 +19,7 @@ from autograder.publish.chapters import build_chapters
 from autograder.publish.generated import exercise_of, sources, stale
 from autograder.settings import Settings
 
-MARK = ".students-edition"  # in the folder: that it is ours, and may be written anew
+MARK = ".students-edition"  # in the folder: that it is ours, and may be written again
 NOT_FOR_STUDENTS = re.compile(r"^<!-- not for students -->\n.*?^<!-- to here -->\n", re.M | re.S)
 SOLUTION = re.compile(r"^```\{solution\}.*?^```\n\n?", re.M | re.S)
 PAGES_LEFT_OUT = re.compile(r"instructors.*|attacks|after_.*")
@@ -36,7 +36,7 @@ def write_edition(folder: Path, settings: Settings, only: list[str] | None = Non
     """Write the students' edition of this repository.
 
     Args:
-        folder: Where to; empty, or what this function wrote before, which is written anew. Its `.git` stays.
+        folder: Where to; empty, or what this function wrote before, which is written again. Its `.git` stays.
         settings: The course: its name, addresses, and due dates.
         only: The assignments that it has; by default those of the settings, or all.
 
@@ -87,7 +87,7 @@ class _Edition:
     def write(self) -> None:
         """Write everything."""
         self._put(
-            MARK, 'Written by "autograder edition --students". What is changed here is lost when it is written anew.\n'
+            MARK, 'Written by "autograder edition --students". What is changed here is lost when it is written again.\n'
         )
         for name in COPIED:
             self._put(name, (ROOT / name).read_text(encoding="utf-8"))
@@ -113,7 +113,7 @@ class _Edition:
         self._what_is_needed_to_run()
 
     def _put(self, place: str | Path, text: str) -> None:
-        """Write a text, with the instructor's addresses in place of this repository's."""
+        """Write a text, with the instructor's addresses instead of this repository's."""
         path = self.folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self._with_own_addresses(text), encoding="utf-8")
@@ -138,10 +138,10 @@ class _Edition:
         return yaml.safe_dump(contents, sort_keys=False, allow_unicode=True)
 
     def _files_of_book(self) -> list[Path]:
-        """Return what belongs to the book beside its pages and their notebooks."""
+        """Return what belongs to the book next to its pages and their notebooks."""
         found = [path for path in ROOT.glob("book/**/*") if path.is_file() and "__pycache__" not in path.parts]
         of_pages = [path for path in found if path.parent.name == "book" and path.suffix in (".md", ".ipynb")]
-        left_out = [path for path in found if path.name == "browser_model.py"]  # which writes a file that stands here
+        left_out = [path for path in found if path.name == "browser_model.py"]  # which writes a file that is here
         left_out += [path for path in found if path.parent.name == "records" and path.name in RECORDS_LEFT_OUT]
         return sorted(set(found) - set(of_pages) - set(left_out))
 
@@ -154,7 +154,7 @@ class _Edition:
         text = re.sub(r"\[([^\]]*)\]\((\w+)\.md(?:#[\w-]+)?\)", lambda m: m[1] if m[2] in self.left_out else m[0], text)
         due = self.settings.due.get(name.removesuffix("_exercise"))
         if due:
-            when = f"**Hand in until {due.day} {due:%B %Y, %H:%M} {due.tzname()}.**"
+            when = f"**Submit until {due.day} {due:%B %Y, %H:%M} {due.tzname()}.**"
             text = text.replace("\n:::\n", f"\n:::\n\n{when}\n", 1)
         return text
 

@@ -57,7 +57,7 @@ def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
     """
     try:
         kept = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # none, or half of a merge: then all are made anew
+    except (OSError, ValueError):  # none, or half of a merge: then all are made again
         kept = {}
     return [
         path for path, entry in _entries(root, sources_of_all(root, only)).items() if kept.get(path.as_posix()) != entry

@@ -13,7 +13,7 @@ PAGE = """# The known mistakes
 
 A list of the mistakes that the exercises can name, and a proof that they do.
 Each is code: the answer with one step replaced, often in several ways.
-{wrong} wrong functions are made so, and {right} right ones stand beside them.
+{wrong} wrong functions are made so, and {right} right ones are next to them.
 On inputs of seed {seed} the checks catch and name all wrong ones, and pass all right ones.
 `autograder mutants` does the same on new inputs.
 
@@ -25,17 +25,17 @@ With these, and with those that are [taught, and not tested](#taught-and-not-tes
 
 {lists}
 
-(slips)=
-## Slips that nobody thought of
+(mutations)=
+## Mutations that nobody thought of
 
 The mistakes above were written down by people.
-A program makes **slips** in the answers too: it changes every operator, constant, argument, method and line in turn.
-Of {made} slips {run} run; the others end in an error, whatever they are given.
+A program makes **mutations** in the answers too: it changes every operator, constant, argument, method and line in turn.
+Of {made} mutations {run} run; the others end in an error, whatever they are given.
 {equivalent} of those that run give what is right, or what was left open.
-The hidden checks catch {caught} of the {wrong_slips} that are left; this share is the **mutation score**, {percent_caught} %.
+The hidden checks catch {caught} of the {wrong_mutations} that are left; this share is the **mutation score**, {percent_caught} %.
 The visible tests of the notebooks alone catch {percent_seen} %.
 
-| exercise | slips | run | equivalent | caught by hidden checks | by the visible test | not caught |
+| exercise | mutations | run | equivalent | caught by hidden checks | by the visible test | not caught |
 | --- | --: | --: | --: | --: | --: | --: |
 {scores}
 
@@ -68,7 +68,7 @@ These show in what is concluded, or in a model that nobody asked for; no check o
 
 
 def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
-    """Return the page of the book that lists the mistakes, which check catches them, and how many slips are caught.
+    """Return the page of the book that lists the mistakes, which check catches them, and how many mutations are caught.
 
     Raises:
         ValueError: a mistake is not caught or not named, so that the page would not be true.
@@ -100,11 +100,11 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
         all=len(found),
         listed=sum(entry.startswith("::::") for entry in lists),
     )
-    return PAGE.format(**facts, **_of_slips(scores), lists="\n\n".join(lists), matrices="\n\n".join(tables))
+    return PAGE.format(**facts, **_of_mutations(scores), lists="\n\n".join(lists), matrices="\n\n".join(tables))
 
 
-def _of_slips(scores: list[Score]) -> dict[str, object]:
-    """Return what the page says of slips."""
+def _of_mutations(scores: list[Score]) -> dict[str, object]:
+    """Return what the page says of mutations."""
     counts = {
         score.exercise: (
             score.made,
@@ -117,28 +117,28 @@ def _of_slips(scores: list[Score]) -> dict[str, object]:
         for score in scores
     }
     made, run, equivalent, caught, seen, missed = map(sum, zip(*counts.values(), strict=True))
-    unseen = [(score.exercise, slip) for score in scores for slip in score.caught if slip not in score.seen]
-    known = [(score.exercise, slip, why) for score in scores for slip, why in score.equivalent.items()]
+    unseen = [(score.exercise, mutation) for score in scores for mutation in score.caught if mutation not in score.seen]
+    known = [(score.exercise, mutation, why) for score in scores for mutation, why in score.equivalent.items()]
     return {
         "made": made,
         "run": run,
         "equivalent": equivalent,
         "caught": caught,
-        "wrong_slips": caught + missed,
+        "wrong_mutations": caught + missed,
         "percent_caught": math.floor(100 * caught / (caught + missed)),
         "percent_seen": math.floor(1000 * seen / (caught + missed)) / 10,
         "scores": "\n".join(
             f"| {name} | " + " | ".join(str(count) if count else "·" for count in row) + " |"
             for name, row in counts.items()
         ),
-        "equivalents": "\n".join(f"- {name}, {_code(slip)}: {why}." for name, slip, why in known),
-        "unseen": "\n".join(f"- {name}, {_code(slip)}" for name, slip in unseen),
+        "equivalents": "\n".join(f"- {name}, {_code(mutation)}: {why}." for name, mutation, why in known),
+        "unseen": "\n".join(f"- {name}, {_code(mutation)}" for name, mutation in unseen),
     }
 
 
-def _code(slip: str) -> str:
-    """Return a slip as one line of code."""
-    return f"`{' '.join(slip.split())}`"
+def _code(mutation: str) -> str:
+    """Return a mutation as one line of code."""
+    return f"`{' '.join(mutation.split())}`"
 
 
 def _entry(mistake: Mistake, verdicts: list[Verdict]) -> str:

@@ -1,4 +1,4 @@
-"""Record what the notebook of exercise 1 says to a softmax along the wrong axis, and to the same line mended.
+"""Record what the notebook of exercise 1 says to a softmax along the wrong axis, and to the same line fixed.
 
     python -m autograder.publish.moving_picture      writes book/_static/named.gif, which the README shows
 
@@ -57,7 +57,7 @@ def wrapped(text: str) -> list[str]:
 
 
 def frame(code: list[str], marked: str, output: list[str], colour: str, height: int) -> Image.Image:
-    """Return a picture of a cell and what stands below it; a line that holds the marked words is in colour."""
+    """Return a picture of a cell and what is below it; a line that holds the marked words is in colour."""
     font = ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono.ttf", 14)
     picture = Image.new("RGB", (WIDTH, height), PAGE)
     draw = ImageDraw.Draw(picture)

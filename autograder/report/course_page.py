@@ -114,7 +114,7 @@ def write_course_page(course: Course, graded: Graded) -> Path:
 def _summary(course: Course, column: Column, of_students: int) -> dict[str, Any]:
     """Return what is said of an assignment as a whole."""
     name, due = column.assignment.name, course.settings.due.get(column.assignment.name)
-    handed_in = sum(row.result.state != "missing" for row in column.rows.values())
+    submitted = sum(row.result.state != "missing" for row in column.rows.values())
     shares = [column.share(row.student) for row in column.marked]
     made = Counter(mistake for row in column.marked for mistake in row.mistakes)
     first = min(made, key=lambda mistake: (-made[mistake], number_of(mistake)), default="")
@@ -122,7 +122,7 @@ def _summary(course: Course, column: Column, of_students: int) -> dict[str, Any]
         "name": name,
         "of": column.of,
         "due": f"{due:%Y-%m-%d %H:%M %Z}" if due else "",
-        "handed_in": f"{handed_in} of {of_students}",
+        "submitted": f"{submitted} of {of_students}",
         "marked": len(column.marked),
         "waiting": sum(row.waiting for row in column.marked),
         "median": f"{statistics.median(shares):.0f} %" if shares else "–",

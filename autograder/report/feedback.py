@@ -31,9 +31,9 @@ from autograder.report.report import is_unwritten, maximum_of, questions_of
 from autograder.report.written import cleaned_code, cleaned_markdown, code_colours
 
 PAGES_OF_A_PROCESS = 25  # at least: it takes about two seconds to start
-HIDDEN = "# This test is hidden. Points and diagnosis stand above."
+HIDDEN = "# This test is hidden. Points and diagnosis are above."
 COLOURED, ALL_COLOURED = 4_000, 40_000  # characters, at most, of a cell and of a page: ours have 2,900 and 20,000
-OF_EXCHANGE = ("timestamp.txt", "submission_secret.txt")  # what "nbgrader release_feedback" reads beside a page
+OF_EXCHANGE = ("timestamp.txt", "submission_secret.txt")  # what "nbgrader release_feedback" reads next to a page
 PICTURES = ("image/png", "image/jpeg")
 
 
@@ -44,7 +44,7 @@ def facts_of(
     late: Lateness,
     assignment: Assignment,
 ) -> dict[str, Any]:
-    """Return what stands above a student's notebook: points, state, parts, named mistakes, what was mended."""
+    """Return what is above a student's notebook: points, state, parts, named mistakes, what was repaired."""
     checks = {check["name"]: check for check in result.checks}
     parts, questions = [], questions_of(assignment)
     for question in questions:
@@ -125,7 +125,7 @@ def cells_of(
     comments: dict[str, str | None],
     show_hidden: bool,
 ) -> list[dict[str, Any]]:
-    """Return what is shown of each cell, with the released text in place of the hidden tests, unless these may be shown."""
+    """Return what is shown of each cell, with the released text instead of the hidden tests, unless these may be shown."""
     tests = {cell.metadata.nbgrader.grade_id: cell.source for cell in assignment.graded_cells()}
     blanks = {cell.metadata.nbgrader.grade_id: cell for cell in assignment.release.cells if "nbgrader" in cell.metadata}
     shown, coloured = [], 0

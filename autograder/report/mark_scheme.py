@@ -1,4 +1,4 @@
-"""In formgrader each written question's mark scheme stands below the answer. No file gets it, so no student does."""
+"""In formgrader each written question's mark scheme is below the answer. No file gets it, so no student does."""
 
 import re
 from pathlib import Path
@@ -32,5 +32,5 @@ class ShowMarkSchemes(Preprocessor):
         for cell in notebook.cells:
             cells.append(cell)
             if scheme := schemes.get(grade_id(cell)):
-                cells.append(new_markdown_cell(f"> **Mark scheme, for whoever marks:** {scheme}"))
+                cells.append(new_markdown_cell(f"> **Mark scheme, for the marker:** {scheme}"))
         return NotebookNode(notebook | {"cells": cells}), resources

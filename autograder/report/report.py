@@ -24,7 +24,7 @@ from autograder.spreadsheets import csv_text
 if TYPE_CHECKING:  # a table of marks is shown without pages and plots
     from matplotlib.axes import Axes
 
-STATES = (NEEDS_A_LOOK, "graded", "graded after mending", "crashed", "timed out", "not graded", "unreadable", "missing")
+STATES = (NEEDS_A_LOOK, "graded", "graded after repair", "crashed", "timed out", "not graded", "unreadable", "missing")
 INK, BAR = {"light": "#1f2328", "dark": "#dfe5eb"}, {"light": "#4a8fbf", "dark": "#3d86b3"}  # of plots, by page
 
 

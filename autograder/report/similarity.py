@@ -95,7 +95,7 @@ def _fence(shares: list[float]) -> float:
 
 
 def same_files(course: Course, assignment: Assignment, students: list[str]) -> dict[str, list[str]]:
-    """Return by file who handed in the same bytes beside the notebook, as "ada, goran"."""
+    """Return by file who submitted the same bytes next to the notebook, as "ada, goran"."""
     who: dict[tuple[str, str], list[str]] = {}
     for student in students:
         try:

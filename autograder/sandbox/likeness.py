@@ -10,14 +10,14 @@ Function = Callable[..., Any]
 
 
 class Likeness:
-    """A function or class that stands in the student's notebook; subclasses say how it is reached."""
+    """A function or class that is in the student's notebook; subclasses say how it is reached."""
 
     def sibling(self, name: str) -> "Likeness":
         """Return another function or class of the same notebook."""
         raise NotImplementedError
 
     def measured_by(self, measure: Function, *arguments: Any) -> Any:
-        """Run a function of ours beside this one, with it and plain values; return what it finds."""
+        """Run a function of ours next to this one, with it and plain values; return what it finds."""
         raise NotImplementedError
 
     def try_on(self, candidate: Function) -> None:
@@ -25,7 +25,7 @@ class Likeness:
         raise NotImplementedError
 
     def replaced(self, correct: dict[str, Function]) -> Any:
-        """Return a context in which this function uses functions of ours in place of the student's own."""
+        """Return a context in which this function uses functions of ours instead of the student's own."""
         raise NotImplementedError
 
 
@@ -35,7 +35,7 @@ def try_on(test: Function, candidate: Function) -> None:
 
 
 def beside(function: Function, name: str, ours: Function) -> Function:
-    """Return what has that name in the notebook in which a function stands; ours, if it stands in none."""
+    """Return what has that name in the notebook in which a function stands; ours, if it is in none."""
     return function.sibling(name) if isinstance(function, Likeness) else ours
 
 

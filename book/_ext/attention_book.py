@@ -118,7 +118,7 @@ def say_head(head: re.Match) -> str:
 
 
 def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """Mend what troubles a screen reader, and a full stop that stands alone on a line.
+    """Fix what troubles a screen reader, and a full stop that stands alone on a line.
 
     A reader expects list items in a list, and words at the head of a column.
     """
@@ -131,7 +131,7 @@ def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nod
 
 
 def setup(app: Sphinx) -> dict[str, int]:
-    """Register what this extension adds, and the others beside it."""
+    """Register what this extension adds, and the others next to it."""
     for other in ("drawings", "equations", "mistake_list", "pages", "progress"):
         app.setup_extension(other)
     app.add_directive("solution", Solution)

@@ -64,7 +64,7 @@ def draw_logo(size: int, ink: str) -> str:
 
 
 def draw_map(axis: int, ink: str) -> str:
-    """Return an attention map with the sum of each row and each column beside it."""
+    """Return an attention map with the sum of each row and each column next to it."""
     weights = weights_over(axis)
     size, step, gap, left, top = len(weights), 44, 4, 34, 34
     edge = left + size * step
@@ -148,7 +148,7 @@ def draw_axes(ink: str) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """A box of a recurring drawing: its place, its name and what stands below it."""
+    """A box of a recurring drawing: its place, its name and what is below it."""
 
     left: float
     top: float
@@ -188,7 +188,7 @@ class Recurring:
     arrows: tuple[tuple[str, str], ...]
 
     def draw(self, here: set[str]) -> str:
-        """Return the drawing, in the colours of the page that it stands on."""
+        """Return the drawing, in the colours of the page that it is on."""
         width, height = self.size
         named = ", ".join(self.parts[name].name if name in self.parts else name for name in sorted(here))
         head = f'<svg class="recurring" role="img" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" '

@@ -47,7 +47,7 @@ converter = LatexToMathML(fancy_error=False)
 def mathml(node: nodes.math | nodes.math_block) -> str:
     r"""Return an equation as MathML; one that cannot be read is a warning, and stays as it was written.
 
-    Equations side by side, which `\qquad` parts, become one each, so that they stand one below the other on a phone.
+    Equations side by side, which `\qquad` parts, become one each, so that they are one below the other on a phone.
     """
     text, displayed = node.astext(), isinstance(node, nodes.math_block)
     parts = text.split(r"\qquad") if displayed and r"\begin" not in text else [text]

@@ -73,7 +73,7 @@ OF_ICONS = re.compile(r"\s*<script [^>]*scripts/fontawesome\.js[^>]*></script>")
 def dark_figure(drawing: str) -> str:
     """Return a chapter's figure in the colours of the dark theme.
 
-    Ink becomes light, and so does what hardly stands out from the dark page, unless it stands on a picture.
+    Ink becomes light, and so does what hardly stands out from the dark page, unless it is on a picture.
     """
     for light, dark in IN_THE_DARK.items():
         drawing = drawing.replace(light, dark)
@@ -132,7 +132,7 @@ def describe(app: Sphinx, page: str, template: str, context: dict, doctree: node
 
 
 def write_figures(app: Sphinx, problem: Exception | None) -> None:
-    """Write the chapters' figures to a hundredth of a point, which halves them, and their dark twins beside them."""
+    """Write the chapters' figures to a hundredth of a point, which halves them, and their dark twins next to them."""
     if problem is not None or app.builder.format != "html":
         return
     for source, copy in app.builder.images.items():
@@ -168,8 +168,8 @@ def take_out_what_is_not_used(app: Sphinx, problem: Exception | None) -> None:
     for path, text in new.items():
         source = f"{'../' * (len(path.relative_to(app.outdir).parts) - 1)}_static/{SHEET_OF_ALL}?v={crc32(rules.encode()):08x}"
         link = f'</title>\n    <link rel="stylesheet" href="{source}" />'
-        mended = SHEET.sub("", lighter(text, searches=path.stem == "search")).replace("</title>", link, 1)
-        path.write_text(mended, encoding="utf-8")
+        fixed = SHEET.sub("", lighter(text, searches=path.stem == "search")).replace("</title>", link, 1)
+        path.write_text(fixed, encoding="utf-8")
     for script in static.glob("scripts/pydata-sphinx-theme.js"):
         script.write_text(TAB_STOPS.sub(ALL_AT_ONCE, script.read_text(encoding="utf-8")), encoding="utf-8")
     for path in static.glob("vendor/fontawesome/webfonts/*.ttf"):
@@ -189,7 +189,7 @@ def lighter(page: str, searches: bool) -> str:
 
 
 def read_sheet(path: Path) -> str:
-    """Return a style sheet as it stands in the folder `styles`, with what it imports, without its word on the encoding."""
+    """Return a style sheet as it is in the folder `styles`, with what it imports, without its word on the encoding."""
     text = CHARSET.sub("", path.read_text(encoding="utf-8"))
     if path.parent.name != "styles":
         text = OF_FOLDER.sub(r"\g<0>../", text)
@@ -207,7 +207,7 @@ def rules_for(used: set[str], rules: list[Node]) -> str:
     for rule in rules:
         if rule.type == "qualified-rule":
             selectors = COMMA.split(tinycss2.serialize(rule.prelude))
-            # What stands in brackets, as in :not(.this), asks for no name.
+            # What is in brackets, as in :not(.this), asks for no name.
             there = [each for each in selectors if used.issuperset(SELECTED.findall(IN_BRACKETS.sub("", each)))]
             kept += [f"{','.join(there)}{{{tinycss2.serialize(rule.content)}}}"] if there else []
         elif rule.type == "at-rule" and rule.lower_at_keyword in ("media", "supports"):

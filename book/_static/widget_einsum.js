@@ -17,7 +17,7 @@
     const text = equation.replaceAll(" ", "");
     const fail = (error) => ({ error });
     const strange = [...text.replace("->", "")].find((sign) => !/[a-zA-Z,]/.test(sign));
-    if (strange) return fail(strange === "." ? "“...” is left out here: give each axis a letter." : `“${strange}” is no letter. An axis has one letter, a comma stands between arrays, -> before the output.`);
+    if (strange) return fail(strange === "." ? "“...” is left out here: give each axis a letter." : `“${strange}” is no letter. An axis has one letter, a comma is between arrays, -> before the output.`);
     const [left, right] = text.split("->");
     const inputs = left.split(",");
     if (inputs.some((letters) => letters === "")) return fail("An array without letters: there is a comma too many, or nothing before the arrow.");

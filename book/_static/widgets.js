@@ -65,7 +65,7 @@ const Widgets = (() => {
    * A matrix as a heat map with its numbers.
    *
    * @param {object} options
-   * @param {string} options.title What stands above it, and is read out as its name.
+   * @param {string} options.title What is above it, and is read out as its name.
    * @param {string[]} options.rows Names of the rows.
    * @param {string[]} options.columns Names of the columns.
    * @param {"weights"|"signed"} [options.kind] Weights lie in 0 to 1 and are painted, other numbers are tinted.
@@ -159,7 +159,7 @@ const Widgets = (() => {
    * A board of cells that are on or off: paint with mouse or finger, or walk with the arrow keys and press Space.
    *
    * @param {object} options
-   * @param {string} options.title What stands above it.
+   * @param {string} options.title What is above it.
    * @param {string[]} options.rows Names of the rows.
    * @param {string[]} options.columns Names of the columns.
    * @param {(states: boolean[][]) => void} options.change Told the states after each stroke of the brush.

@@ -23,12 +23,12 @@
 # | 5 written questions | 5 | 15 | medium |
 # | 6 `online_softmax`, a bonus | 2 on top | 25 | medium |
 #
-# **How to work.** Run the cells from top to bottom. Write your code in place of `raise NotImplementedError()`. The test
+# **How to work.** Run the cells from top to bottom. Write your code instead of `raise NotImplementedError()`. The test
 # cell after it compares your function with results that were computed in advance and names the likely mistake. The
-# points are given after you hand in, by the same kind of test on other inputs.
+# points are given after you submit, by the same kind of test on other inputs.
 #
 # **Rules.** Keep the names and arguments of the functions. Do not delete cells; you may add cells of your own. Your
-# functions return NumPy arrays. Nothing here needs a GPU. Before you hand in, choose *Runtime → Restart session and run
+# functions return NumPy arrays. Nothing here needs a GPU. Before you submit, choose *Runtime → Restart session and run
 # all* and look whether every test cell is content.
 
 # %% setup="attention"
@@ -224,7 +224,7 @@ run_tests("attention_backward", attention_backward)
 
 # %% [markdown]
 # **5.2 (1 point)** What does the row “sat” of the map above say? And why are the two rows “the” equal, although the words
-# stand at different places?
+# are at different places?
 
 # %% [markdown] written="row_of_the_map" points=1
 
@@ -256,6 +256,6 @@ run_tests("online_softmax", online_softmax)
 # hidden: keys that a query may not look at, and rows that have seen none.
 
 # %% [markdown]
-# ## Hand in
+# ## Submit
 #
-# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and hand in that file.
+# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and submit that file.

@@ -23,13 +23,13 @@
 # | 5 `to_torch` | 3 | 15 | medium |
 # | 6 written questions | 2 | 10 | medium |
 #
-# **How to work.** Run the cells from top to bottom. Write your code in place of `raise NotImplementedError()`. The test
+# **How to work.** Run the cells from top to bottom. Write your code instead of `raise NotImplementedError()`. The test
 # cell after it compares your function with results that were computed in advance and names the likely mistake. The
-# points are given after you hand in, by the same kind of test on other inputs.
+# points are given after you submit, by the same kind of test on other inputs.
 #
 # **Rules.** Keep the names and arguments. Do not delete cells; you may add cells of your own. The set-up cell imports
 # `torch`, `nn`, `F` (which is `torch.nn.functional`), `Tensor` and `np`. Gradients must flow through all that you write,
-# so stay in PyTorch. Nothing here needs a GPU. Before you hand in, choose *Runtime → Restart session and run all* and look
+# so stay in PyTorch. Nothing here needs a GPU. Before you submit, choose *Runtime → Restart session and run all* and look
 # whether every test cell is content.
 
 # %% setup="multihead"
@@ -53,7 +53,7 @@
 run_tests("matmul", matmul)
 
 # %% grade="matmul_values" points=0.5
-# Half a point, judged after you hand in: products of several sizes.
+# Half a point, judged after you submit: products of several sizes.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.multihead.exercises import check; check("matmul", "values", matmul)
 ### END HIDDEN TESTS
@@ -64,7 +64,7 @@ from autograder.checks.multihead.exercises import check; check("matmul", "values
 run_tests("matmul_transposed", matmul_transposed)
 
 # %% grade="matmul_transposed_values" points=0.5
-# Half a point, judged after you hand in: products of several sizes.
+# Half a point, judged after you submit: products of several sizes.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.multihead.exercises import check; check("matmul_transposed", "values", matmul_transposed)
 ### END HIDDEN TESTS
@@ -75,7 +75,7 @@ from autograder.checks.multihead.exercises import check; check("matmul_transpose
 run_tests("batched_trace", batched_trace)
 
 # %% grade="batched_trace_values" points=0.5
-# Half a point, judged after you hand in: traces of several batches.
+# Half a point, judged after you submit: traces of several batches.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.multihead.exercises import check; check("batched_trace", "values", batched_trace)
 ### END HIDDEN TESTS
@@ -86,7 +86,7 @@ from autograder.checks.multihead.exercises import check; check("batched_trace", 
 run_tests("pairwise_dot", pairwise_dot)
 
 # %% grade="pairwise_dot_values" points=0.5
-# Half a point, judged after you hand in: several numbers of queries and keys.
+# Half a point, judged after you submit: several numbers of queries and keys.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.multihead.exercises import check; check("pairwise_dot", "values", pairwise_dot)
 ### END HIDDEN TESTS
@@ -101,7 +101,7 @@ run_tests("bilinear", bilinear)
 # ## 2 Heads
 #
 # A token of width $D$ becomes $H$ heads of width $d = D / H$: features $0 \dots d - 1$ are head 0's, the next $d$ are head
-# 1's. The axis of heads then stands before that of tokens, so that every head is a batch of its own. `merge_heads` undoes it.
+# 1's. The axis of heads then is before that of tokens, so that every head is a batch of its own. `merge_heads` undoes it.
 #
 # <details><summary>Hint</summary>
 #
@@ -118,7 +118,7 @@ run_tests("split_heads", split_heads)
 # values: which number goes where.
 
 # %% grade="split_heads_sizes" points=0.5
-# Half a point, judged after you hand in: one image, one token, one head, heads of width 1.
+# Half a point, judged after you submit: one image, one token, one head, heads of width 1.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.multihead.exercises import check; check("split_heads", "sizes", split_heads)
 ### END HIDDEN TESTS
@@ -130,7 +130,7 @@ run_tests("merge_heads", merge_heads)
 # values: which number goes where.
 
 # %% grade="merge_heads_sizes" points=0.5
-# Half a point, judged after you hand in: one image, one token, one head, heads of width 1.
+# Half a point, judged after you submit: one image, one token, one head, heads of width 1.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.multihead.exercises import check; check("merge_heads", "sizes", merge_heads)
 ### END HIDDEN TESTS
@@ -201,19 +201,19 @@ run_tests("MultiHeadAttention", MultiHeadAttention)
 run_tests("to_torch", to_torch, MultiHeadAttention)
 
 # %% grade="to_torch_parameters" points=1
-# 1 point, judged after you hand in: each parameter at its place.
+# 1 point, judged after you submit: each parameter at its place.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.multihead.exercises import check; check("to_torch", "parameters", to_torch, MultiHeadAttention)
 ### END HIDDEN TESTS
 
 # %% grade="to_torch_output" points=1
-# 1 point, judged after you hand in: equal outputs.
+# 1 point, judged after you submit: equal outputs.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.multihead.exercises import check; check("to_torch", "output", to_torch, MultiHeadAttention)
 ### END HIDDEN TESTS
 
 # %% grade="to_torch_weights" points=1
-# 1 point, judged after you hand in: equal weights, head by head.
+# 1 point, judged after you submit: equal weights, head by head.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.multihead.exercises import check; check("to_torch", "weights", to_torch, MultiHeadAttention)
 ### END HIDDEN TESTS
@@ -262,6 +262,6 @@ except NotImplementedError as error:
 # %% [markdown] written="why_compare" points=1
 
 # %% [markdown]
-# ## Hand in
+# ## Submit
 #
-# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and hand in that file.
+# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and submit that file.

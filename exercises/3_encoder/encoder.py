@@ -24,13 +24,13 @@
 # | 6 written questions | 3 | 15 | medium |
 # | 7 `rope`, a bonus | 2 on top | 25 | medium |
 #
-# **How to work.** Run the cells from top to bottom. Write your code in place of `raise NotImplementedError()`. The test
+# **How to work.** Run the cells from top to bottom. Write your code instead of `raise NotImplementedError()`. The test
 # cell after it compares what you wrote with results that were computed in advance, with PyTorch's own layers, and names the
-# likely mistake. The points are given after you hand in, by the same kind of test on other sizes and inputs.
+# likely mistake. The points are given after you submit, by the same kind of test on other sizes and inputs.
 #
 # **Rules.** Keep the names and arguments, and the names of the parts under *Attributes*: the tests load numbers into
 # them. You may use PyTorch's layers and functions, and give a class further methods. An `__init__` begins with
-# `super().__init__()`. Do not delete cells; you may add cells of your own. Nothing here needs a GPU. Before you hand in,
+# `super().__init__()`. Do not delete cells; you may add cells of your own. Nothing here needs a GPU. Before you submit,
 # choose *Runtime → Restart session and run all* and look whether every test cell is content.
 
 # %% setup="encoder"
@@ -230,6 +230,6 @@ run_tests("rope", rope)
 # axes: leading axes, positions for each image, fractions, and an odd width.
 
 # %% [markdown]
-# ## Hand in
+# ## Submit
 #
-# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and hand in that file.
+# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and submit that file.

@@ -19,17 +19,17 @@
 # | 2 `PatchEmbedding` | 3 | 15 | easy |
 # | 3 `ViT` | 6 | 35 | medium |
 # | 4 `train_epoch`, `evaluate` | 4 | 30 | medium |
-# | 5 train it, and hand in `vit.pt` | 6 | 25 | easy |
+# | 5 train it, and submit `vit.pt` | 6 | 25 | easy |
 # | 6 `attention_rollout` | 3 | 20 | medium |
 # | 7 a figure of your own, written questions | 4 | 30 | hard |
 #
-# **How to work.** Run the cells from top to bottom. Write your code in place of `raise NotImplementedError()`. The test
+# **How to work.** Run the cells from top to bottom. Write your code instead of `raise NotImplementedError()`. The test
 # cell after it compares what you wrote with results that were computed in advance, by PyTorch's and torchvision's own
-# functions and models, and names the likely mistake. The points are given after you hand in, by the same kind of test on other sizes and inputs.
+# functions and models, and names the likely mistake. The points are given after you submit, by the same kind of test on other sizes and inputs.
 #
 # **Rules.** Keep the names and arguments, and the names of the parts under *Attributes*: the tests load weights into
 # them. You may use PyTorch's layers and functions, and give a class further methods. An `__init__` begins with
-# `super().__init__()`. Do not delete cells; you may add cells of your own. Before you hand in,
+# `super().__init__()`. Do not delete cells; you may add cells of your own. Before you submit,
 # choose *Runtime → Restart session and run all* and look whether every test cell is content.
 
 # %% setup="vit"
@@ -46,7 +46,7 @@ if torch.cuda.is_available():
     print("On a T4 that takes less than 3 minutes, by our estimate.")
 else:
     print("There is no GPU. Everything runs; section 5 trains a small version, in less than 3 minutes.")
-    print("It falls short of 98 %, so give yourself a GPU before you hand in.")
+    print("It falls short of 98 %, so give yourself a GPU before you submit.")
 
 # %% [markdown]
 # **Given: the encoder.** You wrote encoder blocks in exercise 3. These are PyTorch's own, pre-norm and with GELU, with a norm
@@ -63,7 +63,7 @@ else:
 # <details><summary>Hint</summary>
 #
 # Number the pixels of a 4×4 image from 0 to 15: the first patch of size 2 holds 0, 1, 4, 5. `reshape` and `view` never move a number in
-# memory, they only say anew where the axes end. So split the height into (rows, P) and the width into (columns, P), which
+# memory, they only say again where the axes end. So split the height into (rows, P) and the width into (columns, P), which
 # makes six axes; bring them into the order (image, row, column, channel, P, P); and only then join what belongs together.
 #
 # </details>
@@ -154,7 +154,7 @@ run_tests("evaluate", evaluate)
 # %% [markdown]
 # ## 5 Train it
 #
-# Train your ViT on MNIST, and hand in what it has learned: **a file `vit.pt` beside this notebook**. The grader loads
+# Train your ViT on MNIST, and submit what it has learned: **a file `vit.pt` next to this notebook**. The grader loads
 # it into a `ViT()` of its own, and shows it MNIST's 10,000 test images, which are not in this notebook. What the file
 # can do counts, and not what this notebook says of it. Code in it is not run.
 #
@@ -282,9 +282,9 @@ def kept(path, choices):
     except RuntimeError:  # other names or shapes
         now, then = 0.0, 1.0
     if abs(now - then) > 0.01:
-        print("Your ViT has changed since it was trained: the training begins anew.")
+        print("Your ViT has changed since it was trained: the training begins again.")
         return {}
-    print(f"{path} holds {len(state['history'])} of {choices['epochs']} epochs; to begin anew, delete it.")
+    print(f"{path} holds {len(state['history'])} of {choices['epochs']} epochs; to begin again, delete it.")
     return state
 
 
@@ -339,14 +339,14 @@ if SMALL:
     choices |= dict(images=min(20_000, count), epochs=60_000 // min(20_000, count), batch_size=128)
 if GRADED:
     choices |= dict(images=256, epochs=1)
-    print("One short epoch shows that all runs. What counts is the vit.pt that was handed in.")
+    print("One short epoch shows that all runs. What counts is the vit.pt that was submitted.")
 model, history = train(choices) if is_written() else (None, [])
 if model is None:
     print("ViT, train_epoch or evaluate is not written yet, so nothing is trained. All else can go on.")
 
 # %% [markdown]
 # **The file.** `vit.pt` holds the weights and nothing else. On Colab your browser is asked to save it. It also lies below
-# the folder symbol at the left or, if you connected your Drive, in its folder `4_vit`. **Hand in two files: this notebook
+# the folder symbol at the left or, if you connected your Drive, in its folder `4_vit`. **Submit two files: this notebook
 # and `vit.pt`.** Do not rename it, and do not put it into an archive.
 
 # %%
@@ -360,31 +360,31 @@ if model is not None:
         sys.modules["google.colab"].files.download(str(PLACE / "vit.pt"))
 
 # %% grade="checkpoint_loads" points=1 file="vit.pt"
-# 1 point, judged after you hand in: vit.pt holds the weights of a ViT().
+# 1 point, judged after you submit: vit.pt holds the weights of a ViT().
 ### BEGIN HIDDEN TESTS
 from autograder.checks.vit.checkpoint import check; check()
 ### END HIDDEN TESTS
 
 # %% grade="checkpoint_90" points=1 file="vit.pt"
-# 1 point, judged after you hand in: with them it recognises at least 90 % of MNIST's test images.
+# 1 point, judged after you submit: with them it recognises at least 90 % of MNIST's test images.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.vit.checkpoint import check; check(0.90)
 ### END HIDDEN TESTS
 
 # %% grade="checkpoint_95" points=1 file="vit.pt"
-# 1 point, judged after you hand in: at least 95 %.
+# 1 point, judged after you submit: at least 95 %.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.vit.checkpoint import check; check(0.95)
 ### END HIDDEN TESTS
 
 # %% grade="checkpoint_97" points=1 file="vit.pt"
-# 1 point, judged after you hand in: at least 97 %.
+# 1 point, judged after you submit: at least 97 %.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.vit.checkpoint import check; check(0.97)
 ### END HIDDEN TESTS
 
 # %% grade="checkpoint_98" points=2 file="vit.pt"
-# 2 points, judged after you hand in: at least 98 %.
+# 2 points, judged after you submit: at least 98 %.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.vit.checkpoint import check; check(0.98)
 ### END HIDDEN TESTS
@@ -452,7 +452,7 @@ except NotImplementedError as error:
 
 # %% [markdown]
 # Write in the cell below each question. Four to eight sentences each; a person reads them, and looks at your figure in the
-# file that you hand in.
+# file that you submit.
 #
 # **7.1 (2 points)** Which question does your figure ask, and of which images, blocks and heads? What does it show? Name at
 # least two things that can be seen in it, with a number each.
@@ -466,7 +466,7 @@ except NotImplementedError as error:
 # %% [markdown] written="reading" points=2
 
 # %% [markdown]
-# ## Hand in
+# ## Submit
 #
-# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and hand in two files: this notebook and
+# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and submit two files: this notebook and
 # `vit.pt`.

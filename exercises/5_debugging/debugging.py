@@ -9,7 +9,7 @@
 # %% [markdown]
 # # Exercise 5: debugging
 #
-# Six programs are broken, and you mend them. Then you change sides: you write a test, and it is judged by the wrong
+# Six programs are broken, and you fix them. Then you change sides: you write a test, and it is judged by the wrong
 # attentions that it catches. No fault changes a shape or raises an error, so that you have to measure before you change
 # anything; the chapter [Debugging](book/debugging.md) shows how.
 #
@@ -27,11 +27,11 @@
 #
 # **How to work.** Run the cells from top to bottom. The docstring of a program says what it should do, and the cell above it
 # what is wrong. The cell below it shows the symptom: run it, change it, print what you want to know. When you know the
-# fault, mend it with as few lines as it needs; one or two are enough. The test cell compares what the program does with
+# fault, fix it with as few lines as it needs; one or two are enough. The test cell compares what the program does with
 # what it should do, and does not name the fault, for that is your part.
 #
-# **Rules.** Keep names and arguments, and the names of what an `__init__` sets. How you mend is free: what a program does is judged,
-# and not its text. Do not delete cells; you may add cells of your own. Nothing here needs a GPU. Before you hand in,
+# **Rules.** Keep names and arguments, and the names of what an `__init__` sets. How you fix them is free: what a program does is judged,
+# and not its text. Do not delete cells; you may add cells of your own. Nothing here needs a GPU. Before you submit,
 # choose *Runtime → Restart session and run all* and look whether every test cell is content.
 
 # %% setup="debugging"
@@ -114,7 +114,7 @@ for epoch in range(10):
     loss = train_shuffled(model, IMAGES, LABELS, optimizer, torch.randperm(len(LABELS)), 64)
 print(f"loss {loss:.3f}")
 report(model)
-# values: the losses, and where the parameters stand after two epochs.
+# values: the losses, and where the parameters are after two epochs.
 # sizes: other numbers of images, and other sizes of a batch.
 
 # %% [markdown] of="train_clipped"
@@ -128,7 +128,7 @@ for epoch in range(10):
     loss = train_clipped(model, batches(IMAGES, LABELS), optimizer, 1.0)
 print(f"loss {before:.3f} before the first epoch, {loss:.3f} in the last")
 report(model)
-# values: the losses, and where the parameters stand after two epochs, with and without clipping.
+# values: the losses, and where the parameters are after two epochs, with and without clipping.
 # sizes: other sizes of a batch, and other norms.
 
 # %% [markdown] of="initialise"
@@ -333,7 +333,7 @@ print("with padding:   ", mean_of_existing(tokens, exists).item())
 # sizes: other sizes.
 
 # %% [markdown] of="pooled"
-# **Symptom.** What stands in a token that does not exist moves the result.
+# **Symptom.** What is in a token that does not exist moves the result.
 
 # %% program="pooled"
 tokens, exists = torch.tensor([[[2.0], [4.0], [0.0], [0.0]]]), torch.tensor([[True, True, False, False]])
@@ -404,54 +404,54 @@ if not GRADED:
     show_trial(test_attention, candidates_to_try())
 
 # %% grade="test_attention_40" points=1
-# 1 point, judged after you hand in: no right attention is refused, and 40 % of the wrong ones are.
+# 1 point, judged after you submit: no right attention is refused, and 40 % of the wrong ones are.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.debugging.exercises import check; check("test_attention", "40", test_attention)
 ### END HIDDEN TESTS
 
 # %% grade="test_attention_60" points=1
-# 1 point, judged after you hand in: no right attention is refused, and 60 % of the wrong ones are.
+# 1 point, judged after you submit: no right attention is refused, and 60 % of the wrong ones are.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.debugging.exercises import check; check("test_attention", "60", test_attention)
 ### END HIDDEN TESTS
 
 # %% grade="test_attention_70" points=1
-# 1 point, judged after you hand in: no right attention is refused, and 70 % of the wrong ones are.
+# 1 point, judged after you submit: no right attention is refused, and 70 % of the wrong ones are.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.debugging.exercises import check; check("test_attention", "70", test_attention)
 ### END HIDDEN TESTS
 
 # %% grade="test_attention_80" points=1
-# 1 point, judged after you hand in: no right attention is refused, and 80 % of the wrong ones are.
+# 1 point, judged after you submit: no right attention is refused, and 80 % of the wrong ones are.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.debugging.exercises import check; check("test_attention", "80", test_attention)
 ### END HIDDEN TESTS
 
 # %% grade="test_attention_85" points=1
-# 1 point, judged after you hand in: no right attention is refused, and 85 % of the wrong ones are.
+# 1 point, judged after you submit: no right attention is refused, and 85 % of the wrong ones are.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.debugging.exercises import check; check("test_attention", "85", test_attention)
 ### END HIDDEN TESTS
 
 # %% grade="test_attention_90" points=1
-# 1 point, judged after you hand in: no right attention is refused, and 90 % of the wrong ones are.
+# 1 point, judged after you submit: no right attention is refused, and 90 % of the wrong ones are.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.debugging.exercises import check; check("test_attention", "90", test_attention)
 ### END HIDDEN TESTS
 
 # %% grade="test_attention_95" points=1
-# 1 point, judged after you hand in: no right attention is refused, and 95 % of the wrong ones are.
+# 1 point, judged after you submit: no right attention is refused, and 95 % of the wrong ones are.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.debugging.exercises import check; check("test_attention", "95", test_attention)
 ### END HIDDEN TESTS
 
 # %% grade="test_attention_100" points=1
-# 1 point, judged after you hand in: no right attention is refused, and 100 % of the wrong ones are.
+# 1 point, judged after you submit: no right attention is refused, and 100 % of the wrong ones are.
 ### BEGIN HIDDEN TESTS
 from autograder.checks.debugging.exercises import check; check("test_attention", "100", test_attention)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Hand in
+# ## Submit
 #
-# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and hand in that file.
+# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and submit that file.

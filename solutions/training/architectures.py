@@ -1,4 +1,4 @@
-"""What can be trained beside the Vision Transformer, for comparison: `Settings(architecture=…)` names it.
+"""What can be trained next to the Vision Transformer, for comparison: `Settings(architecture=…)` names it.
 
 A convolutional network (cnn), a multilayer perceptron (mlp), and a ViT of parts that readers wrote: with attention by
 einsum (einsum), by a loop over the heads (loop), and with a mistake (M6, M7, M9, M25; wrong is M6).

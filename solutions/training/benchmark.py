@@ -53,7 +53,7 @@ CHANGES = {  # one at a time
     "batches of 512": dict(batch_size=512),
     "half of the patches for half of the steps": dict(dropped_share=0.5, dropped_until=0.5),
 }
-ATTENTIONS = {  # one in place of the other
+ATTENTIONS = {  # one instead of the other
     "right": "einsum",
     "M6 softmax over the queries": "M6",
     "M7 scaled after the softmax": "M7",

@@ -35,7 +35,7 @@ def resume(path: Path, run: dict, parts: dict, generator: torch.Generator) -> li
         images = state["images"]
     except Exception as error:  # PyTorch has many for a file that is none of its own
         raise ValueError(f"{path} holds no run ({type(error).__name__}): delete it, or name another file") from None
-    now, others = run["settings"], "delete it to begin anew, or name another file"
+    now, others = run["settings"], "delete it to begin again, or name another file"
     if differ := [f"{name}={kept.get(name)} and not {now[name]}" for name in now if kept.get(name) != now[name]]:
         raise ValueError(f"{path} is of a run with {', '.join(differ)}: {others}")
     # Another machine rounds means otherwise.

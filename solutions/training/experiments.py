@@ -379,7 +379,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 @app.callback()
 def _about() -> None:
-    """Keep `all` a command of its own, so that others can stand beside it."""
+    """Keep `all` a command of its own, so that others can be next to it."""
 
 
 def load_all(photographs: str, digits: str, five: str | None, image_size: int) -> dict[str, Data]:

@@ -1,6 +1,6 @@
-"""Known mistakes, made by hand in the answers.
+"""Known mistakes, made by submit the answers.
 
-Exercise, words of the answer, what stands in their place, and the mistake that this is, or None where no number fits.
+Exercise, words of the answer, what is in their place, and the mistake that this is, or None where no number fits.
 Written from the catalogue, without a look at the lists of mistakes, so that one under a wrong name is noticed there.
 """
 
@@ -58,7 +58,7 @@ OF_ATTENTION = [
     ("attention_backward", "np.swapaxes(grad_scores, -1, -2) @ queries", "grad_scores @ queries", "M68"),
     ("attention_backward", "np.swapaxes(weights, -1, -2) @ grad_output", "weights @ grad_output", "M69"),
     ("attention_backward", BACK, "(grad_weights - row_means) / queries.shape[-1]", "M70"),
-    ("online_softmax", "mend * total +", "total +", "M194"),
+    ("online_softmax", "rescale * total +", "total +", "M194"),
     ("online_softmax", "np.exp(largest - origin)", "np.exp(-(largest - origin))", "M195"),
     ("online_softmax", "np.maximum(largest, scores.max(axis=-1))", "scores.max(axis=-1)", "M196"),
     ("online_softmax", "np.where(np.isneginf(larger), 0, larger)", "larger", "M197"),

@@ -78,7 +78,7 @@ def test_two_mistakes_are_named_as_a_pair(name: str, one: str, other: str) -> No
 def test_two_mistakes_never_make_a_third(name: str) -> None:
     """Do two mistakes at once, whichever they are, lose points, get at least one name, and never that of a third?
 
-    One may hide the other, such as a missing scale, which shows in every case, large scores, which stand in the last.
+    One may hide the other, such as a missing scale, which shows in every case, large scores, which are in the last.
     """
     wrong = {}
     for one, other in combinations(sorted(numbers(name)), 2):
@@ -209,7 +209,7 @@ def test_run_seed_is_drawn_when_nobody_sets_it(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_earlier_mistake_is_not_paid_for_twice() -> None:
-    """Is attention judged with the correct softmax in place of a wrong one of the same notebook?"""
+    """Is attention judged with the correct softmax instead of a wrong one of the same notebook?"""
     namespace = {"__name__": "__main__", "np": np}
     exec(
         "def softmax(scores, axis=-1):\n    return scores\n"

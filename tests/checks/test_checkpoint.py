@@ -1,4 +1,4 @@
-"""Is a file of weights beside the notebook taken, read safely, judged fairly, and its verdict said?
+"""Is a file of weights next to the notebook taken, read safely, judged fairly, and its verdict said?
 
 No file here runs outside the sandbox. The images are random, and the right classes are what one ViT says of them, so that
 its weights are a perfect file without any training.
@@ -103,7 +103,7 @@ def nested(depth: int) -> bytes:
 
 DEFAULTS = "Was the model a ViT() with its defaults?"
 BAD = {
-    "missing": (None, "vit.pt was not handed in"),
+    "missing": (None, "vit.pt was not submitted"),
     "refused": ("vit.pt has 5.0 MiB; at most 4 are read", "could not be taken: vit.pt has 5.0 MiB"),
     "empty": (b"", "vit.pt is empty"),
     "cut off": (GOOD[: len(GOOD) // 2], "only a part of one"),
@@ -166,7 +166,7 @@ def one_reader(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.usefixtures("one_reader")
 def test_read_says_what_is_wrong(kind: str, tmp_path: Path) -> None:
-    """Does a file that cannot be used get a message with its mend, and does no code in it run?"""
+    """Does a file that cannot be used get a message with its fix, and does no code in it run?"""
     content, words = BAD[kind]
     canary = tmp_path / "canary"
     found, problem = checkpoint.read("vit.pt", content(canary) if callable(content) else content, LIMITS, True)

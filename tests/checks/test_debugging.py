@@ -1,4 +1,4 @@
-"""Do the checks of exercise 5 tell a fault from a mended program, and a good test of attention from a poor one?"""
+"""Do the checks of exercise 5 tell a fault from a repaired program, and a good test of attention from a poor one?"""
 
 import contextlib
 import inspect
@@ -23,7 +23,7 @@ from autograder.checks.debugging.right_answers import OF_POOL
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.course.course import Assignment
 from autograder.grade.execute import Execution, execute
-from autograder.grade.repair import mend
+from autograder.grade.repair import repair_notebook
 from autograder.grade.submit_check import submit_check
 from autograder.imports import ROOT
 from autograder.judge import catalogue
@@ -70,7 +70,7 @@ def test_program_loses_both_points_for_every_known_mistake(name: str, seed: int)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_program_that_is_mended_passes_however_it_is_written(name: str) -> None:
+def test_program_that_is_repaired_passes_however_it_is_written(name: str) -> None:
     """Do the right program, the oracle and at least one other pass every check and the visible test?"""
     each, right = PROGRAMS[name], OF_POOL[name]
     assert len(set(right.values())) == len(right) >= 3
@@ -91,7 +91,7 @@ def test_unseen_right_program_keeps_both_points(name: str, program: Callable, se
 @pytest.mark.parametrize("seed", FIRST_SEED_SOON)
 @pytest.mark.parametrize(("name", "program"), unseen_debugging.WRONG)
 def test_unseen_wrong_program_loses_both_points(name: str, program: Callable, seed: int) -> None:
-    """Does a slip of no catalogue lose its points under nobody's name, and does the visible test show it too?"""
+    """Does a mutation of no catalogue lose its points under nobody's name, and does the visible test show it too?"""
     each = PROGRAMS[name]
     found = lost(each, program, seed)
     assert found.keys() == each.stages.keys()
@@ -112,7 +112,7 @@ def test_visible_test_shows_the_symptom_and_names_no_fault(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_oracle_is_right_and_shares_nothing_with_the_program(name: str) -> None:
-    """Does the oracle raise in no case, and stand in a file that knows nothing of solutions/?"""
+    """Does the oracle raise in no case, and is its file independent of solutions/?"""
     each = PROGRAMS[name]
     for cases in (*each.stages.values(), each.visible):
         for case in cases(np.random.default_rng(5)):
@@ -152,7 +152,7 @@ def test_every_program_has_its_cells(name: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_cell_shows_the_symptom(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Does the cell below a program print something else once the program is mended?"""
+    """Does the cell below a program print something else once the program is repaired?"""
     monkeypatch.delenv("GRADING", raising=False)
     monkeypatch.setattr("autograder.publish.build._exercises_of", lambda stem: PROGRAMS)
     instruments = next(cell.source for cell in cells_of(SOURCE) if "def digits" in cell.source)
@@ -406,8 +406,8 @@ def done(assignment: Assignment, change: Callable = lambda notebook: None, **lim
     """Execute the answers, with something changed."""
     notebook = fill_in(assignment.release, assignment.instructor)
     change(notebook)
-    mended = mend(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release)
-    return execute(mended.notebook, 3, Limits(**limits))
+    repaired = repair_notebook(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release)
+    return execute(repaired.notebook, 3, Limits(**limits))
 
 
 TRIED = {  # what a test does with its candidate, and the state in which that ends; none of it gets a point

@@ -19,7 +19,7 @@ from unseen_encoder import BlockOfUvA, repair_by_another_class
 
 from autograder.checks.encoder.exercises import EXERCISES, measures, probes
 from autograder.grade.execute import execute
-from autograder.grade.repair import mend
+from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
 from autograder.judge.compare import outcome
 from autograder.sandbox.host.bubblewrap import Limits
@@ -125,14 +125,14 @@ def test_repair_that_stores_weights_gets_no_point_for_them() -> None:
 
 
 def test_a_wrong_norm_costs_its_own_points_alone() -> None:
-    """Do block and encoder, in the sandbox, stand on PyTorch's norm where the student's is wrong?"""
+    """Do block and encoder, in the sandbox, use PyTorch's norm where the student's is wrong?"""
     assignment = assignment_of("3_encoder")
     notebook = fill_in(assignment.release, assignment.instructor, bonus=True)
     change(notebook, "LayerNorm", "centred.square().mean(dim=-1, keepdim=True)", "x.var(dim=-1, keepdim=True)")
     change(notebook, "repair", "    return block", "    block.norm_attention = nn.Identity()\n    return block")
     submitted = nbformat.writes(notebook).encode()
-    mended = mend(submitted, assignment.instructor, assignment.release)
-    checks = {check.name: check for check in execute(mended.notebook, 5, Limits()).checks}
+    repaired = repair_notebook(submitted, assignment.instructor, assignment.release)
+    checks = {check.name: check for check in execute(repaired.notebook, 5, Limits()).checks}
     failed = {name: check.mistake for name, check in checks.items() if not check.passed}
     assert failed == {
         "LayerNorm_values": "M35",
@@ -236,7 +236,7 @@ def test_repair_to_tiny_weights_is_not_taken_for_large_ones() -> None:
 
 
 def test_repair_leaves_norms_that_normalise() -> None:
-    """Is it seen, whatever the seed, when all vectors are drawn anew, scales and shifts of the norms among them?"""
+    """Is it seen, whatever the seed, when all vectors are drawn again, scales and shifts of the norms among them?"""
 
     def repair(block):
         answers.repair(block)

@@ -1,4 +1,4 @@
-"""Is a file beside the notebook collected, graded with a class, said on its pages, and looked for before handing in?"""
+"""Is a file next to the notebook collected, graded with a class, said on its pages, and looked for before submitting?"""
 
 import json
 from pathlib import Path
@@ -55,13 +55,13 @@ def file_assignment() -> Assignment:
         return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
     instructor = written("answer = 1", "from autograder.checks.vit.checkpoint import check; check({})")
-    return Assignment(NAME, STEM, instructor, written("raise NotImplementedError()", "# judged after you hand in {}"))
+    return Assignment(NAME, STEM, instructor, written("raise NotImplementedError()", "# judged after you submit {}"))
 
 
-def hand_in(
+def submit(
     course: Course, student: str, assignment: Assignment, file: bytes | None, source: str = "answer = 2"
 ) -> Path:
-    """Put a notebook, and a file beside it, where they are graded."""
+    """Put a notebook, and a file next to it, where they are graded."""
     folder = course.root / "submitted" / student / NAME
     folder.mkdir(parents=True, exist_ok=True)
     work = nbformat.from_dict(assignment.release)
@@ -81,7 +81,7 @@ fake = types.ModuleType("torch"); fake.load = lambda *a, **k: {}; sys.modules["t
 
 
 def test_execute_keeps_the_file_from_the_notebook(file_assignment: Assignment, held_out: HeldOut) -> None:
-    """Is the file judged that was handed in, whatever the notebook writes, and can the notebook not see it?"""
+    """Is the file judged that was submitted, whatever the notebook writes, and can the notebook not see it?"""
     work = nbformat.from_dict(file_assignment.instructor)
     work.cells[1].source = THIEF
     done = execute(work, 3, LIMITS, files={"vit.pt": GOOD}, held_out=held_out)
@@ -90,7 +90,7 @@ def test_execute_keeps_the_file_from_the_notebook(file_assignment: Assignment, h
     assert done.files == {"vit.pt": "40 of 40 images are recognised, 100.00%, of MNIST's test set."}
     done = execute(work, 3, LIMITS, files={}, held_out=held_out)
     assert [check.passed for check in done.checks] == [False] * 5
-    assert "vit.pt was not handed in" in done.checks[0].message
+    assert "vit.pt was not submitted" in done.checks[0].message
     assert checkpoint._verdicts.get() is None
 
 
@@ -106,13 +106,13 @@ def test_grade_takes_files_of_a_class(
     record = tmp_path / "record.pt"
     monkeypatch.setattr(checkpoint, "RECORD", record)
     monkeypatch.setattr(checkpoint, "held_out", lambda root=None: held_out)
-    hand_in(course, "ada", file_assignment, GOOD)
-    hand_in(course, "bea", file_assignment, None)
-    hand_in(course, "cem", file_assignment, bytes(MAX_FILE + 2**20))
-    (hand_in(course, "dan", file_assignment, None) / "vit.pt").symlink_to("/etc/passwd")
-    (hand_in(course, "eve", file_assignment, None) / "vit.pt").mkdir()
-    (hand_in(course, "jan1", file_assignment, None) / "vit (1).pt").write_bytes(GOOD)
-    hand_in(course, "jan2", file_assignment, GOOD, source="import os; os._exit(1)")
+    submit(course, "ada", file_assignment, GOOD)
+    submit(course, "bea", file_assignment, None)
+    submit(course, "cem", file_assignment, bytes(MAX_FILE + 2**20))
+    (submit(course, "dan", file_assignment, None) / "vit.pt").symlink_to("/etc/passwd")
+    (submit(course, "eve", file_assignment, None) / "vit.pt").mkdir()
+    (submit(course, "jan1", file_assignment, None) / "vit (1).pt").write_bytes(GOOD)
+    submit(course, "jan2", file_assignment, GOOD, source="import os; os._exit(1)")
     options = {"workers": two_workers, "limits": LIMITS}
     with pytest.raises(InstallationError, match=r"record\.pt is missing"):
         grade(course, file_assignment, seed=1, **options)
@@ -125,11 +125,11 @@ def test_grade_takes_files_of_a_class(
     assert points == {"ada": 6, "jan1": 6, "jan2": 6} | dict.fromkeys(["bea", "cem", "dan", "eve", "-rf", "נועה"], 0)
     states = {name: result.state for name, result in results.items() if result.state != "missing"}
     assert states == dict.fromkeys(["ada", "bea", "cem", "dan", "eve"], "graded") | {
-        "jan1": "graded after mending",
+        "jan1": "graded after repair",
         "jan2": "crashed",
     }
     said = {
-        "bea": "not handed in",
+        "bea": "not submitted",
         "cem": "5.0 MiB; at most 4",
         "dan": "cannot be opened",
         "eve": "is not a plain file",
@@ -146,7 +146,7 @@ def test_grade_takes_files_of_a_class(
     assert all(words in verdicts[student].get_text() for student, words in said.items())
     assert "40 of 40 images are recognised" in pages[0].read_text(encoding="utf-8")
     report = write_report(course, file_assignment, list(results.values())).read_text(encoding="utf-8")
-    assert "vit.pt, handed in beside the notebook" in report
+    assert "vit.pt, submitted next to the notebook" in report
     assert "vit.pt is not a plain file" in report
     (question,) = questions_of(file_assignment)
     assert (question.name, question.of) == ("vit.pt", 6)
@@ -175,7 +175,7 @@ def test_older_results_can_be_read() -> None:
 
 
 def beside(course: Course) -> dict[str, bytes]:
-    """Return what lies in submitted/ beside the notebooks and their times, by student and name."""
+    """Return what lies in submitted/ next to the notebooks and their times, by student and name."""
     paths = [path for path in course.root.glob("submitted/*/*/*.*") if path.suffix != ".ipynb"]
     return {f"{path.parts[-3]}/{path.name}": path.read_bytes() for path in paths if path.name != "timestamp.txt"}
 
@@ -209,7 +209,7 @@ DOWNLOADS = {
 
 @pytest.mark.parametrize("system", DOWNLOADS)
 def test_collect_takes_the_file(system: str, course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
-    """Does the file arrive beside the notebook, under its name, and is nothing else taken?"""
+    """Does the file arrive next to the notebook, under its name, and is nothing else taken?"""
     lines = collect(course, file_assignment, [write_zip(tmp_path / "download.zip", DOWNLOADS[system])])
     assert beside(course) == {"ada/vit.pt": b"of ada", "dan/vit.pt": b"of dan"}, lines
     assert [path.name for path in course.root.glob("submitted/ada/*/*.ipynb")] == ["attention.ipynb"]
@@ -303,7 +303,7 @@ def test_two_files_of_weights_are_a_question(course: Course, file_assignment: As
 def test_submit_check_looks_for_the_file(
     file_assignment: Assignment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Is a student told before handing in that the file is missing, wrong or fine?"""
+    """Is a student told before submitting that the file is missing, wrong or fine?"""
     monkeypatch.setattr("autograder.imports.ROOT", tmp_path)
     released = tmp_path / "exercises" / NAME / f"{STEM}.ipynb"
     released.parent.mkdir(parents=True)
@@ -311,7 +311,7 @@ def test_submit_check_looks_for_the_file(
     work = tmp_path / "work" / f"{STEM}.ipynb"
     work.parent.mkdir()
     nbformat.write(fill_in(file_assignment.release, file_assignment.instructor), work)
-    for content, words, code in ((None, "was not handed in", 1), (b"", "is empty", 1), (GOOD, "can be used", 0)):
+    for content, words, code in ((None, "was not submitted", 1), (b"", "is empty", 1), (GOOD, "can be used", 0)):
         if content is not None:
             work.with_name("vit.pt").write_bytes(content)
         done = run("submit-check", str(work))

@@ -13,7 +13,7 @@ from solutions import attention, multihead, vit
 
 
 def listed(function: Callable) -> Callable:
-    """The same function, which returns a list in place of a tuple."""
+    """The same function, which returns a list instead of a tuple."""
     return lambda *arguments, **keywords: list(function(*arguments, **keywords))
 
 

@@ -13,7 +13,7 @@ from autograder.checks.debugging import student_tests
 from autograder.checks.debugging.exercises import TEST_ATTENTION
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.grade.execute import execute
-from autograder.grade.repair import mend
+from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
 from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import Kernel
@@ -252,7 +252,9 @@ def test_trial_in_the_notebook_tells_a_test_nothing() -> None:
     assignment = assignment_of("5_debugging")
     notebook = fill_in(assignment.release, assignment.instructor)
     answer(notebook, "test_attention").source = BEGIN + IGNORANT["a global"]
-    done = execute(mend(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release).notebook, 3)
+    done = execute(
+        repair_notebook(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release).notebook, 3
+    )
     passed = {check.name for check in done.checks if check.passed}
     assert done.state == "graded"
     assert not any(name.startswith("test_attention") for name in passed)

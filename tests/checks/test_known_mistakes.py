@@ -182,7 +182,7 @@ def test_expected_results_do_not_depend_on_the_machine(name: str) -> None:
     assert np.abs(made - made.astype(np.float32)).max() > 0
 
 
-# ------------------------------------------------------------------------------- answers that stand in no list of ours
+# ------------------------------------------------------------------------------- answers that are in no list of ours
 
 
 @pytest.mark.parametrize(("each", "function"), rows({stem: module.RIGHT for stem, module in UNSEEN.items()}))

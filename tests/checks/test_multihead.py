@@ -255,7 +255,7 @@ def test_to_torch_may_use_attributes_of_the_own_layer() -> None:
 
 
 def test_earlier_mistakes_are_not_paid_for_twice() -> None:
-    """Is the layer judged with the correct functions in place of wrong ones of the same notebook, and are these put back?"""
+    """Is the layer judged with the correct functions instead of wrong ones of the same notebook, and are these put back?"""
     text = ANSWERS.replace("x.transpose(1, 2).flatten(start_dim=2)", "x.reshape(x.shape[0], x.shape[2], -1)")
     text = text.replace("scores.softmax(dim=-1)", "scores.softmax(dim=1)")
     namespace: dict[str, Any] = {"__name__": "__main__"}

@@ -13,7 +13,7 @@ from autograder.judge.exercise import Exercise, exercises_of, right_answers_of
 from autograder.judge.mistake import changed_answer
 from solutions import encoder, multihead
 
-# Mistakes that need inputs of another kind: scores far apart, clipped ones among them, and -100 in place of minus infinity.
+# Mistakes that need inputs of another kind: scores far apart, clipped ones among them, and -100 instead of minus infinity.
 # Of attention, tests/publish/test_notebook.py says which are seen.
 MISSED = {"attend": {"M2", "M3", "M14", "M18"}, "MultiHeadAttention": {"M18"}}
 # What a test needs besides the set-up cell

@@ -1,4 +1,4 @@
-"""Well-known code and other answers to exercise 5 that stand in no list of the checks, adapted to the signatures."""
+"""Well-known code and other answers to exercise 5 that are in no list of the checks, adapted to the signatures."""
 
 import functools
 
@@ -87,7 +87,7 @@ def rate_by_epochs(step, steps_per_epoch, epochs, highest):
 
 
 class HeadWithAModule(programs.DroppingHead):
-    """The attribute is the layer, in place of its share."""
+    """The attribute is the layer, instead of its share."""
 
     def __init__(self, *, width, classes, dropout):
         super().__init__(width=width, classes=classes, dropout=dropout)
@@ -157,7 +157,7 @@ def mean_as_sentence_transformers(tokens, exists):
 
 
 def pooled_with_a_number(tokens, query, exists):
-    """A billion below zero, in the place of minus infinity."""
+    """A billion below zero, instead of minus infinity."""
     scores = torch.where(exists, torch.einsum("bnd,d->bn", tokens, query) / len(query) ** 0.5, -1e9)
     return (scores.softmax(1).unsqueeze(-1) * tokens).sum(1)
 

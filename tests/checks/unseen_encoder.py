@@ -1,4 +1,4 @@
-"""Well-known code and other answers to exercise 3 that stand in no list of the checks, adapted to the signatures."""
+"""Well-known code and other answers to exercise 3 that are in no list of the checks, adapted to the signatures."""
 
 import copy
 
@@ -141,7 +141,7 @@ class BlockOnItsNorm(answers.EncoderBlock):
 
 
 class BlockWithCheckpoints(answers.EncoderBlock):
-    """Its parts are computed anew in the backward pass, which takes less memory."""
+    """Its parts are computed again in the backward pass, which takes less memory."""
 
     def forward(self, x, mask=None):
         x = checkpoint(lambda x: x + self.attention(self.norm_attention(x), mask), x, use_reentrant=False)
@@ -226,7 +226,7 @@ class EncoderOfNanoGPT(nn.Module):
 
 
 def repair_by_apply(block):
-    """Start every layer anew as nanoGPT does, and put the norms in."""
+    """Start every layer again as nanoGPT does, and put the norms in."""
     width = block.attention.embed_dim
 
     def start(part):

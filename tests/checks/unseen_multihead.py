@@ -1,4 +1,4 @@
-"""Answers to exercise 2 that stand in no list of the checks: points may not depend on being listed."""
+"""Answers to exercise 2 that are in no list of the checks: points may not depend on being listed."""
 
 import math
 

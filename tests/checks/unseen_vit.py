@@ -1,4 +1,4 @@
-"""Well-known code and other answers to exercise 4 that stand in no list of the checks, adapted to the signatures."""
+"""Well-known code and other answers to exercise 4 that are in no list of the checks, adapted to the signatures."""
 
 import numpy as np
 import torch
@@ -131,7 +131,7 @@ RIGHT = [
 
 
 def patchify_of_mae(images, p):
-    """The pixels of a patch stand in the order (P, P, C)."""
+    """The pixels of a patch are in the order (P, P, C)."""
     h, w, c = images.shape[2] // p, images.shape[3] // p, images.shape[1]
     x = torch.einsum("nchpwq->nhwpqc", images.reshape(images.shape[0], c, h, p, w, p))
     return x.reshape(images.shape[0], h * w, p**2 * c)

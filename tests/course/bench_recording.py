@@ -26,7 +26,7 @@ from autograder.cells import points_of
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
 from autograder.grade.grade import load_assignment
-from autograder.grade.repair import mend
+from autograder.grade.repair import repair_notebook
 from autograder.lms.export import prepare_export
 from autograder.report.feedback import write_feedback
 from autograder.report.report import marks_table, write_report
@@ -39,7 +39,7 @@ def stubs(assignment: Assignment) -> list[tuple[str, Result]]:
     answers = nbformat.writes(sample_class.fill_in(assignment.release, assignment.instructor)).encode()
     choices, kinds = random.Random(0), []
     for kind in range(KINDS):
-        notebook = mend(answers, assignment.instructor, assignment.release).notebook
+        notebook = repair_notebook(answers, assignment.instructor, assignment.release).notebook
         checks = []
         for cell in notebook.cells:
             info = cell.metadata.get("nbgrader", {})
@@ -58,11 +58,11 @@ def stubs(assignment: Assignment) -> list[tuple[str, Result]]:
     return kinds
 
 
-def hand_in(course: Course, assignment: Assignment, students: list[str], roster: bool = True) -> None:
+def submit(course: Course, assignment: Assignment, students: list[str], roster: bool = True) -> None:
     """Write submissions, and the roster."""
     answers = nbformat.writes(assignment.release)
     for student in students:
-        sample_class.hand_in(course.root, student, answers, assignment.name)
+        sample_class.submit(course.root, student, answers, assignment.name)
     if roster:
         lines = [f"{student},First {student},Last,{student}@example.org" for student in students]
         write_atomically(course.root / "roster.csv", "\n".join(["id,first_name,last_name,email", *lines]) + "\n")
@@ -80,7 +80,7 @@ def record_all(course: Course, assignment: Assignment, students: list[str], kind
 
 
 def read_all(course: Course, assignment: Assignment) -> None:
-    """Read what was handed in, and the results that are kept, as a second run of `grade` does."""
+    """Read what was submitted, and the results that are kept, as a second run of `grade` does."""
     for student in course.students():
         course.read_submission(student, assignment)
         course.read_files(student, assignment)
@@ -104,7 +104,7 @@ def measure(size: int, pages: int = 0, name: str = "2_multihead", root: Path | N
     kinds = stubs(assignment)
     with tempfile.TemporaryDirectory() as folder:
         course = Course(root or Path(folder) / "course")
-        hand_in(course, assignment, students)
+        submit(course, assignment, students)
         stages: dict[str, Callable[[], Any]] = {
             "prepare": lambda: course.prepare(assignment),
             "students": lambda: (course.students(), course.unfit_names()),

@@ -45,7 +45,7 @@ def pair(running: Server, assignment: Assignment, tmp_path_factory: pytest.TempP
 
 
 def test_postgresql_has_the_rows_of_a_file(pair: tuple[Course, Course]) -> None:
-    """Row by row, is everything there, and no file beside it?"""
+    """Row by row, is everything there, and no file next to it?"""
     served, filed = pair
     assert rows(served) == rows(filed)
     assert served.db_url.get_backend_name() == "postgresql"

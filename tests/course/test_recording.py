@@ -83,7 +83,7 @@ def test_name_that_the_gradebook_cannot_hold_is_nobodys(tmp_path: Path, assignme
 
 
 def make_course(root: Path, assignment: Assignment, address: str | None = None) -> Course:
-    """Make a course whose instructor takes points for handing in late, and extends the time of one student."""
+    """Make a course whose instructor takes points for submitting late, and extends the time of one student."""
     course = Course(root / "course")
     course.root.mkdir(parents=True)
     write_atomically(course.root / "hourly_penalty.py", PLUGIN)
@@ -139,7 +139,7 @@ def record_by_nbgrader(course: Course, result, assignment: Assignment) -> None:
 
 
 def rows(course: Course) -> dict[str, list[str]]:
-    """Return every row of every table, with what it names in place of its random id.
+    """Return every row of every table, with what it names instead of its random id.
 
     nbgrader's preprocessors add a course "default_course", to which nothing belongs; it is left out.
     """
@@ -176,7 +176,7 @@ def test_record_writes_what_nbgrader_writes(assignment: Assignment, tmp_path: Pa
 
 
 def test_penalties_are_those_of_the_marks_and_dates_as_they_are_now(assignment: Assignment, tmp_path: Path) -> None:
-    """After marks by hand, another plugin and more time for one: is what is taken off worked out anew, and that alone?"""
+    """After marks by hand, another plugin and more time for one: is what is taken off worked out again, and that alone?"""
     course = make_course(tmp_path, assignment)
     record_first(course, assignment, Course.record, 0)
     write_atomically(
@@ -310,7 +310,7 @@ def test_record_killed_at_any_moment_is_never_half(assignment: Assignment, tmp_p
     ],
 )
 def test_read_url_says_what_it_wants(address: str, said: str, tmp_path: Path) -> None:
-    """Is an address where nothing can be kept refused, with the mend and without the password?"""
+    """Is an address where nothing can be kept refused, with the repair and without the password?"""
     with pytest.raises(GradebookError, match=said) as caught:
         read_url(address, tmp_path)
     assert "s3cret" not in str(caught.value) and "cret@" not in str(caught.value)

@@ -105,11 +105,11 @@ def write_class(folder: Path, size: int, seed: int, assignment: Assignment) -> N
     write_atomically(folder / "nbgrader_config.py", CONFIG % COURSE_ID)
     write_atomically(folder / "source" / NAME / f"{STEM}.ipynb", nbformat.writes(assignment.instructor) + "\n")
     for number in range(size):
-        sample_class.hand_in(folder, f"student{number:05}", draw_submission(number, seed, assignment), NAME)
+        sample_class.submit(folder, f"student{number:05}", draw_submission(number, seed, assignment), NAME)
 
 
 def make_ordinary(folder: Path) -> None:
-    """Put an ordinary test of a few asserts in the place of ours, in every notebook of a class."""
+    """Put an ordinary test of a few asserts instead of ours, in every notebook of a class."""
     for path in folder.rglob("*.ipynb"):
         notebook = nbformat.read(path, 4)
         kept: dict[str, NotebookNode] = {}

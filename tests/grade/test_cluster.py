@@ -38,7 +38,7 @@ def before(assignment: Assignment, tmp_path_factory: pytest.TempPathFactory) -> 
     course = Course(tmp_path_factory.mktemp("class") / "before")
     files = sample_class.make_submissions(assignment.instructor, assignment.release)
     for student in STUDENTS:
-        sample_class.hand_in(course.root, student, files[student])
+        sample_class.submit(course.root, student, files[student])
     course.prepare(assignment)
     return course
 

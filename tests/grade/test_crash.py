@@ -28,7 +28,7 @@ def make_course(root: Path) -> Course:
     assignment = load_assignment(sample_class.ASSIGNMENT)
     files = sample_class.make_submissions(assignment.instructor, assignment.release)
     for student in STUDENTS:
-        sample_class.hand_in(root, student, files[student])
+        sample_class.submit(root, student, files[student])
     return Course(root)
 
 

@@ -14,13 +14,13 @@ import sample_class
 from conftest import ALL, EXERCISES, NAME, SEED, soon
 from nbformat import NotebookNode
 from nbgrader.utils import determine_grade
-from sample_class import BONUS, fill_in, hand_in
+from sample_class import BONUS, fill_in, submit
 
 from autograder.cells import is_grade
 from autograder.course.course import Assignment, Course
 from autograder.grade.execute import CUT, GraderError, execute
 from autograder.grade.grade import InstallationError, grade, load_assignment
-from autograder.grade.repair import mend
+from autograder.grade.repair import repair_notebook
 from autograder.grade.session import MAX_NAMES, Cell, Session
 from autograder.grade.workers import Workers
 from autograder.sandbox.host.bubblewrap import Limits
@@ -58,7 +58,7 @@ def test_grade_stops_when_the_installation_is_wrong(
     assignment: Assignment, perfect: NotebookNode, tmp_path: Path, two_workers: Workers, spoil: Any, words: str
 ) -> None:
     """Does the grader stop before any mark, and say what is wrong, when answers fail, or an unsolved notebook passes?"""
-    hand_in(tmp_path, "ada", perfect)
+    submit(tmp_path, "ada", perfect)
     spoiled = Assignment(
         NAME, "attention", nbformat.from_dict(assignment.instructor), nbformat.from_dict(assignment.release)
     )
@@ -283,7 +283,7 @@ def test_cells_of_ones_own_stay_where_they_define_what_is_needed(found: Any, sta
 
 
 def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a fresh kernel, does an answer that what stands in front of it brings down stay, and one that falls alone not?"""
+    """In a fresh kernel, does an answer that what is in front of it brings down stay, and one that falls alone not?"""
 
     class Fragile:
         """A kernel that is lost at a cell that falls, and at any answer after one that leaves no threads."""
@@ -394,7 +394,7 @@ def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: No
     wanted.source = "from nowhere import softmax"
     sample_class.change(perfect, "attention", "    scores = ", "    scores = missing\n    scores = ")
     perfect.cells.insert(2, nbformat.v4.new_code_cell("import nowhere as missing"))
-    notebook = mend(nbformat.writes(perfect).encode(), assignment.instructor, assignment.release).notebook
+    notebook = repair_notebook(nbformat.writes(perfect).encode(), assignment.instructor, assignment.release).notebook
     checks = [check for check in execute(notebook, SEED).checks if not check.name.startswith(BONUS[NAME])]
     failed = {check.name: check.message for check in checks if not check.passed}
     why = "because the cell that defines it ended with ModuleNotFoundError: No module named 'nowhere'"
@@ -407,11 +407,11 @@ def test_page_of_the_answers_shows_no_error(name: str) -> None:
     """Do the visible tests pass in the notebook that was run, also those that call a model's methods?"""
     assignment = load_assignment(name)
     solved = nbformat.writes(fill_in(assignment.release, assignment.instructor))
-    done = execute(mend(solved.encode(), assignment.instructor, assignment.release).notebook, SEED)
+    done = execute(repair_notebook(solved.encode(), assignment.instructor, assignment.release).notebook, SEED)
     said = [
         f"{cell.id}: {output.ename}: {output.evalue}"
         for cell in done.notebook.cells
-        if cell.cell_type == "code" and not is_grade(cell)  # a file beside the notebook was not handed in
+        if cell.cell_type == "code" and not is_grade(cell)  # a file next to the notebook was not submitted
         for output in cell.outputs
         if output.output_type == "error"
     ]
@@ -419,13 +419,13 @@ def test_page_of_the_answers_shows_no_error(name: str) -> None:
 
 
 def test_own_cell_that_ends_the_kernel_at_a_module_costs_no_test() -> None:
-    """Where a cell of one's own loses the kernel in the middle of a test, is the test held anew without it?"""
+    """Where a cell of one's own loses the kernel in the middle of a test, is the test held again without it?"""
     assignment = load_assignment("3_encoder")
     solved = fill_in(assignment.release, assignment.instructor)
     place = next(index for index, cell in enumerate(solved.cells) if cell.id == "LayerNorm")
     ends = "import os, torch\ntorch.nn.Module._compiled_call_impl = lambda *_, **__: os._exit(0)"  # not put back
     solved.cells.insert(place + 1, nbformat.v4.new_code_cell(ends))
-    notebook = mend(nbformat.writes(solved).encode(), assignment.instructor, assignment.release).notebook
+    notebook = repair_notebook(nbformat.writes(solved).encode(), assignment.instructor, assignment.release).notebook
     notebook.cells = [cell for cell in notebook.cells if cell.id.startswith(("setup", "cell-", "LayerNorm"))]
     done = execute(notebook, SEED)
     assert done.state == "crashed" and done.checks and all(check.passed for check in done.checks), done.checks

@@ -1,6 +1,6 @@
 """Has each submission of exercises 2 to 4 the points of its honest part, whatever else its cells do or leave behind?
 
-Each is the answers with something tried beside them, run in the sandbox. Those on exercise 1 are in tests/sandbox/attacks.py.
+Each is the answers with something tried next to them, run in the sandbox. Those on exercise 1 are in tests/sandbox/attacks.py.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from sample_class import answer, change, fill_in, rewrite
 from autograder.course.course import Assignment
 from autograder.grade.execute import execute
 from autograder.grade.grade import load_assignment
-from autograder.grade.repair import mend
+from autograder.grade.repair import repair_notebook
 from autograder.sandbox.host.bubblewrap import Limits
 
 LEFT_BEHIND = """import builtins, locale, os, warnings
@@ -37,7 +37,7 @@ def leave_everything_behind(notebook: NotebookNode) -> None:
 
 
 def redefine_the_broken_block(notebook: NotebookNode) -> None:
-    """Put a sound block in the place of the broken one, and give it back as it is."""
+    """Put a sound block instead of the broken one, and give it back as it is."""
     rewrite(notebook, "repair", "return block")
     answer(notebook, "repair").source += """
 
@@ -52,7 +52,7 @@ class BrokenBlock(nn.TransformerEncoderLayer):
 
 
 def redefine_the_measures(notebook: NotebookNode) -> None:
-    """Leave the model in evaluation mode, and answer in the place of what measures that."""
+    """Leave the model in evaluation mode, and answer instead of what measures that."""
     change(notebook, "evaluate", "    model.eval()\n", "    model.eval(); model.train = lambda *_: model\n")
     answer(notebook, "evaluate").source += """
 
@@ -84,7 +84,7 @@ def refuse_all(notebook: NotebookNode) -> None:
 
 
 def name_the_results(notebook: NotebookNode) -> None:
-    """Return a dict of one's own in the place of an array."""
+    """Return a dict of one's own instead of an array."""
     rewrite(
         notebook, "softmax" if any(c.id == "softmax" for c in notebook.cells) else "matmul", "return {'product': 1.0}"
     )
@@ -128,8 +128,8 @@ def test_what_is_tried_gets_its_fair_mark(
     assignment = assignments[name]
     work = fill_in(assignment.release, assignment.instructor, bonus=True)
     tried(work)
-    mended = mend(nbformat.writes(work).encode(), assignment.instructor, assignment.release)
-    done = execute(mended.notebook, 7, Limits(call_seconds=3.0))
+    repaired = repair_notebook(nbformat.writes(work).encode(), assignment.instructor, assignment.release)
+    done = execute(repaired.notebook, 7, Limits(call_seconds=3.0))
     failed = {check.name for check in done.checks if not check.passed and not check.name.startswith("checkpoint_")}
     all_of = {check.name for check in done.checks for each in fails if check.name.startswith(each.rstrip("*"))}
     assert failed == {name for name in all_of if name in fails or any(each.endswith("*") for each in fails)}

@@ -19,7 +19,7 @@ import sample_class
 from conftest import NAME, SEED, GradedClass, soon
 from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
-from sample_class import hand_in
+from sample_class import submit
 from test_cli import run
 
 from autograder.course.course import Assignment, Course, Result
@@ -62,11 +62,11 @@ EXPECTED: dict[str, tuple[str, set[str], set[str]]] = {
     "lena": ("graded", of("softmax", "self_attention"), {"M5", "M11"}),
     "mira": ("graded", set(), set()),
     "noor": ("graded", set(), set()),
-    "omar": ("graded after mending", set(), set()),
-    "pia": ("graded after mending", set(), set()),
+    "omar": ("graded after repair", set(), set()),
+    "pia": ("graded after repair", set(), set()),
     "quinn": ("missing", set(), set()),
     "rosa": ("unreadable", set(), set()),
-    "zoe": ("graded after mending", set(), set()),
+    "zoe": ("graded after repair", set(), set()),
 }
 MARKED = [student for student, (state, _, _) in EXPECTED.items() if state not in ("missing", "unreadable")]
 
@@ -144,7 +144,7 @@ def test_message_says_what_happened(graded_class: GradedClass, student: str, wor
     [
         ("dora", "Is there a loop that does not end?"),
         ("emil", "The kernel died"),
-        ("quinn", "No notebook was handed in."),
+        ("quinn", "No notebook was submitted."),
         ("rosa", "HTML page"),
     ],
 )
@@ -160,7 +160,7 @@ def test_cells_after_a_loop_without_end_get_less_time(graded_class: GradedClass)
     assert "Not done after 10 s" not in why
 
 
-def test_receipts_say_what_was_mended(graded_class: GradedClass) -> None:
+def test_receipts_say_what_was_repaired(graded_class: GradedClass) -> None:
     """Are a wrong file name, torn cells and tags on the receipts of those three, and is nobody else's notebook changed?"""
     assert graded_class.results["omar"].receipt == [
         "The file was called 'Copy of attention (1).ipynb'; it was taken as attention.ipynb."
@@ -169,12 +169,12 @@ def test_receipts_say_what_was_mended(graded_class: GradedClass) -> None:
     for words in ("softmax was found", "!pip install numpy", "was missing; it was put back"):
         assert words in receipt
     assert graded_class.results["zoe"].receipt == ["Tags and links in a text are shown as text."]
-    mended = {name for name, result in graded_class.results.items() if result.receipt}
-    assert mended == {"omar", "pia", "zoe"}
+    repaired = {name for name, result in graded_class.results.items() if result.receipt}
+    assert repaired == {"omar", "pia", "zoe"}
 
 
 def test_submissions_are_untouched(graded_class: GradedClass) -> None:
-    """Are the files that were handed in, byte for byte, what they were?"""
+    """Are the files that were submitted, byte for byte, what they were?"""
     files = sample_class.make_submissions(graded_class.assignment.instructor, graded_class.assignment.release)
     for student, text in files.items():
         found = list((graded_class.course.root / "submitted" / student / NAME).iterdir())
@@ -228,7 +228,7 @@ def test_gradebook_agrees(graded_class: GradedClass, student: str) -> None:
 
 @pytest.mark.parametrize("student", ["quinn", "rosa"])
 def test_gradebook_has_no_grade_without_a_submission(graded_class: GradedClass, student: str) -> None:
-    """Is there no mark, not 0, for who handed in nothing or nothing that can be read?"""
+    """Is there no mark, not 0, for who submitted nothing or nothing that can be read?"""
     with graded_class.course.gradebook() as gradebook:
         assert gradebook.find_student(student).id == student
         with pytest.raises(MissingEntry):
@@ -251,7 +251,7 @@ def test_grade_takes_what_is_new_or_changed(graded_class: GradedClass, tmp_path:
     course, calls = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), []
     right = (course.root / "submitted" / "ada" / NAME / "attention.ipynb").read_text(encoding="utf-8")
     for student in ("ben", "quinn"):
-        hand_in(course.root, student, right)
+        submit(course.root, student, right)
     results = grade(course, graded_class.assignment, workers=two_workers, progress=lambda *call: calls.append(call))
     assert [call[:3] for call in calls] == [("submissions", done, 2) for done in range(3)]
     assert [call[3:] for call in calls] == [(), ("graded",), ("graded",)]
@@ -269,7 +269,7 @@ def test_regrade_keeps_marks_given_by_hand(
     """Do a person's mark and comment survive --regrade, which draws new inputs and gives the same points?"""
     course = Course(tmp_path)
     sample_class.not_scaled(perfect)
-    hand_in(tmp_path, "hana", perfect)
+    submit(tmp_path, "hana", perfect)
     (first,) = grade(course, assignment, seed=1, workers=two_workers)
     with course.gradebook() as gradebook:
         mark = gradebook.find_grade("why_scale", "attention", NAME, "hana")

@@ -9,7 +9,7 @@ from nbformat import NotebookNode
 
 from autograder.course.course import Assignment
 from autograder.grade.halves import Halves
-from autograder.grade.repair import Mended, mend
+from autograder.grade.repair import Repaired, repair_notebook
 from autograder.notebooks import Cell
 
 HEAD, TAIL = 'def double(x):\n    """Double it.', '    Fast.\n    """\n    return 2 * x'
@@ -69,14 +69,14 @@ def test_halves_take_steps_in_proportion() -> None:
     assert work(400) <= 2.2 * work(200) + 1000
 
 
-def changed(assignment: Assignment, notebook: NotebookNode) -> Mended:
+def changed(assignment: Assignment, notebook: NotebookNode) -> Repaired:
     """Return the repaired notebook."""
-    return mend(json.dumps(notebook).encode(), assignment.instructor, assignment.release)
+    return repair_notebook(json.dumps(notebook).encode(), assignment.instructor, assignment.release)
 
 
-def source_of(mended: Mended, name: str) -> str:
+def source_of(repaired: Repaired, name: str) -> str:
     """Return what is in the cell of an answer."""
-    return next(c.source for c in mended.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
+    return next(c.source for c in repaired.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
 
 
 @pytest.mark.parametrize("ids", [True, False])
@@ -89,5 +89,5 @@ def test_an_experiment_below_does_not_beat_the_answer(assignment: Assignment, pe
         for cell in perfect.cells:
             cell.pop("id", None)
             cell.metadata = {}
-    mended = changed(assignment, perfect)
-    assert source_of(mended, "attention_backward") == answer
+    repaired = changed(assignment, perfect)
+    assert source_of(repaired, "attention_backward") == answer

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from conftest import NAME, soon
 from nbformat import NotebookNode
-from sample_class import answer, fill_in, hand_in, not_scaled
+from sample_class import answer, fill_in, not_scaled, submit
 from test_cli import run
 
 from autograder.course.course import Assignment, Course, Result
@@ -32,7 +32,7 @@ def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two
         notebook = fill_in(assignment.release, assignment.instructor)
         if student == "hana":
             not_scaled(notebook)
-        hand_in(course.root, student, notebook)
+        submit(course.root, student, notebook)
     grade(course, assignment, seed=SEED, workers=two_workers)
     with course.gradebook() as gradebook:
         for student in ("ada", "hana"):
@@ -125,8 +125,8 @@ def test_change_after_submissions_came_in(
         solve_entropy(new)
     lost = 4 - (change == "a check is withdrawn")  # hana's attention is not scaled
     results = {result.student: result for result in grade(course, new, regrade=regrade, workers=two_workers)}
-    mended = "added" in change  # the new cell is put into what was handed in before there was one
-    assert {result.state for result in results.values()} == {"graded after mending" if mended else "graded"}
+    repaired = "added" in change  # the new cell is put into what was submitted before there was one
+    assert {result.state for result in results.values()} == {"graded after repair" if repaired else "graded"}
     for student, right in (("ada", points), ("hana", points - lost)):
         checks = [check for check in results[student].checks if not check["name"].startswith("online_softmax")]
         assert sum(check["points"] * check["passed"] for check in checks) == right

@@ -11,20 +11,20 @@ from nbformat import NotebookNode
 
 from autograder.course.course import Assignment
 from autograder.grade.job import grade_one
-from autograder.grade.repair import Mended, OtherAssignment, mend
+from autograder.grade.repair import OtherAssignment, Repaired, repair_notebook
 from autograder.grade.task import Job, Task
 from autograder.notebooks import MAX_CELLS
 from autograder.recognition import names_in
 
 
-def changed(assignment: Assignment, notebook: NotebookNode) -> Mended:
+def changed(assignment: Assignment, notebook: NotebookNode) -> Repaired:
     """Return the repaired notebook."""
-    return mend(json.dumps(notebook).encode(), assignment.instructor, assignment.release)
+    return repair_notebook(json.dumps(notebook).encode(), assignment.instructor, assignment.release)
 
 
-def source_of(mended: Mended, name: str) -> str:
+def source_of(repaired: Repaired, name: str) -> str:
     """Return what is in the cell of an answer."""
-    return next(c.source for c in mended.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
+    return next(c.source for c in repaired.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
 
 
 def in_text(notebook: NotebookNode, name: str, text: str) -> None:
@@ -105,13 +105,13 @@ def test_a_conflict_with_different_sides_is_a_question(assignment: Assignment, p
     other = line.replace("weights @ values", "values")
     both = text.replace(line, f"<<<<<<< HEAD\n{line}\n=======\n{other}\n>>>>>>> 3f2a9c1")
     for data in (both, json.dumps(both)):
-        (question,) = mend(data.encode(), assignment.instructor, assignment.release).questions
+        (question,) = repair_notebook(data.encode(), assignment.instructor, assignment.release).questions
         assert "conflict marks" in question and "attention" in question
-    mended = mend(
+    repaired = repair_notebook(
         f"<<<<<<< HEAD\n{text}\n=======\n{text}\n>>>>>>> 3f2a9c1".encode(), assignment.instructor, assignment.release
     )
-    assert "\\n".join(c.source for c in perfect.cells if c.id == "attention") == source_of(mended, "attention")
-    assert mended.questions == []
+    assert "\\n".join(c.source for c in perfect.cells if c.id == "attention") == source_of(repaired, "attention")
+    assert repaired.questions == []
 
 
 def two_answers_in_one_cell(notebook: NotebookNode) -> None:
@@ -177,7 +177,7 @@ def test_the_notebook_of_another_assignment_is_named(assignment: Assignment) -> 
     other = assignment_of("2_multihead").release
     others = {name: names_in(assignment_of(name).release) for name in ALL if name != NAME}
     with pytest.raises(OtherAssignment, match="notebook of 2_multihead, submitted as 1_attention"):
-        mend(json.dumps(other).encode(), assignment.instructor, assignment.release, others, NAME)
+        repair_notebook(json.dumps(other).encode(), assignment.instructor, assignment.release, others, NAME)
 
 
 HOSTILE = {
@@ -193,4 +193,4 @@ HOSTILE = {
 def test_hostile_cells_take_bounded_steps(assignment: Assignment, case: str) -> None:
     """Are so many cells, or such long ones, repaired in a number of steps that takes seconds at most?"""
     data = json.dumps({"cells": [{"cell_type": "code", "source": source} for source in HOSTILE[case]]}).encode()
-    assert steps(lambda: mend(data, assignment.instructor, assignment.release)) < 6_000_000
+    assert steps(lambda: repair_notebook(data, assignment.instructor, assignment.release)) < 6_000_000

@@ -15,7 +15,7 @@ from sample_class import duplicate
 from autograder.course.course import Assignment, Course
 from autograder.files import Unreadable
 from autograder.grade.execute import execute
-from autograder.grade.repair import Mended, mend
+from autograder.grade.repair import Repaired, repair_notebook
 from autograder.judge.exercise import exercises_of
 from autograder.notebooks import MAX_CELLS
 
@@ -29,20 +29,20 @@ def place(notebook: NotebookNode, name: str) -> int:
 
 
 def to_bytes(notebook: NotebookNode | dict) -> bytes:
-    """Write a notebook as it is: nbformat would refuse or mend what is torn."""
+    """Write a notebook as it is: nbformat would refuse or repair what is torn."""
     return json.dumps(notebook).encode()
 
 
-def mended_from(data: bytes, assignment: Assignment) -> Mended:
-    """Mend a file, and see that the result is a valid notebook and every entry of the receipt a sentence."""
+def repaired_from(data: bytes, assignment: Assignment) -> Repaired:
+    """Repair a file, and see that the result is a valid notebook and every entry of the receipt a sentence."""
     before = bytes(data)
-    mended = mend(data, assignment.instructor, assignment.release)
+    repaired = repair_notebook(data, assignment.instructor, assignment.release)
     assert data == before
-    nbformat.validate(mended.notebook)
-    for entry in mended.receipt:
+    nbformat.validate(repaired.notebook)
+    for entry in repaired.receipt:
         assert " " in entry
         assert "\n" not in entry
-    return mended
+    return repaired
 
 
 def graded_cells(notebook: NotebookNode) -> list[tuple[str, str, str]]:
@@ -98,7 +98,7 @@ def strip_ids(notebook: NotebookNode) -> None:
 
 
 def strip_nbgrader(notebook: NotebookNode) -> None:
-    """Lose nbgrader's metadata, and have Colab's ids in place of our own."""
+    """Lose nbgrader's metadata, and have Colab's ids instead of our own."""
     for index, cell in enumerate(notebook.cells):
         cell.metadata = {"id": f"x{index}Zp"}
         cell.id = f"x{index}Zp"
@@ -165,33 +165,33 @@ KEEPS_ALL: dict[str, tuple[Callable[[NotebookNode], None], str]] = {
 
 
 @pytest.mark.parametrize("case", KEEPS_ALL)
-def test_mend_keeps_every_answer(assignment: Assignment, perfect: NotebookNode, case: str) -> None:
+def test_repair_keeps_every_answer(assignment: Assignment, perfect: NotebookNode, case: str) -> None:
     """Does the grader see what it sees of an untouched submission, and does the receipt say what was done?"""
     spoil, words = KEEPS_ALL[case]
-    right = mended_from(to_bytes(perfect), assignment)
+    right = repaired_from(to_bytes(perfect), assignment)
     assert right.receipt == []
     spoil(perfect)
-    mended = mended_from(to_bytes(perfect), assignment)
-    assert graded_cells(mended.notebook) == graded_cells(right.notebook)
-    assert words in "\n".join(mended.receipt)
-    order = [cell.id for cell in mended.notebook.cells if "nbgrader" in cell.metadata]
+    repaired = repaired_from(to_bytes(perfect), assignment)
+    assert graded_cells(repaired.notebook) == graded_cells(right.notebook)
+    assert words in "\n".join(repaired.receipt)
+    order = [cell.id for cell in repaired.notebook.cells if "nbgrader" in cell.metadata]
     assert order == [cell.id for cell in assignment.instructor.cells if "nbgrader" in cell.metadata]
 
 
-def test_mend_of_an_earlier_release_blames_nobody(assignment: Assignment, perfect: NotebookNode) -> None:
+def test_repair_of_an_earlier_release_blames_nobody(assignment: Assignment, perfect: NotebookNode) -> None:
     """Is a student whose notebook was released with other words not told to have changed them?"""
     for cell in perfect.cells[:4]:
         if cell.metadata.get("nbgrader", {}).get("locked"):
             cell.source += "\n# as it was released last week"
             cell.metadata.nbgrader.checksum = compute_checksum(cell)
-    mended = mended_from(to_bytes(perfect), assignment)
-    assert mended.receipt == [
+    repaired = repaired_from(to_bytes(perfect), assignment)
+    assert repaired.receipt == [
         "The notebook is of an earlier release; its locked cells were replaced by those of this one."
     ]
-    assert "last week" not in nbformat.writes(mended.notebook)
+    assert "last week" not in nbformat.writes(repaired.notebook)
 
 
-def test_mend_of_an_earlier_release_takes_its_texts_for_nobodys(assignment: Assignment) -> None:
+def test_repair_of_an_earlier_release_takes_its_texts_for_nobodys(assignment: Assignment) -> None:
     """Is what an earlier release said no answer, and is what a student wrote one all the same?"""
     notebook = nbformat.from_dict(assignment.release)
     sources = {
@@ -203,7 +203,7 @@ def test_mend_of_an_earlier_release_takes_its_texts_for_nobodys(assignment: Assi
         notebook.cells[place(notebook, name)].source = source
     earlier = frozenset(cell.source.strip() for cell in notebook.cells)
     repaired = [
-        mend(to_bytes(notebook), assignment.instructor, assignment.release, earlier=texts)
+        repair_notebook(to_bytes(notebook), assignment.instructor, assignment.release, earlier=texts)
         for texts in (earlier, frozenset())
     ]
     taken = ["was put into it" in "\n".join(each.receipt) for each in repaired]
@@ -212,7 +212,7 @@ def test_mend_of_an_earlier_release_takes_its_texts_for_nobodys(assignment: Assi
     assert not [cell for cell in repaired[0].notebook.cells if "own" in cell.metadata or "changed" in cell.metadata]
     answer = notebook.cells[place(notebook, "why_scale")]
     answer.source = "An answer."
-    written = mend(to_bytes(notebook), assignment.instructor, assignment.release, earlier=earlier).notebook
+    written = repair_notebook(to_bytes(notebook), assignment.instructor, assignment.release, earlier=earlier).notebook
     assert written.cells[place(written, "why_scale")].source == answer.source
 
 
@@ -228,12 +228,12 @@ def test_course_keeps_the_texts_of_earlier_releases(assignment: Assignment, tmp_
     assert "Other words." in course.earlier_texts(assignment)
 
 
-def test_mend_reversed_keeps_the_code(assignment: Assignment, perfect: NotebookNode) -> None:
+def test_repair_reversed_keeps_the_code(assignment: Assignment, perfect: NotebookNode) -> None:
     """Do answers in reversed order come back to their places?"""
-    right = mended_from(to_bytes(perfect), assignment)
+    right = repaired_from(to_bytes(perfect), assignment)
     reverse(perfect)
-    mended = mended_from(to_bytes(perfect), assignment)
-    assert graded_cells(mended.notebook) == graded_cells(right.notebook)
+    repaired = repaired_from(to_bytes(perfect), assignment)
+    assert graded_cells(repaired.notebook) == graded_cells(right.notebook)
 
 
 ENCODINGS = {
@@ -247,7 +247,7 @@ ENCODINGS = {
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_mend_reads_any_encoding(assignment: Assignment, perfect: NotebookNode, encoding: str) -> None:
+def test_repair_reads_any_encoding(assignment: Assignment, perfect: NotebookNode, encoding: str) -> None:
     """Is the student's text the same, umlauts included, in whatever encoding an editor wrote it?"""
     name, written = "softmax", "Größe: Höhe × Länge"
     for cell in perfect.cells:
@@ -255,32 +255,32 @@ def test_mend_reads_any_encoding(assignment: Assignment, perfect: NotebookNode, 
     cell = perfect.cells[place(perfect, name)]
     cell.source += f"\n# {written}"
     data = ENCODINGS[encoding](json.dumps(perfect, ensure_ascii=False))
-    mended = mended_from(data, assignment)
-    assert cell.source in [source for _, _, source in graded_cells(mended.notebook)]
-    locked = [entry for entry in mended.receipt if "locked cell" in entry]  # test cells that were not Latin-1 either
-    said = [entry for entry in mended.receipt if entry not in locked]
+    repaired = repaired_from(data, assignment)
+    assert cell.source in [source for _, _, source in graded_cells(repaired.notebook)]
+    locked = [entry for entry in repaired.receipt if "locked cell" in entry]  # test cells that were not Latin-1 either
+    said = [entry for entry in repaired.receipt if entry not in locked]
     other = encoding.startswith("utf-16") or encoding == "latin-1"
     assert said == ["The file was not UTF-8; it was read in another encoding."] * other
 
 
-def test_mend_reads_a_truncated_file(assignment: Assignment, perfect: NotebookNode) -> None:
+def test_repair_reads_a_truncated_file(assignment: Assignment, perfect: NotebookNode) -> None:
     """Are the whole cells before the cut read, and the missing ones replaced by empty ones?"""
     text = json.dumps(perfect)
     cut = text[: text.index("def attention_backward") + 30].encode()
-    mended = mended_from(cut, assignment)
-    right = graded_cells(mended_from(to_bytes(perfect), assignment).notebook)
+    repaired = repaired_from(cut, assignment)
+    right = graded_cells(repaired_from(to_bytes(perfect), assignment).notebook)
     blanks = {cell.id: cell.source for cell in assignment.release.cells}
-    for (name, _, source), (_, _, whole) in zip(graded_cells(mended.notebook), right, strict=True):
+    for (name, _, source), (_, _, whole) in zip(graded_cells(repaired.notebook), right, strict=True):
         lost = name == "attention_backward" or name in WRITTEN
         assert source == (blanks[name] if lost else whole), name
     whole = next(index for index, cell in enumerate(perfect.cells) if "def attention_backward" in cell.source)
-    assert f"The file is cut off or damaged; the {whole} cells before the damage were read." in mended.receipt
-    assert "The cell attention_backward was missing; an empty one was added." in mended.receipt
+    assert f"The file is cut off or damaged; the {whole} cells before the damage were read." in repaired.receipt
+    assert "The cell attention_backward was missing; an empty one was added." in repaired.receipt
 
 
-def test_mend_reads_format_3(assignment: Assignment, perfect: NotebookNode) -> None:
+def test_repair_reads_format_3(assignment: Assignment, perfect: NotebookNode) -> None:
     """Is a notebook of the format of 2011 to 2014 read: worksheets, and `input` for the source of code?"""
-    right = graded_cells(mended_from(to_bytes(perfect), assignment).notebook)
+    right = graded_cells(repaired_from(to_bytes(perfect), assignment).notebook)
     cells = []
     for cell in perfect.cells:
         old = {"cell_type": cell.cell_type, "metadata": cell.metadata}
@@ -291,9 +291,9 @@ def test_mend_reads_format_3(assignment: Assignment, perfect: NotebookNode) -> N
         "metadata": {"name": ""},
         "worksheets": [{"cells": cells[:9]}, {"cells": cells[9:]}],
     }
-    mended = mended_from(to_bytes(old), assignment)
-    assert graded_cells(mended.notebook) == right
-    assert "The notebook was in format 3; its cells were converted." in mended.receipt
+    repaired = repaired_from(to_bytes(old), assignment)
+    assert graded_cells(repaired.notebook) == right
+    assert "The notebook was in format 3; its cells were converted." in repaired.receipt
 
 
 NOT_NOTEBOOKS = {
@@ -321,99 +321,101 @@ NOT_NOTEBOOKS = {
 
 
 @pytest.mark.parametrize("case", NOT_NOTEBOOKS)
-def test_mend_refuses_what_is_no_notebook(assignment: Assignment, case: str) -> None:
+def test_repair_refuses_what_is_no_notebook(assignment: Assignment, case: str) -> None:
     """Is a file without a single cell unreadable, with a reason that a student understands?"""
     data, words = NOT_NOTEBOOKS[case]
     with pytest.raises(Unreadable, match=words):
-        mend(data, assignment.instructor, assignment.release)
+        repair_notebook(data, assignment.instructor, assignment.release)
 
 
-def test_mend_takes_out_what_no_file_can_hold(assignment: Assignment, perfect: NotebookNode) -> None:
+def test_repair_takes_out_what_no_file_can_hold(assignment: Assignment, perfect: NotebookNode) -> None:
     """Are lone surrogates and null characters replaced, so that the notebook can be written and sent to a kernel?"""
     perfect.cells[place(perfect, "softmax")].source += "\n# \ud800 \x00 \udfff end"
     perfect.cells.append(nbformat.v4.new_markdown_cell("\ud83d alone"))
-    mended = mended_from(to_bytes(perfect), assignment)
-    text = nbformat.writes(mended.notebook)
+    repaired = repaired_from(to_bytes(perfect), assignment)
+    text = nbformat.writes(repaired.notebook)
     text.encode("utf-8")
     assert "\\u0000" not in text
-    assert any("# ?" in source and source.endswith(" end") for _, _, source in graded_cells(mended.notebook))
+    assert any("# ?" in source and source.endswith(" end") for _, _, source in graded_cells(repaired.notebook))
 
 
-def test_mend_does_not_run_out_of_time_or_memory(assignment: Assignment, perfect: NotebookNode) -> None:
+def test_repair_does_not_run_out_of_time_or_memory(assignment: Assignment, perfect: NotebookNode) -> None:
     """Is a file with huge cells, and thousands that resemble released ones, read up to the limits?"""
     text = assignment.release.cells[0].source
     perfect.cells.append(nbformat.v4.new_code_cell("x" * 2_000_000))
     perfect.cells += [nbformat.v4.new_markdown_cell(text[:1900] + str(i)) for i in range(3 * MAX_CELLS)]
-    mended = mended_from(to_bytes(perfect), assignment)
-    assert len(mended.notebook.cells) <= MAX_CELLS + len(assignment.instructor.cells)
+    repaired = repaired_from(to_bytes(perfect), assignment)
+    assert len(repaired.notebook.cells) <= MAX_CELLS + len(assignment.instructor.cells)
 
 
-def test_mend_keeps_own_cells_where_they_stood(assignment: Assignment, perfect: NotebookNode) -> None:
+def test_repair_keeps_own_cells_where_they_stood(assignment: Assignment, perfect: NotebookNode) -> None:
     """Do a student's own cells run after the released cell that they followed, so that helpers are there when needed?"""
     index = place(perfect, "attention")
     perfect.cells.insert(index, nbformat.v4.new_code_cell("def helper():\n    return 1"))
     perfect.cells.insert(0, nbformat.v4.new_code_cell("import math"))
-    mended = mended_from(to_bytes(perfect), assignment)
-    sources = [cell.source for cell in mended.notebook.cells]
+    repaired = repaired_from(to_bytes(perfect), assignment)
+    sources = [cell.source for cell in repaired.notebook.cells]
     helper = sources.index("def helper():\n    return 1")
-    assert "nbgrader" not in mended.notebook.cells[helper].metadata
-    assert mended.notebook.cells[helper + 1].id == "attention"
+    assert "nbgrader" not in repaired.notebook.cells[helper].metadata
+    assert repaired.notebook.cells[helper + 1].id == "attention"
     assert sources[0] == "import math"
-    assert mended.receipt == []
+    assert repaired.receipt == []
 
 
-def test_mend_takes_no_output_of_the_file(assignment: Assignment, perfect: NotebookNode) -> None:
+def test_repair_takes_no_output_of_the_file(assignment: Assignment, perfect: NotebookNode) -> None:
     """Are outputs of the submission, which may claim anything, left behind?"""
     for cell in perfect.cells:
         if cell.cell_type == "code":
             cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "15"})]
             cell.execution_count = 5
-    mended = mended_from(to_bytes(perfect), assignment)
+    repaired = repaired_from(to_bytes(perfect), assignment)
     assert all(
-        not cell.outputs and cell.execution_count is None for cell in mended.notebook.cells if cell.cell_type == "code"
+        not cell.outputs and cell.execution_count is None
+        for cell in repaired.notebook.cells
+        if cell.cell_type == "code"
     )
 
 
-def test_mend_locks_come_from_the_instructor(assignment: Assignment, perfect: NotebookNode) -> None:
+def test_repair_locks_come_from_the_instructor(assignment: Assignment, perfect: NotebookNode) -> None:
     """Do points, flags and hidden tests come from our notebook, whatever the file says?"""
     edit_locked_cells(perfect)
-    mended = mended_from(to_bytes(perfect), assignment)
+    repaired = repaired_from(to_bytes(perfect), assignment)
     ours = {cell.id: cell for cell in assignment.instructor.cells if "nbgrader" in cell.metadata}
-    for cell in mended.notebook.cells:
+    for cell in repaired.notebook.cells:
         if "nbgrader" in cell.metadata:
             given = {key: cell.metadata.nbgrader[key] for key in ours[cell.id].metadata.nbgrader}
             assert given == ours[cell.id].metadata.nbgrader
-    assert "### BEGIN HIDDEN TESTS" in next(c.source for c in mended.notebook.cells if c.id == "softmax_values")
+    assert "### BEGIN HIDDEN TESTS" in next(c.source for c in repaired.notebook.cells if c.id == "softmax_values")
 
 
-def test_mend_leaves_out_installs(assignment: Assignment, perfect: NotebookNode) -> None:
+def test_repair_leaves_out_installs(assignment: Assignment, perfect: NotebookNode) -> None:
     """Are lines that need the network taken out, in own cells and in answers, and named in the receipt?"""
     installs(perfect)
-    mended = mended_from(to_bytes(perfect), assignment)
-    code = "\n".join(cell.source for cell in mended.notebook.cells if cell.cell_type == "code")
+    repaired = repaired_from(to_bytes(perfect), assignment)
+    code = "\n".join(cell.source for cell in repaired.notebook.cells if cell.cell_type == "code")
     lines = [line.strip() for line in code.split("\n")]
     assert not [line for line in lines if line.startswith(("!pip", "%pip", "from google", "drive.mount"))]
     assert "    pass  # left out: !pip install \\\n      # scipy\n    shifted" in code
     assert "pass  # left out: drive.mount(\n    # '/content/drive',\n# )\nx = 1" in code
-    assert sum("needs the network" in entry for entry in mended.receipt) == 5
+    assert sum("needs the network" in entry for entry in repaired.receipt) == 5
 
 
-def test_mend_of_the_unsolved_notebook_is_silent(assignment: Assignment) -> None:
-    """Is there nothing to say of a notebook that was handed in as it was released?"""
-    mended = mended_from(to_bytes(assignment.release), assignment)
-    assert mended.receipt == []
+def test_repair_of_the_unsolved_notebook_is_silent(assignment: Assignment) -> None:
+    """Is there nothing to say of a notebook that was submitted as it was released?"""
+    repaired = repaired_from(to_bytes(assignment.release), assignment)
+    assert repaired.receipt == []
     blanks = {cell.id: cell.source for cell in assignment.release.cells}
-    for name, _, source in graded_cells(mended.notebook):
+    for name, _, source in graded_cells(repaired.notebook):
         assert source == blanks[name] or "HIDDEN TESTS" in source
 
 
 @pytest.mark.parametrize("case", ["stripped ids", "moved", "installs"])
-def test_mended_answers_get_every_point(assignment: Assignment, perfect: NotebookNode, case: str) -> None:
-    """Executed in the sandbox, does a notebook that was mended get all the points of its answers?"""
+def test_repaired_answers_get_every_point(assignment: Assignment, perfect: NotebookNode, case: str) -> None:
+    """Executed in the sandbox, does a notebook that was repaired get all the points of its answers?"""
     (KEEPS_ALL[case][0] if case in KEEPS_ALL else installs)(perfect)
-    mended = mended_from(to_bytes(perfect), assignment)
+    repaired = repaired_from(to_bytes(perfect), assignment)
     stages = [f"{name}_{stage}" for name in EXERCISES for stage in exercises_of("attention")[name].stages]  # no bonus
-    done = execute(mended.notebook, SEED)
+    done = execute(repaired.notebook, SEED)
     assert done.state == "graded", done.why
     assert [check.name for check in done.checks if check.passed] == stages
 
@@ -430,8 +432,8 @@ def test_mended_answers_get_every_point(assignment: Assignment, perfect: Noteboo
         "{**c}",
     ],
 )
-def test_mend_reads_any_statement_where_a_text_is_missing(code: str, assignment: Assignment) -> None:
+def test_repair_reads_any_statement_where_a_text_is_missing(code: str, assignment: Assignment) -> None:
     """Is whatever a student wrote in code kept, where comments are looked for because a written answer is empty?"""
     notebook = nbformat.from_dict(assignment.release)
     notebook.cells.insert(2, nbformat.v4.new_code_cell(code))
-    assert code in [cell.source for cell in mended_from(to_bytes(notebook), assignment).notebook.cells]
+    assert code in [cell.source for cell in repaired_from(to_bytes(notebook), assignment).notebook.cells]

@@ -1,4 +1,4 @@
-"""Whatever is handed in: does it give a notebook that can be graded, or a named refusal, in steps in proportion to it?"""
+"""Whatever is submitted: does it give a notebook that can be graded, or a named refusal, in steps in proportion to it?"""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from autograder.cells import is_locked
 from autograder.course.course import Assignment
 from autograder.files import Unreadable
-from autograder.grade.repair import mend
+from autograder.grade.repair import repair_notebook
 
 WORDS = [
     "softmax",
@@ -32,23 +32,23 @@ TEXT = st.text(max_size=20) | st.lists(st.sampled_from(WORDS), max_size=6).map("
 ODD = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | TEXT, st.lists, max_leaves=4)
 
 
-def mended_or_refused(data: bytes, assignment: Assignment) -> list[NotebookNode]:
-    """Return the mended cells, none where it is refused; whatever else comes is an error."""
+def repaired_or_refused(data: bytes, assignment: Assignment) -> list[NotebookNode]:
+    """Return the repaired cells, none where it is refused; whatever else comes is an error."""
     try:
-        mended = mend(data, assignment.instructor, assignment.release)
+        repaired = repair_notebook(data, assignment.instructor, assignment.release)
     except Unreadable as error:
         assert str(error)
         return []
-    nbformat.validate(mended.notebook)
-    nbformat.writes(mended.notebook).encode()  # no half of a character is left
-    locked = [cell.source for cell in mended.notebook.cells if is_locked(cell)]
+    nbformat.validate(repaired.notebook)
+    nbformat.writes(repaired.notebook).encode()  # no half of a character is left
+    locked = [cell.source for cell in repaired.notebook.cells if is_locked(cell)]
     assert locked == [cell.source for cell in assignment.instructor.cells if is_locked(cell)]
-    assert all("\n" not in entry for entry in mended.receipt)
-    return mended.notebook.cells
+    assert all("\n" not in entry for entry in repaired.receipt)
+    return repaired.notebook.cells
 
 
 @EXAMPLES
-def test_any_bytes_are_mended_or_refused(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
+def test_any_bytes_are_repaired_or_refused(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
     """Does a file that is cut, joined, overwritten or made up end as a notebook or as a refusal with a reason?"""
     whole = json.dumps(perfect).encode()
     places = st.integers(0, len(whole))
@@ -60,13 +60,13 @@ def test_any_bytes_are_mended_or_refused(assignment: Assignment, perfect: Notebo
         data = file if isinstance(file, bytes) else whole
         for start, end, new in file if isinstance(file, list) else []:
             data = data[:start] + new + data[end:]
-        mended_or_refused(data[: 2 * len(whole)], assignment)
+        repaired_or_refused(data[: 2 * len(whole)], assignment)
 
     fuzz(examples, st.binary() | changes, holds)
 
 
 @EXAMPLES
-def test_any_notebook_is_mended_or_refused(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
+def test_any_notebook_is_repaired_or_refused(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
     """Does a notebook of released, copied, changed and made-up cells, with fields of any kind, end as one to grade?"""
     known = st.sampled_from(perfect.cells).map(dict)
     marks = st.fixed_dictionaries({"nbgrader": ODD | st.fixed_dictionaries({"grade_id": ODD | st.just("softmax")})})
@@ -80,7 +80,7 @@ def test_any_notebook_is_mended_or_refused(assignment: Assignment, perfect: Note
     notebooks = ODD | st.builds(dict.__or__, st.dictionaries(TEXT, ODD, max_size=2), content)
 
     def holds(notebook: dict[str, Any]) -> None:
-        mended_or_refused(json.dumps(notebook).encode(), assignment)
+        repaired_or_refused(json.dumps(notebook).encode(), assignment)
 
     fuzz(examples, notebooks, holds)
 
@@ -98,9 +98,11 @@ def test_work_is_kept_however_cells_lie(assignment: Assignment, perfect: Noteboo
         cells = extra[len(extra) // 2 :] + cells
         if not marked:
             cells = [{"cell_type": cell["cell_type"], "source": cell["source"]} for cell in cells]
-        mended = mend(json.dumps({"cells": cells}).encode(encoding), assignment.instructor, assignment.release)
+        repaired = repair_notebook(
+            json.dumps({"cells": cells}).encode(encoding), assignment.instructor, assignment.release
+        )
         graded = {
-            cell.metadata.nbgrader.grade_id: cell.source for cell in mended.notebook.cells if is_answer_in_code(cell)
+            cell.metadata.nbgrader.grade_id: cell.source for cell in repaired.notebook.cells if is_answer_in_code(cell)
         }
         assert graded == {perfect.cells[i].metadata.nbgrader.grade_id: perfect.cells[i].source for i in answers}
 
@@ -126,9 +128,9 @@ def test_mending_takes_steps_in_proportion(assignment: Assignment, perfect: Note
             cells = [cell] * count
         return json.dumps({"cells": cells}).encode()[: -1 if kind == "torn" else None]
 
-    def mended(data: bytes) -> None:
-        mend(data, assignment.instructor, assignment.release)
+    def repaired(data: bytes) -> None:
+        repair_notebook(data, assignment.instructor, assignment.release)
 
-    mended(file(10))  # compiles the patterns
+    repaired(file(10))  # compiles the patterns
     few, many = file(200), file(400)
-    assert steps(lambda: mended(many)) <= 2.2 * steps(lambda: mended(few))
+    assert steps(lambda: repaired(many)) <= 2.2 * steps(lambda: repaired(few))

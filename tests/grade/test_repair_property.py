@@ -25,7 +25,7 @@ from sample_class import fill_in
 from autograder.cells import grade_id, is_grade, is_locked
 from autograder.course.course import Course
 from autograder.course.submissions import Submission
-from autograder.grade.repair import Mended, mend
+from autograder.grade.repair import Repaired, repair_notebook
 from autograder.grade.submit_check import matching_release
 from autograder.lms.collect import collect
 from autograder.recognition import is_answer, name_of, names_in
@@ -110,7 +110,7 @@ def solved_cells(name: str) -> tuple[str, dict[str, str]]:
 def wanted(name: str) -> dict[str, str]:
     """Return what reaches the tests of the notebook as it was solved."""
     assignment = assignment_of(name)
-    return reaching(mend(solved(name).data, assignment.instructor, assignment.release).notebook)
+    return reaching(repair_notebook(solved(name).data, assignment.instructor, assignment.release).notebook)
 
 
 # ------------------------------------------------------------------------------ what editors, systems and people do
@@ -435,13 +435,13 @@ def statements(source: str) -> list[ast.stmt]:
         return []
 
 
-def arrives(mended: Mended, work: Work) -> list[str]:
+def arrives(repaired: Repaired, work: Work) -> list[str]:
     """Say what of the work does not arrive: code that reaches no test, answers in words that nobody would read."""
     right = wanted(work.assignment)
-    layouts = [reaching(layout) for layout in (mended.notebook, mended.as_submitted) if layout is not None]
+    layouts = [reaching(layout) for layout in (repaired.notebook, repaired.as_submitted) if layout is not None]
     wrong = [[name for name in right if seen.get(name) != right[name]] for seen in layouts]
     lost = min(wrong, key=len)
-    for cell in mended.notebook.cells:
+    for cell in repaired.notebook.cells:
         if cell.cell_type == "markdown" and is_answer(cell) and work.words[grade_id(cell)] not in cell.source:
             lost.append(grade_id(cell))
     return lost
@@ -490,15 +490,19 @@ def check(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> Non
         return
     if work.other in (b"", released(name)):
         assert submission.questions == []
-    mended = mend(work.data, assignment.instructor, assignment.release, others_of(name), name)
+    repaired = repair_notebook(work.data, assignment.instructor, assignment.release, others_of(name), name)
     found, release = matching_release(work.data, exercises())
-    look = mend(work.data, release, release)
-    assert (found, look.receipt, look.questions) == (name, mended.receipt, mended.questions)  # what submit-check says
-    nbformat.validate(mended.notebook)
-    lost = arrives(mended, work)
-    asked = "\n".join(mended.questions)
-    assert [each for each in lost if each not in asked] == [], (lost, mended.receipt, mended.questions)
-    kept = nbformat.writes(mended.notebook) + "\n".join(mended.receipt)
+    look = repair_notebook(work.data, release, release)
+    assert (found, look.receipt, look.questions) == (
+        name,
+        repaired.receipt,
+        repaired.questions,
+    )  # what submit-check says
+    nbformat.validate(repaired.notebook)
+    lost = arrives(repaired, work)
+    asked = "\n".join(repaired.questions)
+    assert [each for each in lost if each not in asked] == [], (lost, repaired.receipt, repaired.questions)
+    kept = nbformat.writes(repaired.notebook) + "\n".join(repaired.receipt)
     assert [word for word in work.words.values() if word not in kept] == []
 
 

@@ -1,6 +1,6 @@
 """Do sample submissions of the exercises in PyTorch get the marks that they earned, with the mistakes named, anywhere?
 
-Each is made from the answers, handed in, mended, run in the sandbox and graded; those of 1_attention are in test_grade.py.
+Each is made from the answers, submitted, repaired, run in the sandbox and graded; those of 1_attention are in test_grade.py.
 """
 
 import os
@@ -89,7 +89,7 @@ def results_of(
 ) -> Callable[[str], dict[str, Result]]:
     """Give the samples of an assignment, graded once, all where one of the deep tests is to run.
 
-    ben hands in the notebook as it was released.
+    ben submits the notebook as it was released.
     """
 
     @cache

@@ -1,4 +1,4 @@
-"""What a wrong answer is told in a notebook, beside the known mistakes."""
+"""What a wrong answer is told in a notebook, next to the known mistakes."""
 
 import base64
 import io

@@ -7,20 +7,20 @@ from conftest import ALL
 from test_mistake import ANSWERS
 
 from autograder.judge.exercise import exercises_of, seeded
-from autograder.judge.mutations import Score, equivalent_in, score_of, scores_of, slips_of
+from autograder.judge.mutations import Score, equivalent_in, mutations_of, score_of, scores_of
 
 SOON = {"attention": "softmax", "multihead": "split_heads", "encoder": "LayerNorm", "vit": "patchify"}
 
 
 def assert_noticed(score: Score) -> None:
-    """Say which slips cost nothing and are not known to be equivalent; most are caught, nearly all by the visible test."""
+    """Say which mutations cost nothing and are not known to be equivalent; most are caught, nearly all by the visible test."""
     assert score.missed == ()
     assert len(score.caught) > 2 * len(score.equivalent)
 
 
 @pytest.mark.parametrize("stem", SOON)
-def test_slip_is_noticed(stem: str) -> None:
-    """Do the hidden checks notice every slip that can be made in an answer, or is it written down why not?"""
+def test_mutation_is_noticed(stem: str) -> None:
+    """Do the hidden checks notice every mutation that can be made in an answer, or is it written down why not?"""
     with seeded(0):
         score = score_of(exercises_of(stem)[SOON[stem]], 0, equivalent_in(stem))
     assert_noticed(score)
@@ -29,7 +29,7 @@ def test_slip_is_noticed(stem: str) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("stem", ALL.values())
-def test_slip_is_noticed_everywhere(stem: str) -> None:
+def test_mutation_is_noticed_everywhere(stem: str) -> None:
     """The same for every exercise; and do the visible tests notice nineteen of twenty?"""
     scores = scores_of(stem, 1)
     for score in scores:
@@ -37,8 +37,8 @@ def test_slip_is_noticed_everywhere(stem: str) -> None:
     assert sum(len(score.seen) for score in scores) >= 0.95 * sum(len(score.caught) for score in scores)
 
 
-def test_slip_that_nobody_notices_is_missed() -> None:
-    """Is a slip that the checks do not notice counted as missed, where no reason is written down?"""
+def test_mutation_that_nobody_notices_is_missed() -> None:
+    """Is a mutation that the checks do not notice counted as missed, where no reason is written down?"""
     with seeded(0):
         score = score_of(exercises_of("vit")["patchify"], 0, {})
     assert [name.partition(": ")[2] for name in score.missed] == ["-2 -> 2"]
@@ -49,8 +49,8 @@ def test_slips_change_one_word(tmp_path) -> None:
     module = ModuleType("answers")
     module.__file__ = str(tmp_path / "answers.py")
     (tmp_path / "answers.py").write_text(ANSWERS, encoding="utf-8")
-    slips = slips_of(module, "answer")
-    given = {said.partition(": ")[2]: function(3) for said, function in slips.items()}
+    mutations = mutations_of(module, "answer")
+    given = {said.partition(": ")[2]: function(3) for said, function in mutations.items()}
     assert given["helper(x) + 1 -> helper(x) - 1"] == 5
     assert given["helper(x) -> x"] == 4
     assert given["1 -> 2"] == 8

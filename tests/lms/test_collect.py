@@ -1,4 +1,4 @@
-"""Does what was handed in arrive, under the right name, whatever the archive holds?"""
+"""Does what was submitted arrive, under the right name, whatever the archive holds?"""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_collect_moodle_folders(course: Course, tmp_path: Path, assignment: Assi
 
 
 def test_collect_moodle_flat_with_worksheet(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does the worksheet tell apart two people of one name, and say when they handed in?"""
+    """Does the worksheet tell apart two people of one name, and say when they submitted?"""
     people = [("106", "Jan Smith", "jan2@example.org"), ("107", "Jan Smith", "JAN1@example.org")]
     sheet = moodle_worksheet(tmp_path / "sheet.csv", people, "Tuesday, 18 March 2025, 11:59\u202fPM")
     download = {
@@ -97,7 +97,7 @@ def test_collect_takes_no_file_for_one_of_another_number(tmp_path: Path, assignm
 
 @pytest.mark.parametrize("with_roster", [True, False])
 def test_collect_copies_of_the_repository(with_roster: bool, tmp_path: Path, assignment: Assignment) -> None:
-    """Is the exercise of each student's copy taken, with the time that is written beside it, and no other notebook?"""
+    """Is the exercise of each student's copy taken, with the time that is written next to it, and no other notebook?"""
     course, clones = Course(tmp_path / "course"), tmp_path / "clones"
     if with_roster:
         write_roster(course)
@@ -277,7 +277,7 @@ def test_collect_unmatched_are_kept_until_they_are_matched(
 
 
 def test_collect_unmatched_with_the_text_of_another(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does an unmatched file stay listed when somebody else handed in the same, until a person takes it away?"""
+    """Does an unmatched file stay listed when somebody else submitted the same, until a person takes it away?"""
     files = {f"{ADA}/attention.ipynb": notebook(), "Fay New_9_assignsubmission_file_/attention.ipynb": notebook()}
     download = write_zip(tmp_path / "m.zip", files)
     place = course.root / "unmatched" / NAME

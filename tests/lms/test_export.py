@@ -51,7 +51,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
     course.prepare(assignment)
     results = [
         result(assignment, "ada", {}, bonus=True),
-        result(assignment, "bea", {"softmax_axis": "M6"}, state="graded after mending"),
+        result(assignment, "bea", {"softmax_axis": "M6"}, state="graded after repair"),
         Result("cem", NAME, "unreadable", "the file is an HTML page <b>"),
         Result("dan", NAME, "not graded", "The grader failed, not the submission: /srv/secret"),
     ]
@@ -148,7 +148,7 @@ def test_export_moodle(
         "Nobody Known": "",
     }
     assert comments["Ada Lovelace"] == f"State: graded. {tests + 2 + 4.5:g} of {of:g} points."
-    assert comments['Bea Doe, "Jr"'].endswith("points. 2 points were taken off for handing in late.")
+    assert comments['Bea Doe, "Jr"'].endswith("points. 2 points were taken off for submitting late.")
     assert comments["Çem Müller"] == "State: unreadable. the file is an HTML page &lt;b&gt;"
     assert comments["Dan O'Neill"] == "State: not graded."  # what failed on our side is not the student's to read
     assert comments["Eve =1+1"] == "State: missing."
@@ -164,7 +164,7 @@ def test_export_moodle(
 
 
 def test_export_moodle_twice(course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path) -> None:
-    """Are the same bytes written twice, and is what a person wrote in the worksheet kept beside the state?"""
+    """Are the same bytes written twice, and is what a person wrote in the worksheet kept next to the state?"""
     collect_moodle(course, assignment, tmp_path, sheet)
     results = record(course, graded)
     first = prepare_export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet)).write()
@@ -291,7 +291,7 @@ def test_export_csv(
     found = {row["id"]: row for row in rows}
     assert {row["id"]: row["state"] for row in rows} == {
         "ada": "graded",
-        "bea": "graded after mending",
+        "bea": "graded after repair",
         "cem": "unreadable",
         "dan": "not graded",
         "eve": "missing",
@@ -314,7 +314,7 @@ def test_export_csv(
 def test_export_says_what_changed_since_the_grading(
     course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path
 ) -> None:
-    """Is a student who handed in something else, or whose file was refused since, a warning? And a file's time none?"""
+    """Is a student who submitted something else, or whose file was refused since, a warning? And a file's time none?"""
     collect_moodle(course, assignment, tmp_path, sheet)
     results = record(course, graded)
     for kept in results:
@@ -322,12 +322,12 @@ def test_export_says_what_changed_since_the_grading(
             kept.content = content_of(found.data, {})
     for path in course.root.glob("submitted/*/*/*.ipynb"):
         path.touch()
-    assert "handed in" not in "\n".join(prepare_export(course, assignment, results, "csv").write().warnings)
+    assert "submitted" not in "\n".join(prepare_export(course, assignment, results, "csv").write().warnings)
     files = {f"{FOLDERS['ada']}/attention.ipynb": notebook("again"), f"{FOLDERS['bea']}/attention.pdf": b""}
     collect(course, assignment, [write_zip(tmp_path / "later.zip", files)])
     warnings = "\n".join(prepare_export(course, assignment, results, "csv").write().warnings)
-    assert "ada handed in something else since the grading" in warnings
-    assert "bea handed in" not in warnings
+    assert "ada submitted something else since the grading" in warnings
+    assert "bea submitted" not in warnings
     assert "refused: bea" in warnings
 
 

@@ -90,7 +90,7 @@ def test_collect_after_a_refusal(course: Course, tmp_path: Path, assignment: Ass
     ("file", "why"), [("work.zip", "it is no zip archive"), ("work", "submitted: work; no notebook was found")]
 )
 def test_collect_other_files(file: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a student who handed in no notebook unreadable, not missing?"""
+    """Is a student who submitted no notebook unreadable, not missing?"""
     download = write_zip(tmp_path / "m.zip", {f"{ADA}/{file}": b"PK\x03\x04" if file == "work.zip" else b"%PDF"})
     assert why in collect(course, assignment, [download])[0].why
     with pytest.raises(Unreadable, match=why):
@@ -118,7 +118,7 @@ def test_collect_hostile_folder(course: Course, tmp_path: Path, assignment: Assi
 
 
 def test_collect_into_a_hostile_course(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a link in submitted/ not written through, and a pipe in the place of a submission not read?"""
+    """Is a link in submitted/ not written through, and a pipe instead of a submission not read?"""
     (tmp_path / "out").mkdir()
     (course.root / "submitted/dan" / NAME).mkdir(parents=True)
     (course.root / "submitted/ada").symlink_to(tmp_path / "out")

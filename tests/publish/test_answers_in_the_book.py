@@ -80,7 +80,7 @@ def test_answer_in_a_chapter_would_be_noticed(name: str) -> None:
 
 
 def test_after_the_first_exercise_each_variant_is_what_the_page_says() -> None:
-    """Do the answers of the page pass every check, and the wrong ones fail with the mistake that stands beside them?"""
+    """Do the answers of the page pass every check, and the wrong ones fail with the mistake that is next to them?"""
     [page] = [path.read_text(encoding="utf-8") for path in AFTER if path.stem == "after_1_attention"]
     namespace: dict = {"torch": torch}
     for block in CODE.findall(page):
@@ -102,7 +102,7 @@ def test_after_the_first_exercise_each_variant_is_what_the_page_says() -> None:
 
 
 def test_after_the_first_exercise_words_away_are_ways_of_the_mistakes() -> None:
-    """Is each row of the table a known way of making the mistake, in words that stand in the code above it?"""
+    """Is each row of the table a known way of making the mistake, in words that are in the code above it?"""
     [page] = [path.read_text(encoding="utf-8") for path in AFTER if path.stem == "after_1_attention"]
     rows = re.findall(r"^\| (M\d+) \| `(.+?)` \| `(.+?)` \|", page, re.M)
     ways = {(known.name, *change) for known in MISTAKES for way in known.ways for change in way.changes}

@@ -38,7 +38,7 @@ SOON = (TOC["root"], "book/softmax", "book/1_attention_exercise", "book/attacks"
 OPENED = soon(PAGES, *SOON)
 TEXTS = {name: (ROOT / f"{name}.md").read_text(encoding="utf-8") for name in CHAPTERS}
 EXECUTABLE = [name for name in CHAPTERS if "\nkernelspec:" in TEXTS[name][:400]]
-LOCAL = ("data:", "blob:")  # beside the site itself
+LOCAL = ("data:", "blob:")  # next to the site itself
 COLAB = (
     CONFIG["repository"]["url"].replace("https://github.com", f"{CONFIG['launch_buttons']['colab_url']}/github")
     + f"/blob/{CONFIG['repository']['branch']}/"
@@ -53,7 +53,7 @@ class Visit:
     strangers: list[str] = field(default_factory=list)  # requests to another host
     survey: dict = field(default_factory=dict)
     clipped: list[str] = field(default_factory=list)  # code that does not fit a desktop's page, or paper
-    crowded: list[str] = field(default_factory=list)  # equations with a number beside them on a phone
+    crowded: list[str] = field(default_factory=list)  # equations with a number next to them on a phone
     phone_width: int = 0
     spills: list[str] = field(default_factory=list)  # what stands beyond the edge of a phone
     stuck: list[str] = field(default_factory=list)  # what scrolls there, but not by keyboard
@@ -63,7 +63,7 @@ class Visit:
 def site(request: pytest.FixtureRequest) -> Iterator[str]:
     """Build the book as `make book` does, serve it on loopback and return its address.
 
-    The deep suite writes all pages anew: a file that is no longer made would still be there.
+    The deep suite writes all pages again: a file that is no longer made would still be there.
     """
     if deep_is_asked(request):
         shutil.rmtree(HTML, ignore_errors=True)
@@ -81,7 +81,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def new_page(browser: Browser) -> Page:
-    """Open an empty page of a desktop's size, which can be asked what stands in ask.js."""
+    """Open an empty page of a desktop's size, which can be asked what is in ask.js."""
     page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
     page.add_init_script(path=Path(__file__).parent / "ask.js")
     return page

@@ -292,7 +292,7 @@ def test_points_in_the_text_agree(any_assignment: Assignment) -> None:
     for cell in any_assignment.release.cells:
         if is_grade(cell) and not is_solution(cell):
             words = {2: "2 points", 1: "1 point", 0.5: "Half a point", 0: "1 bonus point"}
-            assert cell.source.startswith(f"# {words[cell.metadata.nbgrader.points]}, judged after you hand in: ")
+            assert cell.source.startswith(f"# {words[cell.metadata.nbgrader.points]}, judged after you submit: ")
 
 
 def test_locked_cells_are_those_that_students_leave_alone(any_assignment: Assignment) -> None:
@@ -404,7 +404,7 @@ def test_stale_files_notices_changed_sources(tree: Path) -> None:
     assert stale_files(tree) == [*of_answers, Path("book") / "softmax.ipynb"]
 
 
-def test_build_check_names_the_file_and_the_mend(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_check_names_the_file_and_the_fix(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the command name each stale file and what to do, exit with 1, and change nothing?"""
     edited, missing = tree / "exercises" / NOTEBOOK, tree / "book" / "softmax.ipynb"
     edited.write_text(edited.read_text(encoding="utf-8").replace("You build", "You will build"), encoding="utf-8")
@@ -461,10 +461,10 @@ def test_exercise_cell_marks_the_body_alone() -> None:
     ast.parse(text)
 
 
-def test_a_slip_that_no_check_notices_is_said(
+def test_a_mutation_that_no_check_notices_is_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Does who makes the page of mistakes hear of a slip that the new checks miss?"""
+    """Does who makes the page of mistakes hear of a mutation that the new checks miss?"""
     missed = Score("matmul", 1, (), (), {}, ("line 3: a @ b -> a * b",))
     monkeypatch.setattr(
         "autograder.judge.kill_matrix.kept_matrix", lambda name, stem, *_: Matrix(name, stem, 0, [], [])

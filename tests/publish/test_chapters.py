@@ -1,4 +1,4 @@
-"""Do the notebooks beside the chapters say the same as the chapters, in what Colab can show?"""
+"""Do the notebooks next to the chapters say the same as the chapters, in what Colab can show?"""
 
 import ast
 import os
@@ -33,7 +33,7 @@ def notebooks() -> dict[Path, nbformat.NotebookNode]:
 
 
 def prose(notebook: nbformat.NotebookNode) -> list[str]:
-    """Return the Markdown cells of a notebook without what stands in code."""
+    """Return the Markdown cells of a notebook without what is in code."""
     cells = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
     return [re.sub(r"(`+).+?\1", "", source, flags=re.DOTALL) for source in cells]
 
@@ -127,7 +127,7 @@ def test_chapters_have_nothing_left_of_myst(notebooks: dict[Path, nbformat.Noteb
 
 
 def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
-    """Does every display equation stand on one line, as quotes and lists on Colab need it?"""
+    """Is every display equation on one line, as quotes and lists on Colab need it?"""
     for path, notebook in notebooks.items():
         lines = [line for text in prose(notebook) for line in text.splitlines() if "$$" in line]
         assert lines or path.stem.startswith(("after_", "experiments")), path.name  # which need no equation

@@ -20,7 +20,7 @@ from test_cli import run
 from autograder.cells import is_grade, is_solution
 from autograder.course.course import Assignment
 from autograder.grade.grade import load_assignment
-from autograder.grade.repair import mend
+from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
 from autograder.judge.exercise import exercises_of
 from autograder.publish.edition import write_edition
@@ -32,7 +32,7 @@ branch = "autumn"
 [due]
 1_attention = 2026-10-12 18:00:00Z
 """
-# Lines of answers that stand in chapters too: in any loop of training, in any class, or because a chapter is about them.
+# Lines of answers that are in chapters too: in any loop of training, in any class, or because a chapter is about them.
 IN_CHAPTERS = {
     "loss.backward()",
     "optimizer.zero_grad()",
@@ -94,7 +94,7 @@ def lines_of_answers() -> dict[str, str]:
 
 
 def leaks(texts: dict[Path, str]) -> list[tuple[str, Path]]:
-    """Return which line of an answer stands in which text: a long one anywhere, a short one as a line of its own."""
+    """Return which line of an answer is in which text: a long one anywhere, a short one as a line of its own."""
     found = []
     answers = lines_of_answers()
     for path, text in texts.items():
@@ -154,21 +154,21 @@ def test_edition_has_the_instructors_addresses(edition: Path) -> None:
     readme = (edition / "README.md").read_text(encoding="utf-8")
     colab = "https://colab.research.google.com/github/Teacher/attention-course/blob/autumn/exercises/1_attention/attention.ipynb"
     assert colab in readme and readme.startswith("# A course\n") and "12 October 2026, 18:00 UTC" in readme
-    assert "**Hand in until 12 October 2026, 18:00 UTC.**" in (edition / "book" / "1_attention_exercise.md").read_text()
+    assert "**Submit until 12 October 2026, 18:00 UTC.**" in (edition / "book" / "1_attention_exercise.md").read_text()
 
 
-def test_notebook_of_the_edition_needs_no_mending(edition: Path) -> None:
+def test_notebook_of_the_edition_needs_no_repair(edition: Path) -> None:
     """Is nobody told to have changed a cell where the addresses alone are the instructor's own?"""
     for name in ALL:
         assignment = load_assignment(name)
         data = next((edition / "exercises" / name).glob("*.ipynb")).read_bytes()
         assert data != nbformat.writes(assignment.release).encode() + b"\n"
-        assert mend(data, assignment.instructor, assignment.release).receipt == []
+        assert repair_notebook(data, assignment.instructor, assignment.release).receipt == []
         notebook = nbformat.reads(data.decode(), 4)
         known = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
         assert all(cell.metadata.nbgrader.checksum == compute_checksum(cell) for cell in known)
         other = data.replace(b"import sys", b"import sys, os", 1)
-        assert other != data and mend(other, assignment.instructor, assignment.release).receipt != []
+        assert other != data and repair_notebook(other, assignment.instructor, assignment.release).receipt != []
 
 
 def test_edition_pins_what_it_needs(edition: Path) -> None:
@@ -184,7 +184,7 @@ def test_edition_pins_what_it_needs(edition: Path) -> None:
 
 
 def test_edition_only_of_some_is_whole(course: Path, tmp_path: Path) -> None:
-    """With --only, are the other exercises gone, from contents, tables and links too, and is what is written anew the same?"""
+    """With --only, are the other exercises gone, from contents, tables and links too, and is what is written again the same?"""
     command = ("edition", "--students", str(tmp_path / "some"), "--course", str(course), "--only", "2_multihead")
     for _ in range(2):
         done = run(*command)
@@ -281,7 +281,9 @@ def test_exercise_of_the_edition_runs_alone(edition: Path, name: str, tmp_path: 
         for output in cell.outputs
         if output.output_type == "error"
     }
-    broken = {f"test_{cell.id}" for cell in notebook.cells if cell.metadata.get("broken")}  # a student is to mend these
+    broken = {
+        f"test_{cell.id}" for cell in notebook.cells if cell.metadata.get("broken")
+    }  # a student is to repair these
     assert broken <= errors.keys() and len(errors) > len(broken)
     unwritten = [
         said.endswith("not written yet.") or "NotImplementedError" in said

@@ -262,10 +262,10 @@ def test_steps_of_the_gradient_are_checked_one_by_one(
     """Are right steps called right, the first wrong one wrong, and may those after it be unwritten?"""
     [sheet] = [cell.source for cell in assignment.release.cells if "def check_step" in cell.source]
     expected = []
-    for name, (right, slip) in STEPS.items():
+    for name, (right, mutation) in STEPS.items():
         mark = "–" if any(mark != "✓" for mark in expected) else "✗" if name == wrong else "✓"
         assert f"{name} = None" in sheet
-        sheet = sheet.replace(f"{name} = None", f"{name} = {dict(zip('✓✗–', (right, slip, None)))[mark]}", 1)
+        sheet = sheet.replace(f"{name} = None", f"{name} = {dict(zip('✓✗–', (right, mutation, None)))[mark]}", 1)
         expected.append(mark)
     given = {name: vars(EXERCISES[name].answers)[name] for name in ("softmax", "attention")}
     exec(sheet, namespace | given)

@@ -61,7 +61,7 @@ def records_of(chapter: Path) -> list[tuple[str, str]]:
 
 @pytest.fixture(params=CHAPTERS)
 def read(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
-    """Return a chapter's `read_record`, with the folders `book` and `site` in the place of the repository's."""
+    """Return a chapter's `read_record`, with the folders `book` and `site` instead of the repository's."""
     read_record, names = reader_of(CHAPTERS[request.param])
     for folder in ("book", "site"):
         (tmp_path / folder).mkdir()

@@ -143,7 +143,7 @@ def test_ink_is_prepared_as_for_mnist(seed: int, open_widget: Open) -> None:
 
 
 def test_digits_to_begin_with_are_read(reader: Page) -> None:
-    """Does the model read each digit that stands there to begin with, and is its bar the longest?"""
+    """Does the model read each digit that is there to begin with, and is its bar the longest?"""
     for digit in range(10):
         reader.get_by_role("button", name=str(digit), exact=True).click()
         said = f"() => document.querySelector('.widget-note').textContent.startsWith('Read as {digit}.')"

@@ -114,14 +114,14 @@ def test_widget_is_printed_as_it_stands(open_widget: Open) -> None:
         "M8 not scaled",
         "the example",
     ]
-    assert not page.get_by_text("What stands here without a script.").is_visible()
+    assert not page.get_by_text("What is here without a script.").is_visible()
 
 
 def test_place_of_a_widget_is_read_without_scripts(browser: Browser, open_widget: Open) -> None:
-    """Does what stands in its place show where no script runs?"""
+    """Does what is in its place show where no script runs?"""
     address = open_widget("attention").url
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(address)
-    assert page.get_by_text("What stands here without a script.").is_visible()
+    assert page.get_by_text("What is here without a script.").is_visible()
     context.close()

@@ -43,7 +43,7 @@ def lose(assignment: Assignment, stage: str, mistake: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> tuple[Course, Graded]:
-    """Two assignments: ada is right, goran makes M6 twice, a hostile name once, and quinn hands in the second alone."""
+    """Two assignments: ada is right, goran makes M6 twice, a hostile name once, and quinn submits the second alone."""
     course, second = Course(tmp_path_factory.mktemp("course")), load_assignment("2_multihead")
     (course.root / "course.toml").write_text(TOML, encoding="utf-8")
     for each in (assignment, second):
@@ -52,7 +52,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
         result(assignment, "ada", {}),
         result(assignment, "goran", lose(assignment, "attention_weights", "M6")),
         result(assignment, SCRIPT, lose(assignment, "softmax_axis", "M5")),
-        Result("quinn", assignment.name, "missing", "No notebook was handed in."),
+        Result("quinn", assignment.name, "missing", "No notebook was submitted."),
     ]
     seconds = [
         result(second, "goran", lose(second, "attend_weights", "M6")),
@@ -119,8 +119,8 @@ def test_course_page_shows_students_and_what_came_back(soup: BeautifulSoup) -> N
     assert "M6" in rows["goran"][0] and "M6" in rows["goran"][1]
     assert rows["goran"][3] == "93, 94" and rows["ada"][3] == "100, –"
     assert [heading.text for heading in soup.find_all("h3")] == ["M6: the softmax runs over the wrong axis"]
-    handed_in = {row.th.text: row.find_all("td")[1].text for row in soup.select("table")[0].select("tbody tr")}
-    assert handed_in == {"1_attention": "3 of 4", "2_multihead": "3 of 4"}
+    submitted = {row.th.text: row.find_all("td")[1].text for row in soup.select("table")[0].select("tbody tr")}
+    assert submitted == {"1_attention": "3 of 4", "2_multihead": "3 of 4"}
 
 
 def test_course_page_runs_nothing_and_asks_no_host(soup: BeautifulSoup) -> None:
@@ -153,7 +153,7 @@ def test_marks_fit_into_80_columns(graded: tuple[Course, Graded], place: int) ->
 
 
 def test_paths_are_not_broken_over_lines(graded: tuple[Course, Graded]) -> None:
-    """Does each file that was written stand on one line, however narrow the terminal?"""
+    """Is each file that was written named on one line, however narrow the terminal?"""
     done = run("export", "--all", "--format", "csv", "--course", str(graded[0].root), width=40)
     paths = [line.removeprefix("written  ") for line in done.stdout.splitlines()]
     assert len(paths) == 2 and all(Path(path).is_file() for path in paths)

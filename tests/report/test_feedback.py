@@ -64,11 +64,11 @@ def test_formulas_tables_and_hints_are_shown() -> None:
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    """A page with lost points, a comment, a mended file, an error and a picture that a cell gave."""
+    """A page with lost points, a comment, a repaired file, an error and a picture that a cell gave."""
     assignment, course = load_assignment("1_attention"), Course(tmp_path)
     course.prepare(assignment)
     lost = {"attention_weights": "M6", "attention_output": "M6+M8", "softmax_extreme": None}
-    fields = dict(state="graded after mending", receipt=["cell 3 was put back"], versions="Python 3.13.0, NumPy 2.1.3")
+    fields = dict(state="graded after repair", receipt=["cell 3 was put back"], versions="Python 3.13.0, NumPy 2.1.3")
     outcome = result(assignment, "ada", lost, **fields)
     with course.gradebook() as gradebook:
         put_in_gradebook(gradebook, assignment, outcome, {"why_scale": 1.5})
@@ -89,7 +89,7 @@ def test_page_begins_with_the_verdict(page: Path) -> None:
     soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
     verdict = " ".join(soup.select_one(".verdict").get_text(" ").split())
     assert verdict.startswith("13.5 of 20 points; 3 wait for a person. M6 cost 1; M6 and M8 cost 1.")
-    assert "graded after mending" in verdict and "cell 3 was put back" in soup.get_text()
+    assert "graded after repair" in verdict and "cell 3 was put back" in soup.get_text()
     assert {place["href"] for place in soup.select(".verdict a")} <= {
         f"#{place['id']}" for place in soup.select("[id]")
     }

@@ -54,7 +54,7 @@ def test_feedback_summary_says_state_points_and_mistakes(graded_class: GradedCla
 
 
 def test_feedback_says_of_a_bonus_what_it_gives(pages: dict[str, str]) -> None:
-    """Does a bonus stand on top where it is right, cost nothing where it is wrong, and lack nothing where it is unwritten?"""
+    """Is a bonus added on top where it is right, cost nothing where it is wrong, and lack nothing where it is unwritten?"""
     right, wrong, unwritten = (text_of(pages[student]) for student in ("mira", "fatima", "ada"))
     assert "17 of 20 points, 2 of them for a bonus ; 5 wait" in right.replace(" ;", ";").replace("bonus;", "bonus ;")
     assert "15 of 20 points; 5 wait for a person. State: graded." in wrong
@@ -151,7 +151,7 @@ def test_feedback_shows_nobody_else(copied: Course, graded_class: GradedClass) -
 
 
 def test_feedback_has_what_the_exchange_gives_out(copied: Course) -> None:
-    """Can `nbgrader release_feedback` give out a page: does what came with the submission lie beside it, and no link?"""
+    """Can `nbgrader release_feedback` give out a page: does what came with the submission lie next to it, and no link?"""
     place = copied.root / "submitted" / "hana" / NAME
     (place / "timestamp.txt").write_text("2026-10-12 17:59:00 UTC", encoding="utf-8")
     (place / "submission_secret.txt").symlink_to(copied.root / "gradebook.db")

@@ -81,10 +81,10 @@ def results(course: Course, assignment: Assignment) -> list[Result]:
     found = [
         result(assignment, "ada", {}),
         result(assignment, SCRIPT, {"softmax_extreme": "M3", "attention_weights": "M3+M8", "attention_output": "M8"}),
-        result(assignment, FORMULA, {"softmax_axis": "M6"}, state="graded after mending", receipt=receipt),
+        result(assignment, FORMULA, {"softmax_axis": "M6"}, state="graded after repair", receipt=receipt),
         result(assignment, RIGHT_TO_LEFT, {"attention_backward_keys": "M65", "self_attention_mask": None}),
         result(assignment, "untouched", every_check, state="crashed", why=f"The kernel died: {SCRIPT}"),
-        Result("gone", assignment.name, "missing", "No notebook was handed in."),
+        Result("gone", assignment.name, "missing", "No notebook was submitted."),
         Result("picture", assignment.name, "unreadable", "attention.ipynb is no JSON"),
         Result("ours", assignment.name, "not graded", "The grader failed, not the submission: disk full"),
     ]
@@ -295,7 +295,7 @@ def test_page_shows_states_marks_and_mistakes(soup: BeautifulSoup) -> None:
     assert [heading.text.split(":")[0] for heading in soup.select(".mistakes h3")] == ["M3", "M6", "M8", "M65"]
     rows = {row.th.text: [cell.text for cell in row.find_all("td")] for row in soup.select("table:not(.heat) tbody tr")}
     assert rows["picture"] == ["unreadable"] + ["–"] * 9
-    assert rows[FORMULA][:2] == ["graded after mending", "2M6"]
+    assert rows[FORMULA][:2] == ["graded after repair", "2M6"]
     assert rows[RIGHT_TO_LEFT][3] == "2not named"
 
 
@@ -322,7 +322,7 @@ def test_page_plots_say_their_conclusion(soup: BeautifulSoup) -> None:
 
 
 def test_page_lists_what_needs_a_person(soup: BeautifulSoup) -> None:
-    """Are crash, missing, unreadable and mended submissions listed with their reasons, as text?"""
+    """Are crash, missing, unreadable and repaired submissions listed with their reasons, as text?"""
     text = soup.main.text.split("What needs a person")[1]
     for expected in ("why scale: 3 answers", f"kernel died: {SCRIPT}", "no JSON", "disk full", f"was called {SCRIPT}"):
         assert expected in text

@@ -2,8 +2,8 @@
 
 python tests/sandbox/attacks.py --write      grades them all and writes the page book/attacks.md
 
-The fair mark is what the honest part of a submission earns: every point where the answers stand in it and something else
-is tried beside them, none where the notebook is unsolved and marks are to come from nothing, and all but the points of one
+The fair mark is what the honest part of a submission earns: every point where the answers are in it and something else
+is tried next to them, none where the notebook is unsolved and marks are to come from nothing, and all but the points of one
 exercise where the attack sits in that exercise. An exercise that uses an earlier one is judged with the correct earlier
 one, so that nobody pays twice. No mark at all is not 0: nothing could be read.
 
@@ -91,7 +91,7 @@ SOON = {
     "kills-everything": "the grader's processes, by signals",
     "link-to-answers": "the file, which is a link",
     "nothing": "nothing, with no file at all",
-    "truncated": "the mending of what is torn",
+    "truncated": "the repair of what is torn",
     "stripped": "the ids by which cells are found",
     "active-outputs": "the page of feedback, by outputs",
     "name-script": "the pages, by a student's name",
@@ -99,7 +99,7 @@ SOON = {
 }
 SOON_ON = ("1_attention", "2_multihead")
 KINDS = SOON | {
-    "fake-modules": "the modules that the agent stands on",
+    "fake-modules": "the modules that the agent is on",
     "agent-odd-replies": "the replies to calls of functions",
     "channel-flood": "the socket on which they are called",
     "odd-values": "the comparison, by values of every kind",
@@ -136,7 +136,7 @@ KINDS = SOON | {
     "latin-1": "the encoding",
     "odd-fields": "the fields of a notebook",
     "script-name": "the name of the file",
-    "bad-timestamp": "the time of handing in",
+    "bad-timestamp": "the time of submitting",
     "slow-words": "the reader of Markdown",
     "active-error": "the page of feedback, by errors",
     "name-sql": "the gradebook, by a student's name",
@@ -167,7 +167,7 @@ LIMITS = Limits(cell_seconds=CELL, call_seconds=3.0, memory_bytes=3 * 2**29, tot
 
 @dataclass
 class Run:
-    """What became of a course in which every attack was handed in."""
+    """What became of a course in which every attack was submitted."""
 
     course: Course
     assignment: Assignment
@@ -209,7 +209,7 @@ class Run:
         text = self.seen_by(student)
         found = [place for place, secret in self.canaries.items() if secret in text]
         if student in ("b-good", "hard-link"):
-            found.remove("a submission")  # which is what they handed in
+            found.remove("a submission")  # which is what they submitted
         found += ["the source of a test"] if "import check; check(" in text else []
         return found + (["expected values"] if expected_numbers(self.assignment) & numbers_in(text) else [])
 
@@ -294,7 +294,7 @@ def run_all(root: Path, name: str, attacks: list[Attack], workers: int | Workers
                 notebook.cells.append(
                     nbformat.v4.new_markdown_cell(canaries["a submission"] if student == "b-good" else "mine")
                 )
-                good_place.hand_in(notebook)
+                good_place.submit(notebook)
             for attack in attacks:
                 attack.make(_place(run, attack.folder, port))
             results = grade(run.course, assignment, seed=SEED, workers=workers, limits=LIMITS, progress=watch)

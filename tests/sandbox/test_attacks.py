@@ -76,7 +76,7 @@ def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that holds the course, and beside it what must stay as it is."""
+    """A folder that holds the course, and next to it what must stay as it is."""
     root = tmp_path_factory.mktemp("attacks")
     (root / "thesis").mkdir()
     (root / "thesis" / "chapter.txt").write_text("work of years", encoding="utf-8")

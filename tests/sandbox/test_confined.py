@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import NAME
-from sample_class import fill_in, hand_in
+from sample_class import fill_in, submit
 
 from autograder.course.course import Assignment, Course
 from autograder.imports import ROOT
@@ -61,7 +61,7 @@ def course(assignment: Assignment) -> Course:
         course = Course(Path(folder) / "course")
         for student in ("ada", "rosa"):
             right = fill_in(assignment.release, assignment.instructor, bonus=True)
-            hand_in(course.root, student, right if student == "ada" else "<html>")
+            submit(course.root, student, right if student == "ada" else "<html>")
         yield course
 
 

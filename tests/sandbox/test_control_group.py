@@ -14,7 +14,7 @@ BOUNDED = {"memory.max": "1000", "memory.oom.group": "1", "pids.max": "7"}
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folders in place of a machine with version 2, whose group /user/scope was handed over to this process."""
+    """Folders instead of a machine with version 2, whose group /user/scope was handed over to this process."""
     (tmp_path / "cgroup").write_text("0::/user/scope\n")
     mounted = str(tmp_path / "mounted here").replace(" ", r"\040")
     (tmp_path / "mountinfo").write_text(f"35 24 0:30 / {mounted} rw - cgroup2 cgroup2 rw,nsdelegate\n")
@@ -27,7 +27,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_group_of_version_2(machine: Path) -> None:
-    """Do the bounds stand in the group's files, and the grader's own process in a group beside it?"""
+    """Are the bounds in the group's files, and the grader's own process in a group next to it?"""
     made = control_group.make_group("sandbox-", 1000, 7)
     assert made is not None
     (folder,) = made.folders

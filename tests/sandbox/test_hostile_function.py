@@ -71,7 +71,7 @@ def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[.
 
 
 def test_function_reply_of_arrays_for_words_is_at_worst_an_error(kernel: Kernel) -> None:
-    """Are arrays in the place of a reply's id and of an error's words compared with nothing, and not printed?"""
+    """Are arrays instead of a reply's id and of an error's words compared with nothing, and not printed?"""
     source = """
     import inside, numpy as np, torch, wire
     def f(words=False):
@@ -193,7 +193,7 @@ def test_function_that_doubles_its_process_answers_once(start: Callable[..., Ker
 
 
 def test_measured_by_takes_no_name_of_the_notebook(start: Callable[..., Kernel]) -> None:
-    """Is a file of ours run anew beside the student's function, whatever the notebook calls by its names?"""
+    """Is a file of ours run again next to the student's function, whatever the notebook calls by its names?"""
     kernel = start()
     kernel.run_cell("def measure_evaluation(*_): return 'forged'\ndef evaluate(model, batches): return 1, 2")
     function = Function("evaluate", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 20.0))
@@ -206,7 +206,7 @@ def test_measured_by_takes_no_name_of_the_notebook(start: Callable[..., Kernel])
 
 
 def test_no_text_of_an_answer_is_sent() -> None:
-    """Is of a class that stands in a file of answers the class alone sent to the sandbox, and nothing else of the file?"""
+    """Is of a class that is in a file of answers the class alone sent to the sandbox, and nothing else of the file?"""
     text = text_of(encoder.BrokenBlock)
     assert "class BrokenBlock" in text and "import torch" in text
     assert "class LayerNorm" not in text and "def repair" not in text and "solutions" not in text

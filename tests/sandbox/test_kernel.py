@@ -376,7 +376,7 @@ def test_alarm_that_is_left_ends_no_kernel(start: Callable[..., Kernel]) -> None
 
 
 def test_output_of_a_value_is_one_piece(kernel: Kernel) -> None:
-    """Is a value that a cell ends with one piece of output, and nothing printed beside it?"""
+    """Is a value that a cell ends with one piece of output, and nothing printed next to it?"""
     assert [output.output_type for output in kernel.run_cell("print('a', end='')\n7")] == ["stream", "display_data"]
     assert kernel.run_cell("print(end='')") == []
 

@@ -161,7 +161,7 @@ def test_wire_refuses_what_is_too_long_or_too_deep() -> None:
     "text", ['{"":[,]}' * 10**6, "\\" * 10**6 + '"', '\\"' * 10**6], ids=["signs", "backslashes", "quotes"]
 )
 def test_wire_lets_long_texts_cross(text: str) -> None:
-    """May a text be long, whatever stands in it? A cell of a student's crosses as one."""
+    """May a text be long, whatever is in it? A cell of a student's crosses as one."""
     assert loads(dumps([text, {"a": text}])) == [text, {"a": text}]
 
 

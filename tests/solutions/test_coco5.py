@@ -107,7 +107,7 @@ def test_folder_becomes_fewer_classes(tmp_path: Path) -> None:
     ],
 )
 def test_what_will_not_do_is_said(tmp_path: Path, spoil: Callable[[Path, Path], object], message: str) -> None:
-    """Does the message name the file and the mend, and is nothing left half made?"""
+    """Does the message name the file and the fix, and is nothing left half made?"""
     annotations, images = coco(tmp_path)
     spoil(annotations, images)
     code, said = call("--annotations", annotations, "--images", images, "--out", tmp_path / "five")

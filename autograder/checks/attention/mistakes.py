@@ -295,13 +295,13 @@ MISTAKES = (
         ),
         way(
             "online_softmax",
-            "total = mend * total + exponentials.sum(axis=-1)",
-            "total *= mend\n    total += exponentials.sum(axis=-1)",
+            "total = rescale * total + exponentials.sum(axis=-1)",
+            "total *= rescale\n    total += exponentials.sum(axis=-1)",
         ),
         way(
             "online_softmax",
-            "mixed = mend[..., None] * mixed + exponentials @ values",
-            "mixed *= mend[..., None]\n    mixed += exponentials @ values",
+            "mixed = rescale[..., None] * mixed + exponentials @ values",
+            "mixed *= rescale[..., None]\n    mixed += exponentials @ values",
         ),
     ),
     Mistake(
@@ -457,16 +457,16 @@ MISTAKES = (
     ),
     Mistake(
         "M194",
-        "what was summed so far is not measured anew",
+        "what was summed so far is not measured again",
         "The block brought a larger score. From which score are the exponentials measured that you had summed before?",
-        way("online_softmax", "mend * total", "total"),
-        way("online_softmax", "mend[..., None] * mixed", "mixed"),
-        way("online_softmax", "mend * total", "total", "mend[..., None] * mixed", "mixed"),
+        way("online_softmax", "rescale * total", "total"),
+        way("online_softmax", "rescale[..., None] * mixed", "mixed"),
+        way("online_softmax", "rescale * total", "total", "rescale[..., None] * mixed", "mixed"),
     ),
     Mistake(
         "M195",
-        "what was summed so far is mended by the inverse factor",
-        "A larger score makes what was summed before smaller beside it. Does your factor shrink it?",
+        "what was summed so far is rescaled by the inverse factor",
+        "A larger score makes what was summed before smaller next to it. Does your factor shrink it?",
         way("online_softmax", "np.exp(largest - origin)", "np.exp(origin - largest)"),
     ),
     Mistake(

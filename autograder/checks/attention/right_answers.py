@@ -147,7 +147,7 @@ def attention_masking_exponentials(queries, keys, values, mask=None):
 
 
 def attention_renormalised(queries, keys, values, mask=None):
-    """M17 mended: the weights are masked and then normalised again."""
+    """M17 fixed: the weights are masked and then normalised again."""
     refuse(queries, keys, mask)
     weights = scipy.special.softmax(queries @ swap(keys) / np.sqrt(queries.shape[-1]), axis=-1)
     if mask is not None:
@@ -325,20 +325,20 @@ def online_in_loops(largest, total, mixed, scores, values):
 def online_without_nan(largest, total, mixed, scores, values):
     with np.errstate(invalid="ignore"):
         larger = np.maximum(largest, np.max(scores, -1))
-        mend = np.nan_to_num(np.exp(largest - larger))
+        rescale = np.nan_to_num(np.exp(largest - larger))
         exponentials = np.nan_to_num(np.exp(scores - larger[..., None]))
-    return larger, total * mend + exponentials.sum(-1), mixed * mend[..., None] + exponentials @ values
+    return larger, total * rescale + exponentials.sum(-1), mixed * rescale[..., None] + exponentials @ values
 
 
 def online_from_a_finite_number(largest, total, mixed, scores, values):
     """Measure from the smallest finite number where nothing was seen."""
     larger = np.maximum(largest, scores.max(-1))
     origin = np.maximum(larger, np.finfo(float).min)
-    mend, new = np.exp(largest - origin), np.exp(scores - origin[..., None])
+    rescale, new = np.exp(largest - origin), np.exp(scores - origin[..., None])
     return (
         larger,
-        np.einsum("...,...->...", mend, total) + np.einsum("...k->...", new),
-        np.einsum("...,...v->...v", mend, mixed) + np.einsum("...qk,...kv->...qv", new, values),
+        np.einsum("...,...->...", rescale, total) + np.einsum("...k->...", new),
+        np.einsum("...,...v->...v", rescale, mixed) + np.einsum("...qk,...kv->...qv", new, values),
     )
 
 
@@ -346,8 +346,8 @@ def online_in_torch(largest, total, mixed, scores, values):
     m, z, o, s, v = (torch.tensor(array) for array in (largest, total, mixed, scores, values))
     larger = torch.maximum(m, s.amax(-1))
     origin = larger.masked_fill(larger.isneginf(), 0)
-    mend, new = (m - origin).exp(), (s - origin.unsqueeze(-1)).exp()
-    return larger, mend * z + new.sum(-1), mend.unsqueeze(-1) * o + new @ v
+    rescale, new = (m - origin).exp(), (s - origin.unsqueeze(-1)).exp()
+    return larger, rescale * z + new.sum(-1), rescale.unsqueeze(-1) * o + new @ v
 
 
 def online_in_float32(*arrays):
@@ -401,9 +401,9 @@ def online_row_by_row(largest, total, mixed, scores, values):
     for index in np.ndindex(largest.shape):
         if (scores[index] > -np.inf).any():
             larger = max(largest[index], scores[index].max())
-            mend, new = np.exp(largest[index] - larger), np.exp(scores[index] - larger)
-            largest[index], total[index] = larger, mend * total[index] + new.sum()
-            mixed[index] = mend * mixed[index] + values[index[:-1]].T @ new
+            rescale, new = np.exp(largest[index] - larger), np.exp(scores[index] - larger)
+            largest[index], total[index] = larger, rescale * total[index] + new.sum()
+            mixed[index] = rescale * mixed[index] + values[index[:-1]].T @ new
     return largest, total, mixed
 
 
@@ -411,8 +411,8 @@ def online_by_masked_exponentials(largest, total, mixed, scores, values):
     seen = scores > -np.inf
     larger = np.maximum(largest, np.where(seen, scores, -np.inf).max(-1))
     new = np.exp(scores - larger[..., None], out=np.zeros(scores.shape), where=seen)
-    mend = np.exp(largest - larger, out=np.zeros(larger.shape), where=largest > -np.inf)
-    return [larger, mend * total + new.sum(-1), mend[..., None] * mixed + np.matmul(new, values)]
+    rescale = np.exp(largest - larger, out=np.zeros(larger.shape), where=largest > -np.inf)
+    return [larger, rescale * total + new.sum(-1), rescale[..., None] * mixed + np.matmul(new, values)]
 
 
 RIGHT_ANSWERS = {

@@ -1,6 +1,6 @@
-"""Slips in the answers to 5_debugging that no check can or should notice, and why; no mark depends on them."""
+"""Mutations in the answers to 5_debugging that no check can or should notice, and why; no mark depends on them."""
 
-# A slip is said as "softmax, line 3: a - b -> a + b"; lines are counted from the `def`.
+# A mutation is said as "softmax, line 3: a - b -> a + b"; lines are counted from the `def`.
 EQUIVALENT = {
     r"super\(\).__init__\(\); |(zero_grad|clip_grad_norm_|nn\.init\..*|register_buffer)\(.*; ": "done twice is done once",
     r"(train_shuffled|train_clipped|mean_loss|loss_and_accuracy), .*\.item\(\)": "a tensor of one number will do",

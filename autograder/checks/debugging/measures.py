@@ -1,7 +1,7 @@
 """What the programs of exercise 5 do with small models and arrays, measured where they are: models cannot cross.
 
-Hidden checks send this file to the sandbox, where it is run anew for each call. It decides nothing: it returns what it found.
-In the notebook it stands in the set-up cell.
+Hidden checks send this file to the sandbox, where it is run again for each call. It decides nothing: it returns what it found.
+In the notebook it is in the set-up cell.
 """
 
 from collections.abc import Iterable

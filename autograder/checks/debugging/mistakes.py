@@ -2,7 +2,7 @@
 
 from autograder.judge.mistake import Mistake, way
 
-ABOUT = "Programs to mend, and tests of attention"  # what they are called on the page of mistakes
+ABOUT = "Programs to fix, and tests of attention"  # what they are called on the page of mistakes
 TRAINING, EVALUATION = ("train_shuffled", "train_clipped"), ("mean_loss", "loss_and_accuracy")
 
 MISTAKES = (

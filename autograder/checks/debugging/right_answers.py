@@ -92,7 +92,7 @@ class HeadByMode(programs.DroppingHead):
 
 
 class StandardiseByAssignment(programs.Standardise):
-    """New buffers in the place of the old."""
+    """New buffers instead of the old."""
 
     def forward(self, x):
         if self.training:
@@ -299,7 +299,7 @@ def all_at_the_end(candidate):
 
 
 class Cases:
-    """A class that counts, in place of a function."""
+    """A class that counts, instead of a function."""
 
     def __init__(self, candidate):
         for (q, k, v), of_all in everything(np.random.default_rng(5)):

@@ -23,7 +23,7 @@ from autograder.sandbox.guest.unwritten import unwritten
 from autograder.sandbox.host.kernel import KernelLost
 from autograder.sandbox.likeness import try_on
 
-# What no test can see: M15, because a candidate works on copies; and -10,000 in the place of minus infinity, because
+# What no test can see: M15, because a candidate works on copies; and -10,000 instead of minus infinity, because
 # that is right for all scores that are not as far apart.
 UNSEEN = ("M15", "M15/2", "M18/7")
 DECOYS = 2  # wrong candidates that come as often as what looks right

@@ -380,8 +380,8 @@ MISTAKES = (
     ),
     Mistake(
         "M94",
-        "the blocks stand in a list that PyTorch does not see",
-        "PyTorch sees no parameters in your blocks, so no optimizer would train them. Do they stand in an nn.ModuleList?",
+        "the blocks are in a list that PyTorch does not see",
+        "PyTorch sees no parameters in your blocks, so no optimizer would train them. Are they in an nn.ModuleList?",
         way("Encoder", "nn.ModuleList(", "list("),
         way("Encoder", "nn.ModuleList(", "tuple("),
     ),
@@ -402,7 +402,7 @@ MISTAKES = (
     ),
     Mistake(
         "M97",
-        "the parts stand in another order",
+        "the parts are in another order",
         "First attention, then the feed-forward net, which reads the sum that attention left. Which x does each part read?",
         way("EncoderBlock", f"x = x + {ATTENTION}", f"x = x + {NET}", f"return x + {NET}", f"return x + {ATTENTION}"),
         way("EncoderBlock", "x = x + ", "y = x + ", "return x + ", "return y + "),
@@ -448,7 +448,7 @@ MISTAKES = (
     Mistake(
         "M101",
         "all blocks start from the same parameters",
-        "Your blocks are copies of one block and start equal. Is each one made anew, so that its parameters are drawn anew?",
+        "Your blocks are copies of one block and start equal. Is each one made again, so that its parameters are drawn again?",
         way(
             "Encoder",
             f"self.blocks = {STACK}",
@@ -577,7 +577,7 @@ MISTAKES = (
     ),
     Mistake(
         "M112",
-        "the activation stands at another place",
+        "the activation is at another place",
         "The GELU should act once, on the result of expand. On what does yours act?",
         way(
             "FeedForward",
@@ -654,7 +654,7 @@ MISTAKES = (
     ),
     Mistake(
         "M117",
-        "the norm stands in front of the blocks",
+        "the norm is in front of the blocks",
         "The norm belongs behind the last block. Does it run before the first?",
         way("Encoder", LOOP, f"x = self.norm(x)\n        {LOOP}", "return self.norm(x)", "return x"),
         way("Encoder", LOOP, f"x = self.norm(x)\n        {LOOP}"),
@@ -710,7 +710,7 @@ MISTAKES = (
         "M122",
         "the parameters are not random, or are the same in every block",
         "Two blocks ended with equal parameters, or one with all the entries of a matrix alike. Are they drawn at "
-        "random, anew for every block?",
+        "random, again for every block?",
         # The same numbers for every block.
         way("repair", DRAW, "nn.init.xavier_uniform_(parameter, generator=torch.Generator().manual_seed(0))"),
         way("repair", DRAW, "nn.init.constant_(parameter, 1 / parameter.shape[1])"),
@@ -761,7 +761,7 @@ MISTAKES = (
         "M200",
         "other components are paired",
         "The lengths of the tokens are right, and the points are others. Which two components make a point, and where does "
-        "each stand in the result?",
+        "each are in the result?",
         # The halves, as much code of language models has it.
         way(
             "rope",
@@ -784,7 +784,7 @@ MISTAKES = (
     Mistake(
         "M202",
         "the index of a token is taken for its position",
-        "Tokens may stand in another order, or begin elsewhere. Where do you use the positions that you are given?",
+        "Tokens may be in another order, or begin elsewhere. Where do you use the positions that you are given?",
         way("rope", "positions[..., None]", "torch.arange(x.shape[-2])[..., None]"),
         way("rope", "positions[..., None]", "torch.arange(1, x.shape[-2] + 1)[..., None]"),
     ),

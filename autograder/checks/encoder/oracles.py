@@ -1,4 +1,4 @@
-"""What is right in assignment 3_encoder, beside `layers`: PyTorch's own stack, and its own initialisation."""
+"""What is right in assignment 3_encoder, next to `layers`: PyTorch's own stack, and its own initialisation."""
 
 import torch
 from torch import nn
@@ -22,7 +22,7 @@ class Encoder(nn.Module):
 
 
 def repair(block):
-    """Mend a block: pre-norm as PyTorch's layer has it, and PyTorch's own initialisation."""
+    """Fix a block: pre-norm as PyTorch's layer has it, and PyTorch's own initialisation."""
     width = block.attention.embed_dim
     block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
     block.attention.batch_first = True

@@ -316,7 +316,7 @@ def all_run(module, x, names):
 def growth_in(module, x, depth, alone, dropout):
     """Say how what the parts of all blocks add grows in training, as `how_it_grows`; 0 if they do not agree.
 
-    Each part alone adds the same small number to every component but the first, where the stream is 0: beside its eps, the
+    Each part alone adds the same small number to every component but the first, where the stream is 0: next to its eps, the
     last norm hardly rescales what is so small.
     """
     scale, shift = (found(module, f"norm.{name}").detach() for name in NORM)
@@ -440,7 +440,7 @@ def shares_a_norm(block):
 
 
 def faults_left(block, num_heads, x):
-    """Find which of both norms and the batch axis are mended. Return that and PyTorch's layer with the rest left in it."""
+    """Find which of both norms and the batch axis are fixed. Return that and PyTorch's layer with the rest left in it."""
     copy = sound_copy(block, num_heads, x.shape[-1])
     norms = copy.norm1, copy.norm2
     with torch.no_grad():

@@ -275,7 +275,7 @@ class BlockOfXavier(BlockOfTorchNorms):
 
 
 class EncoderOfDeepcopies(answers.Encoder):
-    """Copies of one block, drawn anew."""
+    """Copies of one block, drawn again."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(0, width, num_heads, hidden_width, dropout)
@@ -359,7 +359,7 @@ class EncoderInDict(answers.Encoder):
 LAST_MATRICES = ("attention.out_proj.weight", "feed_forward.2.weight")  # of each part
 
 
-def mend_all_but_matrices(block):
+def fix_all_but_matrices(block):
     """Make the norms and let every parameter learn; the matrices stay as they are."""
     width = block.attention.embed_dim
     block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -375,7 +375,7 @@ def repair_like(start):
     """Make a repair of a function that starts a matrix."""
 
     def repair(block):
-        for parameter in matrices_of(mend_all_but_matrices(block)).values():
+        for parameter in matrices_of(fix_all_but_matrices(block)).values():
             start(parameter.data)
         return block
 
@@ -383,7 +383,7 @@ def repair_like(start):
 
 
 def replace_parts(block):
-    mend_all_but_matrices(block)
+    fix_all_but_matrices(block)
     width, hidden_width = block.attention.embed_dim, block.feed_forward[0].out_features
     block.attention = nn.MultiheadAttention(width, block.attention.num_heads, batch_first=True)
     block.feed_forward = nn.Sequential(nn.Linear(width, hidden_width), nn.GELU(), nn.Linear(hidden_width, width))
@@ -391,7 +391,7 @@ def replace_parts(block):
 
 
 def end_with_zeros(block):
-    for name, parameter in matrices_of(mend_all_but_matrices(block)).items():
+    for name, parameter in matrices_of(fix_all_but_matrices(block)).items():
         if name in LAST_MATRICES:
             nn.init.zeros_(parameter)
         else:
@@ -400,7 +400,7 @@ def end_with_zeros(block):
 
 
 def repair_as_gpt_2(block):
-    for name, parameter in matrices_of(mend_all_but_matrices(block)).items():
+    for name, parameter in matrices_of(fix_all_but_matrices(block)).items():
         nn.init.normal_(parameter, std=0.02 / (2 * 6) ** 0.5 if name in LAST_MATRICES else 0.02)
     return block
 
@@ -471,7 +471,7 @@ RIGHT_ANSWERS = {
     },
     "Encoder": {
         "answer": answers.Encoder,
-        "deep copies, drawn anew": EncoderOfDeepcopies,
+        "deep copies, drawn again": EncoderOfDeepcopies,
         "nn.Sequential": EncoderInSequence,
         "appended": EncoderByAppend,
         "N(0, 0.02²), recursive": EncoderWithNormOfTorch,

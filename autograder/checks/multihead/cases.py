@@ -1,6 +1,6 @@
 """The cases of assignment 2_multihead: what the hidden stages and the visible tests call each function with.
 
-Sizes in a case all differ, unless a mistake only shows when two agree: a case in which two sizes agree stands before the
+Sizes in a case all differ, unless a mistake only shows when two agree: a case in which two sizes agree is before the
 others, where the same mistake is an error that names nothing.
 
 Half precision is judged without a mask: -1e9, which well-known code writes where a mask hides, is right in float32 and

@@ -1,6 +1,6 @@
-"""Slips in the answers to 2_multihead that no check can or should notice, and why; no mark depends on them."""
+"""Mutations in the answers to 2_multihead that no check can or should notice, and why; no mark depends on them."""
 
-# A slip is said as "softmax, line 3: a - b -> a + b"; lines are counted from the `def`.
+# A mutation is said as "softmax, line 3: a - b -> a + b"; lines are counted from the `def`.
 EQUIVALENT = {
     r"super\(\).__init__\(\); |\.copy_\(.*; |masked_fill\(.*; ": "done twice is done once",
     r"attend, line \d+: (mask|empty) = .*detach": "a mask has no gradient",

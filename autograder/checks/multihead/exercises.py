@@ -13,7 +13,7 @@ from autograder.judge.exercise import ExerciseInTorch, checker
 from autograder.sandbox.likeness import beside
 from solutions import multihead as answers
 
-HELPERS = (parameters, probes)  # stand in the notebook's set-up cell too
+HELPERS = (parameters, probes)  # are in the notebook's set-up cell too
 
 judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
 

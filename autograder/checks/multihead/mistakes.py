@@ -369,7 +369,7 @@ MISTAKES = (
     Mistake(
         "M72",
         "a matrix is transposed that should not be, or the other way round",
-        "A matrix enters transposed, or should and does not. Does each of its letters stand at the axis that the "
+        "A matrix enters transposed, or should and does not. Is each of its letters at the axis that the "
         "shape in the specification gives it?",
         way("matmul", '"ik,kj->ij"', '"ik,jk->ij"'),
         way("matmul", '"ik,kj->ij"', '"ki,kj->ij"'),
@@ -383,8 +383,8 @@ MISTAKES = (
     ),
     Mistake(
         "M73",
-        "the axes of the result stand in another order",
-        "The numbers are right, in another order. Do the letters right of the arrow stand in the order of the shape asked for?",
+        "the axes of the result are in another order",
+        "The numbers are right, in another order. Are the letters right of the arrow in the order of the shape asked for?",
         way("matmul", '"ik,kj->ij"', '"ik,kj->ji"'),
         way("matmul_transposed", '"ik,jk->ij"', '"ik,jk->ji"'),
         way("bilinear", '"bnd,de,bme->bnm"', '"bnd,de,bme->bmn"'),

@@ -57,7 +57,7 @@ def gradients_of(output, sources):
     (output * slopes.to(output).reshape(output.shape)).sum().backward()
     for name, source in sources.items():
         if getattr(source, "grad", None) is None:
-            raise RuntimeError(f"no gradient reaches {name}. Is something detached, or made anew from numbers?")
+            raise RuntimeError(f"no gradient reaches {name}. Is something detached, or made again from numbers?")
     return Measured({f"gradient of {name}": source.grad for name, source in sources.items()})
 
 
@@ -69,7 +69,7 @@ def named(module):
 
 def fill(module, seed):
     """Give every parameter numbers that depend on its name, its shape and the seed alone; return the module."""
-    draw = np.random.RandomState()  # one, seeded anew for each parameter: to make one takes ten times as long
+    draw = np.random.RandomState()  # one, seeded again for each parameter: to make one takes ten times as long
     with torch.no_grad():
         for name, parameter in named(module).items():
             draw.seed([seed, *name.encode()])

@@ -221,7 +221,7 @@ class LayerAsTimm(nn.Module):
 
 
 class LayerAsViTPytorch(nn.Module):
-    """The form of vit-pytorch, with unflatten in place of rearrange, and parts that hold no parameters."""
+    """The form of vit-pytorch, with unflatten instead of rearrange, and parts that hold no parameters."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -383,7 +383,7 @@ class LayerWithOwnDropout(nn.Module):
 
 
 class LayerInContainer(answers.MultiHeadAttention):
-    """The linear layers stand in an nn.ModuleDict, and under their names as well."""
+    """The linear layers are in an nn.ModuleDict, and under their names as well."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         nn.Module.__init__(self)

@@ -1,4 +1,4 @@
-"""The checks of a file of weights that is handed in beside the notebook: `vit.pt` of assignment 4_vit.
+"""The checks of a file of weights that is submitted next to the notebook: `vit.pt` of assignment 4_vit.
 
 The file is read in a sandbox in which no code of the student's runs, and comes out as plain values. They are loaded into
 the ViT of `solutions/` here, and that is shown images that no student had in the notebook: MNIST's test set or, where the
@@ -56,7 +56,7 @@ class HeldOut:
     name: str  # "MNIST" or "stand-in"
     images: np.ndarray  # (ways, B, 28, 28), uint8: in one or several ways of showing them, of which the best counts
     labels: np.ndarray  # (B,)
-    # (1000, 10): what the weights of the book say of `negatives`; None where those weights may be handed in
+    # (1000, 10): what the weights of the book say of `negatives`; None where those weights may be submitted
     published: np.ndarray | None = None
 
 
@@ -83,7 +83,7 @@ class Verdict:
         )
 
 
-# The verdicts on the files beside the notebook that is being executed, by name: `execute` sets them, as it does the seed.
+# The verdicts on the files next to the notebook that is being executed, by name: `execute` sets them, as it does the seed.
 # None under plain nbgrader, where the file lies in the folder in which the notebook runs.
 _verdicts: ContextVar[dict[str, Verdict] | None] = ContextVar("verdicts", default=None)
 
@@ -122,11 +122,11 @@ def check(at_least: float = 0.0, name: str = "vit.pt") -> None:
 
 
 def judge(name: str, content: bytes | str | None, held_out: HeldOut, limits: Limits, sandboxed: bool) -> Verdict:
-    """Judge a file that was handed in. A function of its arguments alone.
+    """Judge a file that was submitted. A function of its arguments alone.
 
     Args:
         name: What it should be called.
-        content: Its bytes; a text that says why they could not be taken; None if it was not handed in.
+        content: Its bytes; a text that says why they could not be taken; None if it was not submitted.
         held_out: The images.
         limits: Of the sandbox in which it is read.
         sandboxed: False only where the instructor asked for it.
@@ -155,12 +155,12 @@ def read(
     """Read the weights of a ViT from a file that may be hostile. Arguments as `judge`.
 
     Returns:
-        The weights by name, in float32; and what is wrong with the file and how to mend it, nothing if it can be used.
+        The weights by name, in float32; and what is wrong with the file and how to fix it, nothing if it can be used.
     """
     save = f'Write it with torch.save(model.state_dict(), "{name}"), where model is the ViT() that you trained.'
     if content is None:
         return {}, (
-            f"{name} was not handed in; two files are asked for, the notebook and {name}. {save} Did you download it?"
+            f"{name} was not submitted; two files are asked for, the notebook and {name}. {save} Did you download it?"
         )
     if isinstance(content, str):
         return {}, f"{name} could not be taken: {content.removeprefix(f'{name} could not be taken: ')}. {save}"
@@ -225,7 +225,7 @@ def _problem_of(reply: dict[str, Any], name: str) -> str:
 
 
 def _entries(reply: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what stands in the file by its plain name; of several with one name the last."""
+    """Return what is in the file by its plain name; of several with one name the last."""
     return {_plain_name(key): about for key, about in reply["entries"]}
 
 
@@ -313,7 +313,7 @@ def likeness(weights: dict[str, torch.Tensor], held_out: HeldOut) -> float:
 
 
 def shared_units(weights: dict[str, torch.Tensor]) -> float:
-    """Return the share, from 0 to 1, of the hidden units of the book's weights that stand in these weights too.
+    """Return the share, from 0 to 1, of the hidden units of the book's weights that are in these weights too.
 
     Factors and signs of units, and the order of units and of the width's channels, make no difference.
     """

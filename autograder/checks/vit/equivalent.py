@@ -1,6 +1,6 @@
-"""Slips in the answers to 4_vit that no check can or should notice, and why; no mark depends on them."""
+"""Mutations in the answers to 4_vit that no check can or should notice, and why; no mark depends on them."""
 
-# A slip is said as "softmax, line 3: a - b -> a + b"; lines are counted from the `def`.
+# A mutation is said as "softmax, line 3: a - b -> a + b"; lines are counted from the `def`.
 EQUIVALENT = {
     r"super\(\).__init__\(\); |zero_grad\(\); ": "done twice is done once",
     r"(evaluate|attention_rollout), .*detach": "no gradient was asked for",

@@ -1,6 +1,6 @@
 """PyTorch's own layers under the names of exercise 4.
 
-A student's `ViT` is judged with this `PatchEmbedding` in place of the student's own; in the sandbox this file's text is
+A student's `ViT` is judged with this `PatchEmbedding` instead of the student's own; in the sandbox this file's text is
 run. So it holds nothing that a student does not have.
 """
 

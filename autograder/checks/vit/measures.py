@@ -1,7 +1,7 @@
 """Models, batches and optimizers that a student's function gets, made where that function is: they cannot cross.
 
-Hidden checks send this file to the sandbox, where it is run anew for each call. It decides nothing: it returns what it found.
-In the notebook it stands in the set-up cell.
+Hidden checks send this file to the sandbox, where it is run again for each call. It decides nothing: it returns what it found.
+In the notebook it is in the set-up cell.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The known mistakes of assignment 4_vit: words of the answers in `solutions/vit.py`, and what stands in their place."""
+"""The known mistakes of assignment 4_vit: words of the answers in `solutions/vit.py`, and what is in their place."""
 
 from autograder.judge.mistake import Mistake, way
 
@@ -167,7 +167,7 @@ MISTAKES = (
         "M47",
         "positions do not belong to the tokens, the class token first",
         "Some token has no position, or that of its neighbour. Are there 1 + N positions, the first for the class "
-        "token, and are they added when it stands in front?",
+        "token, and are they added when it is in front?",
         way(
             "ViT",
             "1 + patches, width",
@@ -224,7 +224,7 @@ MISTAKES = (
     ),
     Mistake(
         "M51",
-        "a softmax stands in front of the cross-entropy",
+        "a softmax is in front of the cross-entropy",
         "F.cross_entropy takes the logarithm of a softmax itself. Is there another softmax, sigmoid or logarithm, "
         "in the model or in front of the loss?",
         way("ViT", BEHIND_SCORES, ".softmax(dim=-1)"),
@@ -374,7 +374,7 @@ MISTAKES = (
     ),
     Mistake(
         "M124",
-        "the patches stand in another order",
+        "the patches are in another order",
         "Your patches run down the columns. In reading order, which of the grid's two axes varies faster?",
         way("patchify", ORDER, "(0, 4, 2, 1, 3, 5)"),
         way("patchify", ORDER, "(0, 4, 2, 1, 5, 3)"),  # the whole image transposed
@@ -465,7 +465,7 @@ MISTAKES = (
         "M131",
         "one step too many: a norm, an activation, a factor, a sum",
         "There is a step that the specification does not have. Is there a norm, an activation, a factor or a "
-        "residual beside the parts asked for? The encoder ends with a norm of its own.",
+        "residual next to the parts asked for? The encoder ends with a norm of its own.",
         way("PatchEmbedding", BEHIND_TOKENS, ".relu()"),
         way("PatchEmbedding", "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.gelu(tokens)"),
         way(
@@ -557,7 +557,7 @@ MISTAKES = (
     ),
     Mistake(
         "M136",
-        "zero_grad, backward and step stand in another order, or not once each",
+        "zero_grad, backward and step are in another order, or not once each",
         "The parameters are not where one step a batch would take them. In which order do zero_grad, backward and "
         "step run, and each how often?",
         way(
@@ -644,7 +644,7 @@ MISTAKES = (
     Mistake(
         "M143",
         "some batches are left out",
-        "Not all images are in what you return. Does a return or break stand inside the loop, or is a batch skipped?",
+        "Not all images are in what you return. Is a return or break inside the loop, or is a batch skipped?",
         way(LOOPS, "in batches", "in list(batches)[:1]"),
         way(LOOPS, "in batches", "in (every := list(batches))[:-1] or every"),
         # as `drop_last` does

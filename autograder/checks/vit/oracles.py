@@ -1,7 +1,7 @@
 """What is right in assignment 4_vit, worked out another way than in the answers.
 
 `F.unfold`, torchvision's VisionTransformer with copied parameters, loops over single images, and products of a row with
-matrices. The oracle of PatchEmbedding stands in `layers.py`.
+matrices. The oracle of PatchEmbedding is in `layers.py`.
 """
 
 import copy

@@ -230,7 +230,7 @@ def nearest(factor):
 def how_dropped(module, shapes, depth, images, seed, parts):
     """Measure how a dropout of 0.3 treats what these parts add to the class token, the same small number in each component.
 
-    All else is 0. The last norm hardly rescales what is small beside its eps, so that it can be seen by how much training
+    All else is 0. The last norm hardly rescales what is small next to its eps, so that it can be seen by how much training
     multiplies what it keeps.
     """
     load(module, shapes, seed)

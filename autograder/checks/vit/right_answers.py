@@ -1,6 +1,6 @@
 """Right answers of assignment 4_vit, written differently, by exercise and by what is different.
 
-Those of patchify, PatchEmbedding and ViT stand in `right_models.py`. No mark depends on either file.
+Those of patchify, PatchEmbedding and ViT are in `right_models.py`. No mark depends on either file.
 """
 
 import contextlib
@@ -348,7 +348,7 @@ def rollout_by_recursion(weights):
 
 
 def rollout_transposed(weights):
-    """Columns in place of rows, from the first block on."""
+    """Columns instead of rows, from the first block on."""
     mixing = (weights.mean(2) + torch.eye(weights.shape[-1], dtype=weights.dtype)).mT / 2
     rollout = mixing[0]
     for block in mixing[1:]:

@@ -150,7 +150,7 @@ def _call(request: dict, namespace: dict) -> dict:
     else:
         function, module = _named(target, namespace), None
     sent, keywords = request["arguments"], request["keywords"]
-    for place in request.get("stand_ins", ()):  # in the place of a function of the grader's
+    for place in request.get("stand_ins", ()):  # instead of a function of the grader's
         sent[place] = namespace[f"argument {place}"]
     leaves = [sent[index].requires_grad_() for index in request["differentiable"]]
     for index, leaf in zip(request["differentiable"], leaves):

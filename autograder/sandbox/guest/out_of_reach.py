@@ -24,7 +24,7 @@ __builtins__ = dict(vars(builtins))  # a copy for the code below: a cell may rep
 HEAD, SEAL = 8, 16  # bytes before a message of the agent's: how many follow; that it is the agent's
 REACHED = b"reached "  # how a message begins that says for what a student's code reaches
 MOST_TOLD = 5  # of them
-# Events of Python's audit hooks. No library that exercises use calls the first, whoever asks it to.
+# Events of Python's audit hooks. No library that exercises use calls the first, at anybody's request.
 BY_ANYBODY = {
     "gc.get_objects",
     "gc.get_referrers",
@@ -49,7 +49,7 @@ FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # attributes that hol
 HARMLESS = {"f_code", "f_lineno"}  # attributes of a frame that lead to no other
 CODE = {"__code__", "__defaults__", "__kwdefaults__"}  # attributes by which a function becomes another
 GETS_FRAME = ("_getframe", "currentframe")  # how a name ends by which a library asks for a frame
-# Modules that act for whoever calls them. Of most, the functions named give their caller a frame, the others print it.
+# Modules that act for their callers. Of most, the functions named give their caller a frame, the others print it.
 LENDERS = {
     "out_of_reach": (),
     "ctypes": (),

@@ -1,4 +1,4 @@
-"""What stands in the sandbox for a function that stays with the grader: values go there and back, and so do gradients.
+"""What is in the sandbox for a function that stays with the grader: values go there and back, and so do gradients.
 
 It has a file of its own, in which there is nothing else: a student's code can look into what it is given.
 """

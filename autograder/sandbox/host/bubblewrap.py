@@ -44,7 +44,7 @@ SLOW = (
     "sklearn.datasets",
 )  # that a warm parent may have imported
 START_SECONDS = 60.0  # until a kernel is ready
-OWN_PROCESSES = 4  # of bubblewrap's, or of a fork's, beside what the student may start
+OWN_PROCESSES = 4  # of bubblewrap's, or of a fork's, next to what the student may start
 FIRST_TO_GO = "1000"  # of all processes, where the machine's memory is used up
 INSIDE = sorted(path.name for path in GUEST.glob("[!_]*.py"))  # our files that run in a sandbox
 
@@ -284,7 +284,7 @@ class WarmParent:
         ours, theirs = socket.socketpair()
         reply = b""
         with ours, contextlib.suppress(OSError):
-            with theirs:  # an answer to whoever asks, as several may
+            with theirs:  # an answer to each that asks, as several may
                 files = [log.fileno(), channel.fileno(), theirs.fileno()]
                 socket.send_fds(self.channel, [json.dumps(request).encode()], files)
             ours.settimeout(60)

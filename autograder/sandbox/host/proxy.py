@@ -127,7 +127,7 @@ class _Remote:
         return value, reply
 
     def own(self, value: Any) -> Any:
-        """Make a module of a handle, and refuse what could not cross, wherever it stands in the value."""
+        """Make a module of a handle, and refuse what could not cross, wherever it is in the value."""
         if isinstance(value, Foreign):
             raise TypeError(
                 f"{self.name} returned a {value.name}; expected numbers, strings, arrays, tensors, or containers of these"
@@ -193,9 +193,9 @@ class Function(Likeness):
         return other
 
     def measured_by(self, measure: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function of ours beside the student's, in the sandbox, with the student's function and plain values.
+        """Call a function of ours next to the student's, in the sandbox, with the student's function and plain values.
 
-        Its file is run there anew, so that no name of the notebook takes part. It decides nothing: what it returns are the
+        Its file is run there again, so that no name of the notebook takes part. It decides nothing: what it returns are the
         values that it found.
         """
         content = {"text": _standing_alone(measure.__module__), "measure": measure.__name__}
@@ -204,7 +204,7 @@ class Function(Likeness):
 
     @contextmanager
     def replaced(self, correct: dict[str, Callable[..., Any]]) -> Iterator[None]:
-        """Let the student's function use these functions of the grader in place of the student's own."""
+        """Let the student's function use these functions of the grader instead of the student's own."""
         self._remote.correct = correct
         try:
             yield

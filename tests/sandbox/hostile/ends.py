@@ -15,11 +15,11 @@ from hostile.making import (
     FIRST,
     IN_TORCH,
     LOOK,
-    MENDED,
     NOTHING,
     TIMED_OUT,
     Attack,
     Place,
+    Repaired,
     before_answer,
     in_answers,
     own_cell,
@@ -103,7 +103,7 @@ one == other
     Attack(
         "exit-cell",
         "Has cells with exit(), quit(), sys.exit() and input().",
-        lambda place: place.hand_in(
+        lambda place: place.submit(
             with_cells(
                 place,
                 [
@@ -154,7 +154,7 @@ time.sleep(1.5)
     ),
     Attack(
         "replaces-the-socket",
-        "Puts another socket in the place of the one over which the grader asks.",
+        "Puts another socket instead of the one over which the grader asks.",
         own_cell("import inside, socket\nkept = inside.CHANNEL[0], *socket.socketpair()\ninside.CHANNEL[0] = kept[1]"),
         NOTHING,
         LOOK,
@@ -253,7 +253,7 @@ inside._reply_to = reply_to
     Attack(
         "half-characters",
         "Has half a surrogate pair in an output, an error and a file.",
-        lambda place: place.hand_in(_half_characters(place)),
+        lambda place: place.submit(_half_characters(place)),
         "softmax",
         on=FIRST,
     ),
@@ -318,7 +318,7 @@ raise Odd
             "softmax",
         ),
         "softmax",
-        MENDED,  # a given cell ends with its error, and what that cell defines runs all the same
+        Repaired,  # a given cell ends with its error, and what that cell defines runs all the same
         on=FIRST,
     ),
     Attack(
@@ -340,19 +340,19 @@ return later()
     Attack(
         "warnings",
         "Warns on stderr in right answers, and shows a value below.",
-        lambda place: place.hand_in(_warning(place)),
+        lambda place: place.submit(_warning(place)),
         on=FIRST,
     ),
     Attack(
         "debugs",
         "Debugs, tests, measures and draws in every way that people do, in right answers too.",
-        lambda place: place.hand_in(_debugging(place)),
+        lambda place: place.submit(_debugging(place)),
         on=(*FIRST, *IN_TORCH, *FIFTH),
     ),
     Attack(
         "right-but-odd",
         "Returns right numbers as long doubles, objects, big-endian, masked and named.",
-        lambda place: place.hand_in(_right_but_odd(place)),
+        lambda place: place.submit(_right_but_odd(place)),
         on=FIRST,
     ),
 )

@@ -16,7 +16,6 @@ from hostile.making import (
     FIRST,
     GRADED,
     LOOK,
-    MENDED,
     MISSING,
     NOTHING,
     UNMARKED,
@@ -24,6 +23,7 @@ from hostile.making import (
     Attack,
     Maker,
     Place,
+    Repaired,
     good,
     in_answers,
     in_words,
@@ -106,7 +106,7 @@ def special_file(make: Callable[[Place, Path], Any]) -> Maker:
 
 
 def hard_link(place: Place) -> None:
-    """Give a classmate's notebook a second name, beside the other files that are asked for."""
+    """Give a classmate's notebook a second name, next to the other files that are asked for."""
     place.solved()
     (place.folder / place.name).hardlink_to(place.course / "submitted/b-good" / place.assignment.name / place.name)
 
@@ -127,7 +127,7 @@ def linked_student(place: Place) -> None:
 def truncated(place: Place) -> None:
     """Break the file off in the middle of self_attention."""
     text = json.dumps(place.solved())
-    place.hand_in(text[: text.index("def self_attention") + 40].encode())
+    place.submit(text[: text.index("def self_attention") + 40].encode())
 
 
 def strip(notebook: NotebookNode) -> None:
@@ -210,63 +210,63 @@ def colab(notebook: NotebookNode) -> None:
 
 FILES = (
     *(
-        Attack(name, f"Hands in {what} in place of the notebook.", special_file(make), UNMARKED, UNREADABLE)
+        Attack(name, f"Submits {what} instead of the notebook.", special_file(make), UNMARKED, UNREADABLE)
         for name, (what, make) in SPECIAL.items()
     ),
     Attack(
         "hard-link",
-        "Hands in a second name of a classmate's file, which is the same as a copy of it.",
+        "Submits a second name of a classmate's file, which is the same as a copy of it.",
         hard_link,
     ),
-    Attack("linked-folder", "Hands in a folder that is a link to a classmate's.", linked_folder, UNMARKED, UNREADABLE),
+    Attack("linked-folder", "Submits a folder that is a link to a classmate's.", linked_folder, UNMARKED, UNREADABLE),
     Attack("linked-student", "Is a link to a classmate.", linked_student, UNMARKED, UNREADABLE),
-    Attack("nothing", "Hands in nothing.", lambda place: None, UNMARKED, MISSING),
-    Attack("empty", "Hands in an empty file.", lambda place: place.hand_in(b""), UNMARKED, UNREADABLE),
+    Attack("nothing", "Submits nothing.", lambda place: None, UNMARKED, MISSING),
+    Attack("empty", "Submits an empty file.", lambda place: place.submit(b""), UNMARKED, UNREADABLE),
     Attack(
         "html-page",
-        "Hands in the page of a login.",
-        lambda place: place.hand_in(b"<!DOCTYPE html><title>Sign in</title>"),
+        "Submits the page of a login.",
+        lambda place: place.submit(b"<!DOCTYPE html><title>Sign in</title>"),
         UNMARKED,
         UNREADABLE,
     ),
     Attack(
         "json-list",
-        "Hands in JSON that is no notebook.",
-        lambda place: place.hand_in(b"[1, 2, 3]"),
+        "Submits JSON that is no notebook.",
+        lambda place: place.submit(b"[1, 2, 3]"),
         UNMARKED,
         UNREADABLE,
     ),
     Attack(
         "zip-bomb",
-        "Hands in a zip archive under the name of the notebook.",
-        lambda place: place.hand_in(_zip_bomb()),
+        "Submits a zip archive under the name of the notebook.",
+        lambda place: place.submit(_zip_bomb()),
         UNMARKED,
         UNREADABLE,
     ),
     Attack(
         "too-large",
-        "Hands in a notebook of 60 MB.",
-        lambda place: place.hand_in(b'{"cells": [' + b" " * 60_000_000 + b"]}"),
+        "Submits a notebook of 60 MB.",
+        lambda place: place.submit(b'{"cells": [' + b" " * 60_000_000 + b"]}"),
         UNMARKED,
         UNREADABLE,
     ),
     Attack(
         "json-bomb",
-        "Hands in JSON that takes a gigabyte of memory.",
-        lambda place: place.hand_in(b'{"cells": [' + b"[]," * 12_000_000 + b"0]}"),
+        "Submits JSON that takes a gigabyte of memory.",
+        lambda place: place.submit(b'{"cells": [' + b"[]," * 12_000_000 + b"0]}"),
         UNMARKED,
         UNREADABLE,
     ),
     Attack(
         "deep-json",
-        "Hands in brackets without end.",
-        lambda place: place.hand_in(b'{"cells": ' + b"[" * 1_000_000),
+        "Submits brackets without end.",
+        lambda place: place.submit(b'{"cells": ' + b"[" * 1_000_000),
         UNMARKED,
         UNREADABLE,
     ),
     Attack(
         "truncated",
-        "Hands in a file that breaks off in self_attention.",
+        "Submits a file that breaks off in self_attention.",
         truncated,
         "self_attention attention_backward",
         LOOK,
@@ -274,24 +274,24 @@ FILES = (
     ),
     Attack(
         "byte-order-mark",
-        "Hands in a file with a byte-order mark.",
-        lambda place: place.hand_in(b"\xef\xbb\xbf" + json.dumps(place.solved()).encode()),
+        "Submits a file with a byte-order mark.",
+        lambda place: place.submit(b"\xef\xbb\xbf" + json.dumps(place.solved()).encode()),
     ),
     Attack(
         "utf-16",
-        "Hands in a file in UTF-16.",
-        lambda place: place.hand_in(json.dumps(place.solved(), ensure_ascii=False).encode("utf-16")),
+        "Submits a file in UTF-16.",
+        lambda place: place.submit(json.dumps(place.solved(), ensure_ascii=False).encode("utf-16")),
         NOTHING,
-        MENDED,
+        Repaired,
     ),
     Attack(
         "latin-1",
-        "Hands in a file in Latin-1.",
-        lambda place: place.hand_in(json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace")),
+        "Submits a file in Latin-1.",
+        lambda place: place.submit(json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace")),
         NOTHING,
-        MENDED,
+        Repaired,
     ),
-    Attack("format-3", "Hands in a notebook of the format of 2014.", spoiled(format_3), NOTHING, MENDED),
+    Attack("format-3", "Submits a notebook of the format of 2014.", spoiled(format_3), NOTHING, Repaired),
     Attack(
         "format-99",
         "Claims a format that does not exist yet.",
@@ -305,64 +305,64 @@ FILES = (
         "Has the flags of every cell turned over.",
         spoiled(edit_metadata(grade=True, locked=False, solution=True, task=True)),
     ),
-    Attack("stripped", "Has lost all metadata and ids.", spoiled(strip), NOTHING, MENDED),
+    Attack("stripped", "Has lost all metadata and ids.", spoiled(strip), NOTHING, Repaired),
     Attack("hostile-ids", "Has ids that are paths, statements and scripts.", spoiled(hostile_ids)),
-    Attack("duplicated", "Has every cell twice.", spoiled(duplicate), NOTHING, MENDED),
-    Attack("deleted-tests", "Has no test cells.", spoiled(delete_tests), NOTHING, MENDED),
-    Attack("retyped", "Has code as text and text as code.", spoiled(retype), NOTHING, MENDED),
+    Attack("duplicated", "Has every cell twice.", spoiled(duplicate), NOTHING, Repaired),
+    Attack("deleted-tests", "Has no test cells.", spoiled(delete_tests), NOTHING, Repaired),
+    Attack("retyped", "Has code as text and text as code.", spoiled(retype), NOTHING, Repaired),
     Attack("moved", "Has the answers at the end, in reversed order.", spoiled(move)),
     Attack("another-kernel", "Names another kernel and language, and brings widgets.", spoiled(another_kernel)),
-    Attack("colab", "Comes from Colab, with installations and a mounted drive.", spoiled(colab), NOTHING, MENDED),
+    Attack("colab", "Comes from Colab, with installations and a mounted drive.", spoiled(colab), NOTHING, Repaired),
     Attack(
         "copy",
         "Is called “Copy of attention (1).ipynb”.",
         with_name("Copy of attention (1).ipynb"),
         NOTHING,
-        MENDED,
+        Repaired,
         on=FIRST,
     ),
-    Attack("option-name", "Is called “-rf.ipynb”.", with_name("-rf.ipynb"), NOTHING, MENDED),
+    Attack("option-name", "Is called “-rf.ipynb”.", with_name("-rf.ipynb"), NOTHING, Repaired),
     Attack(
         "script-name",
         "Has a script for a file name.",
         with_name("<img src=x onerror=alert(1)>\n|`*.ipynb"),
         NOTHING,
-        MENDED,
+        Repaired,
     ),
     Attack(
         "right-to-left-name",
         "Has a file name that reads from right to left.",
         with_name("\u202e\u0646\u0648\u0631.ipynb"),
         NOTHING,
-        MENDED,
+        Repaired,
     ),
-    Attack("broken-name", "Has a file name that is no text.", with_name("\udcff\udcfe.ipynb"), NOTHING, MENDED),
+    Attack("broken-name", "Has a file name that is no text.", with_name("\udcff\udcfe.ipynb"), NOTHING, Repaired),
     Attack(
         "many-files",
-        "Has a thousand other files, folders and links beside the notebook.",
+        "Has a thousand other files, folders and links next to the notebook.",
         lambda place: [
-            place.hand_in(place.solved()),
-            *(place.hand_in(b"x", f"{number}.ipynb") for number in range(1000)),
+            place.submit(place.solved()),
+            *(place.submit(b"x", f"{number}.ipynb") for number in range(1000)),
             (place.folder / "up").symlink_to("/"),
             (place.folder / ".ipynb_checkpoints").mkdir(),
         ],
         NOTHING,
-        MENDED,
+        Repaired,
     ),
     Attack(
         "bad-timestamp",
         "Has a timestamp.txt that is no time.",
-        lambda place: [place.hand_in(place.solved()), place.hand_in(b"yesterday \xff\x00 9999-99-99", "timestamp.txt")],
+        lambda place: [place.submit(place.solved()), place.submit(b"yesterday \xff\x00 9999-99-99", "timestamp.txt")],
         NOTHING,
         LOOK,
     ),
-    Attack("active-words", "Writes scripts, links and styles as text.", in_words(ACTIVE_WORDS), NOTHING, MENDED),
+    Attack("active-words", "Writes scripts, links and styles as text.", in_words(ACTIVE_WORDS), NOTHING, Repaired),
     Attack(
         "missing-picture",
         "Pastes a picture into an answer, which the file does not hold.",
         in_words("![image.png](attachment:image.png)"),
         NOTHING,
-        MENDED,
+        Repaired,
     ),
     Attack(
         "slow-words",
@@ -424,7 +424,7 @@ STUDENTS = (  # the last four cannot be the names of students: files are made fr
 NAMES = tuple(
     Attack(
         f"name-{name}",
-        f"Hands in the answers; the student's name {what}.",
+        f"Submits the answers; the student's name {what}.",
         good,
         *((UNMARKED, UNREADABLE) if index >= len(STUDENTS) - 4 else (NOTHING, GRADED)),
         student=student,

@@ -20,7 +20,7 @@ from autograder.report.report import questions_of
 
 CANARY = "canary-"  # how every planted secret begins; the attacks know it, and look for it
 NOTHING, EVERYTHING, UNMARKED = "", "*", None  # what an attack costs: no points, all, or there is no mark at all
-GRADED, MENDED = ("graded",), ("graded after mending",)
+GRADED, Repaired = ("graded",), ("graded after repair",)
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
 LOOK = (NEEDS_A_LOOK,)  # a person is asked, as where it reaches for the grader's agent; the points stay
@@ -47,7 +47,7 @@ class Place:
         return nbformat.from_dict(self.assignment.release)
 
     def solved(self) -> NotebookNode:
-        """Return the notebook with all the answers, and put the files that are asked for beside it."""
+        """Return the notebook with all the answers, and put the files that are asked for next to it."""
         for name in self.assignment.files:
             (self.folder / name).write_bytes(own_weights())
         return fill_in(self.assignment.release, self.assignment.instructor)
@@ -59,8 +59,8 @@ class Place:
         known = f"COURSE, REPOSITORY, PORT = {str(self.course)!r}, {str(ROOT)!r}, {self.port}\n"
         return known + code.strip("\n") if any(name in code for name in ("COURSE", "REPOSITORY", "PORT")) else code
 
-    def hand_in(self, notebook: NotebookNode | dict[str, Any] | bytes, name: str = "") -> None:
-        """Write the file. Not nbformat.write, which would mend what is torn."""
+    def submit(self, notebook: NotebookNode | dict[str, Any] | bytes, name: str = "") -> None:
+        """Write the file. Not nbformat.write, which would repair what is torn."""
         data = notebook if isinstance(notebook, bytes) else json.dumps(notebook).encode()
         (self.folder / (name or self.name)).write_bytes(data)
 
@@ -70,7 +70,7 @@ Maker = Callable[[Place], None]
 
 @dataclass(frozen=True)
 class Attack:
-    """What is handed in, and what it may earn."""
+    """What is submitted, and what it may earn."""
 
     name: str
     tries: str  # one sentence of the page
@@ -116,7 +116,7 @@ def own_cell(code: str, *, solved: bool = True, later: str = "") -> Maker:
         notebook.cells.insert(2, nbformat.v4.new_code_cell(place.knowing(code)))
         if later:
             notebook.cells.append(nbformat.v4.new_code_cell(later))
-        place.hand_in(notebook)
+        place.submit(notebook)
 
     return make
 
@@ -133,7 +133,7 @@ def in_answers(body: str, *names: str) -> Maker:
         notebook = place.solved()
         for name in names or [question.name for question in questions_of(place.assignment) if not question.written]:
             rewrite(notebook, name, place.knowing(body))
-        place.hand_in(notebook)
+        place.submit(notebook)
 
     return make
 
@@ -145,7 +145,7 @@ def before_answer(name: str, body: str) -> Maker:
         notebook = place.solved()
         lines = "\n".join("    " + line for line in place.knowing(body).strip("\n").split("\n"))
         change(notebook, name, "### BEGIN SOLUTION\n", f"### BEGIN SOLUTION\n{lines}\n")
-        place.hand_in(notebook)
+        place.submit(notebook)
 
     return make
 
@@ -157,19 +157,19 @@ def after_answer(name: str, code: str) -> Maker:
         notebook = place.solved()
         cell = next(cell for cell in notebook.cells if cell.id == name)
         cell.source += "\n\n" + place.knowing(code).strip("\n")
-        place.hand_in(notebook)
+        place.submit(notebook)
 
     return make
 
 
 def answered_by(**codes: str) -> Maker:
-    """Answer some exercises by this code in place of their cells; the others are right."""
+    """Answer some exercises by this code instead of their cells; the others are right."""
 
     def make(place: Place) -> None:
         notebook = place.solved()
         for name, code in codes.items():
             next(cell for cell in notebook.cells if cell.id == name).source = place.knowing(code).strip("\n")
-        place.hand_in(notebook)
+        place.submit(notebook)
 
     return make
 
@@ -180,7 +180,7 @@ def spoiled(spoil: Callable[[NotebookNode], Any], *, solved: bool = True) -> Mak
     def make(place: Place) -> None:
         notebook = place.solved() if solved else place.unsolved()
         other = spoil(notebook)
-        place.hand_in(notebook if other is None else other)
+        place.submit(notebook if other is None else other)
 
     return make
 
@@ -193,22 +193,22 @@ def with_cells(place: Place, sources: list[str]) -> NotebookNode:
 
 
 def with_name(name: str) -> Maker:
-    """Hand in the answers under another file name."""
-    return lambda place: place.hand_in(place.solved(), name)
+    """Submit the answers under another file name."""
+    return lambda place: place.submit(place.solved(), name)
 
 
 def good(place: Place) -> None:
-    """Hand in the answers."""
-    place.hand_in(place.solved())
+    """Submit the answers."""
+    place.submit(place.solved())
 
 
 def in_words(text: str) -> Maker:
-    """Hand in the answers, and this text as a written one and in a cell of one's own."""
+    """Submit the answers, and this text as a written one and in a cell of one's own."""
 
     def make(place: Place) -> None:
         notebook = place.solved()
         next(cell for cell in notebook.cells if is_solution(cell) and is_grade(cell)).source = text
         notebook.cells.append(nbformat.v4.new_markdown_cell(text))
-        place.hand_in(notebook)
+        place.submit(notebook)
 
     return make

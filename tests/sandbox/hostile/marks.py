@@ -4,7 +4,7 @@ import nbformat
 from nbformat import NotebookNode
 from sample_class import answer
 
-from hostile.making import EVERYTHING, FIRST, LOOK, MENDED, NOTHING, Attack, for_nothing, in_answers, spoiled
+from hostile.making import EVERYTHING, FIRST, LOOK, NOTHING, Attack, Repaired, for_nothing, in_answers, spoiled
 
 
 def edit_locked_cells(notebook: NotebookNode) -> None:
@@ -43,7 +43,7 @@ def print_too_much(notebook: NotebookNode) -> None:
 
 
 MARKS = (
-    Attack("unsolved", "Hands in the notebook as it was released.", spoiled(lambda n: None, solved=False), EVERYTHING),
+    Attack("unsolved", "Submits the notebook as it was released.", spoiled(lambda n: None, solved=False), EVERYTHING),
     Attack(
         "loud-and-unsolved",
         "Solves nothing, and prints so much that the outputs of tests must be cut.",
@@ -157,10 +157,10 @@ return Yes()
     ),
     Attack(
         "numpy-beside",
-        "Puts a numpy.py and a sitecustomize.py beside the notebook.",
+        "Puts a numpy.py and a sitecustomize.py next to the notebook.",
         lambda place: [
-            place.hand_in(place.unsolved()),
-            *(place.hand_in(b"def allclose(*a, **k): return True\n", n) for n in ("numpy.py", "sitecustomize.py")),
+            place.submit(place.unsolved()),
+            *(place.submit(b"def allclose(*a, **k): return True\n", n) for n in ("numpy.py", "sitecustomize.py")),
         ],
         EVERYTHING,
     ),
@@ -288,14 +288,14 @@ for path in ("/results/1_attention/edits-the-results.json", "/source/1_attention
         "Empties the test cells and claims a thousand points for each.",
         spoiled(edit_locked_cells, solved=False),
         EVERYTHING,
-        MENDED,
+        Repaired,
     ),
     Attack(
         "own-judge",
         "Replaces the set-up cell by a judge that is content.",
         spoiled(own_judge, solved=False),
         EVERYTHING,
-        MENDED,
+        Repaired,
     ),
     Attack(
         "patched-judge",
@@ -309,5 +309,5 @@ for path in ("/results/1_attention/edits-the-results.json", "/source/1_attention
         spoiled(claimed_outputs, solved=False),
         EVERYTHING,
     ),
-    Attack("points-of-another", "Exchanges the ids of two answers.", spoiled(swap_ids), NOTHING, MENDED, on=FIRST),
+    Attack("points-of-another", "Exchanges the ids of two answers.", spoiled(swap_ids), NOTHING, Repaired, on=FIRST),
 )

@@ -98,10 +98,10 @@ def bomb() -> bytes:
 
 
 def weights(change: Any) -> Maker:
-    """Hand in the answers, and other weights in the place of one's own."""
+    """Submit the answers, and other weights instead of one's own."""
 
     def make(place: Place) -> None:
-        place.hand_in(place.solved())
+        place.submit(place.solved())
         content = change(torch.load(io.BytesIO(own_weights())))
         (place.folder / "vit.pt").write_bytes(content if isinstance(content, bytes) else saved(content))
 
@@ -284,7 +284,7 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
     ),
     Attack(
         "parametrized",
-        "Computes a parameter anew from another one at each use: the names are not those that are asked for.",
+        "Computes a parameter again from another one at each use: the names are not those that are asked for.",
         answered_by(
             LayerNorm="import torch.nn.utils.parametrize as parametrize\nclass Twice(nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
             "class Plain(nn.Module):"
@@ -306,7 +306,7 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
     ),
     Attack(
         "neighbours",
-        "Takes for its own EncoderBlock one that it finds beside the LayerNorm that stands in for its own.",
+        "Takes for its own EncoderBlock one that it finds next to the LayerNorm that stands in for its own.",
         answered_by(
             EncoderBlock="""
 import inside
@@ -405,7 +405,7 @@ F.cross_entropy = lambda *args, **kwargs: torch.zeros((), requires_grad=True)
         on=FOURTH,
     ),
     *(
-        Attack(f"weights-{name}", f"Hands in as its weights {what}.", weights(change), costs, on=FOURTH)
+        Attack(f"weights-{name}", f"Submits as its weights {what}.", weights(change), costs, on=FOURTH)
         for costs, name, what, change in (
             ("vit.pt", "of-the-book", "those that the book publishes", lambda state: RECORD.read_bytes()),
             ("vit.pt", "in-disguise", "those that the book publishes, as half precision, with noise", lambda state: {

@@ -248,7 +248,7 @@ if os.fork() == 0:
     Attack(
         "steals-softmax",
         "Keeps the correct softmax that is in place while attention is judged, to answer for its own.",
-        lambda place: place.hand_in(_stealing(place)),
+        lambda place: place.submit(_stealing(place)),
         "softmax",
         ("graded", "timed out"),  # to print the error of an endless recursion takes seconds
         on=FIRST,
@@ -256,7 +256,7 @@ if os.fork() == 0:
     Attack(
         "steals-attention",
         "Keeps the correct attention, in a thread, a global and on disk, and has none of its own.",
-        lambda place: place.hand_in(_stealing_attention(place)),
+        lambda place: place.submit(_stealing_attention(place)),
         "attention",
         ("graded", "timed out"),  # to print the error of an endless recursion takes seconds
         on=FIRST,

@@ -10,10 +10,10 @@ from hostile.making import (
     FIRST,
     GRADED,
     LOOK,
-    MENDED,
     NOTHING,
     TIMED_OUT,
     Attack,
+    Repaired,
     before_answer,
     own_cell,
     spoiled,
@@ -123,7 +123,7 @@ get_ipython().events.register("pre_execute", lambda: time.sleep(3600))
     Attack(
         "sleeping-cells",
         "Has fifty cells that sleep for most of the time that a cell has.",
-        lambda place: place.hand_in(with_cells(place, ["import time\ntime.sleep(6)"] * 50)),
+        lambda place: place.submit(with_cells(place, ["import time\ntime.sleep(6)"] * 50)),
         NOTHING,
         TIMED_OUT,
     ),
@@ -345,14 +345,18 @@ for _ in range(2000):
     display(HTML("<i>x</i>"))
 """),
     ),
-    Attack("many-cells", "Has ten thousand cells in front of the answers.", spoiled(many_cells), NOTHING, MENDED),
+    Attack("many-cells", "Has ten thousand cells in front of the answers.", spoiled(many_cells), NOTHING, Repaired),
     Attack("large-cells", "Has cells of a megabyte.", spoiled(large_cells)),
     Attack(
-        "alike-cells", "Has three thousand cells that are nearly released ones.", spoiled(alike_cells), NOTHING, MENDED
+        "alike-cells",
+        "Has three thousand cells that are nearly released ones.",
+        spoiled(alike_cells),
+        NOTHING,
+        Repaired,
     ),
     Attack(
         "every-cell-prints",
         "Prints as much as a cell may, in a thousand cells.",
-        lambda place: place.hand_in(with_cells(place, ["print('x' * 190_000)"] * 1000)),
+        lambda place: place.submit(with_cells(place, ["print('x' * 190_000)"] * 1000)),
     ),
 )
