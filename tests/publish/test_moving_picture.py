@@ -18,10 +18,12 @@ def test_moving_picture_shows_what_the_notebook_says() -> None:
 
 
 def test_first_page_shows_what_the_notebook_says() -> None:
-    """Does the wrong attention on the first page of the book get the message that is printed below it?"""
+    """Are the lines on the first page of the book those of a wrong attention that gets the message below them?"""
     page = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
-    answer, message = (re.search(rf"```{kind}\n(.*?)\n```", page, re.DOTALL)[1] for kind in ("python", "text"))
-    assert said_by_the_notebook(answer).removeprefix("AssertionError: ").startswith(message + "\nhttps://")
+    lines, message = (re.search(rf"```{kind}\n(.*?)\n```", page, re.DOTALL)[1] for kind in ("python", "text"))
+    assert WRONG in lines
+    assert lines in ANSWER
+    assert said_by_the_notebook(ANSWER).removeprefix("AssertionError: ").startswith(message + "\nhttps://")
 
 
 def test_first_page_gives_the_version() -> None:
