@@ -20,11 +20,12 @@ TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 d
 class WrongAnswer(AssertionError):
     """An answer that is wrong: the name of the likely mistake, and the case and outcome that show it, where there are any."""
 
-    def __init__(self, text, mistake=None, fits=(), got=None, case=None, wrong=()):
+    def __init__(self, text, mistake=None, fits=(), got=None, case=None, wrong=(), departure=None):
         super().__init__(text)
         self.mistake = mistake  # "M6", of two at once "M3+M4", or None
         self.fits = fits  # all known mistakes that give this outcome
         self.got, self.case, self.wrong = got, case, wrong  # the last: each case that shows it, with its outcome
+        self.departure = departure  # the line at which it departs from the known steps, if that was looked for
 
 
 class Measured(dict):

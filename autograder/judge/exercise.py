@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import combinations, product
 from types import ModuleType
 from typing import Any
@@ -24,6 +24,7 @@ import torch
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.compare import WrongAnswer, difference, fingerprint, judge, outcome
+from autograder.judge.departure import recorder_of, with_line
 from autograder.judge.mistake import Mistake, Way, changed_answer, mistake_of, number_of, ways_of
 from autograder.sandbox.likeness import Likeness
 
@@ -90,6 +91,7 @@ class Exercise:
     given: dict[str, Function] = field(default_factory=dict)
     probe: Callable[..., Function] = lambda function: function  # makes a function of arrays of a class, or of tensors
     visible_probe: str = ""  # what the set-up cell calls it, where that has another name
+    steps: Callable[..., dict[str, Any]] | None = None  # of arguments: its steps by what is said of them, in order
     untried: str = ""  # on what inputs hidden stages find mistakes that the visible test cannot
 
     def probe_in_notebook(self) -> str:
@@ -122,6 +124,7 @@ class Exercise:
                     "otherwise": case.otherwise,
                     "refused": case.refused,
                     "tells": case.tells,
+                    "steps": partial(self.steps, *case.arguments) if self.steps else None,
                 }
             )
         return prepared
@@ -161,13 +164,19 @@ class Exercise:
             if error.mistake is None and not error.fits and (pair := self._pair(error)):
                 text = "\n".join([*(catalogue.MESSAGES[name] for name in pair), str(error)])
                 error = WrongAnswer(text, "+".join(pair), (), error.got, error.case)
-            if not (changed and self.uses) and not own:
-                raise error from None
-            try:
-                with replaced(function, self.given):
-                    judge(self.probe(function, *own), self.names, cases, catalogue.MESSAGES, show=False)
-            except WrongAnswer:
-                raise error from None
+            if (changed and self.uses) or own:
+                try:
+                    with replaced(function, self.given):
+                        return judge(self.probe(function, *own), self.names, cases, catalogue.MESSAGES, show=False)
+                except WrongAnswer:
+                    pass
+            raise self._with_line(error, function) from None
+
+    def _with_line(self, error: WrongAnswer, function: Function) -> WrongAnswer:
+        """Add to an error that has no name at which line the answer departs from the known steps, if that can be had."""
+        recorder = function.recorder() if isinstance(function, Likeness) else recorder_of(function)
+        with replaced(function, self.given | self.uses):
+            return with_line(error, lambda: self.probe(function), self.names, recorder)
 
     def failures(self, function: Function, seed: int, *own: Function) -> dict[str, WrongAnswer]:
         """Judge a function by every hidden stage; return the error of each stage that fails. Arguments as `judge_stage`."""

@@ -64,17 +64,9 @@ def mutations_of(answers: ModuleType, name: str) -> dict[str, Function]:
     """
     tree = ast.parse(Path(answers.__file__).read_text(encoding="utf-8"))
     place = next(i for i, node in enumerate(tree.body) if getattr(node, "name", None) == name)
-    for node in ast.walk(tree.body[place]):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):
-            node.body = node.body[1:] or [ast.Pass()]
-        if isinstance(node, ast.FunctionDef):
-            node.returns = None
-        if isinstance(node, ast.arg):
-            node.annotation = None
-        if isinstance(node, ast.Raise):
-            node.exc.args = []
+    without_words(tree.body[place])
     whole, first, found = ast.unparse(tree.body[place]), tree.body[place].lineno, {}
-    for line, before, after, changed in _changes(tree.body[place]):
+    for line, before, after, changed in changes_in(tree.body[place]):
         text = ast.unparse(changed)
         if text == whole:
             continue
@@ -86,7 +78,20 @@ def mutations_of(answers: ModuleType, name: str) -> dict[str, Function]:
     return found
 
 
-def _changes(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
+def without_words(tree: ast.AST) -> None:
+    """Take away docstrings, types and the texts of errors."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            node.exc.args = []
+
+
+def changes_in(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
     """Yield each change: its line, what stood there, what is there now, and the whole."""
     for number, node in enumerate(ast.walk(tree)):
         if isinstance(node, ast.Raise) or not hasattr(node, "lineno") or number == 0:

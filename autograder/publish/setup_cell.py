@@ -11,14 +11,18 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from autograder.judge import catalogue, compare, overwritten
+import numpy as np
+
+from autograder.judge import catalogue, compare, departure, overwritten
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import Exercise, exercises_of, seeded
 from autograder.judge.mistake import mistake_of, number_of
 from autograder.judge.own_module import own_module
+from autograder.sandbox import recorder
 from autograder.sandbox.guest import unwritten
 
 QUOTES = "'''"
+MAX_STEPS = 1000  # numbers of the steps of a case in a notebook
 DECIMALS = 7  # of frozen numbers: two less than `compare.TOLERANCE` looks at
 SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
 {imports}
@@ -54,9 +58,9 @@ def run_tests(name, *written):
         if name in BONUS and str(error).endswith(UNWRITTEN):
             return print(f"{{name}} is a bonus: left unwritten, it costs nothing.")
         said = overwritten(written, sys._getframe(1).f_globals, LIBRARIES, ANSWERS)
-        if not said:
-            raise
-        raise WrongAnswer(f"{{said}}\\n{{error}}", getattr(error, "mistake", None)) from None
+        if said:
+            raise WrongAnswer(f"{{said}}\\n{{error}}", getattr(error, "mistake", None)) from None
+        raise with_line(error, lambda: PROBES[name](*written), TESTS[name]["names"], recorder_of(written[0])) from None
     PASSED[name] = "✓"
     print(f"{{name}} passes the visible tests. {{UNTRIED.get(name, '')}}".rstrip())
     print("So far:", "  ".join(f"{{each}} {{mark}}" for each, mark in PASSED.items() if each not in BONUS or mark == "✓"))
@@ -101,7 +105,10 @@ def _source_of_tests(stem: str, bonus: Sequence[str], helpers: Sequence[ModuleTy
     """Return the source of the module that runs the visible tests."""
     exercises = exercises_of(stem)
     helper = "\n\n\n".join(
-        ["import json\n\n" + imports, *map(_below_docstring, (unwritten, overwritten, compare, *helpers))]
+        [
+            "import json\n\n" + imports,
+            *map(_below_docstring, (unwritten, overwritten, compare, recorder, departure, *helpers)),
+        ]
     )
     with seeded(0):
         tests = {name: frozen_tests(exercise) for name, exercise in exercises.items()}
@@ -166,9 +173,21 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
         for name in ("otherwise", "refused"):
             if case[name] is None:
                 del case[name]
+        case["steps"] = frozen_steps(case)
+        if not case["steps"]:
+            del case["steps"]
         del case["tells"]  # `prepare` has heeded it
     _drop_repeated(cases)
     return {"names": list(exercise.names), "cases": cases}
+
+
+def frozen_steps(case: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return the steps of a visible case as plain values; none where there are too many numbers for a notebook."""
+    steps = case["steps"]() if case["steps"] else {}
+    steps = {said: step if isinstance(step, tuple) else (step,) for said, step in steps.items()}
+    if sum(np.size(array) for array, *_ in steps.values()) > MAX_STEPS:
+        return {}
+    return {said: [_rounded(np.asarray(array).tolist(), 6), *free] for said, (array, *free) in steps.items()}
 
 
 def _named(case: dict[str, Any]) -> list[str]:

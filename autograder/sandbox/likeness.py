@@ -20,6 +20,10 @@ class Likeness:
         """Run a function of ours next to this one, with it and plain values; return what it finds."""
         raise NotImplementedError
 
+    def recorder(self) -> Any:
+        """Return what records the values of the notebook's functions while it is entered, as `recorder.Recorder`."""
+        raise NotImplementedError
+
     def try_on(self, candidate: Function) -> None:
         """Call this function, a test, with a function of ours. Its value is dropped, and the notebook does not remember it."""
         raise NotImplementedError

@@ -1,6 +1,6 @@
 """The exercises of assignment 1_attention: softmax, attention, self_attention, attention_backward, online_softmax."""
 
-from autograder.checks.attention import cases
+from autograder.checks.attention import cases, steps
 from autograder.checks.attention.mistakes import MISTAKES
 from autograder.checks.attention.oracles import (
     oracle_attention,
@@ -16,6 +16,7 @@ SOFTMAX = Exercise(
     name="softmax",
     names=("weights",),
     oracle=oracle_softmax,
+    steps=steps.softmax,
     answers=answers,
     known=MISTAKES,
     stages={
@@ -29,6 +30,7 @@ ATTENTION = Exercise(
     name="attention",
     names=("output", "weights"),
     oracle=oracle_attention,
+    steps=steps.attention,
     answers=answers,
     known=MISTAKES,
     stages={
@@ -45,6 +47,7 @@ SELF_ATTENTION = Exercise(
     name="self_attention",
     names=("output", "weights"),
     oracle=oracle_self_attention,
+    steps=steps.self_attention,
     answers=answers,
     known=MISTAKES,
     stages={
@@ -60,6 +63,7 @@ ATTENTION_BACKWARD = Exercise(
     name="attention_backward",
     names=("grad_queries", "grad_keys", "grad_values"),
     oracle=oracle_attention_backward,
+    steps=steps.attention_backward,
     answers=answers,
     known=MISTAKES,
     stages={
@@ -77,6 +81,7 @@ ONLINE_SOFTMAX = Exercise(
     name="online_softmax",
     names=("largest", "total", "mixed"),
     oracle=oracle_online_softmax,
+    steps=steps.online_softmax,
     answers=answers,
     known=MISTAKES,
     stages={"values": cases.online_value_cases, "hidden": cases.online_hidden_cases},

@@ -26,6 +26,7 @@ import wire
 from left_behind import State
 from memory import Memory
 from notebook_shell import OUTPUTS, make_shell, redirect
+from recorder import Recorder
 from stand_in import stand_in
 from unwritten import unwritten
 
@@ -34,6 +35,7 @@ MODULES: list = []  # that the student's functions returned; their numbers cross
 FILES: dict = {}  # the names in the files of classes that stand in for the student's
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
 MEMORY: list = []  # of the notebook, before the first call that is to leave nothing there; none after a cell
+RECORDERS: list = []  # that is entered, if any
 CHANNEL: list = []  # the socket to the grader
 SEND: list = []  # what sends a message over it
 STANDS: list = []  # what gives back to modules that the agent uses, and a student can name, what they held
@@ -78,6 +80,7 @@ def _reply_to(do: str, request: dict) -> bytes:
             "call": _call,
             "backward": _backward,
             "measure": _measure,
+            "record": _record,
         }[do]
         reply |= action(request, namespace)
         STANDS[0]()
@@ -176,6 +179,17 @@ def _measure(request: dict, namespace: dict) -> dict:
     made = {"__name__": "measures"}
     exec(compile(request["text"], str(Path(__file__).with_name("measures.py")), "exec"), made)  # as a file of ours
     return {"value": made[request["measure"]](_named(request["function"], namespace), *request["arguments"])}
+
+
+def _record(request: dict, namespace: dict) -> dict:
+    """Begin to record what the notebook's functions compute; or end it, give back their own code, and return the record."""
+    while RECORDERS:
+        recorder = RECORDERS.pop()
+        recorder.__exit__()
+    if request["on"]:
+        RECORDERS.append(Recorder(namespace).__enter__())
+        return {}
+    return {"value": recorder.found()}
 
 
 def _named(name: str, namespace: dict):
@@ -333,6 +347,7 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         "memory",
         "notebook_shell",
         "out_of_reach",
+        "recorder",
         "refused",
         "stand_in",
         "unwritten",

@@ -202,6 +202,10 @@ class Function(Likeness):
         reply = self._remote.ask("measure", function=self.__name__, arguments=list(arguments), **content)
         return self._remote.own(reply.get("value"))
 
+    def recorder(self) -> "_RemoteRecorder":
+        """Return what records, in the sandbox, the values of the notebook's functions while it is entered."""
+        return _RemoteRecorder(self._remote)
+
     @contextmanager
     def replaced(self, correct: dict[str, Callable[..., Any]]) -> Iterator[None]:
         """Let the student's function use these functions of the grader instead of the student's own."""
@@ -210,6 +214,30 @@ class Function(Likeness):
             yield
         finally:
             self._remote.correct = {}
+
+
+class _RemoteRecorder:
+    """A `Recorder` in the sandbox; one that does not answer has recorded nothing."""
+
+    def __init__(self, remote: _Remote) -> None:
+        self._remote, self._record = remote, {}
+
+    def __enter__(self) -> "_RemoteRecorder":
+        self._ask(True)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._record = self._ask(False)
+
+    def found(self) -> Any:
+        """Return the record: plain values, which may be anything."""
+        return self._record
+
+    def _ask(self, on: bool) -> Any:
+        try:
+            return self._remote.ask("record", target=self._remote.name, on=on).get("value")
+        except Exception:
+            return None
 
 
 @cache

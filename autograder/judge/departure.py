@@ -1,0 +1,451 @@
+"""Say at which line an answer departs from the known steps: the last value that is right, the first that is not.
+
+`autograder build` copies all below this docstring into the set-up cell of every exercise notebook: it needs NumPy alone.
+It reads the record of `boundary/recorder.py`, which may come from a sandbox, and so may hold anything. It decides nothing.
+"""
+
+import itertools
+import sys
+from types import FunctionType
+
+import numpy as np
+
+from autograder.judge.compare import WrongAnswer, outcome
+from autograder.sandbox.recorder import MAX_ARRAY, MAX_TEXT, Recorder
+
+HIDDEN = -1e8  # what is below is a score that is hidden, as -inf is
+NOTHING, GIVEN, PART, STEP, SCALAR, ROWS, FACTOR, ORDER, UNKNOWN = range(9)  # what a value is, from plain to strange
+
+
+class Departure:
+    """Where an answer departs from the known steps.
+
+    Attributes:
+        text: What a student reads.
+        line: The line that is the first not to be right; None where none can be had.
+        held: The last line whose value is right, if any.
+        function: The name of the function in which it is.
+    """
+
+    def __init__(self, text, line=None, held=None, function=""):
+        self.text, self.line, self.held, self.function = text, line, held, function
+
+
+def with_line(error, probed, names, recorder):
+    """Add to the error of a wrong answer at which line it departs, if that can be had.
+
+    Args:
+        error: A `WrongAnswer`.
+        probed: Gives the answer as `outcome` calls it.
+        names: Of its results.
+        recorder: Records the values of the notebook in which it is; None for an answer that is in none.
+    """
+    if getattr(error, "mistake", "") is not None or error.case is None:  # it has a name, or is no error of ours
+        return error
+    tried = [(case, got) for case, got in error.wrong if case.get("steps") and not got.get("unwritten")]
+    tried = [(case, got) for case, got in tried if "error" not in got and "error" not in case["expected"]] or tried
+    if recorder is None or not tried:
+        return error
+    case, got = tried[0]
+    with recorder:
+        outcome(probed(), case["arguments"], names)
+    steps = case["steps"]() if callable(case["steps"]) else case["steps"]
+    found = departure(recorder.found(), case["arguments"], got, case["expected"], steps)
+    if found is None:
+        return error
+    found = WrongAnswer(f"{error}\n{found.text}", None, error.fits, error.got, error.case, error.wrong, found)
+    return found
+
+
+def recorder_of(written):
+    """Return a recorder for the notebook or file in which a function or class is written; None where it is in none."""
+    namespace = names_around(written)
+    return None if namespace is None else Recorder(namespace)
+
+
+def names_around(written):
+    """Return the names of the notebook in which a function or class is written; None where it is in none."""
+    while hasattr(written, "__wrapped__"):
+        written = written.__wrapped__
+    if type(written) is FunctionType:
+        return written.__globals__
+    module = sys.modules.get(getattr(written, "__module__", None))
+    inside = [part.__globals__ for part in vars(written).values() if type(part) is FunctionType] if module else []
+    return inside[0] if inside else None
+
+
+@np.errstate(all="ignore")
+def departure(found, arguments, got, expected, steps):
+    """Say where a record departs from the steps; arguments as in a case."""
+    rows, returned, waiting, at = _read(found)
+    if "error" in expected:
+        return None
+    raised = _of_error(rows, waiting, at, got) if "error" in got else None
+    if not rows or ("error" in got and raised is None):
+        return None
+    known = _Steps(steps, expected["arrays"], arguments)
+    kinds = [known.kind_of(row.value) for row in rows]
+    cleared = _cleared(rows, kinds)
+    reached = _reached(rows, waiting or [len(rows) - 1] if raised or returned < 0 else [returned])
+    suspect = _suspect(rows, kinds, cleared, reached)
+    if raised is not None:
+        if suspect is None:
+            return raised
+        found = _said(rows, kinds, suspect, known)
+        return Departure(f"{raised.text}\n{found.text}", found.line, found.held, found.function)
+    if suspect is None:
+        suspect = _suspect(rows, kinds, cleared, range(len(rows)))
+    if suspect is None:
+        return _of_last(rows, kinds, returned)
+    return _said(rows, kinds, suspect, known)
+
+
+class _Row:
+    """A value that was recorded."""
+
+    def __init__(self, line, function, text, kind, operands, value):
+        self.line, self.function, self.text, self.kind = line, function, text, kind
+        self.operands, self.value = operands, value
+
+    @property
+    def said(self):
+        return f"`{self.text}`" if self.text.isascii() and "`" not in self.text else "a value"
+
+
+def _read(found):
+    """Return rows, the one that was returned, those of which nothing was made, and where it ended; no rows if it is no record."""
+    nothing = [], -1, [], (0, "")
+    try:
+        rows = []
+        for line, function, text, kind, operands, value in found["rows"][:10_000]:
+            fits = type(line) is int and all(type(each) is str for each in (function, text, kind))
+            if not fits or not all(type(i) is int and 0 <= i < len(rows) for i in operands):
+                return nothing
+            value = (
+                value if type(value) is np.ndarray and value.dtype.kind in "biuf" and value.size <= MAX_ARRAY else None
+            )
+            rows.append(_Row(line, function[:80], " ".join(text[:MAX_TEXT].split()), kind, list(operands), value))
+        returned, waiting, (line, function) = found["returned"], found["open"][:20], found["at"]
+        fits = type(returned) is type(line) is int and type(function) is str and -1 <= returned < len(rows)
+        waiting = [i for i in waiting if type(i) is int and 0 <= i < len(rows)]
+        return (rows, returned, waiting, (line, function[:80])) if fits else nothing
+    except (KeyError, TypeError, ValueError):
+        return nothing
+
+
+class _Steps:
+    """The values that are known: steps, results and arguments."""
+
+    def __init__(self, steps, results, arguments):
+        self.steps, self.known = [], {}
+        for said, step in steps.items():
+            array, *free = step if isinstance(step, (tuple, list)) else (step,)
+            self.steps.append((said, _real(array), free))
+        for name, array in results.items():
+            if not any(step.shape == np.shape(array) and _close(step, _real(array)) for _, step, _ in self.steps):
+                self.steps.append((f"is the right {name.replace('_', ' ')}", _real(array), []))
+        self.steps = [each for each in self.steps if each[1].size]
+        self.sums = [_sums(array) for _, array, _ in self.steps]
+        self.sorted = [np.sort(array, axis=None) for _, array, _ in self.steps]
+        given = [_real(np.asarray(a)) for a in arguments if np.ndim(a) and np.asarray(a).dtype.kind in "biuf"]
+        self.given = np.sort(np.concatenate([array.ravel() for array in given] or [np.zeros(0)]))
+
+    def kind_of(self, value):
+        """Return what a value is, which step, and what more can be said."""
+        if value is None or value.size == 0 or value.dtype.kind in "biu":
+            return NOTHING, None, None
+        key = value.shape, value.tobytes()
+        if key not in self.known:
+            self.known[key] = self._kind_of(_real(value))
+        return self.known[key]
+
+    def _kind_of(self, value):
+        alike = [place for place, (_, step, _) in enumerate(self.steps) if step.size == value.size]
+        sums = _sums(value) if alike else None
+        for place in alike:
+            if _near(sums, self.sums[place], 1e-3, 1e-3).all() and _transposed(value, self.steps[place][1]) is not None:
+                return STEP, place, None
+        few = value.ravel()[:50]
+        if value.size > 1 and len(set(few.tolist())) <= 2 and len(np.unique(value)) <= 2:
+            return NOTHING, None, None
+        if value.size == 1 and float(value.ravel()[0]).is_integer():
+            return NOTHING, None, None
+        if _among(value, self.given):
+            return GIVEN, None, None
+        for place, (_, step, _) in enumerate(self.steps):
+            if value.size < step.size and _among(value, self.sorted[place]):
+                return PART, place, None
+        if value.size == 1:
+            return SCALAR, None, None
+        for place in alike:
+            _, step, free = self.steps[place]
+            if free and _equal_but_rows(value, step, *free):
+                return ROWS, place, None
+        for place in alike:
+            if (factor := _factor(value, self.steps[place][1])) is not None:
+                return FACTOR, place, factor
+        for place in alike:
+            if value.size > 3 and _close(np.sort(value, axis=None), self.sorted[place]):
+                return ORDER, place, None
+        return UNKNOWN, None, None
+
+
+def _real(array):
+    array = np.array(array, dtype=float)
+    array[array < HIDDEN] = -np.inf
+    return array
+
+
+def _near(one, other, relative=2e-4, absolute=2e-5):
+    """Say which numbers are equal but for rounding; `np.isclose` takes five times as long."""
+    return (
+        (np.abs(one - other) <= absolute + relative * np.abs(other))
+        | (one == other)
+        | (np.isnan(one) & np.isnan(other))
+    )
+
+
+def _close(one, other):
+    return one.shape == other.shape and bool(_near(one, other).all())
+
+
+def _sums(array):
+    finite = array[np.isfinite(array)]
+    return np.array([finite.size, np.abs(finite).sum(), np.square(finite).sum()]) / (1 + np.abs(finite).max(initial=0))
+
+
+def _transposed(value, step):
+    """Return how the axes of a step must be ordered to give a value; None where no order does."""
+    value, step = np.squeeze(value), np.squeeze(step)
+    if value.ndim != step.ndim or value.ndim > 5 or sorted(value.shape) != sorted(step.shape):
+        return None
+    for axes in itertools.permutations(range(step.ndim)):
+        if _close(value, step.transpose(axes)):
+            return axes
+    return None
+
+
+def _among(value, numbers):
+    """Whether each number of a value is among some, which are sorted."""
+    if not numbers.size:
+        return False
+    flat = value.ravel()
+    if flat.size > 1 and np.count_nonzero(flat) < max(2, 0.4 * flat.size):  # mostly zeros, as what is not yet filled in
+        return False
+    for some in (flat[:1], flat):
+        place = np.searchsorted(numbers, some)
+        after, before = numbers[np.minimum(place, numbers.size - 1)], numbers[np.maximum(place - 1, 0)]
+        if not (_near(some, after, 1e-5, 1e-7) | _near(some, before, 1e-5, 1e-7)).all():
+            return False
+    return True
+
+
+def _equal_but_rows(value, step, how, axis):
+    """Whether a value is a step but for a number added to each row, or multiplied with it."""
+    for turned in (step, np.swapaxes(step, -1, -2) if step.ndim > 1 else step):
+        if turned.shape == value.shape:
+            mine = value if turned is step else np.swapaxes(value, -1, -2)
+            both = ~((mine == step) & ~np.isfinite(step)) & ~((mine == 0) & (step == 0))
+            ratio = np.where(both, mine - step if how == "+" else mine / step, np.nan)
+            if np.isnan(ratio[both]).any() or not np.isfinite(ratio[both]).all():
+                continue
+            low, high = np.fmin.reduce(ratio, axis=axis), np.fmax.reduce(ratio, axis=axis)
+            if np.allclose(low, high, rtol=1e-4, atol=1e-5 if how == "+" else 0, equal_nan=True):
+                return True
+    return False
+
+
+def _factor(value, step):
+    """Return the number by which a step must be multiplied to give a value, whatever the order of the axes."""
+    scale = np.abs(step[np.isfinite(step)]).max(initial=0)
+    mine = np.abs(value[np.isfinite(value)]).max(initial=0)
+    if not scale or not mine:
+        return None
+    for sign in (1, -1):
+        factor = sign * mine / scale
+        if _transposed(value / factor, step) is not None:
+            return factor
+    return None
+
+
+def _cleared(rows, kinds):
+    """Return the rows from which a step was made later: whatever they are, they did no harm."""
+    cleared = [False] * len(rows)
+    for i in reversed(range(len(rows))):
+        if cleared[i] or kinds[i][0] in (STEP, PART):
+            of_one = kinds[i][0] == PART and rows[i].value.size == 1 and not cleared[i]
+            for operand in rows[i].operands:
+                cleared[operand] = cleared[operand] or not of_one or kinds[operand][0] in (SCALAR, PART)
+    return cleared
+
+
+def _reached(rows, ends):
+    """Return the rows of which some were made, in order."""
+    found, waiting = set(), list(ends)
+    while waiting:
+        i = waiting.pop()
+        if i not in found:
+            found.add(i)
+            waiting += rows[i].operands
+    return sorted(found)
+
+
+def _suspect(rows, kinds, cleared, among):
+    """Return the first value that is strange, though what it was made of is not; None if there is none."""
+    among = [i for i in among if not cleared[i] and kinds[i][0] > SCALAR]
+    for kind in (UNKNOWN, ORDER, FACTOR, ROWS):
+        for i in among:
+            if kinds[i][0] == kind:
+                return _behind(rows, kinds, cleared, i)
+    return None
+
+
+def _behind(rows, kinds, cleared, i):
+    """Go back from a strange value to the first that brought it about."""
+    while True:
+        kind = kinds[i][0]
+        before = [j for j in _operands(rows, kinds, i) if not cleared[j]]
+        worse = [j for j in before if kinds[j][0] in (UNKNOWN, ORDER, FACTOR)]
+        if kind == SCALAR or _is_partial(rows[i]):
+            worse += [j for j in before if kinds[j][0] == SCALAR]
+        if kind == UNKNOWN and not np.isfinite(rows[i].value).all():
+            worse += [j for j in before if kinds[j][0] == ROWS]
+        if not worse:
+            return i
+        i = min(worse)
+
+
+def _is_partial(row):
+    """Whether a row is what a variable held after a part of it was changed, as in a loop."""
+    return row.kind == "part"
+
+
+def _operands(rows, kinds, i):
+    """Return of what a value was made; of what is no array, of what that was made."""
+    found, waiting, known = [], list(rows[i].operands), set()
+    while waiting:
+        j = waiting.pop()
+        if j in known:
+            continue
+        known.add(j)
+        if kinds[j][0] == NOTHING:
+            waiting += rows[j].operands
+        else:
+            found.append(j)
+    return found
+
+
+def _named(rows, i):
+    """Return the row of the variable that holds a value, if its line stores it."""
+    for j in range(i + 1, min(len(rows), i + 6)):
+        same = rows[j].kind in ("variable", "part") and i in rows[j].operands and rows[j].line == rows[i].line
+        if same and rows[j].value is not None and rows[j].value.shape == rows[i].value.shape:
+            if np.array_equal(rows[j].value, rows[i].value, equal_nan=True):
+                return j
+    return i
+
+
+def _last_right(rows, kinds, i):
+    """Return the last step before a row, of those it was made of if any was."""
+    for among in (_reached(rows, [i])[:-1], range(i)):
+        right = [j for j in among if kinds[j][0] in (STEP, PART, ROWS)]
+        if right:
+            return max(right, key=lambda j: (kinds[j][0] == STEP, kinds[j][0] == PART, j))
+    return None
+
+
+def _said(rows, kinds, i, known):
+    """Say which line departs, and after which."""
+    held = _last_right(rows, kinds, i)
+    shown, said = rows[_named(rows, i)], []
+    if held is not None:
+        right = rows[_named(rows, held)]
+        said.append(f"{_place(right, shown)}: {right.said} {_what(known, kinds[held])}.")
+    fact = _fact(rows[i], kinds[i], known, kinds[held][1] if held is not None else -1)
+    first = "the first value that we do not know" if kinds[i][0] == UNKNOWN else "the first that departs"
+    said.append(f"{_place(shown, shown)}: {shown.said} is {first}{fact}.")
+    if held is None:
+        said.append("No value before it is one of the steps that we know.")
+    return Departure("\n".join(said), shown.line, None if held is None else rows[held].line, shown.function)
+
+
+def _place(row, other):
+    """Say where a value is; the name of the function only where it is another one."""
+    return f"Line {row.line}" if row.function == other.function else f"In {row.function}, line {row.line}"
+
+
+def _what(known, kind):
+    """Say which step a value is."""
+    if kind[0] == PART:
+        return f"holds values of {_noun(known, kind[1])}"
+    return known.steps[kind[1]][0] + (", up to a constant in each row" if kind[0] == ROWS else "")
+
+
+def _fact(row, kind, known, after):
+    """Say what is true of a value that departs."""
+    if kind[0] == FACTOR:
+        return f": it equals {_noun(known, kind[1])} times {kind[2]:.4g}"
+    if kind[0] == ORDER:
+        return f": it holds the numbers of {_noun(known, kind[1])}, in another order"
+    if kind[0] == ROWS:
+        return f": it equals {_noun(known, kind[1])} up to a constant in each row"
+    value, facts = _real(row.value), []
+    strange = np.sum(np.isnan(value) | (value == np.inf))
+    if strange:
+        return f": {strange} of its {value.size} numbers are NaN or infinite"
+    later = [each for each in known.steps[after + 1 :] if each[1].shape == value.shape]
+    for said, step, _ in later:
+        noun = said.split(" ", 1)[1]
+        same = _near(value, step)
+        first = [j for j in range(len(step)) if step.ndim > 2 and same[j].all()]
+        if first:
+            which = ", ".join(map(str, first[:4]))
+            return f": it equals {noun} at {which} of the first axis alone"
+        if np.isneginf(step).any() and np.isfinite(value[np.isneginf(step)]).all():
+            facts.append("finite where the mask hides")
+            break
+        if same.mean() > 0.3:
+            facts.append(f"equal to {noun} at {same.sum()} of {same.size} places")
+            break
+    if value.ndim > 1 and (value >= 0).all() and len(value.ravel()) > 3:
+        sums = [(words, value.sum(axis=axis)) for words, axis in (("columns", -2), ("rows", -1))]
+        ones = [words for words, some in sums if np.allclose(some, 1, atol=1e-4)]
+        if ones or (value <= 1).all():
+            facts.append("its " + ", its ".join(f"{words} sum to {_range(some)}" for words, some in sums))
+    shapes = {each[1].shape for each in known.steps[after + 1 :]}
+    if shapes and value.shape not in shapes:
+        facts.append(f"its shape is {value.shape}")
+    return f": {'; '.join(facts)}" if facts else ""
+
+
+def _range(some):
+    low, high = some.min(), some.max()
+    return f"{low:.3g}" if np.isclose(low, high, atol=1e-4) else f"{low:.3g} … {high:.3g}"
+
+
+def _noun(known, place):
+    return known.steps[place][0].split(" ", 1)[1]
+
+
+def _of_last(rows, kinds, returned):
+    """Say that all that is known is right, but not what is returned."""
+    if returned < 0 or not any(kind[0] == STEP for kind in kinds):
+        return None
+    row = rows[returned]
+    text = (
+        f"Line {row.line}: all values that we know before it are right; {row.said} gives another, or in another order."
+    )
+    return Departure(text, row.line, None, row.function)
+
+
+def _of_error(rows, waiting, at, got):
+    """Say in which line an error arose, with the shapes of all operands."""
+    if got.get("unwritten") or not at[0]:
+        return None
+    shapes = [
+        f"{rows[i].said} has shape {rows[i].value.shape}"
+        for i in waiting
+        if rows[i].value is not None and rows[i].value.ndim
+    ]
+    said = f": {', '.join(dict.fromkeys(shapes))}" if shapes else ""
+    return Departure(f"Line {at[0]} of {at[1]} raised the error{said}.", at[0], None, at[1])

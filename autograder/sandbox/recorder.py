@@ -1,0 +1,469 @@
+"""Record what each expression of a student's functions gives while they run.
+
+It runs in the sandbox, in the grader, and in a notebook: `autograder build` copies all below this docstring into the set-up
+cells. It needs NumPy alone. The functions run from a copy of their own text, in which every expression is passed through
+`Recorder.seen`; each value is computed once, as without it. It decides nothing, and what it returns are plain values.
+"""
+
+import ast
+import linecache
+import sys
+import time
+from types import FunctionType, ModuleType
+
+import numpy as np
+
+MAX_SECONDS, MAX_BYTES, MAX_ROWS = 1.0, 5_000_000, 6000  # of one record: then it stops with what it has
+MAX_ARRAY = 20_000  # numbers of an array that is kept
+MAX_LINES, MAX_TEXT = 2000, 80  # lines of a cell that is read, characters of an expression that is quoted
+SEEN, STORED, AT = "_autograder_seen", "_autograder_stored", "_autograder_at"  # what the copies call
+EXPRESSIONS = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.Attribute, ast.Compare, ast.BoolOp, ast.IfExp)
+EXPRESSIONS += (ast.ListComp, ast.List, ast.Tuple, ast.Name, ast.NamedExpr)
+SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
+NUMBERS = (bool, int, float)
+
+
+class Recorder:
+    """Records, while it is entered, what the functions of a notebook compute.
+
+    Args:
+        namespace: The names of the notebook.
+    """
+
+    def __init__(self, namespace):
+        self.namespace, self.nodes, self.rows = namespace, [], []
+        self.woven, self.kept = [], []  # functions with their own code; values, so that no id is given twice
+        self.pending, self.origin, self.variables = {}, {}, {}
+        self.changed = {}  # by the id of an array: the rows that changed a part of it in place
+        self.statements = []  # of each function that runs, the one that began last
+        self.bytes, self.ends, self.returned = 0, 0.0, -1
+
+    def __enter__(self):
+        try:
+            for file, functions in self._functions().items():
+                self._weave(file, functions)
+        except Exception:  # whatever a notebook holds
+            self._give_back()
+        self.namespace.update({SEEN: self.seen, STORED: self.stored, AT: self.at})
+        self.ends = time.perf_counter() + MAX_SECONDS
+        return self
+
+    def __exit__(self, *error):
+        self._give_back()
+        for name in (SEEN, STORED, AT):
+            self.namespace.pop(name, None)
+
+    def found(self):
+        """Return the record as plain values.
+
+        Returns:
+            rows: Of each value in order: line, name of the function, text, kind, the rows that it was made of, and an array,
+                or None for what is no array. The kind is "value", "variable", "part" (changed in place) or "return".
+            returned: The row that the outermost function returned last; -1 if none.
+            open: The rows of operands of which nothing was made: those of the expression that raised an error.
+            at: The line of the statement that began last, and the name of its function.
+        """
+        at = self.nodes[self.statements[-1]] if self.statements else {"line": 0, "function": ""}
+        here = {
+            k for k, node in enumerate(self.nodes) if node["function"] == at["function"] and node["line"] >= at["line"]
+        }
+        waiting = [i for k in here & self.pending.keys() if not self.nodes[k]["root"] for i in self.pending[k]]
+        rows = []
+        for k, operands, value in self.rows:
+            node = self.nodes[k]
+            rows.append([node["line"], node["function"], node["text"][:MAX_TEXT], node["kind"], operands[:50], value])
+        found = {"rows": rows, "returned": self.returned, "open": sorted(waiting)[-10:]}
+        return found | {"at": [at["line"], at["function"]]}
+
+    # ---------------------------------------------------------------------------------- while functions run
+
+    def at(self, k):
+        """Note that a statement begins."""
+        function = self.nodes[k]["function"]
+        while any(self.nodes[each]["function"] == function for each in self.statements):
+            self.statements.pop()
+        self.statements.append(k)
+
+    def seen(self, k, value):
+        """Record the value of an expression, and return it."""
+        if self.ends:
+            try:
+                self._see(k, value)
+            except Exception:  # of what a student's object may raise
+                self.ends = 0.0
+        return value
+
+    def _see(self, k, value):
+        node, kind = self.nodes[k], type(value)
+        operands = self._operands(node)
+        if kind in (FunctionType, ModuleType, type):
+            return
+        known = self.origin.get(id(value))
+        if node["kind"] == "value" and node["name"]:  # a variable that is read
+            if known is None and kind in NUMBERS:
+                known = self.variables.get((node["function"], node["name"]))
+            if known is not None and self._unchanged(known, value):
+                self.pending.setdefault(k, []).append(known)
+                return
+            operands += self._changes_of(value)
+        if node["kind"] == "return" and kind in (tuple, list, dict):
+            operands += self._items(k, value, operands)
+        row = self._add(k, [*operands, *([] if known is None else [known])], value)
+        if node["root"]:
+            self.pending[k] = [row]
+        else:
+            self.pending.setdefault(k, []).append(row)
+        if node["kind"] == "return":
+            self.returned = row
+            self.statements = self.statements[:-1]
+
+    def _items(self, k, value, operands):
+        """Return the rows of what is returned together."""
+        found = []
+        for item in list(value.values() if type(value) is dict else value)[:20]:
+            known = self.origin.get(id(item))
+            if known is None or not self._unchanged(known, item):
+                behind = [*self._changes_of(item), *([] if known is None else [known])]
+                known = self._add(k, behind or operands, item)
+            found.append(known)
+        return found
+
+    def _changes_of(self, value):
+        """Return the rows that changed a part of an array in place, or of the arrays in a list."""
+        items = value if type(value) in (list, tuple) else [value]
+        return [row for item in items[:50] for row in self.changed.get(id(item), ())]
+
+    def stored(self, k, value):
+        """Record what a variable holds after a statement."""
+        if not self.ends:
+            return
+        try:
+            node = self.nodes[k]
+            operands = [row for kid in node["kids"] for row in self.pending.get(kid, ())]
+            known = self.origin.get(id(value))
+            if node["changes"]:  # in place
+                if known is not None and self._unchanged(known, value) and type(value) not in NUMBERS:
+                    return
+                before = known if known is not None else self.variables.get((node["function"], node["name"]))
+                operands += [] if before is None else [before]
+            elif known is not None:
+                operands.append(known)
+            row = self.variables[node["function"], node["name"]] = self._add(k, operands, value)
+            if node["changes"]:
+                self.changed.setdefault(id(_whole(value)), []).append(row)
+        except Exception:
+            self.ends = 0.0
+
+    def _operands(self, node):
+        return [row for kid in node["kids"] for row in self.pending.pop(kid, ())]
+
+    def _unchanged(self, row, value):
+        before, now = self.rows[row][2], plain(value)
+        if before is None or now is None:
+            return before is now
+        return before.shape == now.shape and before.dtype == now.dtype and before.tobytes() == now.tobytes()
+
+    def _add(self, k, operands, value):
+        value, array = value, plain(value)
+        self.bytes += 100 + (0 if array is None else array.nbytes)
+        row = len(self.rows)
+        if self.bytes > MAX_BYTES or row >= MAX_ROWS or time.perf_counter() > self.ends:
+            self.ends = 0.0
+        self.rows.append((k, sorted(set(operands)), array))
+        if type(value) not in (*NUMBERS, str, type(None)):
+            self.origin[id(value)] = row
+            self.kept.append(value)
+        return row
+
+    # ------------------------------------------------------------------------------------ the copies
+
+    def _functions(self):
+        """Return by file the functions of the notebook, methods included."""
+        found, waiting, known = {}, list(self.namespace.values())[:2000], set()
+        while waiting:
+            item = waiting.pop()
+            if id(item) in known or len(known) > 5000:
+                continue
+            known.add(id(item))
+            kind = type(item)
+            if kind is FunctionType:
+                waiting += [item.__dict__.get("__wrapped__"), *_contents(item)]
+                if item.__globals__ is self.namespace and not item.__code__.co_filename.startswith("<set-up"):
+                    found.setdefault(item.__code__.co_filename, []).append(item)
+            elif kind is staticmethod or kind is classmethod:
+                waiting.append(item.__func__)
+            elif kind is property:
+                waiting.append(item.fget)
+            elif kind is type and item.__module__ == self.namespace.get("__name__"):
+                waiting += list(vars(item).values())
+        return found
+
+    def _weave(self, file, functions):
+        """Let functions of one file run from copies of their text, if that is what they were made of."""
+        lines = linecache.getlines(file)[:MAX_LINES]
+        text = "".join(lines)
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            return
+        own = _codes(compile(text, file, "exec", dont_inherit=True))
+        weaver = _Weaver(self.nodes, lines)
+        copies = _codes(compile(ast.fix_missing_locations(weaver.visit(tree)), file, "exec", dont_inherit=True))
+        for function in functions:
+            code = function.__code__
+            key = code.co_qualname, code.co_firstlineno
+            if key in own and _alike(code, own[key]) and own[key].co_freevars == copies[key].co_freevars:
+                self.woven.append((function, code))
+                function.__code__ = copies[key]
+
+    def _give_back(self):
+        self.ends = 0.0
+        for function, code in self.woven:
+            function.__code__ = code
+        self.woven.clear()
+
+
+def _whole(value):
+    """Return the array of which another is a part."""
+    for _ in range(10):
+        base = getattr(value, "base", None) if type(value) is np.ndarray else getattr(value, "_base", None)
+        if base is None or type(base) is not type(value):
+            break
+        value = base
+    return value
+
+
+def plain(value):
+    """Return a value as an array of its own, a list of numbers and arrays of one shape too; None where it is none."""
+    kind, torch = type(value), sys.modules.get("torch")
+    if kind is np.ndarray or isinstance(value, np.generic):
+        return np.array(value) if value.dtype.kind in "biuf" and value.size <= MAX_ARRAY else None
+    if kind in NUMBERS:
+        return np.array(value) if abs(value) < 2**60 or kind is float else None
+    if torch is not None and kind in (torch.Tensor, torch.nn.Parameter):
+        if value.numel() > MAX_ARRAY or value.dtype.is_complex:
+            return None
+        value = value.detach().cpu()
+        return np.array((value.float() if value.dtype in (torch.bfloat16, torch.float16) else value).numpy())
+    if kind is dict:
+        value = list(value.values())
+    if kind in (list, tuple, dict) and 0 < len(value) <= 200:
+        parts = [plain(item) for item in value]
+        if all(part is not None and part.shape == parts[0].shape for part in parts) and kind is not tuple:
+            return np.stack(parts) if sum(part.size for part in parts) <= MAX_ARRAY else None
+    return None
+
+
+def _contents(function):
+    """Return what the cells of a function hold."""
+    found = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # it is empty
+            continue
+    return found
+
+
+def _codes(code):
+    """Return the code of each function in the code of a file, by name and first line."""
+    found, waiting = {}, [code]
+    while waiting:
+        code = waiting.pop()
+        found[code.co_qualname, code.co_firstlineno] = code
+        waiting += [part for part in code.co_consts if isinstance(part, type(code))]
+    return found
+
+
+def _alike(one, other):
+    """Whether two codes say the same: a file may have changed since."""
+    kind = type(one)
+    same = all(getattr(one, name) == getattr(other, name) for name in ("co_code", "co_names", "co_varnames"))
+    pairs = list(zip(one.co_consts, other.co_consts))
+    return same and all(_alike(a, b) if type(a) is type(b) is kind else repr(a) == repr(b) for a, b in pairs)
+
+
+class _Weaver(ast.NodeTransformer):
+    """Passes each expression of the functions in a file through `seen`, and what statements store through `stored`."""
+
+    def __init__(self, nodes, lines):
+        self.nodes, self.lines = nodes, [line.encode() for line in lines]
+        self.kids, self.function, self.inside = [], "", False
+
+    def visit_FunctionDef(self, node):
+        before = self.kids, self.function, self.inside
+        self.kids, self.function, self.inside = [], node.name, True
+        start = bool(ast.get_docstring(node, clean=False))
+        node.body = [*node.body[:start], *self._block(node.body[start:])]
+        self.kids, self.function, self.inside = before
+        return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node):
+        inside, self.inside = self.inside, False
+        node.body = [self.visit(each) if isinstance(each, ast.FunctionDef) else each for each in node.body]
+        self.inside = inside
+        return node
+
+    def visit_Raise(self, node):
+        return node
+
+    def visit_JoinedStr(self, node):
+        return node
+
+    def visit_Delete(self, node):
+        return node
+
+    def visit_Lambda(self, node):
+        if self.inside:
+            kids, self.kids = self.kids, []
+            node.body = self.visit(node.body)
+            self.kids = kids
+        return node
+
+    def generic_visit(self, node):
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                setattr(node, field, self._block(value) if self.inside else list(map(self.visit, value)))
+            elif isinstance(value, ast.AST) and field not in ("annotation", "returns", "ctx", "pattern", "args_"):
+                setattr(node, field, self.visit(value))
+            elif isinstance(value, list):
+                setattr(node, field, [self.visit(each) if isinstance(each, ast.AST) else each for each in value])
+        return node
+
+    def visit(self, node):
+        if not self.inside or not isinstance(node, ast.expr) or isinstance(node, (ast.Lambda, ast.JoinedStr)):
+            return super().visit(node)
+        outer, self.kids = self.kids, []
+        wrap = isinstance(node, EXPRESSIONS) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
+        place = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+        name = node.id if isinstance(node, ast.Name) else ""
+        made = self._parts(node)
+        kids, self.kids = self.kids, outer
+        if not wrap:
+            self.kids += kids
+            return made
+        self.kids.append(self._node("value", place, kids, name))
+        return _call(SEEN, self.kids[-1], made)
+
+    def _parts(self, node):
+        """Visit the parts of an expression, but for the name of what is called and the list of an index."""
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute):
+                node.func.value = self.visit(node.func.value)
+            elif not isinstance(node.func, ast.Name):
+                node.func = self.visit(node.func)
+            node.args = [self.visit(each) for each in node.args]
+            for keyword in node.keywords:
+                keyword.value = self.visit(keyword.value)
+            return node
+        if isinstance(node, ast.Subscript):
+            node.value = self.visit(node.value)
+            of_many = isinstance(node.slice, (ast.Tuple, ast.Slice))
+            node.slice = self.generic_visit(node.slice) if of_many else self.visit(node.slice)
+            return node
+        if isinstance(node, ast.NamedExpr):
+            node.value = self.visit(node.value)
+            return node
+        return self.generic_visit(node)
+
+    def _block(self, statements):
+        made = []
+        for statement in statements:
+            outer, self.kids = self.kids, []
+            place = statement.lineno, statement.col_offset, statement.end_lineno, statement.end_col_offset
+            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal)):
+                made.append(
+                    _statement(ast.Call(ast.Name(AT, ast.Load()), [ast.Constant(self._line(place))], []), place)
+                )
+            if isinstance(statement, ast.Return) and statement.value is not None:
+                value = self.visit(statement.value)
+                key = self._node("return", place, self.kids, "")
+                self.nodes[key]["root"] = True
+                statement.value = _call(SEEN, key, value)
+                made.append(statement)
+            elif isinstance(statement, (ast.For, ast.AsyncFor)):
+                statement.iter = self.visit(statement.iter)
+                stores = self._stores(_names_in([statement.target], False), place, self.kids)
+                statement.body = [*stores, *self._block(statement.body)]
+                statement.orelse = self._block(statement.orelse)
+                made.append(statement)
+            else:
+                changes = isinstance(statement, (ast.AugAssign, ast.Expr))
+                names = _names_in(_targets(statement), changes)  # before names are wrapped
+                made.append(self.visit(statement))
+                if isinstance(statement, SIMPLE):
+                    made += self._stores(names, place, self.kids)
+            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+                for kid in self.kids:
+                    self.nodes[kid]["root"] = True
+            self.kids = outer
+        return made
+
+    def _stores(self, names, place, kids):
+        """Return statements that record variables."""
+        made = []
+        for name, in_place in names.items():
+            key = self._node("variable", place, list(kids), name)
+            self.nodes[key]["changes"] = in_place
+            self.nodes[key]["kind"] = "part" if in_place else "variable"
+            made.append(_statement(_call(STORED, key, ast.Name(name, ast.Load())), place))
+        return made
+
+    def _line(self, place):
+        key = self._node("line", place, [], "")
+        self.nodes[key]["root"] = True
+        return key
+
+    def _node(self, kind, place, kids, name):
+        line, column, end, end_column = place
+        first = self.lines[line - 1] if line <= len(self.lines) else b""
+        text = first[column : end_column if end == line else None].decode(errors="replace").strip()
+        node = dict(line=line, function=self.function, text=name if kind == "variable" else text, kind=kind, kids=kids)
+        self.nodes.append(node | dict(name=name, root=False, changes=False))
+        return len(self.nodes) - 1
+
+
+def _statement(call, place):
+    made = ast.Expr(call)
+    made.lineno, made.col_offset, made.end_lineno, made.end_col_offset = place
+    return ast.fix_missing_locations(made)
+
+
+def _names_in(targets, changes):
+    """Return the variables in targets, and whether they are changed in place, as `w` is by `w[0] = 1`."""
+    found, waiting = {}, list(targets)
+    while waiting:
+        target = waiting.pop(0)
+        if isinstance(target, (ast.Tuple, ast.List)):
+            waiting += target.elts
+        elif isinstance(target, ast.Starred):
+            waiting.append(target.value)
+        elif isinstance(target, ast.Name):
+            found.setdefault(target.id, changes)
+        else:
+            names = [part.id for part in ast.walk(target) if isinstance(part, ast.Name)]
+            found.update(dict.fromkeys(names[:1], True))
+    return found
+
+
+def _targets(statement):
+    """Return what a statement stores to; of a call alone, the variables that it may change."""
+    if isinstance(statement, ast.Assign):
+        return statement.targets
+    if isinstance(statement, (ast.AugAssign, ast.AnnAssign)):
+        return [statement.target] if statement.value is not None else []
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        called = statement.value.func
+        parts = [called.value] if isinstance(called, ast.Attribute) else []
+        parts += [*statement.value.args, *(keyword.value for keyword in statement.value.keywords)]
+        return [part for part in parts if isinstance(part, ast.Name) and part.id not in ("np", "torch", "F", "nn")]
+    return []
+
+
+def _call(name, key, value):
+    call = ast.Call(ast.Name(name, ast.Load()), [ast.Constant(key), value], [])
+    if hasattr(value, "lineno"):
+        ast.copy_location(call, value)
+    return call

@@ -1,0 +1,163 @@
+"""Is a student whose mistake has no name told at which line the answer departs from the known steps?"""
+
+import contextlib
+import io
+import linecache
+import time
+from types import ModuleType
+
+import numpy as np
+import pytest
+from conftest import soon
+
+from autograder.grade.execute import _Session
+from autograder.judge.departure import departure
+from autograder.judge.exercise import exercises_of, seeded
+from autograder.judge.line_measure import lines_of
+from autograder.publish.setup_cell import setup_cell
+from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.proxy import Function
+from autograder.sandbox.recorder import MAX_ROWS, Recorder
+
+ATTENTION = '''def attention(queries, keys, values, mask=None):
+    """Mix values."""
+    if mask is not None and not mask.any(axis=-1).all():
+        raise ValueError("a query may look at no key")
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError("widths differ")
+    scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1])
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf)
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    w = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    return w @ values, w
+'''
+
+
+def written(text: str, name: str = "attention", **names):
+    """Define a function as a cell of a notebook does."""
+    file = f"<cell {hash(text)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    module = ModuleType("__main__")
+    vars(module).update({"np": np} | names)
+    exec(compile(text, file, "exec"), vars(module))
+    return vars(module)[name]
+
+
+def said_of(old: str, new: str) -> tuple[int | None, str]:
+    """Return the line that is said of an answer in which words are changed, and the message."""
+    assert ATTENTION.count(old) == 1
+    with seeded(0):
+        errors = list(exercises_of("attention")["attention"].failures(written(ATTENTION.replace(old, new)), 0).values())
+    assert errors[0].mistake is None
+    return getattr(errors[0].departure, "line", None), str(errors[0])
+
+
+CHANGED = [
+    (
+        "/ np.sqrt(queries.shape[-1])",
+        "/ np.sqrt(queries.shape[-1]) * 4",
+        7,
+        "it equals the products of queries and keys times 2.309",
+    ),
+    ("w = exponentials /", "w = 0.1 + exponentials /", 11, "its rows sum to 1."),
+    ("return w @ values, w", "return w @ values + w[..., :1], w", 12, "Line 12: `w @ values` is the output."),
+    ("return w @ values, w", "return w @ values @ values, w", 12, "has shape"),
+    ("exponentials = np.exp(", "exponentials = np.cos(", 10, "`exponentials` is the first value that we do not know"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "said"), CHANGED)
+def test_line_that_departs_is_said(old: str, new: str, line: int, said: str) -> None:
+    """Is the line right, and is it said what is true of its value?"""
+    found, text = said_of(old, new)
+    assert found == line, text
+    assert said in text
+
+
+def test_line_is_said_in_a_notebook() -> None:
+    """Does the set-up cell hold all that it takes, and leave nothing in the notebook?"""
+    namespace = {"__name__": "__main__"}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(setup_cell("attention"), namespace)
+        wrong = written(ATTENTION.replace("w = exponentials", "w = 0.1 + exponentials"), **namespace)
+        before = set(wrong.__globals__), wrong.__code__
+        with pytest.raises(AssertionError, match="Line 11: `w` is the first value that we do not know"):
+            namespace["run_tests"]("attention", wrong)
+    assert (set(wrong.__globals__), wrong.__code__) == before
+
+
+def test_line_is_said_in_the_sandbox() -> None:
+    """Does a hidden test say the line of a cell that ran in the sandbox, and is its point what it was?"""
+    session = _Session(Limits(), sandboxed=True)
+    try:
+        kernel = session.ready()
+        kernel.run_cell("import numpy as np", answers=True)
+        kernel.run_cell(ATTENTION.replace("w = exponentials", "w = 0.1 + exponentials"), answers=True)
+        with seeded(0):
+            session.begin_test()
+            answer = Function("attention", session.call)
+            errors = exercises_of("attention")["attention"].failures(answer, 0)
+            assert set(errors) == {"weights", "output", "axes", "mask"}
+        assert "Line 11: `w` is the first value that we do not know" in str(errors["weights"])
+        assert not session.lost
+    finally:
+        session.close()
+
+
+HOSTILE = [
+    None,
+    3,
+    {},
+    {"rows": 3, "returned": 0, "open": [], "at": [1, "f"]},
+    {"rows": [[1]], "returned": 0, "open": [], "at": [1, "f"]},
+    {"rows": [[1, "f", "x", "value", [5], None]], "returned": 0, "open": [], "at": [1, "f"]},
+    {"rows": [["1", "f", "x", "value", [], None]], "returned": 0, "open": [], "at": [1, "f"]},
+    {"rows": [[1, "f", "x", "value", [], np.zeros(3)]], "returned": 7, "open": [], "at": [1, "f"]},
+    {
+        "rows": [[1, "f", "x" * 10**6, "value", [], np.full((3, 3), np.nan)]],
+        "returned": 0,
+        "open": [9, "x"],
+        "at": [1, "f"],
+    },
+    {"rows": [[1, "f", "x", "value", [], np.array(["a"])]] * 10**5, "returned": 0, "open": [], "at": [1, "f"]},
+]
+
+
+@pytest.mark.parametrize("found", HOSTILE)
+def test_record_that_is_none_says_little(found: object) -> None:
+    """Is a record that a sandbox has made up read without an error, and are few words made of it?"""
+    right = {"arrays": {"output": np.ones((3, 3))}}
+    wrong = {"arrays": {"output": np.zeros((3, 3))}, "changed": False}
+    said = departure(found, (np.ones((3, 3)),), wrong, right, {"is the output": np.ones((3, 3))})
+    assert said is None or len(said.text) < 500
+
+
+def test_record_is_bounded() -> None:
+    """Does it stop with what it has, and leave the value alone?"""
+    loop = "def count(n):\n    total = 0.0\n    for i in range(n):\n        total = total + i * 1.0\n    return total\n"
+    function = written(loop, "count")
+    begun = time.process_time()
+    with Recorder(function.__globals__) as recorder:
+        assert function(100_000) == 100_000 * 99_999 / 2
+    assert len(recorder.found()["rows"]) <= MAX_ROWS + 1
+    assert time.process_time() - begun < 5
+
+
+def test_function_of_another_text_is_left_alone() -> None:
+    """Does a function run its own code where the text of its cell is no longer that of the function?"""
+    function = written("def answer():\n    return 1 + 1\n", "answer")
+    file = function.__code__.co_filename
+    linecache.cache[file] = (1, None, ["def answer():\n", "    return 1 + 2\n"], file)
+    with Recorder(function.__globals__) as recorder:
+        assert function() == 2
+    assert recorder.found()["rows"] == []
+
+
+@pytest.mark.parametrize("stem", soon(("attention",)))
+def test_line_of_mutations(stem: str) -> None:
+    """Is the line of a mutation that has no name said, or one next to it, in every style of a right answer?"""
+    found = [lines_of(stem, each, 0, 0.02) for each in exercises_of(stem).values()]
+    unnamed = sum(each.unnamed for each in found)
+    near = sum(each.counts["right"] + each.counts["neighbour"] for each in found)
+    assert near >= 0.7 * unnamed > 10, [each.mutations.get("wrong") for each in found]
