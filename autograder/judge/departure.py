@@ -13,6 +13,7 @@ import numpy as np
 from autograder.judge.compare import WrongAnswer, outcome
 from autograder.sandbox.recorder import MAX_ARRAY, MAX_TEXT, Recorder
 
+DUE = ("are the weights", "are the normalised tokens")  # steps that every right answer holds
 HIDDEN = -1e8  # what is below is a score that is hidden, as -inf is
 NOTHING, GIVEN, PART, STEP, SCALAR, ROWS, FACTOR, ORDER, UNKNOWN = range(9)  # what a value is, from plain to strange
 
@@ -42,19 +43,25 @@ def with_line(error, probed, names, recorder):
     """
     if getattr(error, "mistake", "") is not None or error.case is None:  # it has a name, or is no error of ours
         return error
-    tried = [(case, got) for case, got in error.wrong if case.get("steps") and not got.get("unwritten")]
-    tried = [(case, got) for case, got in tried if "error" not in got and "error" not in case["expected"]] or tried
+    tried = [(case, got, _steps_of(case)) for case, got in error.wrong if not got.get("unwritten")]
+    tried = [each for each in tried if each[2] is not None] or tried
+    tried = [each for each in tried if "error" not in each[1] and "error" not in each[0]["expected"]] or tried
     if recorder is None or not tried:
         return error
-    case, got = tried[0]
+    case, got, steps = tried[0]
     with recorder:
         outcome(probed(), case["arguments"], names)
-    steps = case["steps"]() if callable(case["steps"]) else case["steps"]
     found = departure(recorder.found(), case["arguments"], got, case["expected"], steps)
     if found is None:
         return error
     found = WrongAnswer(f"{error}\n{found.text}", None, error.fits, error.got, error.case, error.wrong, found)
     return found
+
+
+def _steps_of(case):
+    """Return the steps of a case; None where there are none."""
+    steps = None if "error" in case["expected"] else case.get("steps")
+    return steps() if callable(steps) else steps
 
 
 def recorder_of(written):
@@ -83,6 +90,8 @@ def departure(found, arguments, got, expected, steps):
     raised = _of_error(rows, waiting, at, got) if "error" in got else None
     if not rows or ("error" in got and raised is None):
         return None
+    if steps is None:
+        return raised
     known = _Steps(steps, expected["arrays"], arguments)
     kinds = [known.kind_of(row.value) for row in rows]
     cleared = _cleared(rows, kinds)
@@ -91,13 +100,13 @@ def departure(found, arguments, got, expected, steps):
     if raised is not None:
         if suspect is None:
             return raised
-        found = _said(rows, kinds, suspect, known)
+        found = _departed(rows, kinds, suspect, known)
         return Departure(f"{raised.text}\n{found.text}", found.line, found.held, found.function)
     if suspect is None:
         suspect = _suspect(rows, kinds, cleared, range(len(rows)))
     if suspect is None:
         return _of_last(rows, kinds, returned)
-    return _said(rows, kinds, suspect, known)
+    return _departed(rows, kinds, suspect, known)
 
 
 class _Row:
@@ -142,9 +151,12 @@ class _Steps:
             array, *free = step if isinstance(step, (tuple, list)) else (step,)
             self.steps.append((said, _real(array), free))
         for name, array in results.items():
-            if not any(step.shape == np.shape(array) and _close(step, _real(array)) for _, step, _ in self.steps):
-                self.steps.append((f"is the right {name.replace('_', ' ')}", _real(array), []))
+            right = _real(array)
+            known = any(_close(step, right) for _, step, _ in self.steps)
+            if np.asarray(array).dtype.kind == "f" and right.size > 1 and not known:
+                self.steps.append((f"is the right {name.replace('_', ' ')}", right, []))
         self.steps = [each for each in self.steps if each[1].size]
+        self.due = [i for i, each in enumerate(self.steps) if each[0] in DUE or i >= len(steps)]
         self.sums = [_sums(array) for _, array, _ in self.steps]
         self.sorted = [np.sort(array, axis=None) for _, array, _ in self.steps]
         given = [_real(np.asarray(a)) for a in arguments if np.ndim(a) and np.asarray(a).dtype.kind in "biuf"]
@@ -181,9 +193,10 @@ class _Steps:
             _, step, free = self.steps[place]
             if free and _equal_but_rows(value, step, *free):
                 return ROWS, place, None
-        for place in alike:
-            if (factor := _factor(value, self.steps[place][1])) is not None:
-                return FACTOR, place, factor
+        factors = [(place, _factor(value, self.steps[place][1])) for place in alike]
+        factors = [(place, factor) for place, factor in factors if factor is not None]
+        if factors:
+            return FACTOR, *min(factors, key=lambda found: not _is_whole(found[1]))
         for place in alike:
             if value.size > 3 and _close(np.sort(value, axis=None), self.sorted[place]):
                 return ORDER, place, None
@@ -232,10 +245,11 @@ def _among(value, numbers):
     flat = value.ravel()
     if flat.size > 1 and np.count_nonzero(flat) < max(2, 0.4 * flat.size):  # mostly zeros, as what is not yet filled in
         return False
+    relative, absolute = (3e-5, 1e-6) if flat.size > 1 else (1e-5, 1e-7)  # one number is soon near another
     for some in (flat[:1], flat):
         place = np.searchsorted(numbers, some)
         after, before = numbers[np.minimum(place, numbers.size - 1)], numbers[np.maximum(place - 1, 0)]
-        if not (_near(some, after, 1e-5, 1e-7) | _near(some, before, 1e-5, 1e-7)).all():
+        if not (_near(some, after, relative, absolute) | _near(some, before, relative, absolute)).all():
             return False
     return True
 
@@ -266,6 +280,10 @@ def _factor(value, step):
         if _transposed(value / factor, step) is not None:
             return factor
     return None
+
+
+def _is_whole(factor):
+    return any(abs(number - round(number)) < 1e-3 * abs(number) for number in (factor, 1 / factor))
 
 
 def _cleared(rows, kinds):
@@ -339,9 +357,8 @@ def _named(rows, i):
     """Return the row of the variable that holds a value, if its line stores it."""
     for j in range(i + 1, min(len(rows), i + 6)):
         same = rows[j].kind in ("variable", "part") and i in rows[j].operands and rows[j].line == rows[i].line
-        if same and rows[j].value is not None and rows[j].value.shape == rows[i].value.shape:
-            if np.array_equal(rows[j].value, rows[i].value, equal_nan=True):
-                return j
+        if same and rows[j].value is not None and np.array_equal(rows[j].value, rows[i].value, equal_nan=True):
+            return j
     return i
 
 
@@ -354,8 +371,10 @@ def _last_right(rows, kinds, i):
     return None
 
 
-def _said(rows, kinds, i, known):
+def _departed(rows, kinds, i, known):
     """Say which line departs, and after which."""
+    if (skipped := _skipped(rows, kinds, i, known)) is not None:
+        return skipped
     held = _last_right(rows, kinds, i)
     shown, said = rows[_named(rows, i)], []
     if held is not None:
@@ -367,6 +386,29 @@ def _said(rows, kinds, i, known):
     if held is None:
         said.append("No value before it is one of the steps that we know.")
     return Departure("\n".join(said), shown.line, None if held is None else rows[held].line, shown.function)
+
+
+def _skipped(rows, kinds, i, known):
+    """Say after which value a step that every right answer holds was skipped, if a strange value was made without it."""
+    held = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
+    due = next((place for place in known.due if place not in held), None)
+    value = rows[i].value
+    if due is None or kinds[i][0] != UNKNOWN or not value.ndim:
+        return None
+    step = known.steps[due][1]
+    if not step.ndim or value.shape[-1] in (1, *step.shape[-2:]):  # it may be meant to be that step
+        return None
+    for j in sorted(_operands(rows, kinds, i), reverse=True):
+        before = kinds[j][0] in (STEP, PART, ROWS, FACTOR) and kinds[j][1] < due
+        whole = value.ndim == step.ndim and rows[j].value.size == step.size
+        if before and (whole or (value.ndim == 1 and rows[j].value.shape == step.shape[-1:])):
+            row, noun = rows[_named(rows, j)], _noun(known, due)
+            last = next((n for n in range(i - 1, j, -1) if j in rows[n].operands and rows[n].kind == "variable"), None)
+            row = row if last is None or not np.array_equal(rows[last].value, rows[j].value) else rows[last]
+            fact = _fact(rows[j], kinds[j], known, due) if kinds[j][0] == FACTOR else f" {_what(known, kinds[j])}"
+            text = f"Line {row.line}: {row.said}{fact}. No line gives {noun}, which should come next."
+            return Departure(text, row.line, row.line, row.function)
+    return None
 
 
 def _place(row, other):

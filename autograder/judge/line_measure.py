@@ -1,11 +1,11 @@
 """Measure whether the right line is said: mutations whose line is known, in the answers and in right answers in other styles."""
 
 import ast
-import copy
 import linecache
 import random
 import sys
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,12 +20,24 @@ KINDS = ("named", "right", "neighbour", "none", "wrong")
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change in one answer."""
+    """One change in one answer: its line, and the text of the whole file."""
 
     style: str
     line: int
     said: str
-    function: Function
+    text: str
+    answer: Function
+
+    def function(self) -> Function | None:
+        """Return the answer with the mutation; None where it is no Python."""
+        file = f"<{self.answer.__module__}.{self.answer.__name__} {zlib.crc32(self.text.encode())}>"
+        module = ModuleType(self.answer.__module__)
+        try:
+            exec(compile(self.text, file, "exec"), vars(module))
+        except (SyntaxError, TypeError):
+            return None
+        linecache.cache[file] = (len(self.text), None, self.text.splitlines(keepends=True), file)
+        return vars(module)[self.answer.__name__]
 
 
 @dataclass
@@ -42,64 +54,53 @@ class Lines:
         return sum(self.counts.values()) - self.counts["named"]
 
 
-def slips_with_lines(stem: str, exercise: Exercise, draw: random.Random, share: float) -> Iterator[Mutation]:
-    """Yield a share of the mutations of an exercise, in every style of its right answers."""
+def slips_with_lines(stem: str, exercise: Exercise) -> Iterator[Mutation]:
+    """Yield the mutations of an exercise, in every style of its right answers."""
     for style, function in right_answers_of(stem)[exercise.name].items():
         if style != "oracle" and isinstance(function, (FunctionType, type)):
-            yield from _slips_in(style, function, draw, share)
+            yield from _slips_in(style, function)
 
 
-def _slips_in(style: str, function: Function, draw: random.Random, share: float) -> Iterator[Mutation]:
-    module = sys.modules[function.__module__]
-    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+def _slips_in(style: str, function: Function) -> Iterator[Mutation]:
+    tree = ast.parse(Path(sys.modules[function.__module__].__file__).read_text(encoding="utf-8"))
     names = [getattr(node, "name", None) for node in tree.body]
-    if function.__name__ not in names:  # made by another function
+    if function.__name__ not in names:  # it was made by another function
         return
     place = names.index(function.__name__)
     for node in tree.body:
         without_words(node)
-    tree = ast.parse(ast.unparse(tree))  # so that its lines are those of the text that is run
     whole = ast.unparse(tree)
-    for number, (line, before, after, changed) in enumerate(changes_in(tree.body[place])):
-        if draw.random() >= share:
-            continue
-        made = copy.copy(tree)
-        made.body = [*tree.body[:place], changed, *tree.body[place + 1 :]]
-        text = ast.unparse(ast.fix_missing_locations(made))
-        if text != whole and _is_python(text):
-            yield Mutation(style, line, f"{before} -> {after or 'nothing'}", _defined(text, function, number))
+    tree = ast.parse(whole)  # so that its lines are those of the text that is run
+    answer = tree.body[place]
+    before, after = (
+        whole.splitlines(keepends=True)[: answer.lineno - 1],
+        whole.splitlines(keepends=True)[answer.end_lineno :],
+    )
+    for line, old, new, changed in changes_in(answer):
+        text = ast.unparse(ast.fix_missing_locations(changed))
+        if text != ast.unparse(answer):
+            yield Mutation(
+                style, line, f"{old} -> {new or 'nothing'}", "".join([*before, text, "\n", *after]), function
+            )
 
 
-def _is_python(text: str) -> bool:
-    try:
-        compile(text, "mutation", "exec")
-    except SyntaxError:
-        return False
-    return True
-
-
-def _defined(text: str, function: Function, number: int) -> Function:
-    file = f"<{function.__module__}.{function.__name__} {number}>"
-    module = ModuleType(function.__module__)
-    exec(compile(text, file, "exec"), vars(module))
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    return vars(module)[function.__name__]
-
-
-def lines_of(stem: str, exercise: Exercise, seed: int, share: float = 1.0) -> Lines:
+def lines_of(stem: str, exercise: Exercise, seed: int, most: int | None = None) -> Lines:
     """Say how often the line of a mutation is said.
 
     Args:
         stem: Of the file of answers.
         exercise: One of it.
         seed: Of the inputs, and of which mutations are taken.
-        share: Of the mutations that are taken.
+        most: How many mutations are tried; by default all.
     """
-    found, draw = Lines(exercise.name), random.Random(seed)
+    found, mutations = Lines(exercise.name), list(slips_with_lines(stem, exercise))
+    if most is not None and most < len(mutations):
+        mutations = random.Random(seed).sample(mutations, most)
     with seeded(seed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for mutation in slips_with_lines(stem, exercise, draw, share):
-            errors = list(exercise.failures(mutation.function, seed).values())
+        for mutation in mutations:
+            function = mutation.function()
+            errors = list(exercise.failures(function, seed).values()) if function else []
             if errors:
                 kind, said = _kind(mutation, errors)
                 found.counts[kind] += 1

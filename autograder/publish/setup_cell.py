@@ -174,19 +174,21 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
             if case[name] is None:
                 del case[name]
         case["steps"] = frozen_steps(case)
-        if not case["steps"]:
+        if case["steps"] is None:
             del case["steps"]
         del case["tells"]  # `prepare` has heeded it
     _drop_repeated(cases)
     return {"names": list(exercise.names), "cases": cases}
 
 
-def frozen_steps(case: dict[str, Any]) -> dict[str, list[Any]]:
+def frozen_steps(case: dict[str, Any]) -> dict[str, list[Any]] | None:
     """Return the steps of a visible case as plain values; none where there are too many numbers for a notebook."""
-    steps = case["steps"]() if case["steps"] else {}
+    steps = None if case["steps"] is None or "error" in case["expected"] else case["steps"]()
+    if steps is None:
+        return None
     steps = {said: step if isinstance(step, tuple) else (step,) for said, step in steps.items()}
     if sum(np.size(array) for array, *_ in steps.values()) > MAX_STEPS:
-        return {}
+        return None
     return {said: [_rounded(np.asarray(array).tolist(), 6), *free] for said, (array, *free) in steps.items()}
 
 

@@ -1,49 +1,10 @@
-"""The steps of the exercises of assignment 1_attention, by what is said of each: with them the line that is wrong is found.
-
-A step is an array; or an array, "+" or "*", and an axis, where what is added to each row of it, or multiplied with it, makes
-no difference to what comes after.
-"""
+"""The steps of the exercises of assignment 1_attention; what a step is, `autograder/checks/steps.py` says."""
 
 import numpy as np
 
-Array = np.ndarray
-Steps = dict[str, Array | tuple[Array, str, int]]
+from autograder.checks.steps import Array, Steps, attention, softmax, swap
 
-
-def swap(array: Array) -> Array:
-    """Transpose the last two axes."""
-    return np.swapaxes(array, -1, -2)
-
-
-@np.errstate(all="ignore")
-def softmax(scores: Array, axis: int = -1) -> Steps:
-    scores = np.array(scores, dtype=float)
-    shifted = scores - scores.max(axis=axis, keepdims=True)
-    exponentials = np.exp(shifted)
-    sums = exponentials.sum(axis=axis, keepdims=True)
-    return {
-        "are the scores, shifted": (shifted, "+", axis),
-        "are the exponentials": (exponentials, "*", axis),
-        "are the sums of the exponentials": sums,
-        "are the weights": exponentials / sums,
-    }
-
-
-@np.errstate(all="ignore")
-def attention(queries: Array, keys: Array, values: Array, mask: Array | None = None) -> Steps:
-    if queries.shape[-1] != keys.shape[-1]:
-        return {}
-    products = queries @ swap(keys)
-    scores = products / np.sqrt(queries.shape[-1])
-    steps: Steps = {"are the products of queries and keys": products, "are the scaled scores": (scores, "+", -1)}
-    if mask is not None:
-        open_steps = softmax(scores)
-        steps["are the exponentials without the mask"] = open_steps["are the exponentials"]
-        steps["are the weights without the mask"] = open_steps["are the weights"]
-        scores = np.where(mask, scores, -np.inf)
-        steps["are the scores with the hidden ones at -inf"] = (scores, "+", -1)
-    steps |= softmax(scores)
-    return steps | {"is the output": steps["are the weights"] @ values}
+__all__ = ["attention", "attention_backward", "online_softmax", "self_attention", "softmax"]
 
 
 def self_attention(tokens: Array, w_query: Array, w_key: Array, w_value: Array, mask: Array | None = None) -> Steps:
@@ -83,7 +44,11 @@ def online_softmax(largest: Array, total: Array, mixed: Array, scores: Array, va
     origin = np.where(np.isneginf(larger), 0, larger)
     factor = np.exp(largest - origin)
     exponentials = np.exp(scores - origin[..., None])
+    mean = mixed / total[..., None]
     return {
+        "is the log-sum-exp of the scores before": largest + np.log(total),
+        "are the mean values before": mean,
+        "are the logarithms of the totals before": np.log(total),
         "are the largest scores of the block": of_block,
         "are the largest scores so far": larger,
         "are the largest scores so far, 0 where there is none": origin,
@@ -95,5 +60,7 @@ def online_softmax(largest: Array, total: Array, mixed: Array, scores: Array, va
         "is the total": factor * total + exponentials.sum(axis=-1),
         "is the mixture before, corrected": factor[..., None] * mixed,
         "are the values of the block, mixed": exponentials @ values,
+        "are the logarithms of the totals": np.log(factor * total + exponentials.sum(axis=-1)),
+        "is the log-sum-exp of all scores": larger + np.log(factor * total + exponentials.sum(axis=-1)),
         "is the mixture": factor[..., None] * mixed + exponentials @ values,
     }

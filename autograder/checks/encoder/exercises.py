@@ -5,7 +5,7 @@ the probes.
 """
 
 from autograder.checks import parameters
-from autograder.checks.encoder import cases, layers, measures, oracles, probes
+from autograder.checks.encoder import cases, layers, measures, oracles, probes, steps
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
 from autograder.sandbox.likeness import beside
@@ -13,6 +13,7 @@ from solutions import encoder as answers
 
 LAYER_NORM = ExerciseInTorch(
     name="LayerNorm",
+    steps=steps.layer_norm,
     names=(),
     oracle=layers.LayerNorm,
     answers=answers,
@@ -24,6 +25,7 @@ LAYER_NORM = ExerciseInTorch(
 
 FEED_FORWARD = ExerciseInTorch(
     name="FeedForward",
+    steps=steps.feed_forward,
     names=(),
     oracle=layers.FeedForward,
     answers=answers,
@@ -35,6 +37,7 @@ FEED_FORWARD = ExerciseInTorch(
 
 ENCODER_BLOCK = ExerciseInTorch(
     name="EncoderBlock",
+    steps=steps.encoder_block,
     names=(),
     oracle=layers.EncoderBlock,
     answers=answers,
@@ -52,6 +55,7 @@ ENCODER_BLOCK = ExerciseInTorch(
 
 ENCODER = ExerciseInTorch(
     name="Encoder",
+    steps=steps.encoder,
     names=(),
     oracle=oracles.Encoder,
     answers=answers,
@@ -83,6 +87,7 @@ REPAIR = ExerciseInTorch(
 
 ROPE = ExerciseInTorch(
     name="rope",
+    steps=steps.rope,
     names=(),
     oracle=oracles.rope,
     answers=answers,

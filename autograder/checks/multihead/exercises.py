@@ -6,9 +6,10 @@ A student's code runs in float32; what it is compared with is computed in float6
 from functools import partial
 
 from autograder.checks import parameters
-from autograder.checks.multihead import cases, oracles, probes
+from autograder.checks.multihead import cases, oracles, probes, steps
 from autograder.checks.multihead.mistakes import MISTAKES
 from autograder.checks.multihead.probes import on_converter, on_layer, on_tensors
+from autograder.checks.steps import results_alone
 from autograder.judge.exercise import ExerciseInTorch, checker
 from autograder.sandbox.likeness import beside
 from solutions import multihead as answers
@@ -20,6 +21,7 @@ judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
 ALL = (
     judged(
         name="matmul",
+        steps=results_alone,
         names=("product",),
         oracle=oracles.matmul,
         stages={"values": cases.matmul},
@@ -28,6 +30,7 @@ ALL = (
     ),
     judged(
         name="matmul_transposed",
+        steps=results_alone,
         names=("product",),
         oracle=oracles.matmul_transposed,
         stages={"values": cases.matmul_transposed},
@@ -36,6 +39,7 @@ ALL = (
     ),
     judged(
         name="batched_trace",
+        steps=results_alone,
         names=("trace",),
         oracle=oracles.batched_trace,
         stages={"values": cases.batched_trace},
@@ -44,6 +48,7 @@ ALL = (
     ),
     judged(
         name="pairwise_dot",
+        steps=results_alone,
         names=("product",),
         oracle=oracles.pairwise_dot,
         stages={"values": cases.pairwise_dot},
@@ -52,6 +57,7 @@ ALL = (
     ),
     judged(
         name="bilinear",
+        steps=steps.bilinear,
         names=("product",),
         oracle=oracles.bilinear,
         stages={"values": cases.bilinear},
@@ -60,6 +66,7 @@ ALL = (
     ),
     judged(
         name="split_heads",
+        steps=results_alone,
         names=("heads",),
         oracle=oracles.split_heads,
         stages={"values": cases.split_heads_values, "sizes": cases.split_heads_sizes},
@@ -68,6 +75,7 @@ ALL = (
     ),
     judged(
         name="merge_heads",
+        steps=results_alone,
         names=("tokens",),
         oracle=oracles.merge_heads,
         stages={"values": cases.merge_heads_values, "sizes": cases.merge_heads_sizes},
@@ -76,6 +84,7 @@ ALL = (
     ),
     judged(
         name="attend",
+        steps=steps.attend,
         names=("output", "weights"),
         oracle=oracles.attend,
         stages={
@@ -90,6 +99,7 @@ ALL = (
     ),
     judged(
         name="MultiHeadAttention",
+        steps=steps.multi_head_attention,
         names=(),
         oracle=oracles.MultiHeadAttention,
         stages={

@@ -3,7 +3,8 @@
 from functools import partial
 
 from autograder.checks import parameters
-from autograder.checks.vit import cases, layers, measures, oracles, probes
+from autograder.checks.steps import results_alone
+from autograder.checks.vit import cases, layers, measures, oracles, probes, steps
 from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judge import descent
 from autograder.judge.exercise import ExerciseInTorch, checker
@@ -12,6 +13,7 @@ from solutions import vit as answers
 
 PATCHIFY = ExerciseInTorch(
     name="patchify",
+    steps=results_alone,
     names=(),
     oracle=oracles.oracle_patchify,
     answers=answers,
@@ -27,6 +29,7 @@ PATCHIFY = ExerciseInTorch(
 
 PATCH_EMBEDDING = ExerciseInTorch(
     name="PatchEmbedding",
+    steps=steps.patch_embedding,
     names=(),
     oracle=layers.PatchEmbedding,
     answers=answers,
@@ -43,6 +46,7 @@ PATCH_EMBEDDING = ExerciseInTorch(
 
 VIT = ExerciseInTorch(
     name="ViT",
+    steps=steps.vit,
     names=(),
     oracle=oracles.TorchvisionViT,
     answers=answers,
@@ -84,6 +88,7 @@ EVALUATE = ExerciseInTorch(
 
 ROLLOUT = ExerciseInTorch(
     name="attention_rollout",
+    steps=steps.attention_rollout,
     names=(),
     oracle=oracles.oracle_rollout,
     answers=answers,

@@ -1,0 +1,143 @@
+"""The steps of the exercises of assignment 3_encoder; what a step is, `autograder/checks/steps.py` says."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from autograder.checks.encoder import layers, oracles, probes
+from autograder.checks.steps import Array, Steps, arrays, in_float64
+
+FORWARD = ("output", "learning")  # the questions of the probes that these steps answer
+
+
+@in_float64
+def layer_norm(what: str, x: Array, eps: float | None = None, seed: int = 0) -> Steps | None:
+    if what not in FORWARD:
+        return None
+    x = probes.tensor(x)
+    norm = layers.LayerNorm(x.shape[-1], *([] if eps is None else [eps]))
+    probes.load(norm, probes.NORM, seed)
+    mean = x.mean(dim=-1, keepdim=True)
+    centred = x - mean
+    variance = centred.square().mean(dim=-1, keepdim=True)
+    deviation = torch.sqrt(variance + norm.eps)
+    return arrays(
+        {
+            "are the means of the tokens": mean,
+            "are the tokens without their mean": centred,
+            "are the squares of the tokens": x.square(),
+            "are the means of the squares": x.square().mean(dim=-1, keepdim=True),
+            "are the squares of the tokens without their mean": centred.square(),
+            "are the variances": variance,
+            "are the variances with eps": variance + norm.eps,
+            "are the standard deviations": deviation,
+            "are the inverses of the standard deviations": 1 / deviation,
+            "are the normalised tokens": centred / deviation,
+            "are the tokens without their mean, scaled": norm.scale * centred,
+            "are the normalised tokens, scaled": norm.scale * centred / deviation,
+            "is the output": norm(x),
+        }
+    )
+
+
+@in_float64
+def feed_forward(what: str, x: Array, hidden_width: int, dropout: float = 0.0, seed: int = 0) -> Steps | None:
+    if what not in FORWARD:
+        return None
+    x = probes.tensor(x)
+    module = layers.FeedForward(x.shape[-1], hidden_width)
+    probes.load(module, probes.FEED_FORWARD, seed)
+    hidden = module.expand(x)
+    activations = F.gelu(hidden)
+    return arrays(
+        {
+            "are the tokens in the hidden width": hidden,
+            "are the hidden activations": activations,
+            "is the output": module.contract(activations),
+        }
+    )
+
+
+def _of_block(block: layers.Layer, x: torch.Tensor, mask: torch.Tensor | None, which: str) -> dict[str, torch.Tensor]:
+    normed = block.norm1(x)
+    hidden = layers.hidden_pairs(mask, block.self_attn.num_heads)
+    attended = block.self_attn(normed, normed, normed, attn_mask=hidden, need_weights=False)[0]
+    first = x + attended
+    normed_again = block.norm2(first)
+    expanded = block.linear1(normed_again)
+    added = block.linear2(F.gelu(expanded))
+    return {
+        f"are the normalised tokens that attention reads{which}": normed,
+        f"is the result of attention{which}": attended,
+        f"is the stream after attention{which}": first,
+        f"are the normalised tokens that the feed-forward net reads{which}": normed_again,
+        f"are the hidden activations before the GELU{which}": expanded,
+        f"are the hidden activations{which}": F.gelu(expanded),
+        f"is the result of the feed-forward net{which}": added,
+        f"is the stream after the feed-forward net{which}": first + added,
+    }
+
+
+@in_float64
+def encoder_block(
+    what: str,
+    x: Array,
+    num_heads: int,
+    hidden_width: int,
+    mask: Array | None = None,
+    dropout: float = 0.0,
+    seed: int = 0,
+) -> Steps | None:
+    if what not in FORWARD:
+        return None
+    x = probes.tensor(x)
+    block = layers.EncoderBlock(x.shape[-1], num_heads, hidden_width).eval()
+    probes.load(block, probes.BLOCK, seed)
+    return arrays(_of_block(block, x, probes.tensor(mask), ""))
+
+
+@in_float64
+def encoder(
+    what: str,
+    x: Array,
+    depth: int,
+    num_heads: int,
+    hidden_width: int,
+    mask: Array | None = None,
+    dropout: float = 0.0,
+    seed: int = 0,
+) -> Steps | None:
+    if what not in FORWARD:
+        return None
+    stream, mask = probes.tensor(x), probes.tensor(mask)
+    module = oracles.Encoder(depth, stream.shape[-1], num_heads, hidden_width).eval()
+    probes.load(module, probes.encoder_names(depth), seed)
+    found = {}
+    for number, block in enumerate(module.blocks, 1):
+        last = _of_block(block, stream, mask, f" of block {number}")
+        *_, stream = last.values()
+        found |= {f"is the stream after block {number}": stream}
+    return arrays(found | {"is the output": module.norm(stream)})
+
+
+@in_float64
+def rope(x: Array, positions: Array, base: float = 10_000.0) -> Steps | None:
+    width = x.shape[-1]
+    if width % 2:
+        return None
+    frequencies = base ** (-np.arange(0, width, 2) / width)
+    angles = np.asarray(positions, dtype=float)[..., None] * frequencies
+    cos, sin = np.cos(angles), np.sin(angles)
+    first, second = (np.asarray(x[..., start::2], dtype=float) for start in (0, 1))
+    return {
+        "are the frequencies": frequencies,
+        "are the angles": angles,
+        "are the cosines": cos,
+        "are the sines": sin,
+        "are the first coordinates times the cosines": first * cos,
+        "are the second coordinates times the sines": second * sin,
+        "are the first coordinates times the sines": first * sin,
+        "are the second coordinates times the cosines": second * cos,
+        "are the first coordinates, turned": first * cos - second * sin,
+        "are the second coordinates, turned": first * sin + second * cos,
+    }

@@ -1,0 +1,46 @@
+"""The steps of the exercises of assignment 2_multihead; what a step is, `autograder/checks/steps.py` says."""
+
+import numpy as np
+import torch
+
+from autograder.checks import steps
+from autograder.checks.multihead import oracles, probes
+from autograder.checks.steps import Array, Steps, arrays, in_float64
+
+FORWARD = ("output", "weights", "gradient")  # the questions of the layer's probe that these steps answer
+
+
+def bilinear(x: Array, w: Array, y: Array, *_asked: str) -> Steps:
+    return {"are the tokens times the matrix": x @ w, "are the others times the matrix": y @ w.T}
+
+
+def attend(q: Array, k: Array, v: Array, mask: Array | None = None, *_asked: str) -> Steps:
+    if isinstance(mask, str):
+        mask = None
+    if mask is not None:
+        mask = oracles.with_axes(torch.from_numpy(mask)).numpy()
+    q, k, v = (np.asarray(array, dtype=float) for array in (q, k, v))
+    return steps.attention(q, k, v, mask)
+
+
+@in_float64
+def multi_head_attention(what: str, sizes: dict, seed: int, x: Array, mask: Array | None = None) -> Steps | None:
+    if what not in FORWARD:
+        return None
+    layer = probes.fill(oracles.MultiHeadAttention(**sizes), seed)
+    packed = layer.qkv(probes.tensor(x))  # (B, N, 3 D)
+    q, k, v = (oracles.split_heads(part, layer.num_heads) for part in packed.chunk(3, dim=-1))
+    inside = attend(q.numpy(), k.numpy(), v.numpy(), mask)
+    mixed = torch.from_numpy(inside.pop("is the output"))
+    merged = oracles.merge_heads(mixed)
+    found = {
+        "are the queries, keys and values, packed": packed,
+        "are the queries of all heads": q,
+        "are the keys of all heads": k,
+        "are the values of all heads": v,
+        **inside,
+        "are the mixed values of each head": mixed,
+        "are the merged heads": merged,
+        "is the output": layer.out(merged),
+    }
+    return arrays(found)

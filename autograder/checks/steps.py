@@ -1,0 +1,81 @@
+"""The steps of a softmax and of attention, which several assignments share, by what is said of each.
+
+A step is an array; or an array, "+" or "*", and an axis, where what is added to each row of it, or multiplied with it, makes
+no difference to what comes after.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import torch
+
+Array = np.ndarray
+Steps = dict[str, Array | tuple[Array, str, int]]
+
+
+def swap(array: Array) -> Array:
+    """Transpose the last two axes."""
+    return np.swapaxes(array, -1, -2)
+
+
+@np.errstate(all="ignore")
+def softmax(scores: Array, axis: int = -1) -> Steps:
+    """Return the steps of a softmax."""
+    scores = np.array(scores, dtype=float)
+    shifted = scores - scores.max(axis=axis, keepdims=True)
+    exponentials = np.exp(shifted)
+    sums = exponentials.sum(axis=axis, keepdims=True)
+    return {
+        "are the scores, shifted": (shifted, "+", axis),
+        "are the exponentials": (exponentials, "*", axis),
+        "are the sums of the exponentials": sums,
+        "are the weights": exponentials / sums,
+    }
+
+
+@np.errstate(all="ignore")
+def attention(queries: Array, keys: Array, values: Array, mask: Array | None = None) -> Steps:
+    """Return the steps of attention; none where the widths differ."""
+    if queries.shape[-1] != keys.shape[-1]:
+        return {}
+    products = queries @ swap(keys)
+    scores = products / np.sqrt(queries.shape[-1])
+    steps: Steps = {"are the products of queries and keys": products, "are the scaled scores": (scores, "+", -1)}
+    if mask is not None:
+        open_steps = softmax(scores)
+        steps["are the exponentials without the mask"] = open_steps["are the exponentials"]
+        steps["are the weights without the mask"] = open_steps["are the weights"]
+        scores = np.where(mask, scores, -np.inf)
+        steps["are the scores with the hidden ones at -inf"] = (scores, "+", -1)
+    steps |= softmax(scores)
+    return steps | {"is the output": steps["are the weights"] @ values}
+
+
+def arrays(steps: dict[str, Any]) -> Steps:
+    """Return steps whose values are tensors as arrays."""
+    return {
+        said: step.detach().double().numpy() if isinstance(step, torch.Tensor) else step for said, step in steps.items()
+    }
+
+
+def in_float64(steps: Callable[..., Steps | None]) -> Callable[..., Steps | None]:
+    """Let steps be computed with PyTorch's default type at float64; a case whose question they do not answer has none."""
+
+    @wraps(steps)
+    def computed(*arguments: Any) -> Steps | None:
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                return steps(*arguments)
+        finally:
+            torch.set_default_dtype(before)
+
+    return computed
+
+
+def results_alone(*_arguments: Any) -> Steps:
+    """Return no steps: of an answer in one step nothing but the result is known."""
+    return {}

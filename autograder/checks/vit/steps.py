@@ -1,0 +1,66 @@
+"""The steps of the exercises of assignment 4_vit; what a step is, `autograder/checks/steps.py` says."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from autograder.checks.steps import Array, Steps, arrays, in_float64
+from autograder.checks.vit import layers, oracles, probes
+
+FORWARD = ("output", "learning")  # the questions of the probes that these steps answer
+
+
+@in_float64
+def patch_embedding(what: str, images: Array, sizes: dict, seed: int = 0) -> Steps | None:
+    if what not in FORWARD or np.shape(images)[-2:] != (sizes["image_size"], sizes["image_size"]):
+        return None
+    module = layers.PatchEmbedding(**sizes)
+    probes.load(module, probes.shapes_of_projection(sizes), seed)
+    images = probes.float_tensor(images)
+    patches = F.unfold(images, module.patch_size, stride=module.patch_size).mT
+    return arrays({"are the patches": patches, "are the tokens": module(images)})
+
+
+@in_float64
+def vit(what: str, images: Array, sizes: dict, seed: int = 0, dropout: float = 0.0) -> Steps | None:
+    if what not in FORWARD:
+        return None
+    module = oracles.TorchvisionViT(**sizes).eval()
+    probes.load(module, probes.shapes_of_vit(sizes), seed)
+    images = probes.float_tensor(images)
+    patches = module.model.conv_proj(images).flatten(2).mT
+    tokens = torch.cat([module.class_token.expand(len(images), -1, -1), patches], dim=1)
+    stream = tokens + module.position_embedding
+    found = {
+        "are the tokens of the patches": patches,
+        "are the tokens with the class token in front": tokens,
+        "are the tokens with their positions": stream,
+    }
+    for number, block in enumerate(module.model.encoder.layers, 1):
+        stream = block(stream)
+        found[f"is the stream after block {number}"] = stream
+    normed = module.model.encoder.ln(stream)
+    return arrays(
+        found
+        | {
+            "is the result of the encoder": normed,
+            "are the class tokens of the encoder's result": normed[:, 0],
+            "is the output": module.head(normed[:, 0]),
+        }
+    )
+
+
+@in_float64
+def attention_rollout(_name: str, weights: Array) -> Steps:
+    mean = np.asarray(weights, dtype=float).mean(axis=2)
+    eye = np.eye(mean.shape[-1])
+    found = {
+        "are the weights, averaged over the heads": mean,
+        "are the averaged weights plus the identity": mean + eye,
+        "are the mixing matrices of the blocks": (mean + eye) / 2,
+    }
+    rollout = found["are the mixing matrices of the blocks"][0]
+    for number, block in enumerate(found["are the mixing matrices of the blocks"][1:], 2):
+        rollout = block @ rollout
+        found[f"is the rollout of {number} blocks"] = rollout
+    return found | {"is the output": rollout[:, 0]}
