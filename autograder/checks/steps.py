@@ -31,6 +31,7 @@ def softmax(scores: Array, axis: int = -1) -> Steps:
         "are the scores, shifted": (shifted, "+", axis),
         "are the exponentials": (exponentials, "*", axis),
         "are the sums of the exponentials": sums,
+        "are the log-sum-exps of the scores": np.log(sums) + scores.max(axis=axis, keepdims=True),
         "are the weights": exponentials / sums,
     }
 

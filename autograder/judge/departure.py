@@ -26,10 +26,11 @@ class Departure:
         line: The line that is the first not to be right; None where none can be had.
         held: The last line whose value is right, if any.
         function: The name of the function in which it is.
+        outer: The line from which that was called, if another one was judged; else 0.
     """
 
-    def __init__(self, text, line=None, held=None, function=""):
-        self.text, self.line, self.held, self.function = text, line, held, function
+    def __init__(self, text, line=None, held=None, function="", outer=0):
+        self.text, self.line, self.held, self.function, self.outer = text, line, held, function, outer
 
 
 def with_line(error, probed, names, recorder):
@@ -84,7 +85,7 @@ def names_around(written):
 @np.errstate(all="ignore")
 def departure(found, arguments, got, expected, steps):
     """Say where a record departs from the steps; arguments as in a case."""
-    rows, returned, waiting, at = _read(found)
+    rows, returned, items, waiting, at = _read(found)
     if "error" in expected:
         return None
     raised = _of_error(rows, waiting, at, got) if "error" in got else None
@@ -94,27 +95,45 @@ def departure(found, arguments, got, expected, steps):
         return raised
     known = _Steps(steps, expected["arrays"], arguments)
     kinds = [known.kind_of(row.value) for row in rows]
+    kinds = [_without_content(rows, kinds, i) or kind for i, kind in enumerate(kinds)]
     cleared = _cleared(rows, kinds)
     reached = _reached(rows, waiting or [len(rows) - 1] if raised or returned < 0 else [returned])
     suspect = _suspect(rows, kinds, cleared, reached)
     if raised is not None:
         if suspect is None:
-            return raised
+            return _skipped_before(rows, kinds, waiting, known, raised) or raised
         found = _departed(rows, kinds, suspect, known)
-        return Departure(f"{raised.text}\n{found.text}", found.line, found.held, found.function)
-    if suspect is None:
-        suspect = _suspect(rows, kinds, cleared, range(len(rows)))
+        return Departure(f"{raised.text}\n{found.text}", found.line, found.held, found.function, found.outer)
+    if suspect is None or not _operands(rows, kinds, suspect):  # what it is made of was not seen, as of a `grad`
+        other = _suspect(rows, kinds, cleared, range(len(rows) if suspect is None else suspect))
+        suspect = suspect if other is None else other
+    if suspect is None and items:
+        found = _of_items(rows, kinds, items, got, known)
+        if found is not None:
+            return found
     if suspect is None:
         return _of_last(rows, kinds, returned)
     return _departed(rows, kinds, suspect, known)
 
 
+def _without_content(rows, kinds, i):
+    """Return that a value is strange, if it is the same number throughout and was made of one that is not."""
+    value, text = rows[i].value, rows[i].text
+    plain = any(word in text for word in ("like", "zeros", "ones", "eye", "full", "empty"))
+    if kinds[i][0] != NOTHING or value is None or value.dtype.kind != "f" or value.size < 4 or plain:
+        return None
+    made = [
+        j for j in rows[i].operands if kinds[j][0] in (STEP, ROWS, FACTOR, UNKNOWN) and rows[j].value.size == value.size
+    ]
+    return (UNKNOWN, None, None) if made and rows[i].kind != "part" and len(np.unique(value)) == 1 else None
+
+
 class _Row:
     """A value that was recorded."""
 
-    def __init__(self, line, function, text, kind, operands, value):
+    def __init__(self, line, function, text, kind, operands, value, outer):
         self.line, self.function, self.text, self.kind = line, function, text, kind
-        self.operands, self.value = operands, value
+        self.operands, self.value, self.outer = operands, value, outer
 
     @property
     def said(self):
@@ -122,22 +141,28 @@ class _Row:
 
 
 def _read(found):
-    """Return rows, the one that was returned, those of which nothing was made, and where it ended; no rows if it is no record."""
-    nothing = [], -1, [], (0, "")
+    """Return rows, the returned one, its items, those of which nothing was made, and where it ended; no rows of no record."""
+    nothing = [], -1, [], [], (0, "", 0)
     try:
         rows = []
-        for line, function, text, kind, operands, value in found["rows"][:10_000]:
-            fits = type(line) is int and all(type(each) is str for each in (function, text, kind))
+        for line, function, text, kind, operands, value, outer in found["rows"][:10_000]:
+            fits = type(line) is type(outer) is int and all(type(each) is str for each in (function, text, kind))
             if not fits or not all(type(i) is int and 0 <= i < len(rows) for i in operands):
                 return nothing
             value = (
                 value if type(value) is np.ndarray and value.dtype.kind in "biuf" and value.size <= MAX_ARRAY else None
             )
-            rows.append(_Row(line, function[:80], " ".join(text[:MAX_TEXT].split()), kind, list(operands), value))
-        returned, waiting, (line, function) = found["returned"], found["open"][:20], found["at"]
-        fits = type(returned) is type(line) is int and type(function) is str and -1 <= returned < len(rows)
-        waiting = [i for i in waiting if type(i) is int and 0 <= i < len(rows)]
-        return (rows, returned, waiting, (line, function[:80])) if fits else nothing
+            rows.append(
+                _Row(line, function[:80], " ".join(text[:MAX_TEXT].split()), kind, list(operands), value, outer)
+            )
+        returned, (line, function, outer) = found["returned"], found["at"]
+        fits = (
+            type(returned) is type(line) is type(outer) is int and type(function) is str and -1 <= returned < len(rows)
+        )
+        waiting, items = (
+            [i for i in found[name][:20] if type(i) is int and 0 <= i < len(rows)] for name in ("open", "items")
+        )
+        return (rows, returned, items, waiting, (line, function[:80], outer)) if fits else nothing
     except (KeyError, TypeError, ValueError):
         return nothing
 
@@ -147,6 +172,7 @@ class _Steps:
 
     def __init__(self, steps, results, arguments):
         self.steps, self.known = [], {}
+        self.results = {name: _real(array) for name, array in results.items()}
         for said, step in steps.items():
             array, *free = step if isinstance(step, (tuple, list)) else (step,)
             self.steps.append((said, _real(array), free))
@@ -324,7 +350,8 @@ def _behind(rows, kinds, cleared, i):
         kind = kinds[i][0]
         before = [j for j in _operands(rows, kinds, i) if not cleared[j]]
         worse = [j for j in before if kinds[j][0] in (UNKNOWN, ORDER, FACTOR)]
-        if kind == SCALAR or _is_partial(rows[i]):
+        known = [j for j in _operands(rows, kinds, i) if kinds[j][0] in (GIVEN, PART, STEP)]
+        if kind == SCALAR or _is_partial(rows[i]) or (known and len(known) < 3):
             worse += [j for j in before if kinds[j][0] == SCALAR]
         if kind == UNKNOWN and not np.isfinite(rows[i].value).all():
             worse += [j for j in before if kinds[j][0] == ROWS]
@@ -382,10 +409,13 @@ def _departed(rows, kinds, i, known):
         said.append(f"{_place(right, shown)}: {right.said} {_what(known, kinds[held])}.")
     fact = _fact(rows[i], kinds[i], known, kinds[held][1] if held is not None else -1)
     first = "the first value that we do not know" if kinds[i][0] == UNKNOWN else "the first that departs"
-    said.append(f"{_place(shown, shown)}: {shown.said} is {first}{fact}.")
+    called = f" (called in line {shown.outer})" if shown.outer else ""
+    said.append(f"{_place(shown, shown)}{called}: {shown.said} is {first}{fact}.")
     if held is None:
         said.append("No value before it is one of the steps that we know.")
-    return Departure("\n".join(said), shown.line, None if held is None else rows[held].line, shown.function)
+    return Departure(
+        "\n".join(said), shown.line, None if held is None else rows[held].line, shown.function, shown.outer
+    )
 
 
 def _skipped(rows, kinds, i, known):
@@ -408,6 +438,34 @@ def _skipped(rows, kinds, i, known):
             fact = _fact(rows[j], kinds[j], known, due) if kinds[j][0] == FACTOR else f" {_what(known, kinds[j])}"
             text = f"Line {row.line}: {row.said}{fact}. No line gives {noun}, which should come next."
             return Departure(text, row.line, row.line, row.function)
+    return None
+
+
+def _skipped_before(rows, kinds, waiting, known, raised):
+    """Say which operand of a line that raised an error is a step before one that was skipped."""
+    held = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
+    due = next((place for place in known.due if place not in held), None)
+    for j in waiting if due is not None else ():
+        row = rows[_named(rows, j)]
+        early = kinds[j][0] == STEP and kinds[j][1] < due and rows[j].value.size != known.steps[due][1].size
+        if early and row.kind == "variable" and row.line < raised.line:
+            text = f"Line {row.line}: {row.said} {_what(known, kinds[j])}. No line gives {_noun(known, due)}."
+            return Departure(f"{raised.text}\n{text}", row.line, row.line, row.function, row.outer)
+    return None
+
+
+def _of_items(rows, kinds, items, got, known):
+    """Say which of several results is a known step, but not the one that it should be."""
+    for name, j in zip(got["arrays"], items):
+        due = f"is the right {name.replace('_', ' ')}"
+        right = known.results.get(name)
+        if right is None or kinds[j][0] not in (STEP, ROWS, FACTOR) or _close(_real(rows[j].value), right):
+            continue
+        same = [n for n in range(j, len(rows)) if rows[n].kind == "variable" and rows[n].value is not None]
+        same = [n for n in same if np.array_equal(rows[n].value, rows[j].value, equal_nan=True)]
+        row = rows[same[-1] if same else j]
+        text = f"Line {row.line}: {row.said} {_what(known, kinds[j])}, and is returned as {due.split(' ', 3)[3]}."
+        return Departure(text, row.line, None, row.function, row.outer)
     return None
 
 
@@ -490,4 +548,5 @@ def _of_error(rows, waiting, at, got):
         if rows[i].value is not None and rows[i].value.ndim
     ]
     said = f": {', '.join(dict.fromkeys(shapes))}" if shapes else ""
-    return Departure(f"Line {at[0]} of {at[1]} raised the error{said}.", at[0], None, at[1])
+    called = f", called in line {at[2]}," if at[2] else ""
+    return Departure(f"Line {at[0]} of {at[1]}{called} raised the error{said}.", at[0], None, at[1], at[2])

@@ -116,5 +116,5 @@ def _kind(mutation: Mutation, errors: list) -> tuple[str, str]:
     said = [error.departure for error in errors if error.departure and error.departure.line]
     if not said:
         return "none", f" | {errors[0]}"
-    apart = min(abs(said[0].line - mutation.line), 2)
+    apart = min(abs(said[0].line - mutation.line), abs((said[0].outer or said[0].line) - mutation.line), 2)
     return ("right", "neighbour", "wrong")[apart], f" | {said[0].text}"

@@ -36,7 +36,7 @@ class Recorder:
         self.pending, self.origin, self.variables = {}, {}, {}
         self.changed = {}  # by the id of an array: the rows that changed a part of it in place
         self.statements = []  # of each function that runs, the one that began last
-        self.bytes, self.ends, self.returned = 0, 0.0, -1
+        self.bytes, self.ends, self.returned, self.items = 0, 0.0, -1, []
 
     def __enter__(self):
         try:
@@ -57,25 +57,28 @@ class Recorder:
         """Return the record as plain values.
 
         Returns:
-            rows: Of each value in order: line, name of the function, text, kind, the rows that it was made of, and an array,
-                or None for what is no array. The kind is "value", "variable", "part" (changed in place) or "return".
+            rows: Of each value in order: line, name of the function, text, kind, the rows that it was made of, an array,
+                or None for what is no array, and the line of the outermost function that ran then, 0 if it is the same
+                one. The kind is "value", "variable", "part" (changed in place) or "return".
             returned: The row that the outermost function returned last; -1 if none.
             open: The rows of operands of which nothing was made: those of the expression that raised an error.
-            at: The line of the statement that began last, and the name of its function.
+            items: The rows of what it returned together.
+            at: The line of the statement that began last, the name of its function, and the outermost line as above.
         """
         at = [self.nodes[k] for k in self.statements] or [{"line": 0, "function": "", "text": ""}]
         checked = len(at) > 1 and at[-1]["text"].startswith("raise")  # by a function that was called to check
-        at = at[-2] if checked else at[-1]
+        outer, at = at[0], at[-2] if checked else at[-1]
         here = {
             k for k, node in enumerate(self.nodes) if node["function"] == at["function"] and node["line"] >= at["line"]
         }
         waiting = [i for k in here & self.pending.keys() if not self.nodes[k]["root"] for i in self.pending[k]]
         rows = []
-        for k, operands, value in self.rows:
+        for k, operands, value, above in self.rows:
             node = self.nodes[k]
-            rows.append([node["line"], node["function"], node["text"][:MAX_TEXT], node["kind"], operands[:50], value])
+            place = node["line"], node["function"], node["text"][:MAX_TEXT], node["kind"]
+            rows.append([*place, operands[:50], value, above])
         found = {"rows": rows, "returned": self.returned, "open": sorted(waiting)[-10:]}
-        return found | {"at": [at["line"], at["function"]]}
+        return found | {"items": self.items, "at": [at["line"], at["function"], 0 if outer is at else outer["line"]]}
 
     # ---------------------------------------------------------------------------------- while functions run
 
@@ -109,7 +112,10 @@ class Recorder:
                 return
             operands += self._changes_of(value)
         if node["kind"] == "return" and kind in (tuple, list, dict):
-            operands += self._items(k, value, operands)
+            self.items = self._items(k, value, operands)
+            operands += self.items
+        elif node["kind"] == "return":
+            self.items = []
         row = self._add(k, [*operands, *([] if known is None else [known])], value)
         if node["root"]:
             self.pending[k] = [row]
@@ -171,7 +177,8 @@ class Recorder:
         row = len(self.rows)
         if self.bytes > MAX_BYTES or row >= MAX_ROWS or time.perf_counter() > self.ends:
             self.ends = 0.0
-        self.rows.append((k, sorted(set(operands)), array))
+        outer = self.nodes[self.statements[0]]["line"] if len(self.statements) > 1 else 0
+        self.rows.append((k, sorted(set(operands)), array, outer))
         if type(value) not in (*NUMBERS, str, type(None)):
             self.origin[id(value)] = row
             self.kept.append(value)

@@ -126,18 +126,25 @@ HOSTILE = [
     None,
     3,
     {},
-    {"rows": 3, "returned": 0, "open": [], "at": [1, "f"]},
-    {"rows": [[1]], "returned": 0, "open": [], "at": [1, "f"]},
-    {"rows": [[1, "f", "x", "value", [5], None]], "returned": 0, "open": [], "at": [1, "f"]},
-    {"rows": [["1", "f", "x", "value", [], None]], "returned": 0, "open": [], "at": [1, "f"]},
-    {"rows": [[1, "f", "x", "value", [], np.zeros(3)]], "returned": 7, "open": [], "at": [1, "f"]},
+    {"rows": 3, "returned": 0, "open": [], "items": [], "at": [1, "f", 0]},
+    {"rows": [[1]], "returned": 0, "open": [], "items": [], "at": [1, "f", 0]},
+    {"rows": [[1, "f", "x", "value", [5], None, 0]], "returned": 0, "open": [], "items": [], "at": [1, "f", 0]},
+    {"rows": [["1", "f", "x", "value", [], None, 0]], "returned": 0, "open": [], "items": [], "at": [1, "f", 0]},
+    {"rows": [[1, "f", "x", "value", [], np.zeros(3), 0]], "returned": 7, "open": [], "items": [], "at": [1, "f", 0]},
     {
-        "rows": [[1, "f", "x" * 10**6, "value", [], np.full((3, 3), np.nan)]],
+        "rows": [[1, "f", "x" * 10**6, "value", [], np.full((3, 3), np.nan), 0]],
         "returned": 0,
         "open": [9, "x"],
-        "at": [1, "f"],
+        "items": [],
+        "at": [1, "f", 0],
     },
-    {"rows": [[1, "f", "x", "value", [], np.array(["a"])]] * 10**5, "returned": 0, "open": [], "at": [1, "f"]},
+    {
+        "rows": [[1, "f", "x", "value", [], np.array(["a"]), 0]] * 10**5,
+        "returned": 0,
+        "open": [],
+        "items": [],
+        "at": [1, "f", 0],
+    },
 ]
 
 

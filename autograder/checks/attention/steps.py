@@ -44,7 +44,8 @@ def online_softmax(largest: Array, total: Array, mixed: Array, scores: Array, va
     origin = np.where(np.isneginf(larger), 0, larger)
     factor = np.exp(largest - origin)
     exponentials = np.exp(scores - origin[..., None])
-    mean = mixed / total[..., None]
+    mean, of_all = mixed / total[..., None], factor * total + exponentials.sum(axis=-1)
+    block = softmax(scores)["are the weights"]
     return {
         "is the log-sum-exp of the scores before": largest + np.log(total),
         "are the mean values before": mean,
@@ -57,10 +58,15 @@ def online_softmax(largest: Array, total: Array, mixed: Array, scores: Array, va
         "are the exponentials": exponentials,
         "are the sums of the exponentials": exponentials.sum(axis=-1),
         "is the total before, corrected": factor * total,
-        "is the total": factor * total + exponentials.sum(axis=-1),
+        "is the total": of_all,
         "is the mixture before, corrected": factor[..., None] * mixed,
         "are the values of the block, mixed": exponentials @ values,
-        "are the logarithms of the totals": np.log(factor * total + exponentials.sum(axis=-1)),
-        "is the log-sum-exp of all scores": larger + np.log(factor * total + exponentials.sum(axis=-1)),
+        "are the distances to the largest scores before": largest - origin,
+        "are the weights of the block": block,
+        "are the mean values of the block": block @ values,
+        "is the share of what came before": factor * total / of_all,
+        "is the share of the block": exponentials.sum(axis=-1) / of_all,
+        "are the logarithms of the totals": np.log(of_all),
+        "is the log-sum-exp of all scores": larger + np.log(of_all),
         "is the mixture": factor[..., None] * mixed + exponentials @ values,
     }
