@@ -14,6 +14,7 @@ from autograder.judge.compare import WrongAnswer, outcome
 from autograder.sandbox.recorder import MAX_ARRAY, MAX_TEXT, Recorder
 
 DUE = ("are the weights", "are the normalised tokens")  # steps that every right answer holds
+EMPTY = ("np.empty", "torch.empty")
 HIDDEN = -1e8  # what is below is a score that is hidden, as -inf is
 NOTHING, GIVEN, PART, STEP, SCALAR, ROWS, FACTOR, ORDER, UNKNOWN = range(9)  # what a value is, from plain to strange
 
@@ -65,10 +66,10 @@ def _steps_of(case):
     return steps() if callable(steps) else steps
 
 
-def recorder_of(written):
+def recorder_of(written, left_alone=()):
     """Return a recorder for the notebook or file in which a function or class is written; None where it is in none."""
     namespace = names_around(written)
-    return None if namespace is None else Recorder(namespace)
+    return None if namespace is None else Recorder(namespace, left_alone)
 
 
 def names_around(written):
@@ -117,15 +118,29 @@ def departure(found, arguments, got, expected, steps):
 
 
 def _without_content(rows, kinds, i):
-    """Return that a value is strange, if it is the same number throughout and was made of one that is not."""
-    value, text = rows[i].value, rows[i].text
-    plain = any(word in text for word in ("like", "zeros", "ones", "eye", "full", "empty"))
-    if kinds[i][0] != NOTHING or value is None or value.dtype.kind != "f" or value.size < 4 or plain:
+    """Return the kind of a value that only what it was made of can tell; None for all others.
+
+    What is not yet filled in is nothing; the same number throughout is strange, if it was made of a step.
+    """
+    row = rows[i]
+    if row.kind == "variable" and row.operands and rows[row.operands[-1]].text.startswith(EMPTY):
+        return NOTHING, None, None
+    if row.text.startswith(EMPTY):
+        return NOTHING, None, None
+    value, made_so = row.value, any(word in row.text for word in ("like", "zeros", "ones", "eye", "full"))
+    if (
+        kinds[i][0] != NOTHING
+        or value is None
+        or value.dtype.kind != "f"
+        or value.size < 4
+        or made_so
+        or row.kind == "part"
+    ):
         return None
     made = [
-        j for j in rows[i].operands if kinds[j][0] in (STEP, ROWS, FACTOR, UNKNOWN) and rows[j].value.size == value.size
+        j for j in row.operands if kinds[j][0] in (STEP, ROWS, FACTOR, UNKNOWN) and rows[j].value.size == value.size
     ]
-    return (UNKNOWN, None, None) if made and rows[i].kind != "part" and len(np.unique(value)) == 1 else None
+    return (UNKNOWN, None, None) if made and len(np.unique(value)) == 1 else None
 
 
 class _Row:
@@ -211,7 +226,7 @@ class _Steps:
         if _among(value, self.given):
             return GIVEN, None, None
         for place, (_, step, _) in enumerate(self.steps):
-            if value.size < step.size and _among(value, self.sorted[place]):
+            if value.size != step.size and _among(value, self.sorted[place]):
                 return PART, place, None
         if value.size == 1:
             return SCALAR, None, None

@@ -174,7 +174,8 @@ class Exercise:
 
     def _with_line(self, error: WrongAnswer, function: Function) -> WrongAnswer:
         """Add to an error that has no name at which line the answer departs from the known steps, if that can be had."""
-        recorder = function.recorder() if isinstance(function, Likeness) else recorder_of(function)
+        others = [*self.given, *self.uses]
+        recorder = function.recorder(others) if isinstance(function, Likeness) else recorder_of(function, others)
         with replaced(function, self.given | self.uses):
             return with_line(error, lambda: self.probe(function), self.names, recorder)
 

@@ -60,7 +60,8 @@ def run_tests(name, *written):
         said = overwritten(written, sys._getframe(1).f_globals, LIBRARIES, ANSWERS)
         if said:
             raise WrongAnswer(f"{{said}}\\n{{error}}", getattr(error, "mistake", None)) from None
-        raise with_line(error, lambda: PROBES[name](*written), TESTS[name]["names"], recorder_of(written[0])) from None
+        recorder = recorder_of(written[0], [each for each in ANSWERS if each != name])
+        raise with_line(error, lambda: PROBES[name](*written), TESTS[name]["names"], recorder) from None
     PASSED[name] = "✓"
     print(f"{{name}} passes the visible tests. {{UNTRIED.get(name, '')}}".rstrip())
     print("So far:", "  ".join(f"{{each}} {{mark}}" for each, mark in PASSED.items() if each not in BONUS or mark == "✓"))

@@ -20,8 +20,12 @@ class Likeness:
         """Run a function of ours next to this one, with it and plain values; return what it finds."""
         raise NotImplementedError
 
-    def recorder(self) -> Any:
-        """Return what records the values of the notebook's functions while it is entered, as `recorder.Recorder`."""
+    def recorder(self, left_alone: list[str]) -> Any:
+        """Return what records the values of the notebook's functions while it is entered, as `recorder.Recorder`.
+
+        Args:
+            left_alone: Names of functions and classes whose inside is not recorded.
+        """
         raise NotImplementedError
 
     def try_on(self, candidate: Function) -> None:

@@ -28,14 +28,15 @@ class Recorder:
 
     Args:
         namespace: The names of the notebook.
+        left_alone: Names of functions and classes whose inside is not recorded: the answers of other exercises.
     """
 
-    def __init__(self, namespace):
-        self.namespace, self.nodes, self.rows = namespace, [], []
+    def __init__(self, namespace, left_alone=()):
+        self.namespace, self.left_alone, self.nodes, self.rows = namespace, left_alone, [], []
         self.woven, self.kept = [], []  # functions with their own code; values, so that no id is given twice
         self.pending, self.origin, self.variables = {}, {}, {}
         self.changed = {}  # by the id of an array: the rows that changed a part of it in place
-        self.statements = []  # of each function that runs, the one that began last
+        self.statements = []  # of each function that runs, its frame and the statement that began last
         self.bytes, self.ends, self.returned, self.items = 0, 0.0, -1, []
 
     def __enter__(self):
@@ -50,6 +51,8 @@ class Recorder:
 
     def __exit__(self, *error):
         self._give_back()
+        at = [(None, k) for _, k in self.statements]  # without the frames, which hold what the functions held
+        self.statements = at
         for name in (SEEN, STORED, AT):
             self.namespace.pop(name, None)
 
@@ -65,7 +68,7 @@ class Recorder:
             items: The rows of what it returned together.
             at: The line of the statement that began last, the name of its function, and the outermost line as above.
         """
-        at = [self.nodes[k] for k in self.statements] or [{"line": 0, "function": "", "text": ""}]
+        at = [self.nodes[k] for _, k in self.statements] or [{"line": 0, "function": "", "text": ""}]
         checked = len(at) > 1 and at[-1]["text"].startswith("raise")  # by a function that was called to check
         outer, at = at[0], at[-2] if checked else at[-1]
         here = {
@@ -84,10 +87,15 @@ class Recorder:
 
     def at(self, k):
         """Note that a statement begins."""
-        function = self.nodes[k]["function"]
-        while any(self.nodes[each]["function"] == function for each in self.statements):
-            self.statements.pop()
-        self.statements.append(k)
+        frame = sys._getframe(1)
+        if not (self.statements and self.statements[-1][0] is frame):
+            running, each = set(), frame
+            while each is not None and len(running) < 100:
+                running.add(each)
+                each = each.f_back
+            self.statements = [pair for pair in self.statements if pair[0] in running and pair[0] is not frame]
+            self.statements.append(None)
+        self.statements[-1] = frame, k
 
     def seen(self, k, value):
         """Record the value of an expression, and return it."""
@@ -101,7 +109,8 @@ class Recorder:
     def _see(self, k, value):
         node, kind = self.nodes[k], type(value)
         operands = self._operands(node)
-        if kind in (FunctionType, ModuleType, type):
+        torch = sys.modules.get("torch")
+        if kind in (FunctionType, ModuleType, type) or (torch is not None and kind is torch.nn.Parameter):
             return
         known = self.origin.get(id(value))
         if node["kind"] == "value" and node["name"]:  # a variable that is read
@@ -123,7 +132,8 @@ class Recorder:
             self.pending.setdefault(k, []).append(row)
         if node["kind"] == "return":
             self.returned = row
-            self.statements = self.statements[:-1]
+            if self.statements and self.statements[-1][0] is sys._getframe(2):
+                self.statements.pop()
 
     def _items(self, k, value, operands):
         """Return the rows of what is returned together."""
@@ -177,7 +187,7 @@ class Recorder:
         row = len(self.rows)
         if self.bytes > MAX_BYTES or row >= MAX_ROWS or time.perf_counter() > self.ends:
             self.ends = 0.0
-        outer = self.nodes[self.statements[0]]["line"] if len(self.statements) > 1 else 0
+        outer = self.nodes[self.statements[0][1]]["line"] if len(self.statements) > 1 else 0
         self.rows.append((k, sorted(set(operands)), array, outer))
         if type(value) not in (*NUMBERS, str, type(None)):
             self.origin[id(value)] = row
@@ -188,7 +198,9 @@ class Recorder:
 
     def _functions(self):
         """Return by file the functions of the notebook, methods included."""
-        found, waiting, known = {}, list(self.namespace.values())[:2000], set()
+        items = list(self.namespace.items())[:2000]
+        found, waiting, known = {}, [item for name, item in items if name not in self.left_alone], set()
+        known.update(id(self.namespace.get(name)) for name in self.left_alone)
         while waiting:
             item = waiting.pop()
             if id(item) in known or len(known) > 5000:

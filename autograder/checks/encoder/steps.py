@@ -116,7 +116,7 @@ def encoder(
     for number, block in enumerate(module.blocks, 1):
         last = _of_block(block, stream, mask, f" of block {number}")
         *_, stream = last.values()
-        found |= {f"is the stream after block {number}": stream}
+        found |= last | {f"is the stream after block {number}": stream}
     return arrays(found | {"is the output": module.norm(stream)})
 
 

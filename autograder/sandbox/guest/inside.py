@@ -187,7 +187,7 @@ def _record(request: dict, namespace: dict) -> dict:
         recorder = RECORDERS.pop()
         recorder.__exit__()
     if request["on"]:
-        RECORDERS.append(Recorder(namespace).__enter__())
+        RECORDERS.append(Recorder(namespace, request["left_alone"]).__enter__())
         return {}
     return {"value": recorder.found()}
 

@@ -202,9 +202,9 @@ class Function(Likeness):
         reply = self._remote.ask("measure", function=self.__name__, arguments=list(arguments), **content)
         return self._remote.own(reply.get("value"))
 
-    def recorder(self) -> "_RemoteRecorder":
+    def recorder(self, left_alone: list[str]) -> "_RemoteRecorder":
         """Return what records, in the sandbox, the values of the notebook's functions while it is entered."""
-        return _RemoteRecorder(self._remote)
+        return _RemoteRecorder(self._remote, left_alone)
 
     @contextmanager
     def replaced(self, correct: dict[str, Callable[..., Any]]) -> Iterator[None]:
@@ -219,8 +219,8 @@ class Function(Likeness):
 class _RemoteRecorder:
     """A `Recorder` in the sandbox; one that does not answer has recorded nothing."""
 
-    def __init__(self, remote: _Remote) -> None:
-        self._remote, self._record = remote, {}
+    def __init__(self, remote: _Remote, left_alone: list[str]) -> None:
+        self._remote, self._left_alone, self._record = remote, left_alone, {}
 
     def __enter__(self) -> "_RemoteRecorder":
         self._ask(True)
@@ -235,7 +235,7 @@ class _RemoteRecorder:
 
     def _ask(self, on: bool) -> Any:
         try:
-            return self._remote.ask("record", target=self._remote.name, on=on).get("value")
+            return self._remote.ask("record", target=self._remote.name, on=on, left_alone=self._left_alone).get("value")
         except Exception:
             return None
 
