@@ -14,6 +14,7 @@ from autograder.judge.compare import WrongAnswer, outcome
 from autograder.sandbox.recorder import MAX_ARRAY, MAX_TEXT, Recorder
 
 DUE = ("are the weights", "are the normalised tokens")  # steps that every right answer holds
+MAX_TRIED = 2  # cases in which the line is looked for
 EMPTY = ("np.empty", "torch.empty")
 HIDDEN = -1e8  # what is below is a score that is hidden, as -inf is
 NOTHING, GIVEN, PART, STEP, SCALAR, ROWS, FACTOR, ORDER, UNKNOWN = range(9)  # what a value is, from plain to strange
@@ -45,19 +46,17 @@ def with_line(error, probed, names, recorder):
     """
     if getattr(error, "mistake", "") is not None or error.case is None:  # it has a name, or is no error of ours
         return error
-    tried = [(case, got, _steps_of(case)) for case, got in error.wrong if not got.get("unwritten")]
-    tried = [each for each in tried if each[2] is not None] or tried
-    tried = [each for each in tried if "error" not in each[1] and "error" not in each[0]["expected"]] or tried
-    if recorder is None or not tried:
-        return error
-    case, got, steps = tried[0]
-    with recorder:
-        outcome(probed(), case["arguments"], names)
-    found = departure(recorder.found(), case["arguments"], got, case["expected"], steps)
-    if found is None:
-        return error
-    found = WrongAnswer(f"{error}\n{found.text}", None, error.fits, error.got, error.case, error.wrong, found)
-    return found
+    tried = [(case, got, _steps_of(case)) for case, got in error.wrong[:12] if not got.get("unwritten")]
+    plain = [each for each in tried if "error" not in each[1] and each[2] is not None]
+    for case, got, steps in [*plain, *(each for each in tried if not any(each is other for other in plain))][
+        : MAX_TRIED if recorder else 0
+    ]:
+        with recorder:
+            outcome(probed(), case["arguments"], names)
+        found = departure(recorder.found(), case["arguments"], got, case["expected"], steps)
+        if found is not None:
+            return WrongAnswer(f"{error}\n{found.text}", None, error.fits, error.got, error.case, error.wrong, found)
+    return error
 
 
 def _steps_of(case):
@@ -90,6 +89,8 @@ def departure(found, arguments, got, expected, steps):
     if "error" in expected:
         return None
     raised = _of_error(rows, waiting, at, got) if "error" in got else None
+    if rows and returned >= 0 and "error" in got and (raised is None or rows[returned].line == at[0]):
+        return _of_kind(rows[returned])
     if not rows or ("error" in got and raised is None):
         return None
     if steps is None:
@@ -113,7 +114,7 @@ def departure(found, arguments, got, expected, steps):
         if found is not None:
             return found
     if suspect is None:
-        return _of_last(rows, kinds, returned)
+        return _of_last(rows, kinds, returned, known.results)
     return _departed(rows, kinds, suspect, known)
 
 
@@ -157,7 +158,7 @@ class _Row:
 
 def _read(found):
     """Return rows, the returned one, its items, those of which nothing was made, and where it ended; no rows of no record."""
-    nothing = [], -1, [], [], (0, "", 0)
+    nothing = [], -1, [], [], (0, "", 0, {})
     try:
         rows = []
         for line, function, text, kind, operands, value, outer in found["rows"][:10_000]:
@@ -170,15 +171,17 @@ def _read(found):
             rows.append(
                 _Row(line, function[:80], " ".join(text[:MAX_TEXT].split()), kind, list(operands), value, outer)
             )
-        returned, (line, function, outer) = found["returned"], found["at"]
+        returned, (line, function, outer, parts) = found["returned"], found["at"]
         fits = (
             type(returned) is type(line) is type(outer) is int and type(function) is str and -1 <= returned < len(rows)
         )
+        fits = fits and all(type(name) is str and type(number) is int for name, number in parts.items())
+        parts = {name[:80]: number for name, number in list(parts.items())[:2] if name[:80].isascii()}
         waiting, items = (
             [i for i in found[name][:20] if type(i) is int and 0 <= i < len(rows)] for name in ("open", "items")
         )
-        return (rows, returned, items, waiting, (line, function[:80], outer)) if fits else nothing
-    except (KeyError, TypeError, ValueError):
+        return (rows, returned, items, waiting, (line, function[:80], outer, parts)) if fits else nothing
+    except (AttributeError, KeyError, TypeError, ValueError):
         return nothing
 
 
@@ -542,15 +545,25 @@ def _noun(known, place):
     return known.steps[place][0].split(" ", 1)[1]
 
 
-def _of_last(rows, kinds, returned):
+def _of_last(rows, kinds, returned, results):
     """Say that all that is known is right, but not what is returned."""
-    if returned < 0 or not any(kind[0] == STEP for kind in kinds):
+    if returned < 0:
         return None
-    row = rows[returned]
-    text = (
-        f"Line {row.line}: all values that we know before it are right; {row.said} gives another, or in another order."
+    row, value = rows[returned], rows[returned].value
+    if any(kind[0] == STEP for kind in kinds):
+        said = f"all values that we know before it are right; {row.said} gives another, or in another order"
+    elif value is not None and any(value.size == right.size for right in results.values()):
+        said = f"{row.said} gives values of what came in, in a wrong order or shape"
+    else:
+        return None
+    return Departure(f"Line {row.line}: {said}.", row.line, None, row.function, row.outer)
+
+
+def _of_kind(row):
+    """Say that what is returned is of another kind than what is asked for."""
+    return Departure(
+        f"Line {row.line}: {row.said} gives a value of another kind.", row.line, None, row.function, row.outer
     )
-    return Departure(text, row.line, None, row.function)
 
 
 def _of_error(rows, waiting, at, got):
@@ -564,4 +577,12 @@ def _of_error(rows, waiting, at, got):
     ]
     said = f": {', '.join(dict.fromkeys(shapes))}" if shapes else ""
     called = f", called in line {at[2]}," if at[2] else ""
-    return Departure(f"Line {at[0]} of {at[1]}{called} raised the error{said}.", at[0], None, at[1], at[2])
+    for name, line in at[3].items():
+        said += f"; `{name}` was set in line {line}"
+    return Departure(
+        f"Line {at[0]} of {at[1]}{called} raised the error{said}.",
+        at[0],
+        None,
+        at[1],
+        at[2] or next(iter(at[3].values()), 0),
+    )

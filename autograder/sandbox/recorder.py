@@ -7,6 +7,7 @@ cells. It needs NumPy alone. The functions run from a copy of their own text, in
 
 import ast
 import linecache
+import re
 import sys
 import time
 from types import FunctionType, ModuleType
@@ -36,6 +37,7 @@ class Recorder:
         self.woven, self.kept = [], []  # functions with their own code; values, so that no id is given twice
         self.pending, self.origin, self.variables = {}, {}, {}
         self.changed = {}  # by the id of an array: the rows that changed a part of it in place
+        self.attributes = {}  # by the name of a part of `self`, the line of `__init__` that sets it
         self.statements = []  # of each function that runs, its frame and the statement that began last
         self.bytes, self.ends, self.returned, self.items = 0, 0.0, -1, []
 
@@ -66,7 +68,8 @@ class Recorder:
             returned: The row that the outermost function returned last; -1 if none.
             open: The rows of operands of which nothing was made: those of the expression that raised an error.
             items: The rows of what it returned together.
-            at: The line of the statement that began last, the name of its function, and the outermost line as above.
+            at: The line of the statement that began last, the name of its function, the outermost line as above, and the
+                lines that set what it reads of `self`.
         """
         at = [self.nodes[k] for _, k in self.statements] or [{"line": 0, "function": "", "text": ""}]
         checked = len(at) > 1 and at[-1]["text"].startswith("raise")  # by a function that was called to check
@@ -81,7 +84,15 @@ class Recorder:
             place = node["line"], node["function"], node["text"][:MAX_TEXT], node["kind"]
             rows.append([*place, operands[:50], value, above])
         found = {"rows": rows, "returned": self.returned, "open": sorted(waiting)[-10:]}
-        return found | {"items": self.items, "at": [at["line"], at["function"], 0 if outer is at else outer["line"]]}
+        return found | {
+            "items": self.items,
+            "at": [at["line"], at["function"], 0 if outer is at else outer["line"], self._parts(at)],
+        }
+
+    def _parts(self, at):
+        """Return which parts of `self` a line reads that another line set: names and lines."""
+        read = re.findall(r"\bself\.(\w+)", at["text"]) if at["function"] != "__init__" else []
+        return {f"self.{name}": self.attributes[name] for name in read if name in self.attributes}
 
     # ---------------------------------------------------------------------------------- while functions run
 
@@ -228,6 +239,7 @@ class Recorder:
         except (SyntaxError, ValueError, RecursionError):
             return
         own = _codes(compile(text, file, "exec", dont_inherit=True))
+        self.attributes.update(_attributes_in(tree))
         weaver = _Weaver(self.nodes, lines)
         copies = _codes(compile(ast.fix_missing_locations(weaver.visit(tree)), file, "exec", dont_inherit=True))
         for function in functions:
@@ -284,6 +296,14 @@ def _contents(function):
         except ValueError:  # it is empty
             continue
     return found
+
+
+def _attributes_in(tree):
+    """Return by the name of a part of `self` the line of an `__init__` that sets it."""
+    makers = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    parts = [part for node in makers for part in ast.walk(node) if isinstance(part, ast.Attribute)]
+    parts = [part for part in parts if isinstance(part.ctx, ast.Store) and getattr(part.value, "id", "") == "self"]
+    return {part.attr: part.lineno for part in parts}
 
 
 def _codes(code):
