@@ -176,10 +176,13 @@ class Session:
             return reply
 
         try:
+            if request.get("extra"):  # it decides no point: a loss of it costs none either
+                return call()
             return self._explained(self.attempt(call, again=not self.losses[name]))
         except KernelLost as lost:
-            self.losses[name] += 1
-            self.lost.append(lost)
+            if not request.get("extra"):
+                self.losses[name] += 1
+                self.lost.append(lost)
             raise
 
     def _explained(self, reply: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ The set-up cell runs it in a module of its own.
 import base64
 import io
 import sys
+import time
 import traceback
 
 import numpy as np
@@ -20,11 +21,12 @@ TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 d
 class WrongAnswer(AssertionError):
     """An answer that is wrong: the name of the likely mistake, and the case and outcome that show it, where there are any."""
 
-    def __init__(self, text, mistake=None, fits=(), got=None, case=None, wrong=(), departure=None):
+    def __init__(self, text, mistake=None, fits=(), got=None, case=None, wrong=(), departure=None, took=0.0):
         super().__init__(text)
         self.mistake = mistake  # "M6", of two at once "M3+M4", or None
         self.fits = fits  # all known mistakes that give this outcome
         self.got, self.case, self.wrong = got, case, wrong  # the last: each case that shows it, with its outcome
+        self.took = took  # seconds that the function took for all cases
         self.departure = departure  # the line at which it departs from the known steps, if that was looked for
 
 
@@ -158,7 +160,9 @@ def wrong_in(right, mine):
 
 def judge(function, names, cases, messages, show=True, book=""):
     """Raise a WrongAnswer that names the likely mistake at the first case in which the function is wrong."""
+    begun = time.perf_counter()
     got = [outcome(function, case["arguments"], names) for case in cases]
+    took = time.perf_counter() - begun
     texts = [difference(g, case["expected"], show) for g, case in zip(got, cases)]
     tried = list(zip(cases, got, map(fingerprint, got), texts))
     for case, mine, marks, text in tried:
@@ -174,7 +178,7 @@ def judge(function, names, cases, messages, show=True, book=""):
             text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
             if show and "arrays" in mine and "arrays" in case["expected"]:
                 draw(text, mine["arrays"], case["expected"]["arrays"])
-            raise WrongAnswer(text, mistake, list(fits), mine, case, [(c, g) for c, g, _, t in tried if t])
+            raise WrongAnswer(text, mistake, list(fits), mine, case, [(c, g) for c, g, _, t in tried if t], None, took)
 
 
 def fitting(case, mine, marks, tried, names):

@@ -14,6 +14,7 @@ from autograder.judge.compare import WrongAnswer, outcome
 from autograder.sandbox.recorder import MAX_ARRAY, MAX_TEXT, Recorder
 
 DUE = ("are the weights", "are the normalised tokens")  # steps that every right answer holds
+MAX_TOOK = 1.0  # seconds; a function that took longer is not run again
 MAX_TRIED = 2  # cases in which the line is looked for
 EMPTY = ("np.empty", "torch.empty")
 HIDDEN = -1e8  # what is below is a score that is hidden, as -inf is
@@ -46,11 +47,20 @@ def with_line(error, probed, names, recorder):
     """
     if getattr(error, "mistake", "") is not None or error.case is None:  # it has a name, or is no error of ours
         return error
+    if recorder is None or error.took > MAX_TOOK:
+        return error
+    try:
+        return _with_line(error, probed, names, recorder)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a kernel that is lost too: the line is told on top, and decides nothing
+        return error
+
+
+def _with_line(error, probed, names, recorder):
     tried = [(case, got, _steps_of(case)) for case, got in error.wrong[:12] if not got.get("unwritten")]
-    plain = [each for each in tried if "error" not in each[1] and each[2] is not None]
-    for case, got, steps in [*plain, *(each for each in tried if not any(each is other for other in plain))][
-        : MAX_TRIED if recorder else 0
-    ]:
+    tried.sort(key=lambda each: "error" in each[1] or each[2] is None)  # first those whose values can be compared
+    for case, got, steps in tried[:MAX_TRIED]:
         with recorder:
             outcome(probed(), case["arguments"], names)
         found = departure(recorder.found(), case["arguments"], got, case["expected"], steps)

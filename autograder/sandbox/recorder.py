@@ -33,7 +33,12 @@ class Recorder:
     """
 
     def __init__(self, namespace, left_alone=()):
-        self.namespace, self.left_alone, self.nodes, self.rows = namespace, left_alone, [], []
+        self.namespace, self.left_alone = namespace, left_alone
+        self._begin()
+
+    def _begin(self):
+        """Forget what was recorded before."""
+        self.nodes, self.rows = [], []
         self.woven, self.kept = [], []  # functions with their own code; values, so that no id is given twice
         self.pending, self.origin, self.variables = {}, {}, {}
         self.changed = {}  # by the id of an array: the rows that changed a part of it in place
@@ -42,6 +47,7 @@ class Recorder:
         self.bytes, self.ends, self.returned, self.items = 0, 0.0, -1, []
 
     def __enter__(self):
+        self._begin()
         try:
             for file, functions in self._functions().items():
                 self._weave(file, functions)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import soon
 
-from autograder.grade.execute import _Session
+from autograder.grade.execute import _Cell, _Session
 from autograder.judge.catalogue import STEMS
 from autograder.judge.departure import departure
 from autograder.judge.exercise import exercises_of, seeded
@@ -62,7 +62,7 @@ CHANGED = [
         "/ np.sqrt(queries.shape[-1])",
         "/ np.sqrt(queries.shape[-1]) * 4",
         7,
-        "the products of queries and keys times 2.309",
+        "it equals the scaled scores times 4",
     ),
     ("w = exponentials /", "w = 0.1 + exponentials /", 11, "its rows sum to 1."),
     ("return w @ values, w", "return w @ values + w[..., :1], w", 12, "Line 12: `w @ values` is the output."),
@@ -104,20 +104,63 @@ def _loads(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "own_module"
 
 
-def test_line_is_said_in_the_sandbox() -> None:
-    """Does a hidden test say the line of a cell that ran in the sandbox, and is its point what it was?"""
-    session = _Session(Limits(), sandboxed=True)
+WRONG = ATTENTION.replace("w = exponentials", "w = 0.1 + exponentials")
+ENDS = WRONG.replace(
+    "    scores =", "    if '_autograder_seen' in globals():\n        __import__('os')._exit(1)\n    scores =", 1
+)
+LIES = WRONG.replace("    scores =", "    globals().update(_autograder_seen=lambda k, v: v, np=np)\n    scores =", 1)
+
+
+@pytest.mark.parametrize(
+    ("cell", "line"), [(WRONG, "Line 11: `w` is the first value that we do not know"), (ENDS, ""), (LIES, "")]
+)
+def test_line_is_said_in_the_sandbox(cell: str, line: str) -> None:
+    """Does a hidden test say the line of a cell, and is every point what it was, whatever the cell does while recorded?"""
+    exercise, session = exercises_of("attention")["attention"], _Session(Limits(), sandboxed=True)
     try:
-        kernel = session.ready()
-        kernel.run_cell("import numpy as np", answers=True)
-        kernel.run_cell(ATTENTION.replace("w = exponentials", "w = 0.1 + exponentials"), answers=True)
+        session.run(_Cell("import numpy as np", answers=True))
+        session.run(_Cell(cell, answers=True))
         with seeded(0):
             session.begin_test()
-            answer = Function("attention", session.call)
-            errors = exercises_of("attention")["attention"].failures(answer, 0)
-            assert set(errors) == {"weights", "output", "axes", "mask"}
-        assert "Line 11: `w` is the first value that we do not know" in str(errors["weights"])
-        assert not session.lost
+            errors = exercise.failures(Function("attention", session.call), 0)
+        assert set(errors) == {"weights", "output", "axes", "mask"}
+        assert line in str(errors["weights"])
+        assert "15 of 15 numbers are wrong" in str(errors["output"])
+        assert (session.lost, session.losses.total()) == ([], 0)
+    finally:
+        session.close()
+
+
+LAYER = """class MultiHeadAttention(nn.Module):
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None, return_weights=False):
+        q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
+        _, weights = attend(q, k, v, mask)
+        mixed = self.dropout(weights) @ v
+        output = self.out(merge_heads(mixed).cos())
+        return (output, weights) if return_weights else output
+"""
+
+
+def test_line_of_a_module_is_said_in_the_sandbox() -> None:
+    """Does a hidden test say the line of a class whose modules run in the sandbox?"""
+    session = _Session(Limits(), sandboxed=True)
+    try:
+        session.run(_Cell("import torch\nfrom torch import nn", answers=True))
+        session.run(_Cell(LAYER, answers=True))
+        with seeded(0):
+            session.begin_test()
+            errors = exercises_of("multihead")["MultiHeadAttention"].failures(
+                Function("MultiHeadAttention", session.call), 0
+            )
+        assert "Line 13: `merge_heads(mixed)` are the merged heads." in str(errors["values"])
+        assert "Line 13: `merge_heads(mixed).cos()` is the first value that we do not know" in str(errors["values"])
     finally:
         session.close()
 
