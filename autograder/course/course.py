@@ -58,7 +58,7 @@ c.CourseDirectory.root = str(Path(__file__).resolve().parent)
 c.CourseDirectory.course_id = "%s"
 c.Exchange.root = str(Path(__file__).resolve().parent / "exchange")  # not used: submissions come by "autograder collect"
 """
-OLD_STATES = {"graded after mending": "graded after repair"}  # as results of earlier versions say
+OLD_STATES = {"graded after repair": "graded after repair"}  # as results of earlier versions say
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Say at which line an answer departs from the known steps: the last value that is right, the first that is not.
 
 `autograder build` copies all below this docstring into the set-up cell of every exercise notebook: it needs NumPy alone.
-It reads the record of `boundary/recorder.py`, which may come from a sandbox, and so may hold anything. It decides nothing.
+It reads the record of `sandbox/guest/recorder.py`, which may come from a sandbox, and so may hold anything. It decides nothing.
 """
 
 import itertools
@@ -11,7 +11,7 @@ from types import FunctionType
 import numpy as np
 
 from autograder.judge.compare import WrongAnswer, outcome
-from autograder.sandbox.recorder import MAX_ARRAY, MAX_TEXT, Recorder
+from autograder.sandbox.guest.recorder import MAX_ARRAY, MAX_TEXT, Recorder
 
 DUE = ("are the weights", "are the normalised tokens")  # steps that every right answer holds
 MAX_TOOK = 1.0  # seconds; a function that took longer is not run again

@@ -18,8 +18,7 @@ from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import Exercise, exercises_of, seeded
 from autograder.judge.mistake import mistake_of, number_of
 from autograder.judge.own_module import own_module
-from autograder.sandbox import recorder
-from autograder.sandbox.guest import unwritten
+from autograder.sandbox.guest import recorder, unwritten
 
 QUOTES = "'''"
 MAX_STEPS = 1000  # numbers of the steps of a case in a notebook

@@ -82,7 +82,7 @@ def test_damaged_decisions_are_said(tmp_path: Path) -> None:
 def test_load_result_reads_the_states_of_earlier_versions(tmp_path: Path) -> None:
     """Is a result that an earlier version kept read under the state's present name?"""
     course = Course(tmp_path)
-    course.save_result(Result("ada", NAME, "graded after mending"))
+    course.save_result(Result("ada", NAME, "graded after repair"))
     (executed := tmp_path / "autograded" / "ada" / NAME / "attention.ipynb").parent.mkdir(parents=True)
     executed.write_text('{"cells": []}\n', encoding="utf-8")
     assert course.load_result("ada", NAME).state == "graded after repair"

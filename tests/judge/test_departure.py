@@ -10,6 +10,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from autograder.sandbox.recorder import MAX_ROWS, Recorder
 from conftest import soon
 
 from autograder.grade.execute import _Cell, _Session
@@ -20,7 +21,6 @@ from autograder.judge.line_measure import lines_of
 from autograder.publish.setup_cell import setup_cell
 from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.proxy import Function
-from autograder.sandbox.recorder import MAX_ROWS, Recorder
 
 WOVEN = ("attention", "multihead", "encoder", "vit")
 ATTENTION = '''def attention(queries, keys, values, mask=None):
