@@ -211,13 +211,13 @@ class Course:
         """Keep what was released before, where it was another one: students go on with the notebook that they have."""
         path = self.root / "release" / assignment.name / f"{assignment.notebook}.ipynb"
         before = path.read_text(encoding="utf-8") if path.is_file() else ""
-        if before and before != nbformat.writes(assignment.release) + "\n":
+        if before and _is_whole(path) and before != nbformat.writes(assignment.release) + "\n":
             name = hashlib.sha256(before.encode()).hexdigest()[:16]
             write_atomically(self.root / "released" / assignment.name / f"{name}.ipynb", before)
 
     def earlier_texts(self, assignment: Assignment) -> frozenset[str]:
         """Return the texts of the cells of all earlier releases."""
-        paths = (self.root / "released" / assignment.name).glob("*.ipynb")
+        paths = filter(_is_whole, (self.root / "released" / assignment.name).glob("*.ipynb"))
         notebooks = [nbformat.v4.reads(path.read_text(encoding="utf-8")) for path in paths]
         return frozenset(text for each in notebooks for cell in each.cells if (text := cell.source.strip()))
 

@@ -41,7 +41,8 @@ class Matching:
         questions: list[str],
     ) -> None:
         self.released, self.receipt = released, receipt
-        self.texts = {cell.source.strip() for cell in released} | earlier
+        texts = {cell.source.strip() for cell in released}
+        self.texts, self.released_now = texts | earlier, texts - {""}
         self.answers = {name_of(cell): place for place, cell in enumerate(released) if is_answer(cell)}
         halves = Halves(self.texts, self.answers.keys())
         self.cells = split_texts(halves.join(submitted), released, earlier, receipt)
@@ -76,7 +77,7 @@ class Matching:
         result.copies = {
             index for index, text in enumerate(self.sources) if index not in self.taken and text in self.texts
         }
-        copies = sum(self.sources[index] != "" for index in result.copies)
+        copies = sum(self.sources[index] in self.released_now for index in result.copies)
         if copies:
             self.receipt.append(f"{copies} unchanged copies of released cells were left out.")
         return result

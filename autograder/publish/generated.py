@@ -30,9 +30,10 @@ def exercise_of(source: Path) -> Path:
 def sources_of_all(root: Path = ROOT, only: Path | None = None) -> dict[Path, set[Path]]:
     """Return for each generated file, or for one alone, relative to the root, the files that it is made of.
 
-    What is in sandbox/ runs when students' code is judged, not when these are made; one file is in the set-up cells too.
+    What is in sandbox/ runs when students' code is judged, not when these are made; two files are in the set-up cells too.
     """
-    sandbox = set(root.glob("autograder/sandbox/**/*.py")) - {root / "autograder/sandbox/guest/unwritten.py"}
+    in_cells = {root / "autograder/sandbox/guest" / name for name in ("unwritten.py", "recorder.py")}
+    sandbox = set(root.glob("autograder/sandbox/**/*.py")) - in_cells
     checks = {source: f"autograder.checks.{source.stem}.exercises" for source in sources(root)}
     evidence = [
         f"autograder.checks.{source.stem}.{part}" for source in checks for part in ("right_answers", "equivalent")

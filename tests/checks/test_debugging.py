@@ -34,7 +34,7 @@ from autograder.sandbox.host.bubblewrap import Limits
 from solutions import debugging as answers
 
 NAME = "5_debugging"
-SOURCE = ROOT / "solutions" / NAME / "debugging.py"
+SOURCE = ROOT / "exercises" / NAME / "debugging.py"
 WRONG = student_tests.wrong_candidates()
 
 

@@ -10,7 +10,6 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from autograder.sandbox.recorder import MAX_ROWS, Recorder
 from conftest import soon
 
 from autograder.grade.execute import _Cell, _Session
@@ -19,6 +18,7 @@ from autograder.judge.departure import departure
 from autograder.judge.exercise import exercises_of, seeded
 from autograder.judge.line_measure import lines_of
 from autograder.publish.setup_cell import setup_cell
+from autograder.sandbox.guest.recorder import MAX_ROWS, Recorder
 from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.proxy import Function
 

@@ -48,12 +48,15 @@ def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[.
     source = """
     import inside, sys, wire
     def f():
-        request = next(x for x in (sys._getframe(depth).f_locals.get("request") for depth in range(1, 9)) if isinstance(x, dict))
+        request = next(x for x in (getframe(depth).f_locals.get("request") for depth in range(1, 9)) if isinstance(x, dict))
         for reply in (%s):
             inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"id": request["id"]} | reply)))
         return "true"
     """
     kernel = start()
+    # Filled again, sys has Python's own function, which gives a caller's frame.
+    filled = "_imp.create_builtin(sys.__spec__)\ngetframe = sys._getframe"
+    kernel.run_cell(f"import _imp, sys\nkept = dict(vars(sys))\n{filled}\nvars(sys).update(kept)")
     assert function_of(kernel, "f", reaching(source) % "{'value': 'forged'},")() == "forged"
     assert function_of(kernel, "f", reaching(source) % "{'value': 1, 'arguments': 7, 'graph': 5, 'buffers': 3},")() == 1
     for error in (
