@@ -13,8 +13,9 @@ import numpy as np
 from autograder.judge.compare import WrongAnswer, outcome
 from autograder.sandbox.guest.recorder import MAX_ARRAY, MAX_TEXT, Recorder
 
-DUE = ("are the weights", "are the normalised tokens")  # steps that every right answer holds
+DUE = ("are the scaled scores", "are the weights", "are the normalised tokens")  # steps that every right answer holds
 MAX_TOOK = 1.0  # seconds; a function that took longer is not run again
+MAX_BEFORE = 1  # lines before the first value that is not known, where no value is a known step
 MAX_TRIED = 2  # cases in which the line is looked for
 EMPTY = ("np.empty", "torch.empty")
 HIDDEN = -1e8  # what is below is a score that is hidden, as -inf is
@@ -29,11 +30,13 @@ class Departure:
         line: The line that is the first not to be right; None where none can be had.
         held: The last line whose value is right, if any.
         function: The name of the function in which it is.
-        outer: The line from which that was called, if another one was judged; else 0.
+        outer: The line from which that was called, if another one was judged, or that set what an error came of; else 0.
+        raised: Whether the line is the one that raised an error, and nothing before it departs.
     """
 
-    def __init__(self, text, line=None, held=None, function="", outer=0):
+    def __init__(self, text, line=None, held=None, function="", outer=0, raised=False):
         self.text, self.line, self.held, self.function, self.outer = text, line, held, function, outer
+        self.raised = raised
 
 
 def with_line(error, probed, names, recorder):
@@ -99,7 +102,7 @@ def departure(found, arguments, got, expected, steps):
     if "error" in expected:
         return None
     raised = _of_error(rows, waiting, at, got) if "error" in got else None
-    if rows and returned >= 0 and "error" in got and (raised is None or rows[returned].line == at[0]):
+    if rows and returned >= 0 and got.get("text", "").startswith("returned "):
         return _of_kind(rows[returned])
     if not rows or ("error" in got and raised is None):
         return None
@@ -115,6 +118,8 @@ def departure(found, arguments, got, expected, steps):
         if suspect is None:
             return _skipped_before(rows, kinds, waiting, known, raised) or raised
         found = _departed(rows, kinds, suspect, known)
+        if found.line is None:
+            return raised
         return Departure(f"{raised.text}\n{found.text}", found.line, found.held, found.function, found.outer)
     if suspect is None or not _operands(rows, kinds, suspect):  # what it is made of was not seen, as of a `grad`
         other = _suspect(rows, kinds, cleared, range(len(rows) if suspect is None else suspect))
@@ -124,7 +129,7 @@ def departure(found, arguments, got, expected, steps):
         if found is not None:
             return found
     if suspect is None:
-        return _of_last(rows, kinds, returned, known.results)
+        return _of_last(rows, kinds, returned, known)
     return _departed(rows, kinds, suspect, known)
 
 
@@ -431,6 +436,9 @@ def _departed(rows, kinds, i, known):
     if (skipped := _skipped(rows, kinds, i, known)) is not None:
         return skipped
     held = _last_right(rows, kinds, i)
+    before = {row.line for row in rows[:i] if row.function == rows[i].function and row.line < rows[i].line}
+    if held is None and kinds[i][0] == UNKNOWN and len(before) > MAX_BEFORE:
+        return Departure("None of its values is a step that we know, so no line can be said.")
     shown, said = rows[_named(rows, i)], []
     if held is not None:
         right = rows[_named(rows, held)]
@@ -454,7 +462,8 @@ def _skipped(rows, kinds, i, known):
     if due is None or kinds[i][0] != UNKNOWN or not value.ndim:
         return None
     step = known.steps[due][1]
-    if not step.ndim or value.shape[-1] in (1, *step.shape[-2:]):  # it may be meant to be that step
+    later = known.steps[due][0] == DUE[0] and ("softmax" in rows[i].text or "exp(" in rows[i].text)
+    if not step.ndim or (not later and value.shape[-1] in (1, *step.shape[-2:])):  # it may be meant to be that step
         return None
     for j in sorted(_operands(rows, kinds, i), reverse=True):
         before = kinds[j][0] in (STEP, PART, ROWS, FACTOR) and kinds[j][1] < due
@@ -555,14 +564,16 @@ def _noun(known, place):
     return known.steps[place][0].split(" ", 1)[1]
 
 
-def _of_last(rows, kinds, returned, results):
+def _of_last(rows, kinds, returned, known):
     """Say that all that is known is right, but not what is returned."""
     if returned < 0:
         return None
     row, value = rows[returned], rows[returned].value
+    if kinds[returned][0] == STEP and any(_close(_real(value), step) for _, step, _ in known.steps):
+        return Departure("All values that we know are right. Is something detached, so that no gradient flows back?")
     if any(kind[0] == STEP for kind in kinds):
         said = f"all values that we know before it are right; {row.said} gives another, or in another order"
-    elif value is not None and any(value.size == right.size for right in results.values()):
+    elif value is not None and any(value.size == right.size for right in known.results.values()):
         said = f"{row.said} gives values of what came in, in a wrong order or shape"
     else:
         return None
@@ -589,10 +600,5 @@ def _of_error(rows, waiting, at, got):
     called = f", called in line {at[2]}," if at[2] else ""
     for name, line in at[3].items():
         said += f"; `{name}` was set in line {line}"
-    return Departure(
-        f"Line {at[0]} of {at[1]}{called} raised the error{said}.",
-        at[0],
-        None,
-        at[1],
-        at[2] or next(iter(at[3].values()), 0),
-    )
+    text = f"Line {at[0]} of {at[1]}{called} raised the error{said}."
+    return Departure(text, at[0], None, at[1], at[2] or next(iter(at[3].values()), 0), raised=True)

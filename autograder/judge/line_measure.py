@@ -15,7 +15,8 @@ from types import FunctionType, ModuleType
 from autograder.judge.exercise import Exercise, Function, right_answers_of, seeded
 from autograder.judge.mutations import changes_in, without_words
 
-KINDS = ("named", "right", "neighbour", "none", "wrong")
+# "elsewhere": the line that raised an error is said, and the mutation is in another one
+KINDS = ("named", "right", "neighbour", "none", "elsewhere", "wrong")
 
 
 @dataclass(frozen=True)
@@ -117,4 +118,5 @@ def _kind(mutation: Mutation, errors: list) -> tuple[str, str]:
     if not said:
         return "none", f" | {errors[0]}"
     apart = min(abs(said[0].line - mutation.line), abs((said[0].outer or said[0].line) - mutation.line), 2)
-    return ("right", "neighbour", "wrong")[apart], f" | {said[0].text}"
+    kind = ("right", "neighbour", "elsewhere" if said[0].raised else "wrong")[apart]
+    return kind, f" | {said[0].text}"

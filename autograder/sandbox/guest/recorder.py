@@ -42,7 +42,7 @@ class Recorder:
         self.woven, self.kept = [], []  # functions with their own code; values, so that no id is given twice
         self.pending, self.origin, self.variables = {}, {}, {}
         self.changed = {}  # by the id of an array: the rows that changed a part of it in place
-        self.attributes = {}  # by the name of a part of `self`, the line of `__init__` that sets it
+        self.attributes = {}  # by a class and the name of a part of `self`, the line of `__init__` that sets it
         self.statements = []  # of each function that runs, its frame and the statement that began last
         self.bytes, self.ends, self.returned, self.items = 0, 0.0, -1, []
 
@@ -77,7 +77,7 @@ class Recorder:
             at: The line of the statement that began last, the name of its function, the outermost line as above, and the
                 lines that set what it reads of `self`.
         """
-        at = [self.nodes[k] for _, k in self.statements] or [{"line": 0, "function": "", "text": ""}]
+        at = [self.nodes[k] for _, k in self.statements] or [{"line": 0, "function": "", "text": "", "owner": ""}]
         checked = len(at) > 1 and at[-1]["text"].startswith("raise")  # by a function that was called to check
         outer, at = at[0], at[-2] if checked else at[-1]
         here = {
@@ -98,7 +98,8 @@ class Recorder:
     def _parts(self, at):
         """Return which parts of `self` a line reads that another line set: names and lines."""
         read = re.findall(r"\bself\.(\w+)", at["text"]) if at["function"] != "__init__" else []
-        return {f"self.{name}": self.attributes[name] for name in read if name in self.attributes}
+        lines = {name: self.attributes.get((at["owner"], name)) for name in read}
+        return {f"self.{name}": line for name, line in lines.items() if line}
 
     # ---------------------------------------------------------------------------------- while functions run
 
@@ -305,11 +306,14 @@ def _contents(function):
 
 
 def _attributes_in(tree):
-    """Return by the name of a part of `self` the line of an `__init__` that sets it."""
-    makers = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
-    parts = [part for node in makers for part in ast.walk(node) if isinstance(part, ast.Attribute)]
-    parts = [part for part in parts if isinstance(part.ctx, ast.Store) and getattr(part.value, "id", "") == "self"]
-    return {part.attr: part.lineno for part in parts}
+    """Return by a class and the name of a part of `self` the line of `__init__` that sets it."""
+    found = {}
+    for owner in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        makers = [node for node in owner.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+        parts = [part for node in makers for part in ast.walk(node) if isinstance(part, ast.Attribute)]
+        parts = [part for part in parts if isinstance(part.ctx, ast.Store) and getattr(part.value, "id", "") == "self"]
+        found |= {(owner.name, part.attr): part.lineno for part in parts}
+    return found
 
 
 def _codes(code):
@@ -335,7 +339,7 @@ class _Weaver(ast.NodeTransformer):
 
     def __init__(self, nodes, lines):
         self.nodes, self.lines = nodes, [line.encode() for line in lines]
-        self.kids, self.function, self.inside = [], "", False
+        self.kids, self.function, self.inside, self.owner = [], "", False, ""
 
     def visit_FunctionDef(self, node):
         before = self.kids, self.function, self.inside
@@ -348,9 +352,9 @@ class _Weaver(ast.NodeTransformer):
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node):
-        inside, self.inside = self.inside, False
+        inside, self.inside, owner, self.owner = self.inside, False, self.owner, node.name
         node.body = [self.visit(each) if isinstance(each, ast.FunctionDef) else each for each in node.body]
-        self.inside = inside
+        self.inside, self.owner = inside, owner
         return node
 
     def visit_Raise(self, node):
@@ -468,7 +472,7 @@ class _Weaver(ast.NodeTransformer):
         first = self.lines[line - 1] if line <= len(self.lines) else b""
         text = first[column : end_column if end == line else None].decode(errors="replace").strip()
         node = dict(line=line, function=self.function, text=name if kind == "variable" else text, kind=kind, kids=kids)
-        self.nodes.append(node | dict(name=name, root=False, changes=False))
+        self.nodes.append(node | dict(name=name, root=False, changes=False, owner=self.owner))
         return len(self.nodes) - 1
 
 
