@@ -139,9 +139,8 @@ def _without_content(rows, kinds, i):
     What is not yet filled in is nothing; the same number throughout is strange, if it was made of a step.
     """
     row = rows[i]
-    if row.kind == "variable" and row.operands and rows[row.operands[-1]].text.startswith(EMPTY):
-        return NOTHING, None, None
-    if row.text.startswith(EMPTY):
+    sources = [rows[j] for j in row.operands if row.kind == "variable" and rows[j].text.startswith(EMPTY)]
+    if row.text.startswith(EMPTY) or any(each.value is not None and row.value is not None for each in sources):
         return NOTHING, None, None
     value, made_so = row.value, any(word in row.text for word in ("like", "zeros", "ones", "eye", "full"))
     if (

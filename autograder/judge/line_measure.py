@@ -1,6 +1,10 @@
-"""Measure whether the right line is said: mutations whose line is known, in the answers and in right answers in other styles."""
+"""Measure whether the right line is said: mutations whose line is known, in the answers and in right answers in other styles.
+
+`python -m autograder.judge.line_measure 40` tries 40 mutations of each exercise, and writes the record that the page prints.
+"""
 
 import ast
+import json
 import linecache
 import random
 import sys
@@ -12,10 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from autograder.judge.exercise import Exercise, Function, right_answers_of, seeded
+from autograder.imports import ROOT
+from autograder.judge.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
 from autograder.judge.mutations import changes_in, without_words
 
 # "elsewhere": the line that raised an error is said, and the mutation is in another one
+RECORD = ROOT / "book" / "records" / "lines.json"
+MEASURED = ("attention", "multihead", "encoder", "vit")  # the files of answers whose exercises have steps
 KINDS = ("named", "right", "neighbour", "none", "elsewhere", "wrong")
 
 
@@ -120,3 +127,19 @@ def _kind(mutation: Mutation, errors: list) -> tuple[str, str]:
     apart = min(abs(said[0].line - mutation.line), abs((said[0].outer or said[0].line) - mutation.line), 2)
     kind = ("right", "neighbour", "elsewhere" if said[0].raised else "wrong")[apart]
     return kind, f" | {said[0].text}"
+
+
+def write_record(most: int, seed: int = 0) -> None:
+    """Measure all exercises that have steps, and write the record."""
+    exercises = [(stem, each) for stem in MEASURED for each in exercises_of(stem).values() if each.steps]
+    counts = {each.name: dict(lines_of(stem, each, seed, most).counts) for stem, each in exercises}
+    RECORD.write_text(record_of(counts, most, seed), encoding="utf-8")
+
+
+def record_of(counts: dict[str, dict[str, int]], most: int, seed: int) -> str:
+    """Return the text of the record."""
+    return json.dumps({"most": most, "seed": seed, "counts": counts}, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    write_record(int(sys.argv[1]))

@@ -1,11 +1,13 @@
 """The page of the book that lists the known mistakes, made from what the checks say of each."""
 
+import json
 import math
 from collections import Counter
 
 from autograder.judge import catalogue
 from autograder.judge.exercise import exercises_of
 from autograder.judge.kill_matrix import NUMBERS, Matrix, Verdict
+from autograder.judge.line_measure import KINDS, RECORD
 from autograder.judge.mistake import Mistake, number_of
 from autograder.judge.mutations import Score
 
@@ -49,6 +51,20 @@ The visible tests of the notebooks alone catch {percent_seen} %.
 ::::
 
 <!-- to here -->
+(lines)=
+## Which line is said
+
+A mistake that no entry above names is answered with lines of the student's own code.
+These are the last line whose value is a known step, and the first whose value is none.
+Mutations know their line, so that this can be measured, in the answers and in the right answers in other styles.
+Of at most {most} mutations of each exercise, drawn at random, {unnamed} are caught and have no name.
+For {percent_near} % of these the line that is said is right, or the one next to it.
+For {percent_elsewhere} % it is the line that raised an error, and the mutation is in another one; for {percent_wrong} % it is wrong.
+
+| exercise | no name | line right | next to it | no line | elsewhere | wrong |
+| --- | --: | --: | --: | --: | --: | --: |
+{lines}
+
 (which-check)=
 ## Which check catches which
 
@@ -100,7 +116,9 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
         all=len(found),
         listed=sum(entry.startswith("::::") for entry in lists),
     )
-    return PAGE.format(**facts, **_of_mutations(scores), lists="\n\n".join(lists), matrices="\n\n".join(tables))
+    return PAGE.format(
+        **facts, **_of_mutations(scores), **_of_lines(), lists="\n\n".join(lists), matrices="\n\n".join(tables)
+    )
 
 
 def _of_mutations(scores: list[Score]) -> dict[str, object]:
@@ -133,6 +151,27 @@ def _of_mutations(scores: list[Score]) -> dict[str, object]:
         ),
         "equivalents": "\n".join(f"- {name}, {_code(mutation)}: {why}." for name, mutation, why in known),
         "unseen": "\n".join(f"- {name}, {_code(mutation)}" for name, mutation in unseen),
+    }
+
+
+def _of_lines() -> dict[str, object]:
+    """Return what the page says of lines, by the record."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    kinds = [kind for kind in KINDS if kind != "named"]
+    rows = {name: [counts.get(kind, 0) for kind in kinds] for name, counts in record["counts"].items()}
+    sums = dict(zip(kinds, map(sum, zip(*rows.values(), strict=True)), strict=True))
+    unnamed = sum(sums.values())
+    percent = lambda *some: round(100 * sum(sums[kind] for kind in some) / unnamed)
+    return {
+        "most": record["most"],
+        "unnamed": unnamed,
+        "percent_near": percent("right", "neighbour"),
+        "percent_elsewhere": percent("elsewhere"),
+        "percent_wrong": percent("wrong"),
+        "lines": "\n".join(
+            f"| {name} | {sum(row)} | " + " | ".join(str(count) if count else "·" for count in row) + " |"
+            for name, row in rows.items()
+        ),
     }
 
 
