@@ -59,7 +59,8 @@ These are the last line whose value is a known step, and the first whose value i
 Mutations know their line, so that this can be measured, in the answers and in the right answers in other styles.
 Of at most {most} mutations of each exercise, drawn at random, {unnamed} are caught and have no name.
 For {percent_near} % of these the line that is said is right, or the one next to it.
-For {percent_elsewhere} % it is the line that raised an error, and the mutation is in another one; for {percent_wrong} % it is wrong.
+For {percent_elsewhere} % it is the line that raised an error, and the mutation is in another one.
+For {percent_wrong} % it is wrong.
 
 | exercise | no name | line right | next to it | no line | elsewhere | wrong |
 | --- | --: | --: | --: | --: | --: | --: |

@@ -31,7 +31,7 @@ import numpy as np
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "exchange")]  # as pyproject.toml has it
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "lms")]  # as pyproject.toml has it
 
 from hostile.candidates import CANDIDATES
 from hostile.ends import ENDS
