@@ -454,8 +454,10 @@ def test_keyboard_reaches_everything(page: Page, site: str) -> None:
     for control in ("search-button", "theme-switch-button", "dropdown-toggle", "primary-toggle"):
         assert control in classes, f"the Tab key does not reach {control}"
     reached = {urljoin(f"{site}book/", stop["href"]) for stop in stops if stop["href"]}
+    folded = page.evaluate("() => [...document.querySelectorAll('details:not([open]) a')].map(a => a.href)")
+    assert folded and all("/instructors" in link or "/attacks" in link for link in folded if link.startswith(site))
     others = {f"{site}{name}.html" for name in CHAPTERS if name not in ("book/softmax", TOC["root"])}
-    assert others <= reached
+    assert others <= reached | set(folded)
     page.keyboard.press("Enter")
     assert page.evaluate("() => document.activeElement.parentElement.open"), "Enter does not unfold the code"
 
