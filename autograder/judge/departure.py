@@ -115,8 +115,10 @@ def departure(found, arguments, got, expected, steps):
     reached = _reached(rows, waiting or [len(rows) - 1] if raised or returned < 0 else [returned])
     suspect = _suspect(rows, kinds, cleared, reached)
     if raised is not None:
-        if suspect is None:
+        if suspect is None and not raised.outer:
             return _skipped_before(rows, kinds, waiting, known, raised) or raised
+        if suspect is None or kinds[suspect][0] == ORDER:
+            return raised
         found = _departed(rows, kinds, suspect, known)
         if found.line is None:
             return raised

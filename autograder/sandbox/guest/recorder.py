@@ -247,7 +247,7 @@ class Recorder:
             return
         own = _codes(compile(text, file, "exec", dont_inherit=True))
         self.attributes.update(_attributes_in(tree))
-        weaver = _Weaver(self.nodes, lines)
+        weaver = _Weaver(self.nodes, lines, self.attributes)
         copies = _codes(compile(ast.fix_missing_locations(weaver.visit(tree)), file, "exec", dont_inherit=True))
         for function in functions:
             code = function.__code__
@@ -337,8 +337,8 @@ def _alike(one, other):
 class _Weaver(ast.NodeTransformer):
     """Passes each expression of the functions in a file through `seen`, and what statements store through `stored`."""
 
-    def __init__(self, nodes, lines):
-        self.nodes, self.lines = nodes, [line.encode() for line in lines]
+    def __init__(self, nodes, lines, attributes):
+        self.nodes, self.lines, self.attributes = nodes, [line.encode() for line in lines], attributes
         self.kids, self.function, self.inside, self.owner = [], "", False, ""
 
     def visit_FunctionDef(self, node):
@@ -471,7 +471,12 @@ class _Weaver(ast.NodeTransformer):
         line, column, end, end_column = place
         first = self.lines[line - 1] if line <= len(self.lines) else b""
         text = first[column : end_column if end == line else None].decode(errors="replace").strip()
-        node = dict(line=line, function=self.function, text=name if kind == "variable" else text, kind=kind, kids=kids)
+        function = self.function
+        if (
+            kind == "value" and (self.owner, text.removeprefix("self.")) in self.attributes
+        ):  # it is told where it was set
+            line, function = self.attributes[self.owner, text.removeprefix("self.")], "__init__"
+        node = dict(line=line, function=function, text=name if kind == "variable" else text, kind=kind, kids=kids)
         self.nodes.append(node | dict(name=name, root=False, changes=False, owner=self.owner))
         return len(self.nodes) - 1
 
