@@ -177,6 +177,8 @@ def _read(found):
     nothing = [], -1, [], [], (0, "", 0, {})
     try:
         rows = []
+        if type(found["rows"]) is not list:
+            return nothing
         for line, function, text, kind, operands, value, outer in found["rows"][:10_000]:
             fits = type(line) is type(outer) is int and all(type(each) is str for each in (function, text, kind))
             if not fits or not all(type(i) is int and 0 <= i < len(rows) for i in operands):
