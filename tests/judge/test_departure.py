@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import soon
 
-from autograder.grade.execute import _Cell, _Session
+from autograder.grade.session import Cell, Session
 from autograder.judge.catalogue import STEMS
 from autograder.judge.departure import departure
 from autograder.judge.exercise import exercises_of, seeded
@@ -116,10 +116,10 @@ LIES = WRONG.replace("    scores =", "    globals().update(_autograder_seen=lamb
 )
 def test_line_is_said_in_the_sandbox(cell: str, line: str) -> None:
     """Does a hidden test say the line of a cell, and is every point what it was, whatever the cell does while recorded?"""
-    exercise, session = exercises_of("attention")["attention"], _Session(Limits(), sandboxed=True)
+    exercise, session = exercises_of("attention")["attention"], Session(Limits(), sandboxed=True)
     try:
-        session.run(_Cell("import numpy as np", answers=True))
-        session.run(_Cell(cell, answers=True))
+        session.run(Cell("import numpy as np", answers=True))
+        session.run(Cell(cell, answers=True))
         with seeded(0):
             session.begin_test()
             errors = exercise.failures(Function("attention", session.call), 0)
@@ -150,10 +150,10 @@ LAYER = """class MultiHeadAttention(nn.Module):
 
 def test_line_of_a_module_is_said_in_the_sandbox() -> None:
     """Does a hidden test say the line of a class whose modules run in the sandbox?"""
-    session = _Session(Limits(), sandboxed=True)
+    session = Session(Limits(), sandboxed=True)
     try:
-        session.run(_Cell("import torch\nfrom torch import nn", answers=True))
-        session.run(_Cell(LAYER, answers=True))
+        session.run(Cell("import torch\nfrom torch import nn", answers=True))
+        session.run(Cell(LAYER, answers=True))
         with seeded(0):
             session.begin_test()
             errors = exercises_of("multihead")["MultiHeadAttention"].failures(
