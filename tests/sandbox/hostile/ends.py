@@ -367,7 +367,9 @@ def _half_characters(place: Place) -> NotebookNode:
 
 
 def _debugging(place: Place) -> NotebookNode:
-    notebook = with_cells(place, [*(source.strip("\n") for source in HONEST.values()), NOTE])
+    # what PyTorch's compiler imports takes longer than an attack's cells may, on a busy machine
+    light = [source.strip("\n") for name, source in HONEST.items() if name != "torch"]
+    notebook = with_cells(place, [*light, NOTE])
     for cell in notebook.cells:
         if is_solution(cell):
             cell.source = re.sub(r"(?m)^( +)(### BEGIN SOLUTION)$", r"\1note()\n\1\2", cell.source)
