@@ -16,7 +16,7 @@ from autograder.cells import is_locked
 from autograder.files import Unreadable
 from autograder.grade.layout import Item, in_submitted_order, same_code
 from autograder.grade.match import Match, Matching, alike, names_defined, words_of
-from autograder.grade.texts import place_texts
+from autograder.grade.texts import NOT_RUN, place_texts
 from autograder.notebooks import Cell, Notebook, read_notebook
 from autograder.recognition import definitions, in_words, is_answer, name_of, names_in, other_assignment, parsed
 
@@ -188,7 +188,7 @@ def _added_to(item: Item, blank: NotebookNode, cell: Cell | None, receipt: list[
         kind = "code"
     step = -0.5 if kind == "code" and name_of(blank) != "setup" else 0.5
     made = [Cell(kind, added)] if added else []
-    made += [Cell("markdown", f"[Not run: changes to the locked cell {name_of(blank)}.]\n\n{rest}")] if rest else []
+    made += [Cell("markdown", f"{NOT_RUN}changes to the locked cell {name_of(blank)}.]\n\n{rest}")] if rest else []
     if made:
         _note(receipt, f"What was written into {in_words(blank)} was kept as a cell of its own.")
     return [Item(_own_cell(each, receipt), index=item.index + step, anchor=item.place) for each in made]

@@ -13,6 +13,7 @@ from autograder.notebooks import NAMED_PICTURE
 from autograder.recognition import LABEL, definitions, in_words, is_answer, name_of, parsed
 
 FEW, MANY = 8, 20  # words of a text, and of a comment in code, that may be an answer to a question far away
+NOT_RUN = "[Not run: "  # with which a text begins that holds code of the student's
 MAX_PICTURES = 20  # of an answer, that are named
 MAX_SHOWN = 5000  # characters of a text that is shown where it may be the answer
 
@@ -83,7 +84,8 @@ def _letters(text: str) -> str:
 def _text_of(item: Item, released: Sequence[NotebookNode]) -> str:
     """Return what a student wrote in words in a cell that is no written answer."""
     if item.node.cell_type == "markdown":
-        return item.node.source.strip() if item.own else ""
+        text = item.node.source.strip() if item.own else ""
+        return words_in_code(text.partition("\n\n")[2]) if text.startswith(NOT_RUN) else text
     if not (item.own or is_answer(item.node)):
         return ""
     text = words_in_code(item.node.source)

@@ -21,7 +21,7 @@ from autograder.judge.own_module import own_module
 from autograder.sandbox.guest import recorder, unwritten
 
 QUOTES = "'''"
-MAX_STEPS = 1000  # numbers of the steps of a case in a notebook
+MAX_STEPS = 300  # numbers of the steps of a case in a notebook
 DECIMALS = 7  # of frozen numbers: two less than `compare.TOLERANCE` looks at
 SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
 {imports}

@@ -106,9 +106,9 @@ def _loads(node: ast.AST) -> bool:
 
 WRONG = ATTENTION.replace("w = exponentials", "w = 0.1 + exponentials")
 ENDS = WRONG.replace(
-    "    scores =", "    if '_autograder_seen' in globals():\n        __import__('os')._exit(1)\n    scores =", 1
+    "    scores =", "    if '_seen_by_test' in globals():\n        __import__('os')._exit(1)\n    scores =", 1
 )
-LIES = WRONG.replace("    scores =", "    globals().update(_autograder_seen=lambda k, v: v, np=np)\n    scores =", 1)
+LIES = WRONG.replace("    scores =", "    globals().update(_seen_by_test=lambda k, v: v, np=np)\n    scores =", 1)
 
 
 @pytest.mark.parametrize(

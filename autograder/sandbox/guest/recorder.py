@@ -17,7 +17,7 @@ import numpy as np
 MAX_SECONDS, MAX_BYTES, MAX_ROWS = 1.0, 5_000_000, 3000  # of one record: then it stops with what it has
 MAX_ARRAY = 20_000  # numbers of an array that is kept
 MAX_LINES, MAX_TEXT = 2000, 80  # lines of a cell that is read, characters of an expression that is quoted
-SEEN, STORED, AT = "_autograder_seen", "_autograder_stored", "_autograder_at"  # what the copies call
+SEEN, STORED, AT = "_seen_by_test", "_stored_by_test", "_at_by_test"  # what the copies call
 EXPRESSIONS = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.Attribute, ast.Compare, ast.BoolOp, ast.IfExp)
 EXPRESSIONS += (ast.ListComp, ast.List, ast.Tuple, ast.Name, ast.NamedExpr)
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
