@@ -42,10 +42,13 @@ demo: setup
 # No plugin but the one that is named: to find the others, pytest reads and rewrites all of them.
 PYTEST := $(BIN)/python -m pytest --disable-plugin-autoload -p xdist -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
+CODESPELL := $(BIN)/codespell -D - -D tests/plain_english.txt
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
+	$(CODESPELL) $$(git ls-files '*.py' '*.md' '*.j2' '*.yml' '*.toml' 'book/_static/widget*.js' '*.css' Makefile)
 
 test: .venv/.browser lint
 	$(PYTEST) -m "not deep"

@@ -23,7 +23,7 @@ def looked_up(module, names):
     missing = [name for name, parameter in parameters.items() if parameter is None]
     if missing and others:
         raise AttributeError(
-            f"there is no parameter {missing[0]}; beside those asked for there are {', '.join(others[:6])}"
+            f"there is no parameter {missing[0]}; in addition to those asked for there are {', '.join(others[:6])}"
         )
     return parameters, others
 

@@ -49,7 +49,7 @@ def report(
 ) -> None:
     """Write the report on each assignment, and the page of the course, which shows every student across assignments.
 
-    Beside each page lie tables for spreadsheets. The page of the course holds all that was graded, whatever is named.
+    Next to each page are tables for spreadsheets. The page of the course holds all that was graded, whatever is named.
     """
     from autograder.report.course_page import course_table, write_course_page
     from autograder.report.report import write_report

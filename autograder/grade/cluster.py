@@ -43,7 +43,7 @@ class ClusterError(InstallationError):
 
 
 def versions() -> dict[str, str]:
-    """Return what a mark depends on besides submission and assignment, of the machine on which this runs, by name."""
+    """Return what a mark depends on in addition to submission and assignment, of the machine on which this runs, by name."""
     checks = [f"autograder.checks.{source.stem}.{part}" for source in sources() for part in ("exercises", "checkpoint")]
     files = files_behind("autograder.grade.cluster", *checks)
     files |= set((ROOT / "autograder" / "sandbox").rglob("*.py"))

@@ -191,7 +191,7 @@ def _alone(course: Course, assignment: Assignment) -> Iterator[None]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait until something is done that is done wholly or not at all."""
+    """Let Ctrl-C wait until something is done that is done completely or not at all."""
     if threading.current_thread() is not threading.main_thread():  # no other thread is interrupted
         yield
         return

@@ -19,7 +19,7 @@ PACKAGES = ("numpy", "torch", "scipy", "ipython")  # whose versions count
 
 
 def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Path = ROOT) -> str:
-    """Return what a mark depends on besides the submission: assignment, its checks, grader, libraries, images."""
+    """Return what a mark depends on in addition to the submission: assignment, its checks, grader, libraries, images."""
     words = [nbformat.writes(assignment.instructor), str(sandboxed)]
     modules = ["autograder.grade.job", f"autograder.checks.{assignment.notebook}.exercises"]
     if held_out is not None:

@@ -1,6 +1,6 @@
 """Mutations made systematically: how many changes of one word of an answer do the checks notice?
 
-Beside the catalogue, which people wrote, every operator, constant, argument and line of the answers is changed in turn. A
+In addition to the catalogue, which people wrote, every operator, constant, argument and line of the answers is changed in turn. A
 change that no check notices is either equivalent to the answer, and listed in the assignment's `equivalent.py` with the reason,
 or a case is missing.
 """

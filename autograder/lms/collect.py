@@ -269,11 +269,11 @@ class _Collector:
     def _record(self, student: str, claim: _Claim, taken: Candidate, data: bytes, source: str, is_there: bool) -> None:
         """Write down what was collected, and when it was submitted."""
         sender, member = claim.of(taken)
-        beside, unclear = self.times.get(PurePosixPath(taken.name).parent), b""
-        if beside and not sender.system:
+        written, unclear = self.times.get(PurePosixPath(taken.name).parent), b""
+        if written and not sender.system:
             unclear = b"?"
             try:
-                unclear = beside.read()[:1000] or unclear
+                unclear = written.read()[:1000] or unclear
                 member.when, unclear = read_time(unclear), b""
             except ValueError:
                 member.when = None  # `Course.time_of` asks which time it is

@@ -48,7 +48,7 @@ def run_tests(name, *written):
 
     Args:
         name: Of the exercise.
-        written: The answer, and what its test needs besides.
+        written: The answer, and what else its test needs.
     """
     PASSED[name] = "–"
     try:

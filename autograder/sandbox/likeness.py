@@ -42,7 +42,7 @@ def try_on(test: Function, candidate: Function) -> None:
     test.try_on(candidate) if isinstance(test, Likeness) else test(candidate)
 
 
-def beside(function: Function, name: str, ours: Function) -> Function:
+def next_to(function: Function, name: str, ours: Function) -> Function:
     """Return what has that name in the notebook in which a function stands; ours, if it is in none."""
     return function.sibling(name) if isinstance(function, Likeness) else ours
 

@@ -3,7 +3,7 @@
     ```{solution} attention.softmax     the source of a function of solutions/attention.py, folded away
     ```
     {colab}`book/softmax.ipynb`         a link that opens a notebook of the repository on Colab
-    :::{widget} attention               the place of book/_static/widget_attention.js; what stands within is for whoever
+    :::{widget} attention               the place of book/_static/widget_attention.js; what is within is for a reader who
     :::                                 has no script
     {repo}`the README <README.md>`      a link to a file of the repository, or to the repository itself with <.>
 

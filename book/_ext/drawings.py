@@ -176,7 +176,7 @@ class Recurring:
     """A drawing that comes back from chapter to chapter.
 
     Attributes:
-        says: What it shows, in words, for whoever does not see it.
+        says: What it shows, in words, for readers who do not see it.
         size: Width and height.
         parts: The boxes, by the name that a chapter gives.
         arrows: Paths; one with a name is drawn where that is what the chapter is about.

@@ -2,7 +2,7 @@
  * What all widgets of this book share: parts to draw with, and the arithmetic of matrices.
  *
  * A widget is a file widget_NAME.js that calls Widgets.define("NAME", box => …). It finds the place that the page keeps
- * for it, puts its parts there, and what stood there stays for whoever has no script. Matrices are arrays of rows.
+ * for it, puts its parts there, and what stood there stays for anyone who has no script. Matrices are arrays of rows.
  * These are classic scripts: modules do not load from file://.
  */
 const Widgets = (() => {

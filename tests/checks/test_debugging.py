@@ -300,7 +300,7 @@ def test_feedback_says_once_what_a_test_misses(test: Callable) -> None:
 
 
 def test_test_that_is_not_there_is_no_test_that_is_too_strict() -> None:
-    """Is whoever wrote a cell that Python cannot read told what is missing, and nothing of right answers?"""
+    """Is a student whose cell Python cannot read told what is missing, and nothing of right answers?"""
     namespace: dict = {}
     exec("def other(candidate):\n    return test_attention(candidate)", namespace)
     student_tests.tried.cache_clear()
@@ -356,7 +356,7 @@ def test_order_of_candidates_follows_from_nothing() -> None:
     ],
 )
 def test_candidate_refuses_what_it_was_not_made_for(arguments: tuple, said: str) -> None:
-    """Is the one error that a candidate raises a ValueError that says what came, whoever made the mistake?"""
+    """Is the one error that a candidate raises a ValueError that says what came, whatever the mistake?"""
     for candidate in (*list(ATTEND.values())[:3], WRONG["M6"]):
         with pytest.raises(ValueError, match=said):
             probes.lent(candidate)(*arguments)

@@ -47,7 +47,7 @@ APPLY = {
     "evaluate": {"M51", "M52", "M55", "M56", "M63"},
     "attention_rollout": {"M15"},
 }
-# How many right answers an exercise has at least, beside ours and the oracle, where there are few ways to write it.
+# How many right answers an exercise has at least, in addition to ours and the oracle, where there are few ways to write it.
 FEW = dict.fromkeys([*EXERCISES["multihead"], *EXERCISES["encoder"]], 5) | {"attend": 12, "MultiHeadAttention": 18}
 
 

@@ -16,7 +16,7 @@ from solutions import encoder, multihead
 # Mistakes that need inputs of another kind: scores far apart, clipped ones among them, and -100 instead of minus infinity.
 # Of attention, tests/publish/test_notebook.py says which are seen.
 MISSED = {"attend": {"M2", "M3", "M14", "M18"}, "MultiHeadAttention": {"M18"}}
-# What a test needs besides the set-up cell
+# What a test needs in addition to the set-up cell
 GIVEN = {"to_torch": vars(multihead), "repair": {"BrokenBlock": encoder.BrokenBlock}}
 EACH = [
     pytest.param(name, each, id=each.name)

@@ -44,7 +44,7 @@ class Server:
         )
 
     def stop(self) -> None:
-        """Stop it, and cut whoever is connected."""
+        """Stop it, and cut all connections."""
         self._run("pg_ctl", "stop", "-w", "-D", "data", "-m", "immediate")
 
     def new_database(self) -> str:

@@ -1,4 +1,4 @@
-"""Is what is recorded nbgrader's own, whole after a kill, and the same whoever writes it?"""
+"""Is what is recorded nbgrader's own, whole after a kill, and the same whatever process writes it?"""
 
 import contextlib
 import random

@@ -49,7 +49,7 @@ class Work:
     folders: str = ""  # in which it lies
     other: bytes = b""  # another notebook that lies next to it
     differs: bool = False  # whether that one holds another answer
-    beside: dict[str, bytes] = field(default_factory=dict)  # files that hold no notebook
+    other_files: dict[str, bytes] = field(default_factory=dict)  # files that hold no notebook
     archive: str = ""  # in which all of it is packed
     collected: bool = False  # whether it comes in a download, not in a folder of submitted/
 
@@ -70,7 +70,7 @@ class Work:
     @property
     def files(self) -> dict[str, bytes]:
         """What is submitted, by path."""
-        files = self.notebooks | self.beside
+        files = self.notebooks | self.other_files
         return {self.archive: packed(files)} if self.archive else files
 
 
@@ -341,7 +341,7 @@ def nest(work: Work, place: int, how: int) -> None:
 def put_beside(work: Work, place: int, how: int) -> None:
     """Submit other files with it."""
     name = ("attention.pdf", "answers.py", "figure.png", "notes/readme.txt", "old.zip")[how % 5]
-    work.beside[name] = packed({"a.txt": b"a"}) if name == "old.zip" else b"%PDF-1.4"
+    work.other_files[name] = packed({"a.txt": b"a"}) if name == "old.zip" else b"%PDF-1.4"
 
 
 def submit_blank_too(work: Work, place: int, how: int) -> None:

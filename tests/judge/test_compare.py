@@ -41,7 +41,7 @@ def test_yes_and_no_are_told_from_counts_by_their_type(got: object, expected: ob
 
 
 def test_sizes_of_a_shape_are_told_and_not_counted() -> None:
-    """Does whoever gave a parameter another shape read both?"""
+    """Does a student who gave a parameter another shape read both?"""
     got, expected = {"shape_of_class_token": np.array([1.0, 12, 0])}, {"shape_of_class_token": np.array([1.0, 1, 12])}
     assert (
         str(said(got, expected, show=False)) == "f, a case: shape of class token: expected 1 × 1 × 12, got 1 × 12 × 0"

@@ -24,7 +24,7 @@ def test_widget_is_small(name: str) -> None:
 
 @pytest.mark.parametrize("name", WIDGETS)
 def test_widget_has_a_place_in_the_book(name: str) -> None:
-    """Does a page of the book keep a place for each widget, with something in it for whoever has no script?"""
+    """Does a page of the book keep a place for each widget, with something in it for readers without scripts?"""
     pages = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("book/*.md"))
     places = re.findall(rf"^(:{{3,}})\{{widget\}} {name}\n(.*?)^\1$", pages, re.DOTALL | re.MULTILINE)
     assert places

@@ -1,4 +1,4 @@
-"""Does whoever marks see the scheme, and nobody else?"""
+"""Does the marker see the scheme, and nobody else?"""
 
 import re
 from pathlib import Path

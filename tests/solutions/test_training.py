@@ -216,7 +216,7 @@ def test_augment_moves_and_never_mirrors() -> None:
 
 
 def test_augment_mirrors_half() -> None:
-    """Are about half of the images mirrored, wholly, where it is asked for, in all channels, and moved as the others are?"""
+    """Are about half of the images mirrored, completely, where it is asked for, in all channels, and moved as the others are?"""
     images = torch.randn(400, 3, 8, 8)
     generator = torch.Generator().manual_seed(0)
     made = augment(images, shift=0.0, rotation=0.0, flip=True, generator=generator)

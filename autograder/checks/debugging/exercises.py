@@ -313,7 +313,7 @@ TEST_ATTENTION = ExerciseInTests(
 )
 
 HELPERS = (descent, measures, probes)  # in the set-up cell too
-FOR_ANSWERS = "import math\nimport os"  # what the set-up cell imports besides NumPy and PyTorch
-FOR_CELLS = ("Batches", "show_trial")  # what the notebook uses of the helpers, besides run_tests
+FOR_ANSWERS = "import math\nimport os"  # what the set-up cell imports in addition to NumPy and PyTorch
+FOR_CELLS = ("Batches", "show_trial")  # what the notebook uses of the helpers, other than run_tests
 EXERCISES = {each.name: each for each in (*drawn(DRAW), TEST_ATTENTION)}
 check = checker(EXERCISES)

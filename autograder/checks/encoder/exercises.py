@@ -8,7 +8,7 @@ from autograder.checks import parameters
 from autograder.checks.encoder import cases, layers, measures, oracles, probes, steps
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
-from autograder.sandbox.likeness import beside
+from autograder.sandbox.likeness import next_to
 from solutions import encoder as answers
 
 LAYER_NORM = ExerciseInTorch(
@@ -69,7 +69,7 @@ ENCODER = ExerciseInTorch(
 
 def probe_repair_here(repair, make_block=None):
     """Take the broken block from the student's notebook, or, for a function of this process, from the answers."""
-    return probes.probe_repair(repair, make_block or beside(repair, "BrokenBlock", answers.BrokenBlock))
+    return probes.probe_repair(repair, make_block or next_to(repair, "BrokenBlock", answers.BrokenBlock))
 
 
 REPAIR = ExerciseInTorch(

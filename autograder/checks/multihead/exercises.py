@@ -11,7 +11,7 @@ from autograder.checks.multihead.mistakes import MISTAKES
 from autograder.checks.multihead.probes import on_converter, on_layer, on_tensors
 from autograder.checks.steps import results_alone
 from autograder.judge.exercise import ExerciseInTorch, checker
-from autograder.sandbox.likeness import beside
+from autograder.sandbox.likeness import next_to
 from solutions import multihead as answers
 
 HELPERS = (parameters, probes)  # are in the notebook's set-up cell too
@@ -128,7 +128,7 @@ ALL = (
             "weights": cases.to_torch_weights,
         },
         visible=cases.to_torch_visible,
-        probe=lambda to_torch, own=None: on_converter(to_torch, own or beside(to_torch, "Parts", probes.Parts)),
+        probe=lambda to_torch, own=None: on_converter(to_torch, own or next_to(to_torch, "Parts", probes.Parts)),
         visible_probe="on_converter",
         given={"Parts": probes.Parts},
     ),

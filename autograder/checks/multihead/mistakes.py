@@ -727,7 +727,7 @@ MISTAKES = (
     Mistake(
         "M164",
         "there are more parameters than those asked for",
-        "The layer holds a parameter beside those of qkv and out. What is it for?",
+        "The layer holds a parameter other than those of qkv and out. What is it for?",
         way(
             "MultiHeadAttention",
             "self.num_heads = num_heads",

@@ -312,7 +312,7 @@ def probe_vit(cls):
 
 
 def parts_of(module, shapes, depth):
-    """Return the shapes of the parts, how many blocks there are, and how many parameters beside those asked for."""
+    """Return the shapes of the parts, how many blocks there are, and how many parameters other than those asked for."""
     parameters, others = looked_up(module, shapes)
     names = "class_token", "position_embedding", f"{PROJECTION}weight", "head.weight"
     axes = {f"shape_of_{name.split('.')[-2 if '.' in name else 0]}": len(shapes[name]) for name in names}

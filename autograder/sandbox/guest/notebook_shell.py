@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-PICTURES = ("image/png", "image/jpeg")  # that are kept, beside text
+PICTURES = ("image/png", "image/jpeg")  # that are kept, in addition to text
 
 
 class Outputs:

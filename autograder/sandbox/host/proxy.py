@@ -18,7 +18,7 @@ from autograder.sandbox.guest.wire import MAX_BYTES, MAX_PARTS, Foreign, Handle,
 from autograder.sandbox.likeness import Likeness
 
 MAX_MODULES = 16  # in one returned value
-PLAIN = (type(None), bool, int, float, str, dict, np.ndarray, np.generic, torch.Tensor)  # besides lists and tuples
+PLAIN = (type(None), bool, int, float, str, dict, np.ndarray, np.generic, torch.Tensor)  # and lists and tuples
 
 
 class BadReply(Exception):

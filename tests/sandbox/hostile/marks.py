@@ -156,7 +156,7 @@ return Yes()
         on=FIRST,
     ),
     Attack(
-        "numpy-beside",
+        "numpy-next-to-it",
         "Puts a numpy.py and a sitecustomize.py next to the notebook.",
         lambda place: [
             place.submit(place.unsolved()),

@@ -174,7 +174,7 @@ def test_older_results_can_be_read() -> None:
 # ------------------------------------------------------------------------------------------------------ collecting
 
 
-def beside(course: Course) -> dict[str, bytes]:
+def files_next_to(course: Course) -> dict[str, bytes]:
     """Return what lies in submitted/ next to the notebooks and their times, by student and name."""
     paths = [path for path in course.root.glob("submitted/*/*/*.*") if path.suffix != ".ipynb"]
     return {f"{path.parts[-3]}/{path.name}": path.read_bytes() for path in paths if path.name != "timestamp.txt"}
@@ -211,7 +211,7 @@ DOWNLOADS = {
 def test_collect_takes_the_file(system: str, course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
     """Does the file arrive next to the notebook, under its name, and is nothing else taken?"""
     lines = collect(course, file_assignment, [write_zip(tmp_path / "download.zip", DOWNLOADS[system])])
-    assert beside(course) == {"ada/vit.pt": b"of ada", "dan/vit.pt": b"of dan"}, lines
+    assert files_next_to(course) == {"ada/vit.pt": b"of ada", "dan/vit.pt": b"of dan"}, lines
     assert [path.name for path in course.root.glob("submitted/ada/*/*.ipynb")] == ["attention.ipynb"]
     again = collect(course, file_assignment, [tmp_path / "download.zip"])
     assert {line.outcome for line in again} <= {"unchanged", "older attempt", "left alone"}
@@ -227,7 +227,7 @@ def test_collect_sets_a_large_file_aside(course: Course, file_assignment: Assign
     }
     lines = collect(course, file_assignment, [write_zip(tmp_path / "one.zip", files)])
     assert outcomes(lines) == {"ada/9_file/attention.ipynb": "collected ada", "ada/9_file/vit.pt": "refused ada"}
-    assert set(beside(course)) == {"ada/vit.pt.refused.txt"}
+    assert set(files_next_to(course)) == {"ada/vit.pt.refused.txt"}
     content, _ = course.read_files("ada", file_assignment)
     assert (
         "vit.pt has 5.0 MiB; at most 4 are taken of a vit.pt"
@@ -249,7 +249,7 @@ def test_collect_keeps_what_was_there(course: Course, file_assignment: Assignmen
     (tmp_path / "dan_vit.pt").write_bytes(GOOD)  # an archive inside, which must not be opened
     lines = collect(course, file_assignment, [tmp_path / "dan_vit.pt"])
     assert outcomes(lines) == {"dan_vit.pt": "collected dan"}
-    assert beside(course)["dan/vit.pt"] == GOOD
+    assert files_next_to(course)["dan/vit.pt"] == GOOD
 
 
 def test_collect_leaves_other_assignments_alone(course: Course, assignment: Assignment, tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_weights_of_another_name_are_taken(
         collect(
             course, file_assignment, [write_zip(tmp_path / "x.zip", {f"ada/{NAME}/{p}": d for p, d in files.items()})]
         )
-        assert beside(course) == {"ada/vit.pt": b"weights"}
+        assert files_next_to(course) == {"ada/vit.pt": b"weights"}
     found, receipt = course.read_files("ada", file_assignment)
     assert found == {"vit.pt": b"weights"}
     assert bool(receipt) == by_hand
@@ -286,14 +286,14 @@ def test_two_files_of_weights_are_a_question(course: Course, file_assignment: As
     files = {"ada/attention.ipynb": small_notebook(), "ada/vit.pt": b"first", "ada/vit (1).pt": b"second"}
     for _ in range(2):
         collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files)])
-        assert beside(course) == {"ada/vit.pt": b"first", "ada/vit (1).pt": b"second"}
+        assert files_next_to(course) == {"ada/vit.pt": b"first", "ada/vit (1).pt": b"second"}
         assert "2 files of weights" in course.read_submission("ada", file_assignment).questions[0]
     decision = file_assignment.wanted.decide(course.find_files("ada", file_assignment), "vit (1).pt")
     write_decision(course.root, NAME, "ada", Decision([], "", decision))
     assert course.read_files("ada", file_assignment)[0] == {"vit.pt": b"second"}
     assert course.read_submission("ada", file_assignment).questions == []
     collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files | {"ada/vit (1).pt": b"first"})])
-    assert beside(course) == {"ada/vit.pt": b"first"}
+    assert files_next_to(course) == {"ada/vit.pt": b"first"}
     assert course.read_submission("ada", file_assignment).questions == []
 
 
