@@ -177,7 +177,7 @@ def _read(found):
     nothing = [], -1, [], [], (0, "", 0, {})
     try:
         rows = []
-        if type(found["rows"]) not in (list, tuple):
+        if type(found) is not dict or type(found["rows"]) not in (list, tuple):
             return nothing
         for line, function, text, kind, operands, value, outer in found["rows"][:10_000]:
             fits = type(line) is type(outer) is int and all(type(each) is str for each in (function, text, kind))

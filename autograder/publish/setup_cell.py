@@ -59,6 +59,7 @@ def run_tests(name, *written):
         said = overwritten(written, sys._getframe(1).f_globals, LIBRARIES, ANSWERS)
         if said:
             raise WrongAnswer(f"{{said}}\\n{{error}}", getattr(error, "mistake", None)) from None
+        more()  # the code that finds a line takes longer to compile than all else
         recorder = recorder_of(written[0], [each for each in ANSWERS if each != name])
         raise with_line(error, lambda: PROBES[name](*written), TESTS[name]["names"], recorder) from None
     PASSED[name] = "✓"
@@ -66,7 +67,11 @@ def run_tests(name, *written):
     print("So far:", "  ".join(f"{{each}} {{mark}}" for each, mark in PASSED.items() if each not in BONUS or mark == "✓"))
 
 
-print(f"Ready: {version}. This notebook needs no GPU and nothing but {needs}.")'''
+print(f"Ready: {version}. This notebook needs no GPU and nothing but {needs}.")
+
+
+# Only when `more` is called:
+{later}'''
 OF_TORCH = "import numpy as np\nimport torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn"
 
 
@@ -107,7 +112,7 @@ def _source_of_tests(stem: str, bonus: Sequence[str], helpers: Sequence[ModuleTy
     helper = "\n\n\n".join(
         [
             "import json\n\n" + imports,
-            *map(_below_docstring, (unwritten, overwritten, compare, recorder, departure, *helpers)),
+            *map(_below_docstring, (unwritten, overwritten, compare, *helpers)),
         ]
     )
     with seeded(0):
@@ -135,6 +140,7 @@ def _source_of_tests(stem: str, bonus: Sequence[str], helpers: Sequence[ModuleTy
     )
     return SOURCE.format(
         helper=helper,
+        later="\n\n\n".join(map(_below_docstring, (recorder, departure))),
         tests=f"MESSAGES = {{\n{messages}}}\nUNTRIED = {json.dumps(untried, ensure_ascii=False)}\n"
         f"BONUS = {json.dumps(list(bonus))}\nPROBES = {{\n{probes}}}\n"
         f"LIBRARIES = {{{libraries}}}\nANSWERS = {json.dumps(list(answers))}\n\n"
