@@ -47,23 +47,22 @@ def instructor_notebook(source: Path, setup: str | None = None) -> nbformat.Note
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
 
 
-HIDDEN = """# 1 {kind}, judged after you submit: {what}
+HIDDEN = """{text}
 ### BEGIN HIDDEN TESTS
-from autograder.checks.{stem}.exercises import check; check("{name}", "{stage}", {name})
+from autograder.checks.{stem}.{part} import check; check({arguments})
 ### END HIDDEN TESTS"""
-
-
 STAGE = re.compile(r"^# (\w+): (.+)$", re.M)
 
 
 def cells_of(source: Path) -> list[nbformat.NotebookNode]:
     """Return the cells of a notebook as text.
 
-    The last lines of a visible test, `# STAGE: what is looked at`, stand for hidden tests of one point each. A cell
-    `program="NAME"` shows the symptom of a program that students fix: it stands for the program, for
-    itself, and for a visible test with these lines. The tests of an exercise that says `bonus=true` are a bonus too.
+    The last lines of a visible test, `# STAGE: what is looked at`, become hidden tests of one point each, and a cell
+    `grade="NAME_STAGE"` one of its own; a cell `program="NAME"` shows the symptom of a program that students fix, and
+    becomes the program, itself, and a visible test with these lines. The tests of an exercise that says `bonus=true` are
+    a bonus too.
     """
-    cells, bonus = [], set()
+    cells, bonus, tested = [], set(), ""
     for cell in jupytext.read(source).cells:
         if "bonus" in cell.metadata:
             bonus.add(cell.metadata["exercise"])
@@ -71,7 +70,11 @@ def cells_of(source: Path) -> list[nbformat.NotebookNode]:
             cells += _cells_of_program(cell, source.stem)
         elif (name := cell.metadata.get("visible")) is not None:
             shared = cell.metadata | ({"bonus": True} if name in bonus else {})
+            tested = name
             cells += _tests_of(name, cell.source, source.stem, shared)
+        elif "grade" in cell.metadata:
+            test = _graded_test(cell, source.stem, tested)
+            cells.append(nbformat.v4.new_code_cell(test, metadata=cell.metadata))
         else:
             cells.append(cell)
     return cells
@@ -82,10 +85,29 @@ def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list
     shared = {key: metadata[key] for key in ("of", "bonus") if key in metadata}
     cells = [nbformat.v4.new_code_cell(STAGE.sub("", text).rstrip(), metadata={"visible": name} | shared)]
     for stage, what in STAGE.findall(text):
-        kind = "bonus point" if "bonus" in shared else "point"
-        test = HIDDEN.format(kind=kind, what=what, stem=stem, name=name, stage=stage)
+        said = f"# 1 {'bonus point' if 'bonus' in shared else 'point'}, judged after you submit: {what}"
+        test = _hidden_test(said, stem, name, stage, metadata.get("own"))
         cells.append(nbformat.v4.new_code_cell(test, metadata={"grade": f"{name}_{stage}", "points": 1} | shared))
     return cells
+
+
+def _graded_test(cell: nbformat.NotebookNode, stem: str, tested: str) -> str:
+    """Return the hidden test of a cell that says its points itself: of a file, or of the exercise that was tested last."""
+    if "file" in cell.metadata:
+        least = cell.metadata.get("least", "")
+        return HIDDEN.format(text=cell.source, stem=stem, part="checkpoint", arguments=least)
+    name, _, stage = cell.metadata["grade"].partition(f"{tested}_")
+    if name or not tested or not stage:
+        raise ValueError(
+            f'{stem}: grade="{cell.metadata["grade"]}" comes after the visible test of {tested or "nothing"}'
+        )
+    return _hidden_test(cell.source, stem, tested, stage)
+
+
+def _hidden_test(text: str, stem: str, name: str, stage: str, own: str | None = None) -> str:
+    """Return the hidden test of a stage, which may be given something else of the student's too."""
+    arguments = [f'"{name}"', f'"{stage}"', name, *([own] if own else [])]
+    return HIDDEN.format(text=text, stem=stem, part="exercises", arguments=", ".join(arguments))
 
 
 def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.NotebookNode]:

@@ -54,9 +54,6 @@ run_tests("matmul", matmul)
 
 # %% grade="matmul_values" points=0.5
 # Half a point, judged after you submit: products of several sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("matmul", "values", matmul)
-### END HIDDEN TESTS
 
 # %% exercise="matmul_transposed"
 
@@ -65,9 +62,6 @@ run_tests("matmul_transposed", matmul_transposed)
 
 # %% grade="matmul_transposed_values" points=0.5
 # Half a point, judged after you submit: products of several sizes.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("matmul_transposed", "values", matmul_transposed)
-### END HIDDEN TESTS
 
 # %% exercise="batched_trace"
 
@@ -76,9 +70,6 @@ run_tests("batched_trace", batched_trace)
 
 # %% grade="batched_trace_values" points=0.5
 # Half a point, judged after you submit: traces of several batches.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("batched_trace", "values", batched_trace)
-### END HIDDEN TESTS
 
 # %% exercise="pairwise_dot"
 
@@ -87,9 +78,6 @@ run_tests("pairwise_dot", pairwise_dot)
 
 # %% grade="pairwise_dot_values" points=0.5
 # Half a point, judged after you submit: several numbers of queries and keys.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("pairwise_dot", "values", pairwise_dot)
-### END HIDDEN TESTS
 
 # %% exercise="bilinear"
 
@@ -119,9 +107,6 @@ run_tests("split_heads", split_heads)
 
 # %% grade="split_heads_sizes" points=0.5
 # Half a point, judged after you submit: one image, one token, one head, heads of width 1.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("split_heads", "sizes", split_heads)
-### END HIDDEN TESTS
 
 # %% exercise="merge_heads"
 
@@ -131,9 +116,6 @@ run_tests("merge_heads", merge_heads)
 
 # %% grade="merge_heads_sizes" points=0.5
 # Half a point, judged after you submit: one image, one token, one head, heads of width 1.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("merge_heads", "sizes", merge_heads)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## 3 Attention of every head
@@ -197,26 +179,11 @@ run_tests("MultiHeadAttention", MultiHeadAttention)
 
 # %% exercise="to_torch"
 
-# %% visible="to_torch"
+# %% visible="to_torch" own="MultiHeadAttention"
 run_tests("to_torch", to_torch, MultiHeadAttention)
-
-# %% grade="to_torch_parameters" points=1
-# 1 point, judged after you submit: each parameter at its place.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("to_torch", "parameters", to_torch, MultiHeadAttention)
-### END HIDDEN TESTS
-
-# %% grade="to_torch_output" points=1
-# 1 point, judged after you submit: equal outputs.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("to_torch", "output", to_torch, MultiHeadAttention)
-### END HIDDEN TESTS
-
-# %% grade="to_torch_weights" points=1
-# 1 point, judged after you submit: equal weights, head by head.
-### BEGIN HIDDEN TESTS
-from autograder.checks.multihead.exercises import check; check("to_torch", "weights", to_torch, MultiHeadAttention)
-### END HIDDEN TESTS
+# parameters: each parameter at its place.
+# output: equal outputs.
+# weights: equal weights, head by head.
 
 # %% [markdown]
 # ### The two side by side

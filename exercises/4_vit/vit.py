@@ -361,33 +361,18 @@ if model is not None:
 
 # %% grade="checkpoint_loads" points=1 file="vit.pt"
 # 1 point, judged after you submit: vit.pt holds the weights of a ViT().
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.checkpoint import check; check()
-### END HIDDEN TESTS
 
-# %% grade="checkpoint_90" points=1 file="vit.pt"
+# %% grade="checkpoint_90" points=1 file="vit.pt" least="0.90"
 # 1 point, judged after you submit: with them it recognises at least 90 % of MNIST's test images.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.checkpoint import check; check(0.90)
-### END HIDDEN TESTS
 
-# %% grade="checkpoint_95" points=1 file="vit.pt"
+# %% grade="checkpoint_95" points=1 file="vit.pt" least="0.95"
 # 1 point, judged after you submit: at least 95 %.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.checkpoint import check; check(0.95)
-### END HIDDEN TESTS
 
-# %% grade="checkpoint_97" points=1 file="vit.pt"
+# %% grade="checkpoint_97" points=1 file="vit.pt" least="0.97"
 # 1 point, judged after you submit: at least 97 %.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.checkpoint import check; check(0.97)
-### END HIDDEN TESTS
 
-# %% grade="checkpoint_98" points=2 file="vit.pt"
+# %% grade="checkpoint_98" points=2 file="vit.pt" least="0.98"
 # 2 points, judged after you submit: at least 98 %.
-### BEGIN HIDDEN TESTS
-from autograder.checks.vit.checkpoint import check; check(0.98)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## 6 Where it looks

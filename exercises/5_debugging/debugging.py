@@ -405,51 +405,27 @@ if not GRADED:
 
 # %% grade="test_attention_40" points=1
 # 1 point, judged after you submit: no right attention is refused, and 40 % of the wrong ones are.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("test_attention", "40", test_attention)
-### END HIDDEN TESTS
 
 # %% grade="test_attention_60" points=1
 # 1 point, judged after you submit: no right attention is refused, and 60 % of the wrong ones are.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("test_attention", "60", test_attention)
-### END HIDDEN TESTS
 
 # %% grade="test_attention_70" points=1
 # 1 point, judged after you submit: no right attention is refused, and 70 % of the wrong ones are.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("test_attention", "70", test_attention)
-### END HIDDEN TESTS
 
 # %% grade="test_attention_80" points=1
 # 1 point, judged after you submit: no right attention is refused, and 80 % of the wrong ones are.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("test_attention", "80", test_attention)
-### END HIDDEN TESTS
 
 # %% grade="test_attention_85" points=1
 # 1 point, judged after you submit: no right attention is refused, and 85 % of the wrong ones are.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("test_attention", "85", test_attention)
-### END HIDDEN TESTS
 
 # %% grade="test_attention_90" points=1
 # 1 point, judged after you submit: no right attention is refused, and 90 % of the wrong ones are.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("test_attention", "90", test_attention)
-### END HIDDEN TESTS
 
 # %% grade="test_attention_95" points=1
 # 1 point, judged after you submit: no right attention is refused, and 95 % of the wrong ones are.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("test_attention", "95", test_attention)
-### END HIDDEN TESTS
 
 # %% grade="test_attention_100" points=1
 # 1 point, judged after you submit: no right attention is refused, and 100 % of the wrong ones are.
-### BEGIN HIDDEN TESTS
-from autograder.checks.debugging.exercises import check; check("test_attention", "100", test_attention)
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Submit

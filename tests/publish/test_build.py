@@ -153,10 +153,13 @@ def test_build_is_the_same_everywhere(
 
 
 def test_exercises_hold_notebooks_and_their_texts_alone() -> None:
-    """Does exercises/ hold no file but the students' notebooks and their texts, and no text an answer?"""
+    """Does exercises/ hold no file but the students' notebooks and their texts, and no text an answer or a hidden test?"""
     found = [path.relative_to(ROOT / "exercises") for path in (ROOT / "exercises").rglob("*") if path.is_file()]
     assert sorted(found) == sorted([*NOTEBOOKS, *(path.with_suffix(".py") for path in NOTEBOOKS)])
     for text in sources():
+        assert not re.search(r"autograder|HIDDEN TESTS|SOLUTION|MARK SCHEME", text.read_text(encoding="utf-8")), (
+            text.name
+        )
         written = [cell for cell in jupytext.read(text).cells if "written" in cell.metadata]
         assert all(not cell.source.strip() for cell in written), (
             f"{text.name}: answers belong into solutions/written.md"
