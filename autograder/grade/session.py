@@ -13,6 +13,7 @@ from nbformat import NotebookNode
 from autograder.grade.budget import Budget
 from autograder.grade.newer_python import OUR_PYTHON, newer_python
 from autograder.grade.rest_of_cell import rest_after_error
+from autograder.recognition import definitions
 from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 
@@ -99,9 +100,9 @@ class Session:
             told = f"Your Python is newer than the grader's {OUR_PYTHON}: {newer}"
             said[-1] = f"{said[-1]}. {told}"
             outputs.append(nbformat.v4.new_output("stream", name="stderr", text=f"{told}\n"))
-            names = ", ".join(sorted(_defined_in(cell.source))[:5])
+            names = ", ".join(sorted(definitions(cell.source))[:5])
             self.newer.append(f"A cell{names and f' that defines {names}'} needs a newer Python. {newer}. Is it right?")
-        for name in _defined_in(cell.source):
+        for name in definitions(cell.source) if said or self.failed else ():
             self.failed.pop(name, None)
             if said and len(self.failed) < MAX_NAMES:
                 self.failed[name] = said[-1]
@@ -229,12 +230,6 @@ class Session:
         """End the kernel."""
         if self.kernel is not None and not self.kernel.closed:
             self.kernel.close()
-
-
-def _defined_in(source: str) -> set[str]:
-    """Return the names that a cell may define: words of the lines that define, import or assign at the outermost level."""
-    lines = re.findall(r"^(?:(?:async )?def|class) +(\w+)|^(?:import|from) (.+)|^(\w+) *=[^=]", source, re.M)
-    return {word for groups in lines for group in groups for word in re.findall(r"\w+", group)}
 
 
 def _was_short_of_memory(reply: dict[str, Any]) -> bool:

@@ -24,7 +24,7 @@ import torch
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.compare import WrongAnswer, difference, fingerprint, judge, outcome
-from autograder.judge.departure import recorder_of, with_line
+from autograder.judge.departure import names_around, recorder_of, with_line
 from autograder.judge.mistake import Mistake, Way, changed_answer, mistake_of, number_of, ways_of
 from autograder.sandbox.likeness import Likeness
 
@@ -358,8 +358,7 @@ def replaced(function: Function, correct: dict[str, Function]) -> Iterator[bool]
         with function.replaced(correct):
             yield bool(correct)
         return
-    written = [function, *(vars(function).values() if isinstance(function, type) else ())]  # of a class, its methods
-    namespace = next((part.__globals__ for part in written if hasattr(part, "__globals__")), {})
+    namespace = names_around(function) or {}
     if namespace.get("__name__") != "__main__":  # not in a notebook
         yield False
         return

@@ -183,13 +183,13 @@ def _measure(request: dict, namespace: dict) -> dict:
 
 def _record(request: dict, namespace: dict) -> dict:
     """Begin to record what the notebook's functions compute; or end it, give back their own code, and return the record."""
-    while RECORDERS:
-        recorder = RECORDERS.pop()
-        recorder.__exit__()
+    ended = RECORDERS.pop() if RECORDERS else None
+    if ended is not None:
+        ended.__exit__()
     if request["on"]:
         RECORDERS.append(Recorder(namespace, request["left_alone"]).__enter__())
         return {}
-    return {"value": recorder.found()}
+    return {"value": ended.found()} if ended else {}
 
 
 def _named(name: str, namespace: dict):

@@ -200,7 +200,7 @@ class Recorder:
         return before.shape == now.shape and before.dtype == now.dtype and before.tobytes() == now.tobytes()
 
     def _add(self, k, operands, value):
-        value, array = value, plain(value)
+        array = plain(value)
         self.bytes += 100 + (0 if array is None else array.nbytes)
         row = len(self.rows)
         if self.bytes > MAX_BYTES or row >= MAX_ROWS or time.perf_counter() > self.ends:
