@@ -1,4 +1,1 @@
-"""The answers, each once; what trains, measures and compares the Vision Transformer; and the exercises' notebooks as text.
-
-The modules are read from top to bottom, the notebooks are in a folder for each assignment.
-"""
+"""The answers, each once, read from top to bottom; `training/` trains, measures and compares the Vision Transformer."""

@@ -62,14 +62,14 @@ class Lines:
         return sum(self.counts.values()) - self.counts["named"]
 
 
-def slips_with_lines(stem: str, exercise: Exercise) -> Iterator[Mutation]:
+def mutations_with_lines(stem: str, exercise: Exercise) -> Iterator[Mutation]:
     """Yield the mutations of an exercise, in every style of its right answers."""
     for style, function in right_answers_of(stem)[exercise.name].items():
         if style != "oracle" and isinstance(function, (FunctionType, type)):
-            yield from _slips_in(style, function)
+            yield from _mutations_in(style, function)
 
 
-def _slips_in(style: str, function: Function) -> Iterator[Mutation]:
+def _mutations_in(style: str, function: Function) -> Iterator[Mutation]:
     tree = ast.parse(Path(sys.modules[function.__module__].__file__).read_text(encoding="utf-8"))
     names = [getattr(node, "name", None) for node in tree.body]
     if function.__name__ not in names:  # it was made by another function
@@ -101,7 +101,7 @@ def lines_of(stem: str, exercise: Exercise, seed: int, most: int | None = None) 
         seed: Of the inputs, and of which mutations are taken.
         most: How many mutations are tried; by default all.
     """
-    found, mutations = Lines(exercise.name), list(slips_with_lines(stem, exercise))
+    found, mutations = Lines(exercise.name), list(mutations_with_lines(stem, exercise))
     if most is not None and most < len(mutations):
         mutations = random.Random(seed).sample(mutations, most)
     with seeded(seed), warnings.catch_warnings():

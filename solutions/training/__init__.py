@@ -8,7 +8,7 @@ data.py           MNIST, digits, CIFAR-10 and folders of images
 architectures.py  the models that are compared
 optimizers.py     AdamW and Muon
 checkpoints.py    weights in files
-classify.py       a trained model on images of one's own
+classify.py       a trained model on your own images
 benchmark.py      speed, recipe by recipe
 experiments.py    the recorded experiments, one command for all
 coco5.py          a small data set cut out of COCO or a folder

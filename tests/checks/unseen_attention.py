@@ -46,7 +46,7 @@ class MaskError(ValueError):
 
 
 def attention_with_log_mask(queries, keys, values, mask=None):
-    """Add the logarithm of the mask, which is 0 or -inf, and raise an error of one's own kind."""
+    """Add the logarithm of the mask, which is 0 or -inf, and raise an error of its own kind."""
     if mask is not None and (np.sum(mask, axis=-1) < 1).any():
         raise MaskError("a query looks at nothing")
     if queries.shape[-1] != keys.shape[-1]:

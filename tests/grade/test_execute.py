@@ -419,7 +419,7 @@ def test_page_of_the_answers_shows_no_error(name: str) -> None:
 
 
 def test_own_cell_that_ends_the_kernel_at_a_module_costs_no_test() -> None:
-    """Where a cell of one's own loses the kernel in the middle of a test, is the test held again without it?"""
+    """Where a cell of their own loses the kernel in the middle of a test, is the test held again without it?"""
     assignment = load_assignment("3_encoder")
     solved = fill_in(assignment.release, assignment.instructor)
     place = next(index for index, cell in enumerate(solved.cells) if cell.id == "LayerNorm")

@@ -31,7 +31,7 @@ builtins.print = None"""
 
 
 def leave_everything_behind(notebook: NotebookNode) -> None:
-    """Change whatever of Python, NumPy and PyTorch can be changed for all, in a cell of one's own at the top and the end."""
+    """Change whatever of Python, NumPy and PyTorch can be changed for all, in a cell of their own at the top and the end."""
     for place in (1, len(notebook.cells)):
         notebook.cells.insert(place, nbformat.v4.new_code_cell(LEFT_BEHIND))
 
@@ -84,7 +84,7 @@ def refuse_all(notebook: NotebookNode) -> None:
 
 
 def name_the_results(notebook: NotebookNode) -> None:
-    """Return a dict of one's own instead of an array."""
+    """Return a new dict instead of an array."""
     rewrite(
         notebook, "softmax" if any(c.id == "softmax" for c in notebook.cells) else "matmul", "return {'product': 1.0}"
     )

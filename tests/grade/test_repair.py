@@ -77,7 +77,7 @@ def retype_code_as_markdown(notebook: NotebookNode) -> None:
 
 
 def move_answers_to_the_end(notebook: NotebookNode) -> None:
-    """Write every function in one's own cell at the end of the notebook, and leave the given cells as they were."""
+    """Write every function in a cell of its own at the end of the notebook, and leave the given cells as they were."""
     for name in EXERCISES:
         cell = notebook.cells[place(notebook, name)]
         notebook.cells.append(nbformat.v4.new_code_cell(cell.source))
@@ -133,7 +133,7 @@ def odd_fields(notebook: NotebookNode) -> None:
 
 
 def many_cells(notebook: NotebookNode) -> None:
-    """Add ten thousand cells of one's own."""
+    """Add ten thousand cells of their own."""
     notebook.cells += [nbformat.v4.new_code_cell(f"x = {number}") for number in range(10_000)]
 
 

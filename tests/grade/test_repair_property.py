@@ -185,7 +185,7 @@ def strip(work: Work, place: int, how: int) -> None:
 
 
 def scratch(work: Work, place: int, how: int) -> None:
-    """Add cells of one's own."""
+    """Add cells of their own."""
     names = [name for name in work.words if any(f"def {name}(" in cell["source"] for cell in work.cells)] or ["f"]
     name = names[how % len(names)]
     sources = [

@@ -44,7 +44,7 @@ def test_mutation_that_nobody_notices_is_missed() -> None:
     assert [name.partition(": ")[2] for name in score.missed] == ["-2 -> 2"]
 
 
-def test_slips_change_one_word(tmp_path) -> None:
+def test_mutations_change_one_word(tmp_path) -> None:
     """Are operators, constants, names and lines changed, one at a time, and the answer else what it was?"""
     module = ModuleType("answers")
     module.__file__ = str(tmp_path / "answers.py")

@@ -422,7 +422,7 @@ def test_mistakes_are_filtered_by_keyboard(page: Page, site: str) -> None:
     open_page(page, site, "book/mistakes")
     shown, said = page.locator("details.mistake:not([hidden])"), page.locator(".mistake-filter output")
     everything = shown.count()
-    page.get_by_label("Made in").press("s")  # softmax, in a list of one's own choosing
+    page.get_by_label("Made in").press("s")  # softmax, in a list of the reader's own choosing
     of_softmax = shown.count()
     page.get_by_label("Showing as").press("N")  # NaN or infinite
     names = shown.locator("summary b").all_text_contents()

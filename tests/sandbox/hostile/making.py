@@ -109,7 +109,7 @@ def automatic_points(assignment: Assignment) -> dict[tuple[str, str], float]:
 
 
 def own_cell(code: str, *, solved: bool = True, later: str = "") -> Maker:
-    """Put a cell of one's own after the set-up, and perhaps another at the end."""
+    """Put a cell of their own after the set-up, and perhaps another at the end."""
 
     def make(place: Place) -> None:
         notebook = place.solved() if solved else place.unsolved()
@@ -122,7 +122,7 @@ def own_cell(code: str, *, solved: bool = True, later: str = "") -> Maker:
 
 
 def for_nothing(code: str) -> Maker:
-    """Put a cell of one's own into the unsolved notebook."""
+    """Put a cell of their own into the unsolved notebook."""
     return own_cell(code, solved=False)
 
 
@@ -186,7 +186,7 @@ def spoiled(spoil: Callable[[NotebookNode], Any], *, solved: bool = True) -> Mak
 
 
 def with_cells(place: Place, sources: list[str]) -> NotebookNode:
-    """Return the answers behind cells of one's own."""
+    """Return the answers behind cells of their own."""
     notebook = place.solved()
     notebook.cells[2:2] = [nbformat.v4.new_code_cell(source) for source in sources]
     return notebook
@@ -203,7 +203,7 @@ def good(place: Place) -> None:
 
 
 def in_words(text: str) -> Maker:
-    """Submit the answers, and this text as a written one and in a cell of one's own."""
+    """Submit the answers, and this text as a written one and in a cell of their own."""
 
     def make(place: Place) -> None:
         notebook = place.solved()

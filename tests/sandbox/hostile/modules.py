@@ -98,7 +98,7 @@ def bomb() -> bytes:
 
 
 def weights(change: Any) -> Maker:
-    """Submit the answers, and other weights instead of one's own."""
+    """Submit the answers, and other weights instead of their own."""
 
     def make(place: Place) -> None:
         place.submit(place.solved())

@@ -47,7 +47,7 @@ def alike_cells(notebook: NotebookNode) -> None:
 
 
 def helped(notebook: NotebookNode) -> None:
-    """Have two answers use a cell of one's own, of which the first never returns."""
+    """Have two answers use a cell of their own, of which the first never returns."""
     notebook.cells.insert(2, nbformat.v4.new_code_cell("def exponentials(x):\n    return np.exp(x)"))
     rewrite(notebook, "softmax", "exponentials(scores)\nwhile True:\n    pass")
     change(notebook, "attention_backward", "    _, weights", "    exponentials(queries)\n    _, weights")
