@@ -58,7 +58,7 @@ c.CourseDirectory.root = str(Path(__file__).resolve().parent)
 c.CourseDirectory.course_id = "%s"
 c.Exchange.root = str(Path(__file__).resolve().parent / "exchange")  # not used: submissions come by "autograder collect"
 """
-OLD_STATES = {"graded after repair": "graded after repair"}  # as results of earlier versions say
+OLD_STATES = {"graded after mending": "graded after repair"}  # earlier versions say so  # codespell:ignore mending
 
 
 @dataclass
@@ -364,7 +364,7 @@ class Course:
         """Return the kept result of a submission, if there is one, whole and with the notebook that was executed for it."""
         try:
             result = Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
-            result.state = OLD_STATES.get(result.state, result.state)
+            result.state, result.otherwise = (OLD_STATES.get(each, each) for each in (result.state, result.otherwise))
         except (FileNotFoundError, ValueError, TypeError):
             return None
         executed = (self.root / "autograded" / id_in_gradebook(student) / assignment).glob("*.ipynb")
