@@ -5,6 +5,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from nbformat import NotebookNode
 
@@ -84,6 +85,11 @@ def definitions(source: str) -> dict[str, bool]:
     Returns:
         For each name whether something is written: a function of which the body only raises NotImplementedError is not.
     """
+    return dict(_definitions(source))
+
+
+@lru_cache(maxsize=256)  # each step of the repair asks, and most cells are those of the release
+def _definitions(source: str) -> dict[str, bool]:
     tree = parsed(source)
     if tree is not None:
         return _names_of(tree)

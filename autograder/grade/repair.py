@@ -78,7 +78,8 @@ def repair_notebook(
     if other is not None:
         raise OtherAssignment(f"This is the notebook of {other}, submitted as {submitted_as}.")
     receipt, questions = submitted.receipt, submitted.questions
-    if any(cell.kind != "code" and cell.source.strip() in earlier - texts for cell in submitted.cells):
+    only_earlier = earlier - texts
+    if any(cell.kind != "code" and cell.source.strip() in only_earlier for cell in submitted.cells):
         _note(receipt, EARLIER)
     match = _one_side_of(submitted, release, earlier, receipt, questions)
     items = _items_of(match, instructor, release, earlier, receipt)
