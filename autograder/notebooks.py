@@ -271,7 +271,7 @@ def _cells_of_broken_json(text: str, notebook: Notebook) -> list[Any]:
 
 def _add_piece(text: str, notebook: Notebook) -> None:
     """Keep the words of a part of the file that is no cell."""
-    words = re.sub(r'\\n"?,?\s*"?', "\n", text).replace('\\"', '"').strip(" \r\n\t,]}")
+    words = re.sub(r'\\n"?,?\s*"?', "\n", writable(text)).replace('\\"', '"').strip(" \r\n\t,]}")
     if len(words) > 20 and len(notebook.pieces) < MAX_PIECES:
         notebook.pieces.append(words if len(words) <= MAX_PIECE else f"{words[:MAX_PIECE]}\n[Cut here.]")
 

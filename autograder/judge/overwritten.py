@@ -50,6 +50,8 @@ def names_used(written, notebook):
             used += mine
             left += [part for part in item.co_consts if isinstance(part, CodeType)]
             left += [notebook[name] for name in mine if getattr(notebook.get(name), "__module__", "") == "__main__"]
+        elif isinstance(item, (tuple, dict)):  # of functions to try an answer on
+            left += item.values() if isinstance(item, dict) else item
         elif isinstance(item, type):
             left += [getattr(part, "__func__", part) for part in vars(item).values()]
         elif hasattr(item, "__code__"):

@@ -13,11 +13,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 import unseen_debugging
-from conftest import FIRST_SEED_SOON, assignment_of, lost, soon
+from conftest import FIRST_SEED_SOON, assignment_of, lost, setup_of, soon
 from in_kernel import REACH
 from sample_class import answer, fill_in, rewrite
 
-from autograder.checks.debugging import measures, probes, student_tests
+from autograder.checks.debugging import probes, student_tests
 from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, PROGRAMS, TEST_ATTENTION, drawn
 from autograder.checks.debugging.right_answers import OF_POOL
 from autograder.checks.multihead.right_attention import ATTEND
@@ -158,7 +158,7 @@ def test_cell_shows_the_symptom(monkeypatch: pytest.MonkeyPatch, name: str) -> N
     instruments = next(cell.source for cell in cells_of(SOURCE) if "def digits" in cell.source)
     said = []
     for broken in (True, False):
-        names = vars(measures) | {"__name__": "notebook"}
+        names = setup_of("5_debugging")[0] | {"__name__": "notebook"}
         with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()) as printed:
             for source in (
                 instruments,

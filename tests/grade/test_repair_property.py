@@ -294,7 +294,7 @@ def encode(work: Work, place: int, how: int) -> None:
         lambda text: text.encode("utf-8-sig"),
         lambda text: text.encode("latin-1", "replace"),
         lambda text: text.replace("\n", "\r\n").encode(),
-        lambda text: gzip.compress(text.encode(), 1),
+        lambda text: gzip.compress(text.encode(), 1, mtime=0),
         lambda text: json.dumps(text).encode(),
         lambda text: f"{text}\n\x00\x00".encode(),
     ][how % 7]

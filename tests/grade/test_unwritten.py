@@ -39,7 +39,7 @@ def test_template_is_told_from_all_else(source: str) -> None:
         namespace["f"](1)
     assert unwritten(caught.value) == SOURCES[source]
     if SOURCES[source]:  # a library's is none either
-        exec(source, library := {"__name__": "library"})
+        exec(compile(source, nbformat.__file__, "exec"), library := {})
         with pytest.raises(NotImplementedError) as caught:
             library["f"](1)
         assert unwritten(caught.value) == []

@@ -146,7 +146,8 @@ def measure_head(make, sizes, tokens, seed):
     head, tokens = fill(make(**sizes), seed).eval(), tensor(tokens).requires_grad_()
     weighted(head(tokens)).backward()
     width, dropped = sizes["width"], sizes["dropout"]
-    with torch.no_grad():
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # a message says the same numbers when the cell runs again
         once, again = head(tokens), head(tokens.repeat(200, 1, 1))
         for parameter in head.parameters():
             parameter.fill_(1 / width if parameter.ndim == 2 else 0.0)

@@ -115,6 +115,7 @@ def seed_all(seed: int | None) -> None:
 def _cell(request: dict, namespace: dict) -> dict:
     """Run a cell as a notebook does; return what it showed."""
     MEMORY.clear()
+    STATE.watch(request["source"])
     OUTPUTS.begin(request["room"], request["pieces"])
     STATE.cells_ran = True
     try:

@@ -4,13 +4,16 @@ It runs in the sandbox, and has a file of its own: from a class Python's own lis
 """
 
 import contextlib
+import importlib
 import locale
+import operator
 import os
 import sys
 import warnings
 
 WATCHED = ("builtins", "math", "random", "numpy", "numpy.linalg", "torch", "torch.nn", "torch.nn.functional")
 WATCHED += ("torch.nn.init", "torch.linalg")
+CLASSES = ("Tensor", "nn.Module", "nn.Linear", "autograd.Function")  # of PyTorch
 
 
 class State:
@@ -22,22 +25,32 @@ class State:
         self.language = locale.setlocale(locale.LC_ALL)
         self.numpy = sys.modules["numpy"].geterr()
         self.cells_ran = False  # since it was put back; to look for changes takes longer than a call
-        owners = [sys.modules[name] for name in WATCHED if name in sys.modules]
-        if torch := sys.modules.get("torch"):
-            owners += [torch.Tensor, torch.nn.Module, torch.nn.Linear, torch.autograd.Function]
-        self.functions = [
-            (owner, {name: value for name, value in vars(owner).items() if callable(value)}) for owner in owners
-        ]
+        self.functions: dict[str, tuple[object, dict[str, object]]] = {}  # of each owner, by its name
+        self.watch("")
+
+    def watch(self, source: str) -> None:
+        """Note the functions of libraries that were imported since, and of PyTorch before a cell that names it runs."""
+        if_it_is_there = contextlib.suppress(Exception)  # a cell may put something else in the place of a library
+        if "torch" in source:
+            with if_it_is_there:
+                importlib.import_module("torch")
+        owners = {name: sys.modules[name] for name in WATCHED if name in sys.modules}
+        with if_it_is_there:
+            torch = sys.modules["torch"]
+            owners |= {kind: operator.attrgetter(kind)(torch) for kind in CLASSES}
+        for name in owners.keys() - self.functions.keys():
+            found = {each: value for each, value in vars(owners[name]).items() if callable(value)}
+            self.functions[name] = owners[name], found
 
     def changed(self) -> list[tuple[object, str, object]]:
         """Return which functions of Python and the libraries are others now: where, by which name, and what they were."""
         found = [
             (owner, name, value)
-            for owner, before in self.functions
+            for owner, before in self.functions.values()
             for name, value in before.items()
             if vars(owner).get(name) is not value
         ]
-        for owner, before in self.functions:
+        for owner, before in self.functions.values():
             if isinstance(owner, type):  # a name that hides one of the class above
                 above = [name for name in vars(owner).keys() - before.keys() if hasattr(owner.__base__, name)]
                 found += [(owner, name, None) for name in above if callable(vars(owner)[name])]

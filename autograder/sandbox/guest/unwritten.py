@@ -5,6 +5,7 @@ cells. PyTorch raises NotImplementedError too, for a class without `forward`, an
 """
 
 import dis
+import os
 
 
 def unwritten(error):
@@ -16,15 +17,23 @@ def unwritten(error):
         return error.unwritten
     if type(error) is not NotImplementedError or error.args or error.__traceback__ is None:
         return []
-    frames, trace = [], error.__traceback__
+    codes, trace = [], error.__traceback__
     while trace is not None:
-        frames.append(trace.tb_frame)
+        codes.append(
+            trace.tb_frame.f_code
+        )  # and nothing else of a frame: the sandbox asks a person about who takes one
         trace = trace.tb_next
-    code, notebook = frames[-1].f_code, frames[-1].f_globals
+    code = codes[-1]
     arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     raises_only = code.co_names == ("NotImplementedError",) and not dis.findlabels(code.co_code)
-    if not raises_only or code.co_nlocals != arguments or notebook.get("__name__") != "__main__":
+    if not raises_only or code.co_nlocals != arguments or not is_of_a_cell(code):
         return []
-    called = [frame.f_code.co_qualname.partition(".")[0] for frame in frames if frame.f_globals is notebook]
+    called = [each.co_qualname.partition(".")[0] for each in codes if is_of_a_cell(each)]
     called = [name for name in called if name != "<module>"]
     return [called[0], called[-1]]
+
+
+def is_of_a_cell(code):
+    """Whether code is of a cell of a notebook: of no file, and not of the set-up cell or the folder in which this is."""
+    own = is_of_a_cell.__code__.co_filename
+    return not os.path.exists(code.co_filename) and not code.co_filename.startswith(os.path.dirname(own) or own)

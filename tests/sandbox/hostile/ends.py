@@ -19,7 +19,6 @@ from hostile.making import (
     TIMED_OUT,
     Attack,
     Place,
-    Repaired,
     before_answer,
     in_answers,
     own_cell,
@@ -318,7 +317,6 @@ raise Odd
             "softmax",
         ),
         "softmax",
-        Repaired,  # a given cell ends with its error, and what that cell defines runs all the same
         on=FIRST,
     ),
     Attack(
