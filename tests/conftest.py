@@ -37,6 +37,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from autograder.cli import home_to_write_in
 from autograder.course.course import Assignment, Course, Result
 from autograder.grade.grade import grade, load_assignment
+from autograder.grade.repair import Repaired, repair_notebook
 from autograder.grade.workers import Workers
 from autograder.publish.generated import sources
 from autograder.sandbox.host.bubblewrap import Limits, warm_parent
@@ -167,6 +168,12 @@ def any_assignment(request: pytest.FixtureRequest) -> Assignment:
     return assignment_of(request.param)
 
 
+def repaired(work: NotebookNode | bytes, assignment: Assignment, **more: Any) -> Repaired:
+    """Return what the grader makes of a notebook, or of a file, that was submitted; `more` goes to `repair_notebook`."""
+    data = work if isinstance(work, bytes) else json.dumps(work).encode()
+    return repair_notebook(data, assignment.instructor, assignment.release, **more)
+
+
 @cache
 def setup_of(name: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the names that the set-up cell of a students' notebook defines, and the sources of all its cells."""
@@ -175,6 +182,12 @@ def setup_of(name: str) -> tuple[dict[str, Any], dict[str, str]]:
     with contextlib.redirect_stdout(io.StringIO()):
         exec(cells["setup"], namespace)
     return namespace, cells
+
+
+@pytest.fixture
+def blank(assignment: Assignment) -> bytes:
+    """The notebook as students got it."""
+    return nbformat.writes(assignment.release).encode()
 
 
 @pytest.fixture

@@ -1,13 +1,16 @@
 """Does what a file holds decide which of a student's files counts, and is a person asked where it cannot?"""
 
+import contextlib
 import gzip
 import io
 import json
 import os
+import socket
 import tarfile
 import zipfile
+from collections.abc import Callable
+from pathlib import Path
 
-import nbformat
 import pytest
 from conftest import NAME
 from downloads import answered
@@ -29,12 +32,6 @@ FOLDER = f"submitted/ada/{NAME}"
 NAMES = """Copy of attention.ipynb|attention (1).ipynb|attention-Copy1.ipynb|attention-2.ipynb|zz.ipynb|attention copy.ipynb
 Untitled.ipynb|attention.ipynb.txt|attention.json|ATTENTION.IPYNB|work|deeper/attention.ipynb|1/2/3/attention.ipynb
 2_multihead/attention.ipynb.txt""".replace("\n", "|").split("|")
-
-
-@pytest.fixture
-def blank(assignment: Assignment) -> bytes:
-    """The notebook as students got it."""
-    return nbformat.writes(assignment.release).encode()
 
 
 def put(course: Course, files: dict[str, bytes]) -> None:
@@ -65,6 +62,12 @@ def packed(*names: str, data: bytes = SOLVED, kind: str = "zip") -> bytes:
 def conflict(data: bytes) -> bytes:
     """Return a notebook with git's marks at its top."""
     return b"<<<<<<< HEAD\n" + data + b"\n=======\n" + data + b"\n>>>>>>> theirs\n"
+
+
+def bound(path: Path) -> None:
+    """Make a Unix socket, whose path is at most 107 characters long."""
+    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:
+        made.bind(path.name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -246,6 +249,31 @@ def test_settle_file_decides_until_a_file_changes(course: Course, assignment: As
     assert wrong.exit_code == 1 and "attention.ipynb and b.ipynb" in wrong.output
     put(course, {"c.ipynb": answered(softmax="9")})
     assert len(course.read_submission("ada", assignment).questions) == 1
+
+
+SPECIAL: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a link to nothing": (lambda path: path.symlink_to("/nowhere"), "cannot be opened"),
+    "a link to itself": (lambda path: path.symlink_to(path), "cannot be opened"),
+    "a link to a device": (lambda path: path.symlink_to("/dev/zero"), "cannot be opened"),
+    "a link to a file": (lambda path: path.symlink_to(__file__), "cannot be opened"),
+    "a socket": (bound, "cannot be opened"),
+    "a pipe": (os.mkfifo, "is not a plain file"),
+    "60 MB": (lambda path: (path.touch(), os.truncate(path, 60 * 10**6)), "57.2 MiB; at most 50 are read"),
+}
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_what_is_no_plain_file_is_not_read(kind: str, course: Course, assignment: Assignment) -> None:
+    """Is it refused with its reason, without following or waiting for it, and is a linked student?"""
+    make, why = SPECIAL[kind]
+    folder = course.submission_folder("ada", NAME)
+    folder.mkdir(parents=True)
+    make(folder / "attention.ipynb")
+    with pytest.raises(Unreadable, match=why):
+        course.read_submission("ada", assignment)
+    (course.root / "submitted" / "eve").symlink_to("ada")
+    with pytest.raises(Unreadable, match="the folder of the submission is a link"):
+        course.read_submission("eve", assignment)
 
 
 def test_folder_in_place_of_the_notebook_is_said(course: Course, assignment: Assignment) -> None:

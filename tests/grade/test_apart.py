@@ -4,13 +4,12 @@ from typing import Any
 
 import nbformat
 import pytest
-from conftest import SEED, assignment_of
+from conftest import SEED, assignment_of, repaired
 from sample_class import answer, fill_in
 
 from autograder.grade import apart
 from autograder.grade.apart import TAKEN, _acts, _definitions_of, _to_blame
 from autograder.grade.execute import Execution, execute
-from autograder.grade.repair import repair_notebook
 
 # No list of what is put back has it: a call of a layer that goes wrong.
 DEEP = "from torch import nn\nnn.Dropout.__call__ = lambda *_: 1 / 0"
@@ -23,7 +22,7 @@ def graded(name: str, exercise: str, before: str, own: list[str], changed: Any =
     changed(notebook)
     place = next(index for index, cell in enumerate(notebook.cells) if cell.id == before)
     notebook.cells[place:place] = [nbformat.v4.new_code_cell(source) for source in own]
-    notebook = repair_notebook(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release).notebook
+    notebook = repaired(notebook, assignment).notebook
     kept = ("setup", exercise, f"test_{exercise}")
     notebook.cells = [cell for cell in notebook.cells if cell.metadata.get("own") or cell.id.startswith(kept)]
     return execute(notebook, SEED)

@@ -1,6 +1,5 @@
 """Does the grader judge from outside, blame itself for its own errors, and give no mark where it does not work?"""
 
-import json
 import re
 import sys
 import time
@@ -11,7 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 import sample_class
-from conftest import ALL, EXERCISES, NAME, SEED, soon
+from conftest import ALL, EXERCISES, NAME, SEED, repaired, soon
 from nbformat import NotebookNode
 from nbgrader.utils import determine_grade
 from sample_class import BONUS, fill_in, submit
@@ -20,11 +19,19 @@ from autograder.cells import is_grade
 from autograder.course.course import Assignment, Course
 from autograder.grade.execute import CUT, GraderError, execute
 from autograder.grade.grade import InstallationError, grade, load_assignment
-from autograder.grade.repair import repair_notebook
 from autograder.grade.session import MAX_NAMES, Cell, Session
 from autograder.grade.workers import Workers
 from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import KernelLost
+
+
+def part_of(assignment: Assignment, test: str = "softmax_values", own: str = "") -> NotebookNode:
+    """Return a notebook with the set-up, perhaps a cell of the student's own, the answer softmax, and one of its tests."""
+    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", test)]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    if own:
+        notebook.cells.insert(1, nbformat.v4.new_code_cell(own, metadata={"own": True}))
+    return notebook
 
 
 def spoil_answers(assignment: Assignment) -> None:
@@ -73,8 +80,7 @@ def test_grade_stops_when_the_installation_is_wrong(
 
 def test_execute_blames_the_grader_for_its_own_errors(assignment: Assignment) -> None:
     """Is a hidden test that fails in a way that no student's function can cause an error of ours, and no lost point?"""
-    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    notebook = part_of(assignment)
     notebook.cells[-1].source = "raise OSError('our disk is full')"
     with pytest.raises(GraderError, match="softmax_values: OSError: our disk is full"):
         execute(notebook, SEED)
@@ -92,8 +98,7 @@ def test_execute_blames_the_grader_for_its_own_errors(assignment: Assignment) ->
 )
 def test_execute_takes_a_plain_assert_as_a_test(assignment: Assignment, answer: str, test: str, words: str) -> None:
     """Does what a student's function raises, or returns of a wrong kind, fail a test that an instructor wrote by hand?"""
-    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    notebook = part_of(assignment)
     notebook.cells[1].source, notebook.cells[2].source = f"def softmax(scores, axis=-1):\n    {answer}", test
     done = execute(notebook, SEED)
     (check,) = done.checks
@@ -108,17 +113,15 @@ NEWER = {(3, 11): 'f"{", ".join(map(str, scores.shape))}"', (3, 12): "t'{axis}'"
 @pytest.mark.parametrize("kind", ["newer", "newer, right all the same", "wrong"])
 def test_execute_asks_about_code_of_a_newer_python(assignment: Assignment, kind: str) -> None:
     """Is a student told that the grader's Python is older, and a person asked, where points are lost by it alone?"""
-    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
     newer = f"def softmax(scores, axis=-1):\n    print({NEWER[sys.version_info[:2]]})\n    return scores"
-    if kind == "newer, right all the same":  # a cell of the student's own, for nothing
-        notebook.cells.insert(1, nbformat.v4.new_code_cell(newer.replace("softmax", "draft"), metadata={"own": True}))
-    else:
+    for_nothing = kind == "newer, right all the same"
+    notebook = part_of(assignment, own=newer.replace("softmax", "draft") if for_nothing else "")
+    if not for_nothing:
         notebook.cells[1].source = newer if kind == "newer" else "def softmax(scores, axis=-1:\n    return scores"
     done = execute(notebook, SEED)
     (check,) = done.checks
     shown = "".join(output.get("text", "") for cell in done.notebook.cells for output in cell.get("outputs", []))
-    assert check.passed == (kind == "newer, right all the same")
+    assert check.passed == for_nothing
     assert ("Your Python is newer than the grader's" in shown) == (kind != "wrong")
     if kind == "newer":
         (question,) = done.questions
@@ -130,48 +133,13 @@ def test_execute_asks_about_code_of_a_newer_python(assignment: Assignment, kind:
 
 def test_execute_cuts_what_a_test_says(assignment: Assignment) -> None:
     """Is what a test says of many values not the names of as many types, in the marks and in the notebook?"""
-    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
+    notebook = part_of(assignment)
     notebook.cells[1].source = "def softmax(scores, axis=-1):\n    return (0,) * 200_000"
     done = execute(notebook, SEED)
     (check,) = done.checks
     assert not check.passed
     assert "int, int, int" in check.message and check.message.endswith("[Cut here.]")
     assert len(nbformat.writes(done.notebook)) - len(notebook.cells[0].source) < 50_000
-
-
-ATTACKS = """
-import builtins, sys, types
-import numpy as np
-yes = lambda *arguments, **keywords: None
-judge = check = difference = yes
-TESTS = MESSAGES = {}
-np.allclose = np.array_equal = np.testing.assert_allclose = lambda *arguments, **keywords: True
-builtins.AssertionError = type("AssertionError", (), {})
-sys.modules["autograder"] = sys.modules["autograder.checks"] = types.ModuleType("autograder")
-sys.modules["autograder.checks.attention.exercises"] = types.SimpleNamespace(check=yes, __name__="x", __spec__=None)
-shell = get_ipython()
-shell.input_transformers_cleanup.append(lambda lines: ["pass\\n"])
-shell.ast_transformers.append(types.SimpleNamespace(visit=lambda tree: tree))
-shell.events.register("pre_run_cell", lambda info: print("SEEN", info.raw_cell))
-print("HISTORY", In[-3:], [line for text in In for line in text.splitlines() if "HIDDEN" in line or 'check("' in line])
-"""
-
-
-def test_attacks_gain_no_point_and_see_no_test(assignment: Assignment) -> None:
-    """Does code that patches comparisons, transformers, modules and tests get nothing, and see no hidden test?"""
-    notebook = nbformat.from_dict(assignment.instructor)
-    for cell, blank in zip(notebook.cells, assignment.release.cells, strict=True):
-        if cell.id in (*EXERCISES, BONUS[NAME]):
-            cell.source = blank.source
-    place = next(i for i, cell in enumerate(notebook.cells) if cell.id == "setup")
-    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(ATTACKS, id="attack"))
-    done = execute(notebook, SEED)
-    assert not [check for check in done.checks if check.passed]
-    printed = json.dumps([cell.get("outputs", []) for cell in done.notebook.cells if "nbgrader" not in cell.metadata])
-    assert "HISTORY" in printed
-    assert "HIDDEN TESTS" not in printed
-    assert 'check(\\"softmax' not in printed
 
 
 def with_softmax_alone(assignment: Assignment) -> NotebookNode:
@@ -217,24 +185,19 @@ def test_outputs_that_would_give_another_mark_give_none(
 )
 def test_cells_of_ones_own_that_use_up_everything_cost_nothing(assignment: Assignment, error: str) -> None:
     """Is a call that finds no memory or threads left made again without what those cells left behind?"""
-    cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
     hungry = f"def largest(*_, **__):\n    raise {error}\nnp._core._methods.umr_maximum = largest"  # not put back
-    own = nbformat.v4.new_code_cell(hungry, metadata={"own": True})
-    done = execute(nbformat.v4.new_notebook(cells=[cells[0], own, *cells[1:]]), SEED)
+    done = execute(part_of(assignment, own=hungry), SEED)
     assert [check.passed for check in done.checks] == [True], done.checks
     assert (done.state, done.why.count("had no memory")) == ("crashed", 1)
 
 
 def test_cells_of_ones_own_that_slow_every_call_cost_nothing(assignment: Assignment) -> None:
     """Is a test made again without them, with all of its time, where each call is done in time and all together are not?"""
-    names = ("setup", "softmax", "softmax_axis")
-    cells = [cell for cell in assignment.instructor.cells if cell.id in names]
     slow = (
         "import time\nmethods = np._core._methods\n\ndef largest(*arguments, own=methods.umr_maximum):\n"
         "    time.sleep(0.6)\n    return own(*arguments)\nmethods.umr_maximum = largest"  # not put back
     )
-    own = nbformat.v4.new_code_cell(slow, metadata={"own": True})
-    done = execute(nbformat.v4.new_notebook(cells=[cells[0], own, *cells[1:]]), SEED, Limits(call_seconds=1.0))
+    done = execute(part_of(assignment, "softmax_axis", slow), SEED, Limits(call_seconds=1.0))
     assert [check.passed for check in done.checks] == [True], done.checks
     assert "A test was not done" in done.why
 
@@ -394,8 +357,8 @@ def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: No
     wanted.source = "from nowhere import softmax"
     sample_class.change(perfect, "attention", "    scores = ", "    scores = missing\n    scores = ")
     perfect.cells.insert(2, nbformat.v4.new_code_cell("import nowhere as missing"))
-    notebook = repair_notebook(nbformat.writes(perfect).encode(), assignment.instructor, assignment.release).notebook
-    checks = [check for check in execute(notebook, SEED).checks if not check.name.startswith(BONUS[NAME])]
+    done = execute(repaired(perfect, assignment).notebook, SEED)
+    checks = [check for check in done.checks if not check.name.startswith(BONUS[NAME])]
     failed = {check.name: check.message for check in checks if not check.passed}
     why = "because the cell that defines it ended with ModuleNotFoundError: No module named 'nowhere'"
     assert failed and all(why in message for message in failed.values()), failed
@@ -406,8 +369,7 @@ def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: No
 def test_page_of_the_answers_shows_no_error(name: str) -> None:
     """Do the visible tests pass in the notebook that was run, also those that call a model's methods?"""
     assignment = load_assignment(name)
-    solved = nbformat.writes(fill_in(assignment.release, assignment.instructor))
-    done = execute(repair_notebook(solved.encode(), assignment.instructor, assignment.release).notebook, SEED)
+    done = execute(repaired(fill_in(assignment.release, assignment.instructor), assignment).notebook, SEED)
     said = [
         f"{cell.id}: {output.ename}: {output.evalue}"
         for cell in done.notebook.cells
@@ -425,7 +387,7 @@ def test_own_cell_that_ends_the_kernel_at_a_module_costs_no_test() -> None:
     place = next(index for index, cell in enumerate(solved.cells) if cell.id == "LayerNorm")
     ends = "import os, torch\ntorch.nn.Module._compiled_call_impl = lambda *_, **__: os._exit(0)"  # not put back
     solved.cells.insert(place + 1, nbformat.v4.new_code_cell(ends))
-    notebook = repair_notebook(nbformat.writes(solved).encode(), assignment.instructor, assignment.release).notebook
+    notebook = repaired(solved, assignment).notebook
     notebook.cells = [cell for cell in notebook.cells if cell.id.startswith(("setup", "cell-", "LayerNorm"))]
     done = execute(notebook, SEED)
     assert done.state == "crashed" and done.checks and all(check.passed for check in done.checks), done.checks

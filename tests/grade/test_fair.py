@@ -7,14 +7,13 @@ from collections.abc import Callable
 
 import nbformat
 import pytest
-from conftest import ALL
+from conftest import ALL, repaired
 from nbformat import NotebookNode
 from sample_class import answer, change, fill_in, rewrite
 
 from autograder.course.course import Assignment
 from autograder.grade.execute import execute
 from autograder.grade.grade import load_assignment
-from autograder.grade.repair import repair_notebook
 from autograder.sandbox.host.bubblewrap import Limits
 
 LEFT_BEHIND = """import builtins, locale, os, warnings
@@ -128,8 +127,7 @@ def test_what_is_tried_gets_its_fair_mark(
     assignment = assignments[name]
     work = fill_in(assignment.release, assignment.instructor, bonus=True)
     tried(work)
-    repaired = repair_notebook(nbformat.writes(work).encode(), assignment.instructor, assignment.release)
-    done = execute(repaired.notebook, 7, Limits(call_seconds=3.0))
+    done = execute(repaired(work, assignment).notebook, 7, Limits(call_seconds=3.0))
     failed = {check.name for check in done.checks if not check.passed and not check.name.startswith("checkpoint_")}
     all_of = {check.name for check in done.checks for each in fails if check.name.startswith(each.rstrip("*"))}
     assert failed == {name for name in all_of if name in fails or any(each.endswith("*") for each in fails)}

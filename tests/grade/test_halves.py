@@ -1,15 +1,14 @@
 """Are the halves of a function that was split joined, and is a person asked about a half that has no other?"""
 
-import json
-
 import nbformat
 import pytest
+from conftest import repaired
 from fuzzing import steps
 from nbformat import NotebookNode
+from sample_class import answer
 
 from autograder.course.course import Assignment
 from autograder.grade.halves import Halves
-from autograder.grade.repair import Repaired, repair_notebook
 from autograder.notebooks import Cell
 
 HEAD, TAIL = 'def double(x):\n    """Double it.', '    Fast.\n    """\n    return 2 * x'
@@ -69,25 +68,15 @@ def test_halves_take_steps_in_proportion() -> None:
     assert work(400) <= 2.2 * work(200) + 1000
 
 
-def changed(assignment: Assignment, notebook: NotebookNode) -> Repaired:
-    """Return the repaired notebook."""
-    return repair_notebook(json.dumps(notebook).encode(), assignment.instructor, assignment.release)
-
-
-def source_of(repaired: Repaired, name: str) -> str:
-    """Return what is in the cell of an answer."""
-    return next(c.source for c in repaired.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
-
-
 @pytest.mark.parametrize("ids", [True, False])
 def test_an_experiment_below_does_not_beat_the_answer(assignment: Assignment, perfect: NotebookNode, ids: bool) -> None:
     """Does the answer count where a scratch definition follows it, with the ids of the cells and without?"""
-    answer = next(cell.source for cell in perfect.cells if cell.get("id") == "attention_backward")
-    index = next(i for i, cell in enumerate(perfect.cells) if cell.get("id") == "attention_backward")
-    perfect.cells.insert(index + 1, nbformat.v4.new_code_cell("def attention_backward(*a):\n    return 0"))
+    right = answer(perfect, "attention_backward")
+    perfect.cells.insert(
+        perfect.cells.index(right) + 1, nbformat.v4.new_code_cell("def attention_backward(*a):\n    return 0")
+    )
     if not ids:
         for cell in perfect.cells:
             cell.pop("id", None)
             cell.metadata = {}
-    repaired = changed(assignment, perfect)
-    assert source_of(repaired, "attention_backward") == answer
+    assert answer(repaired(perfect, assignment).notebook, "attention_backward").source == right.source

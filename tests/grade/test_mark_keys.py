@@ -25,7 +25,7 @@ SEED = 5
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two_workers: Workers) -> Course:
+def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two_workers: Workers) -> Course:
     """A course with a right and a wrong submission, graded; a person has marked a written answer of each."""
     course = Course(tmp_path_factory.mktemp("changes") / "course")
     for student in ("ada", "hana"):
@@ -41,6 +41,12 @@ def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two
             gradebook.find_comment("why_scale", "attention", NAME, student).manual_comment = "Say why."
         gradebook.db.commit()
     return course
+
+
+@pytest.fixture
+def course(graded: Course, tmp_path: Path) -> Course:
+    """A copy of that course."""
+    return Course(shutil.copytree(graded.root, tmp_path / "course"))
 
 
 def changed(assignment: Assignment, change: Callable[[NotebookNode], None]) -> Assignment:
@@ -115,10 +121,9 @@ CHANGES = {
     ],
 )
 def test_change_after_submissions_came_in(
-    course: Course, assignment: Assignment, tmp_path: Path, change: str, regrade: bool, two_workers: Workers
+    course: Course, assignment: Assignment, change: str, regrade: bool, two_workers: Workers
 ) -> None:
     """Does everybody get the marks of the new assignment, with those of the other parts and those by hand kept?"""
-    course = Course(shutil.copytree(course.root, tmp_path / "course"))
     spoil, points, most = CHANGES[change]
     new = changed(assignment, spoil)
     if change == "an exercise is added":
@@ -212,11 +217,8 @@ def test_key_changes_with_checks_that_are_imported(assignment: Assignment, packa
     assert grader_key(assignment, True, None, package) != before
 
 
-def test_lost_results_are_made_again(
-    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
-) -> None:
+def test_lost_results_are_made_again(course: Course, assignment: Assignment, two_workers: Workers) -> None:
     """Does a torn or deleted result cost nothing but a second run?"""
-    course = Course(shutil.copytree(course.root, tmp_path / "course"))
     path = course.result_path("ada", NAME)
     path.write_text(path.read_text(encoding="utf-8")[:40], encoding="utf-8")
     course.result_path("hana", NAME).unlink()
@@ -225,9 +227,8 @@ def test_lost_results_are_made_again(
 
 
 @pytest.mark.parametrize("left", [0, 1, 40, -2])
-def test_torn_result_is_named(course: Course, assignment: Assignment, tmp_path: Path, left: int) -> None:
+def test_torn_result_is_named(course: Course, assignment: Assignment, left: int) -> None:
     """Is a student whose result was cut by a crash still on page, list and table, and does every command fail for it?"""
-    course = Course(shutil.copytree(course.root, tmp_path / "course"))
     path = course.result_path("ada", NAME)
     path.write_bytes(path.read_bytes()[:left])
     torn, whole = course.load_results(NAME)
@@ -238,11 +239,8 @@ def test_torn_result_is_named(course: Course, assignment: Assignment, tmp_path: 
     assert "ada" in (course.root / "report" / NAME / "index.html").read_text(encoding="utf-8")
 
 
-def test_torn_notebook_of_a_result_is_named(
-    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
-) -> None:
+def test_torn_notebook_of_a_result_is_named(course: Course, assignment: Assignment, two_workers: Workers) -> None:
     """Where the notebook that was executed is cut or gone, does every command say so, and is it made again?"""
-    course = Course(shutil.copytree(course.root, tmp_path / "course"))
     path = course.autograded_path("ada", assignment)
     whole = path.read_bytes()
     for left in (len(whole) - 2, len(whole) // 2, 0):
@@ -256,11 +254,8 @@ def test_torn_notebook_of_a_result_is_named(
     assert path.read_bytes() == whole
 
 
-def test_torn_seed_of_a_run_is_named(
-    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
-) -> None:
+def test_torn_seed_of_a_run_is_named(course: Course, assignment: Assignment, two_workers: Workers) -> None:
     """Where the seed is lost, is nobody graded with another, and does the error name that of the results?"""
-    course = Course(shutil.copytree(course.root, tmp_path / "course"))
     (course.root / "results" / NAME / ".run.json").write_text('{"se')
     with pytest.raises(ValueError, match=rf"\.run\.json cannot be read.*--seed {SEED}\."):
         grade(course, assignment, workers=two_workers)
@@ -269,10 +264,10 @@ def test_torn_seed_of_a_run_is_named(
 
 @pytest.mark.parametrize("left", [None, 0])
 def test_lost_gradebook_gets_its_marks_again(
-    course: Course, assignment: Assignment, tmp_path: Path, left: int | None, two_workers: Workers
+    course: Course, assignment: Assignment, left: int | None, two_workers: Workers
 ) -> None:
     """Is a gradebook that was deleted, or is an empty file, filled again from the results, without grading anybody?"""
-    course, calls = Course(shutil.copytree(course.root, tmp_path / "course")), []
+    calls: list[tuple] = []
     (course.root / "gradebook.db").unlink() if left is None else (course.root / "gradebook.db").write_bytes(b"")
     grade(course, assignment, workers=two_workers, progress=lambda *call: calls.append(call))
     points = {student: sum(score for score, _ in of.values()) for student, of in course.scores(assignment).items()}
@@ -282,10 +277,10 @@ def test_lost_gradebook_gets_its_marks_again(
 
 @pytest.mark.parametrize("draw", soon(range(6)))
 def test_files_cut_at_any_byte_cost_nothing(
-    course: Course, assignment: Assignment, tmp_path: Path, draw: int, two_workers: Workers
+    course: Course, assignment: Assignment, draw: int, two_workers: Workers
 ) -> None:
     """After a power cut that left each file but submissions and gradebook cut at any byte, is all as before?"""
-    course, chance = Course(shutil.copytree(course.root, tmp_path / "course")), random.Random(draw)
+    chance = random.Random(draw)
     kept = ("submitted", "gradebook.db", "nbgrader_config.py")
     paths = [path for path in sorted(course.root.rglob("*")) if path.is_file() and not {*kept} & {*path.parts}]
     whole = {path: path.read_bytes() for path in paths if path.stat().st_size}
@@ -299,11 +294,8 @@ def test_files_cut_at_any_byte_cost_nothing(
     assert {path for path, data in whole.items() if path.read_bytes() != data} == set()
 
 
-def test_only_one_run_grades_an_assignment(
-    course: Course, assignment: Assignment, tmp_path: Path, two_workers: Workers
-) -> None:
+def test_only_one_run_grades_an_assignment(course: Course, assignment: Assignment, two_workers: Workers) -> None:
     """Is a second run of the same assignment refused, and a third, when the first is done, not?"""
-    course = Course(shutil.copytree(course.root, tmp_path / "course"))
     with grade_module._alone(course, assignment), pytest.raises(InstallationError, match=f"another run grades {NAME}"):
         grade(course, assignment, workers=two_workers)
     assert len(grade(course, assignment, workers=two_workers)) == 2

@@ -5,38 +5,24 @@ from typing import Any
 
 import nbformat
 import pytest
-from conftest import ALL, NAME, SEED, assignment_of
+from conftest import ALL, NAME, SEED, assignment_of, repaired
 from fuzzing import steps
 from nbformat import NotebookNode
+from sample_class import answer, change
 
 from autograder.course.course import Assignment
 from autograder.grade.job import grade_one
-from autograder.grade.repair import OtherAssignment, Repaired, repair_notebook
+from autograder.grade.repair import OtherAssignment
 from autograder.grade.task import Job, Task
 from autograder.notebooks import MAX_CELLS
 from autograder.recognition import names_in
 
 
-def changed(assignment: Assignment, notebook: NotebookNode) -> Repaired:
-    """Return the repaired notebook."""
-    return repair_notebook(json.dumps(notebook).encode(), assignment.instructor, assignment.release)
-
-
-def source_of(repaired: Repaired, name: str) -> str:
-    """Return what is in the cell of an answer."""
-    return next(c.source for c in repaired.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
-
-
-def in_text(notebook: NotebookNode, name: str, text: str) -> None:
-    """Replace what is in a cell."""
-    next(cell for cell in notebook.cells if cell.get("id") == name).source = text
-
-
 def blank_with(perfect: NotebookNode, how: str) -> NotebookNode:
     """Leave the cell of why_scale as it was released, and write the answer elsewhere."""
-    blank = next(cell.source for cell in assignment_of(NAME).release.cells if cell.get("id") == "why_scale")
-    in_text(perfect, "why_scale", blank)
-    index = next(i for i, cell in enumerate(perfect.cells) if cell.get("id") == "why_scale")
+    blank = answer(assignment_of(NAME).release, "why_scale").source
+    cell = answer(perfect, "why_scale")
+    cell.source, index = blank, perfect.cells.index(cell)
     new: dict[str, Any] = {
         "below": nbformat.v4.new_markdown_cell(ANSWER),
         "comment": nbformat.v4.new_code_cell(f"# {ANSWER}"),
@@ -46,7 +32,7 @@ def blank_with(perfect: NotebookNode, how: str) -> NotebookNode:
         perfect.cells[index - 1].source += f"\n\n{ANSWER}"
     elif how == "picture":
         photo = "iVBORw0KGgo" * 120_000
-        perfect.cells[index].source = f"![photo](data:image/png;base64,{photo})\n{blank}"
+        cell.source = f"![photo](data:image/png;base64,{photo})\n{blank}"
         perfect.cells.insert(index + 1, new["below"])
     else:
         perfect.cells.insert(index + 1, new[how])
@@ -59,7 +45,7 @@ ANSWER = "The variance of a score grows with the width, so the weights saturate 
 @pytest.mark.parametrize("how", ["below", "question", "comment", "raw", "picture"])
 def test_a_text_elsewhere_is_put_into_the_empty_cell(assignment: Assignment, perfect: NotebookNode, how: str) -> None:
     """Does a person read a written answer that is not in its cell, and is a picture in that cell named too?"""
-    source = source_of(changed(assignment, blank_with(perfect, how)), "why_scale")
+    source = answer(repaired(blank_with(perfect, how), assignment).notebook, "why_scale").source
     assert ANSWER in source
     assert ("[a picture, png" in source) == (how == "picture")
 
@@ -80,11 +66,10 @@ def test_a_question_says_in_words_where_a_text_was_found(
     assignment: Assignment, perfect: NotebookNode, after: str
 ) -> None:
     """Does a person read headings and names of questions, and no ids of cells that nobody sees?"""
-    blank = next(cell.source for cell in assignment.release.cells if cell.get("id") == "graph_network")
-    in_text(perfect, "graph_network", blank)
+    answer(perfect, "graph_network").source = answer(assignment.release, "graph_network").source
     index = next(i for i, cell in enumerate(perfect.cells) if cell.get("id") == after)
     perfect.cells.insert(index + 1, nbformat.v4.new_markdown_cell(ANSWER))
-    (question,) = changed(assignment, perfect).questions
+    (question,) = repaired(perfect, assignment).questions
     assert WHERE[after] in question
 
 
@@ -93,7 +78,7 @@ def test_a_receipt_names_released_texts_in_words(assignment: Assignment, perfect
     texts = [cell for cell in perfect.cells if cell.get("id", "").startswith("text_") and cell.cell_type == "markdown"]
     for count, cell in enumerate(texts):
         cell.source = f"{cell.source}\n\n{ANSWER}" if count % 2 else cell.source[:-1] + f", and {ANSWER}"
-    receipt = "\n".join(changed(assignment, perfect).receipt)
+    receipt = "\n".join(repaired(perfect, assignment).receipt)
     assert 'merged with the text "1 Softmax"' in receipt and 'written into the text "2 Attention"' in receipt
     assert "text_" not in receipt
 
@@ -105,33 +90,29 @@ def test_a_conflict_with_different_sides_is_a_question(assignment: Assignment, p
     other = line.replace("weights @ values", "values")
     both = text.replace(line, f"<<<<<<< HEAD\n{line}\n=======\n{other}\n>>>>>>> 3f2a9c1")
     for data in (both, json.dumps(both)):
-        (question,) = repair_notebook(data.encode(), assignment.instructor, assignment.release).questions
+        (question,) = repaired(data.encode(), assignment).questions
         assert "conflict marks" in question and "attention" in question
-    repaired = repair_notebook(
-        f"<<<<<<< HEAD\n{text}\n=======\n{text}\n>>>>>>> 3f2a9c1".encode(), assignment.instructor, assignment.release
-    )
-    assert "\\n".join(c.source for c in perfect.cells if c.id == "attention") == source_of(repaired, "attention")
-    assert repaired.questions == []
+    alike = repaired(f"<<<<<<< HEAD\n{text}\n=======\n{text}\n>>>>>>> 3f2a9c1".encode(), assignment)
+    assert answer(alike.notebook, "attention").source == answer(perfect, "attention").source
+    assert alike.questions == []
 
 
 def two_answers_in_one_cell(notebook: NotebookNode) -> None:
     """Merge attention with softmax."""
-    one, other = (next(cell for cell in notebook.cells if cell.get("id") == name) for name in ("softmax", "attention"))
+    one, other = answer(notebook, "softmax"), answer(notebook, "attention")
     one.source += f"\n\n\n{other.source}"
     notebook.cells.remove(other)
 
 
 def helper_in_another_cell(notebook: NotebookNode) -> None:
     """Repeat softmax above attention, in its cell."""
-    one, other = (next(cell for cell in notebook.cells if cell.get("id") == name) for name in ("softmax", "attention"))
+    one, other = answer(notebook, "softmax"), answer(notebook, "attention")
     other.source = f"{one.source}\n\n\n{other.source}"
 
 
 def import_what_is_missing(notebook: NotebookNode) -> None:
     """Import a package that the grader has not, and then one that softmax needs."""
-    softmax = next(cell for cell in notebook.cells if cell.get("id") == "softmax")
-    softmax.source = softmax.source.replace("np.exp(shifted)", "np.exp(shifted) * math.exp(0)")
-    assert "math.exp" in softmax.source
+    change(notebook, "softmax", "np.exp(shifted)", "np.exp(shifted) * math.exp(0)")
     notebook.cells.insert(1, nbformat.v4.new_code_cell("import a_package_that_is_not_there\nimport math"))
 
 
@@ -177,7 +158,7 @@ def test_the_notebook_of_another_assignment_is_named(assignment: Assignment) -> 
     other = assignment_of("2_multihead").release
     others = {name: names_in(assignment_of(name).release) for name in ALL if name != NAME}
     with pytest.raises(OtherAssignment, match="notebook of 2_multihead, submitted as 1_attention"):
-        repair_notebook(json.dumps(other).encode(), assignment.instructor, assignment.release, others, NAME)
+        repaired(other, assignment, others=others, submitted_as=NAME)
 
 
 HOSTILE = {
@@ -193,4 +174,4 @@ HOSTILE = {
 def test_hostile_cells_take_bounded_steps(assignment: Assignment, case: str) -> None:
     """Are so many cells, or such long ones, repaired in a number of steps that takes seconds at most?"""
     data = json.dumps({"cells": [{"cell_type": "code", "source": source} for source in HOSTILE[case]]}).encode()
-    assert steps(lambda: repair_notebook(data, assignment.instructor, assignment.release)) < 6_000_000
+    assert steps(lambda: repaired(data, assignment)) < 6_000_000

@@ -6,14 +6,13 @@ from typing import Any
 import hypothesis.strategies as st
 import nbformat
 import pytest
-from conftest import soon
+from conftest import repaired, soon
 from fuzzing import EXAMPLES, fuzz, steps
 from nbformat import NotebookNode
 
 from autograder.cells import is_locked
 from autograder.course.course import Assignment
 from autograder.files import Unreadable
-from autograder.grade.repair import repair_notebook
 
 WORDS = [
     "softmax",
@@ -35,16 +34,16 @@ ODD = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | TEX
 def repaired_or_refused(data: bytes, assignment: Assignment) -> list[NotebookNode]:
     """Return the repaired cells, none where it is refused; whatever else comes is an error."""
     try:
-        repaired = repair_notebook(data, assignment.instructor, assignment.release)
+        found = repaired(data, assignment)
     except Unreadable as error:
         assert str(error)
         return []
-    nbformat.validate(repaired.notebook)
-    nbformat.writes(repaired.notebook).encode()  # no half of a character is left
-    locked = [cell.source for cell in repaired.notebook.cells if is_locked(cell)]
+    nbformat.validate(found.notebook)
+    nbformat.writes(found.notebook).encode()  # no half of a character is left
+    locked = [cell.source for cell in found.notebook.cells if is_locked(cell)]
     assert locked == [cell.source for cell in assignment.instructor.cells if is_locked(cell)]
-    assert all("\n" not in entry for entry in repaired.receipt)
-    return repaired.notebook.cells
+    assert all("\n" not in entry for entry in found.receipt)
+    return found.notebook.cells
 
 
 @EXAMPLES
@@ -98,12 +97,8 @@ def test_work_is_kept_however_cells_lie(assignment: Assignment, perfect: Noteboo
         cells = extra[len(extra) // 2 :] + cells
         if not marked:
             cells = [{"cell_type": cell["cell_type"], "source": cell["source"]} for cell in cells]
-        repaired = repair_notebook(
-            json.dumps({"cells": cells}).encode(encoding), assignment.instructor, assignment.release
-        )
-        graded = {
-            cell.metadata.nbgrader.grade_id: cell.source for cell in repaired.notebook.cells if is_answer_in_code(cell)
-        }
+        notebook = repaired(json.dumps({"cells": cells}).encode(encoding), assignment).notebook
+        graded = {cell.metadata.nbgrader.grade_id: cell.source for cell in notebook.cells if is_answer_in_code(cell)}
         assert graded == {perfect.cells[i].metadata.nbgrader.grade_id: perfect.cells[i].source for i in answers}
 
     orders = st.permutations(range(len(perfect.cells)))
@@ -128,9 +123,6 @@ def test_mending_takes_steps_in_proportion(assignment: Assignment, perfect: Note
             cells = [cell] * count
         return json.dumps({"cells": cells}).encode()[: -1 if kind == "torn" else None]
 
-    def repaired(data: bytes) -> None:
-        repair_notebook(data, assignment.instructor, assignment.release)
-
-    repaired(file(10))  # compiles the patterns
+    repaired(file(10), assignment)  # compiles the patterns
     few, many = file(200), file(400)
-    assert steps(lambda: repaired(many)) <= 2.2 * steps(lambda: repaired(few))
+    assert steps(lambda: repaired(many, assignment)) <= 2.2 * steps(lambda: repaired(few, assignment))

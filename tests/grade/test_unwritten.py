@@ -5,13 +5,12 @@ from typing import Any
 
 import nbformat
 import pytest
-from conftest import ALL, SEED, assignment_of, setup_of
+from conftest import ALL, SEED, assignment_of, repaired, setup_of
 from nbformat import NotebookNode
 from sample_class import answer, change, fill_in
 
 from autograder.cells import is_solution
 from autograder.grade.execute import execute
-from autograder.grade.repair import repair_notebook
 from autograder.grade.submit_check import submit_check
 from autograder.imports import ROOT
 from autograder.sandbox.guest.unwritten import unwritten
@@ -96,9 +95,7 @@ def of(name: str, changed: Any) -> tuple[NotebookNode, NotebookNode]:
     assignment = assignment_of(name)
     notebook = fill_in(assignment.release, assignment.instructor)
     changed(notebook)
-    return notebook, repair_notebook(
-        nbformat.writes(notebook).encode(), assignment.instructor, assignment.release
-    ).notebook
+    return notebook, repaired(notebook, assignment).notebook
 
 
 def messages_of(name: str, exercise: str, changed: Any) -> list[str]:
@@ -162,9 +159,7 @@ def test_half_of_an_answer_is_not_called_unwritten() -> None:
 def test_released_answers_are_not_written(name: str) -> None:
     """Is every answer that students write from nothing known as not written, in the grader too?"""
     assignment = assignment_of(name)
-    notebook = repair_notebook(
-        nbformat.writes(assignment.release).encode(), assignment.instructor, assignment.release
-    ).notebook
+    notebook = repaired(assignment.release, assignment).notebook
     notebook.cells = [cell for cell in notebook.cells if "nbgrader" in cell.metadata and "file" not in cell.metadata]
     stubs = [cell.id for cell in assignment.release.cells if NOT in cell.source and is_solution(cell)]
     assert stubs

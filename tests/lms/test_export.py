@@ -20,9 +20,6 @@ from autograder.grade.mark_keys import content_of
 from autograder.lms.collect import collect
 from autograder.lms.export import Exported, prepare_export
 
-# nbgrader's own add_submission() makes SQLAlchemy warn
-pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")
-
 NAME = "1_attention"
 PEOPLE = [
     ("100", "Ada Lovelace", "ada@example.org"),
@@ -72,11 +69,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
 
 def record(course: Course, graded: Path) -> list[Result]:
     """Grade a course, without grading: take the gradebook, the results and the pages of the other course."""
-    for path in sorted(graded.rglob("*")):
-        if path.is_file():
-            place = course.root / path.relative_to(graded)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, place)
+    shutil.copytree(graded, course.root, dirs_exist_ok=True)
     return course.load_results(NAME)
 
 
@@ -119,19 +112,24 @@ def pages(done: Exported, name: str) -> dict[str, str]:
         return {info.filename: archive.read(info).decode() for info in archive.infolist()}
 
 
-def collect_moodle(course: Course, assignment: Assignment, folder: Path, sheet: Path) -> None:
-    """Collect a download of Moodle, with one file that is nobody's."""
+@pytest.fixture
+def results(course: Course, graded: Path) -> list[Result]:
+    """The course after grading."""
+    return record(course, graded)
+
+
+@pytest.fixture
+def collected(course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path) -> list[Result]:
+    """The course after a download of Moodle was collected, with one file that is nobody's, and graded."""
     files = {f"{name}/attention.ipynb": notebook(student) for student, name in FOLDERS.items()}
     files["Fay New_105_assignsubmission_file_/attention.ipynb"] = notebook("fay")
-    collect(course, assignment, [write_zip(folder / "moodle.zip", files)], read_worksheet(sheet))
+    collect(course, assignment, [write_zip(tmp_path / "moodle.zip", files)], read_worksheet(sheet))
+    return record(course, graded)
 
 
-def test_export_moodle(
-    course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path, of: float
-) -> None:
+def test_export_moodle(course: Course, collected: list[Result], assignment: Assignment, sheet: Path, of: float) -> None:
     """From a download to the worksheet and back: same columns and rows, marks, states, and never 0 for no mark?"""
-    collect_moodle(course, assignment, tmp_path, sheet)
-    done = prepare_export(course, assignment, record(course, graded), "moodle", worksheet=read_worksheet(sheet)).write()
+    done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
     header, *rows = read(done, "moodle.csv")
     before = read_worksheet(sheet)
     assert header == before.header
@@ -163,32 +161,29 @@ def test_export_moodle(
     assert f"maximum is 100.00, the assignment has {of:g} points" in warnings
 
 
-def test_export_moodle_twice(course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path) -> None:
+def test_export_moodle_twice(
+    course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, sheet: Path
+) -> None:
     """Are the same bytes written twice, and is what a person wrote in the worksheet kept next to the state?"""
-    collect_moodle(course, assignment, tmp_path, sheet)
-    results = record(course, graded)
-    first = prepare_export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet)).write()
+    first = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
     before = listing(course.root / "export")
-    prepare_export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet)).write()
+    prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
     assert listing(course.root / "export") == before
     table = read(first, "moodle.csv")
     state, table[1][-1] = table[1][-1], "Well done. " + table[1][-1]
     table[2][table[0].index("Grade can be changed")] = "No"
     table[2][table[0].index("Grade")] = "7"
     again = write_csv(tmp_path / "again.csv", table)
-    done = prepare_export(course, assignment, results, "moodle", worksheet=read_worksheet(again)).write()
+    done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(again)).write()
     rows = read(done, "moodle.csv")
     assert rows[1][-1] == f"Well done. {state}"
     assert rows[2][rows[0].index("Grade")] == "7"
     assert "bea: Moodle says that the grade cannot be changed" in done.warnings
 
 
-def test_export_moodle_without_worksheet(
-    course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path
-) -> None:
+def test_export_moodle_without_worksheet(course: Course, collected: list[Result], assignment: Assignment) -> None:
     """Are the columns there that Moodle's import needs, and the numbers that the download had?"""
-    collect_moodle(course, assignment, tmp_path, sheet)
-    done = prepare_export(course, assignment, record(course, graded), "moodle").write()
+    done = prepare_export(course, assignment, collected, "moodle").write()
     header, *rows = read(done, "moodle.csv")
     assert {"Identifier", "Grade", "Last modified (grade)", "Feedback comments"} <= set(header)
     assert [row[0] for row in rows] == ["Participant 100", "Participant 101", "Participant 102", "", ""]
@@ -244,9 +239,8 @@ def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp
     assert "Student, Test of the worksheet is nobody in the course" in done.warnings
 
 
-def test_export_canvas_column(course: Course, graded: Path, assignment: Assignment, tmp_path: Path) -> None:
+def test_export_canvas_column(course: Course, results: list[Result], assignment: Assignment, tmp_path: Path) -> None:
     """Is a column that is not clear asked for, and taken when it is named?"""
-    results = record(course, graded)
     book = read_worksheet(canvas_gradebook(tmp_path / "g.csv", "Homework A (1)", "Homework B (2)"))
     with pytest.raises(ValueError, match=r"--column with one of: 'Homework A \(1\)', 'Homework B \(2\)'"):
         prepare_export(course, assignment, results, "canvas", worksheet=book)
@@ -254,18 +248,20 @@ def test_export_canvas_column(course: Course, graded: Path, assignment: Assignme
     assert read(done, "canvas.csv")[0][-1] == "Homework B (2)"
 
 
-def test_export_needs_the_right_worksheet(course: Course, graded: Path, assignment: Assignment, sheet: Path) -> None:
+def test_export_needs_the_right_worksheet(
+    course: Course, results: list[Result], assignment: Assignment, sheet: Path
+) -> None:
     """Is Canvas without its export, or with that of Moodle, refused?"""
-    results = record(course, graded)
     with pytest.raises(ValueError, match="gradebook export as --worksheet"):
         prepare_export(course, assignment, results, "canvas")
     with pytest.raises(ValueError, match="one of moodle, not of canvas"):
         prepare_export(course, assignment, results, "canvas", worksheet=read_worksheet(sheet))
 
 
-def test_export_refuses_while_answers_wait(course: Course, graded: Path, assignment: Assignment, sheet: Path) -> None:
+def test_export_refuses_while_answers_wait(
+    course: Course, results: list[Result], assignment: Assignment, sheet: Path
+) -> None:
     """Are marks that are not whole kept back, listed, and sent with their state only where that is said?"""
-    results = record(course, graded)
     with course.gradebook() as gradebook:
         for name in WRITTEN:
             gradebook.find_grade(name, assignment.notebook, NAME, "bea").needs_manual_grade = True
@@ -279,13 +275,10 @@ def test_export_refuses_while_answers_wait(course: Course, graded: Path, assignm
     assert read(prepare_export(course, assignment, results, "csv").write(), "marks.csv")[2][0] == "bea"
 
 
-def test_export_csv(
-    course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path, of: float
-) -> None:
+def test_export_csv(course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, of: float) -> None:
     """Has every student a row with a state, and every file that is nobody's too, with formulas defused?"""
     write_roster(course, [*ROSTER[:5], {"id": "=2+2", "first_name": "@sum", "last_name": "-x"}])
-    collect_moodle(course, assignment, tmp_path, sheet)
-    done = prepare_export(course, assignment, record(course, graded), "csv", folder=tmp_path / "out").write()
+    done = prepare_export(course, assignment, collected, "csv", folder=tmp_path / "out").write()
     assert [path.name for path in done.files] == ["marks.csv"]
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out/marks.csv").read_text(encoding="utf-8-sig"))))
     found = {row["id"]: row for row in rows}
@@ -312,44 +305,40 @@ def test_export_csv(
 
 
 def test_export_says_what_changed_since_the_grading(
-    course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path
+    course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path
 ) -> None:
     """Is a student who submitted something else, or whose file was refused since, a warning? And a file's time none?"""
-    collect_moodle(course, assignment, tmp_path, sheet)
-    results = record(course, graded)
-    for kept in results:
+    for kept in collected:
         if found := course.read_submission(kept.student, assignment):
             kept.content = content_of(found.data, {})
     for path in course.root.glob("submitted/*/*/*.ipynb"):
         path.touch()
-    assert "submitted" not in "\n".join(prepare_export(course, assignment, results, "csv").write().warnings)
+    assert "submitted" not in "\n".join(prepare_export(course, assignment, collected, "csv").write().warnings)
     files = {f"{FOLDERS['ada']}/attention.ipynb": notebook("again"), f"{FOLDERS['bea']}/attention.pdf": b""}
     collect(course, assignment, [write_zip(tmp_path / "later.zip", files)])
-    warnings = "\n".join(prepare_export(course, assignment, results, "csv").write().warnings)
+    warnings = "\n".join(prepare_export(course, assignment, collected, "csv").write().warnings)
     assert "ada submitted something else since the grading" in warnings
     assert "bea submitted" not in warnings
     assert "refused: bea" in warnings
 
 
 def test_export_changes_nothing_outside_the_course(
-    course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path
+    course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, sheet: Path
 ) -> None:
     """Is everything written below the course's folder?"""
-    collect_moodle(course, assignment, tmp_path, sheet)
-    results = record(course, graded)
     before = listing(tmp_path, without=course.root)
-    prepare_export(course, assignment, results, "moodle", worksheet=read_worksheet(sheet)).write()
+    prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
     assert listing(tmp_path, without=course.root) == before
 
 
 @pytest.mark.parametrize(
     ("system", "why"), [("moodle", "wait for a person: bea"), ("canvas", "one of moodle, not of canvas")]
 )
+@pytest.mark.usefixtures("results")
 def test_command_export_that_refuses_writes_nothing(
-    course: Course, graded: Path, assignment: Assignment, sheet: Path, system: str, why: str
+    course: Course, assignment: Assignment, sheet: Path, system: str, why: str
 ) -> None:
     """Is all of the course as it was, the pages of feedback too, where answers wait or the worksheet is another one?"""
-    record(course, graded)
     with course.gradebook() as gradebook:
         gradebook.find_grade(WRITTEN[0], assignment.notebook, NAME, "bea").needs_manual_grade = True
         gradebook.db.commit()
@@ -360,9 +349,9 @@ def test_command_export_that_refuses_writes_nothing(
     assert listing(course.root) == before
 
 
-def test_command_export(course: Course, graded: Path, assignment: Assignment, sheet: Path) -> None:
+@pytest.mark.usefixtures("results")
+def test_command_export(course: Course, sheet: Path) -> None:
     """Does it name the files and what to look at, fail where we failed on somebody, and stop for an unknown format?"""
-    record(course, graded)
     arguments = ["export", NAME, "--course", str(course.root), "--worksheet", str(sheet), "--format"]
     done = CliRunner().invoke(app, [*arguments, "csv"])
     assert done.exit_code == 1 and "marks.csv" in done.output and "1 not graded" in done.output

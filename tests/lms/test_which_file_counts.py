@@ -1,6 +1,5 @@
 """Does `collect` take the file that holds the work, name all others with the reason, and ask where it cannot tell?"""
 
-import nbformat
 import pytest
 from conftest import NAME
 from downloads import ADA, answered, outcomes, submitted, write_zip
@@ -12,12 +11,6 @@ from autograder.lms.collect import MAX_LISTED, collect
 SOLVED = answered(softmax="1", attention="2")
 OTHER = answered(softmax="1", attention="3")
 CANVAS = "lovelaceada_501"
-
-
-@pytest.fixture
-def blank(assignment: Assignment) -> bytes:
-    """The notebook as students got it."""
-    return nbformat.writes(assignment.release).encode()
 
 
 @pytest.fixture

@@ -19,9 +19,6 @@ from autograder.report.course_page import Graded, course_table, write_course_pag
 from autograder.report.tables import marks_table_of
 from autograder.settings import read_settings
 
-# nbgrader's own add_submission() makes SQLAlchemy warn
-pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")
-
 SCRIPT = "<img src=x onerror=alert(1)>"  # a name in which nothing may be carried out
 
 TOML = """name = "Deep Learning <1>"

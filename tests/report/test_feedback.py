@@ -17,9 +17,6 @@ from autograder.grade.grade import load_assignment
 from autograder.report.feedback import write_feedback
 from autograder.report.written import ATTRIBUTES, TAGS, cleaned_markdown
 
-# nbgrader's own add_submission() makes SQLAlchemy warn
-pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")
-
 HOSTILE = [
     "half a pair \ud800, and in a formula $\ud800$",
     "<script>alert(1)</script>",

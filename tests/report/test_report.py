@@ -13,22 +13,12 @@ from nbgrader.api import Gradebook
 from rich.console import Console
 
 from autograder.course.course import Assignment, Course, Result
-from autograder.grade.grade import load_assignment
 from autograder.report.course_page import course_table, write_course_page
 from autograder.report.report import marks_table, questions_of, write_report
 from autograder.report.tables import marks_table_of
 
-# nbgrader's own add_submission() makes SQLAlchemy warn
-pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")
-
 SCRIPT, FORMULA, RIGHT_TO_LEFT = "<script>alert(1)</script>", "=1+1", "\u202eنور"
 WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
-
-
-@pytest.fixture(scope="module")
-def assignment() -> Assignment:
-    """The first assignment, as it is."""
-    return load_assignment("1_attention")
 
 
 BONUS = {"online_softmax_values", "online_softmax_hidden"}

@@ -7,7 +7,8 @@ is tried next to them, none where the notebook is unsolved and marks are to come
 exercise where the attack sits in that exercise. An exercise that uses an earlier one is judged with the correct earlier
 one, so that nobody pays twice. No mark at all is not 0: nothing could be read.
 
-An attack is tried on every assignment on which it makes sense; where each is tried once, they are spread over all.
+Each attack is a kind: one submission tries the ways to do the same, one after the other, and its fair mark is that of all.
+It is tried on every assignment on which it makes sense; where each is tried once, they are spread over all.
 Everything here is bounded, and the code of students runs in the sandbox alone.
 """
 
@@ -65,8 +66,8 @@ GROUPS = {
     "Names": NAMES,
 }
 ATTACKS = [attack for group in GROUPS.values() for attack in group]
-# One attack for each thing that is attacked; the others attack the same in other ways. `make test` tries the ways in that
-# differ most, on the assignments whose honest submissions take least.
+# What `make test` tries, with what each attacks: the ways in that differ most, on the assignments whose honest submissions
+# take least.
 SOON = {
     "unsolved": "nothing, which is what those for nothing are compared with",
     "input-transformer": "IPython, between the grader's request and the student's cells",
@@ -87,7 +88,7 @@ SOON = {
     "escapes": "the walls of the sandbox",
     "endless-loop-deaf": "the time of a cell",
     "memory-by-processes": "the memory",
-    "gradebook-held": "the gradebook's lock",
+    "background-process": "the end of the sandbox, and the gradebook's lock",
     "kills-everything": "the grader's processes, by signals",
     "link-to-answers": "the file, which is a link",
     "nothing": "nothing, with no file at all",
@@ -98,50 +99,6 @@ SOON = {
     "name-dots": "the folders, by a student's name",
 }
 SOON_ON = ("1_attention", "2_multihead")
-KINDS = SOON | {
-    "fake-modules": "the modules that the agent is on",
-    "agent-odd-replies": "the replies to calls of functions",
-    "channel-flood": "the socket on which they are called",
-    "odd-values": "the comparison, by values of every kind",
-    "steals-attention": "the correct answers to earlier exercises, which are lent",
-    "modes-left-on": "the modes of PyTorch, which an accident may leave on too",
-    "agent-handles": "the descriptions of modules",
-    "agent-graphs": "the gradients that come back",
-    "raises-when-looked-at": "the reading of containers",
-    "parameters-that-lie": "the names of parameters, and the modes of modules",
-    "backward-ends": "the way back through a module",
-    "answers-twice": "the process that answers, by a copy of it",
-    "probe-names": "the probes, by the names that they use",
-    "weights-of-the-book": "the weights, which are those of the book",
-    "weights-with-code": "the reader of weights",
-    "searches-files": "the file system",
-    "error-as-channel": "the feedback, as a way out for what was seen",
-    "other-processes": "the processes around it",
-    "endless-loop": "the time of a call",
-    "processes": "the number of processes",
-    "background-process": "the end of the sandbox",
-    "fills-the-disk": "the disk",
-    "long-line": "the size of an output",
-    "many-cells": "the size of a notebook",
-    "segfault": "its own process",
-    "closes-files": "the files and sockets of its process",
-    "replaces-the-socket": "the socket to the grader",
-    "messages": "what messages hold",
-    "large-value": "the size of results",
-    "hostile-error": "the texts of errors",
-    "right-but-odd": "nothing: right answers in odd kinds",
-    "fifo": "the file, which is none",
-    "linked-folder": "the folder",
-    "json-bomb": "the reader of notebooks",
-    "latin-1": "the encoding",
-    "odd-fields": "the fields of a notebook",
-    "script-name": "the name of the file",
-    "bad-timestamp": "the time of submitting",
-    "slow-words": "the reader of Markdown",
-    "active-error": "the page of feedback, by errors",
-    "name-sql": "the gradebook, by a student's name",
-    "name-formula": "the tables, by a student's name",
-}
 
 
 def spread(attacks: Sequence[Attack]) -> dict[str, str]:
@@ -153,8 +110,7 @@ def spread(attacks: Sequence[Attack]) -> dict[str, str]:
     return places
 
 
-ONCE = spread([attack for attack in ATTACKS if attack.name in KINDS])
-ONCE |= spread([attack for attack in ATTACKS if attack.name not in KINDS])
+ONCE = spread(ATTACKS)
 
 # ------------------------------------------------------------------------------------------------ one batch of all
 
@@ -322,6 +278,7 @@ INTRODUCTION = """% Made by "python tests/sandbox/attacks.py --write" from a run
 If tests run in the student's own process, ten lines of code can get any score.
 This grader runs the tests elsewhere.
 This page shows the effect: {count} submissions try to get points for nothing, to read secrets or to harm others, or are merely broken.
+Each is a kind of attack; where there are several ways, it tries them one after the other.
 They were graded between honest submissions.
 Each row shows one of them on one assignment; `make test-all` grades each on every assignment that it fits.
 

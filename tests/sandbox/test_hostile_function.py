@@ -188,8 +188,7 @@ def test_module_of_too_many_parts_is_not_kept(kernel: Kernel) -> None:
 def test_function_that_doubles_its_process_answers_once(start: Callable[..., Kernel]) -> None:
     """Does a copy that a function makes of its process, and that runs on, neither answer nor take what comes later?"""
     kernel = start()
-    kernel.run_cell("import os\ndef double(x):\n    return os.fork() and x + 1")
-    double = Function("double", lambda request, correct: kernel.call(request, correct, 10.0))
+    double = function_of(kernel, "double", "import os\ndef double(x):\n    return os.fork() and x + 1")
     assert [double(number) for number in range(5)] == [1, 2, 3, 4, 5]
     for number in range(5):
         assert told(kernel, f"x{number} = {number}\nprint(x{max(0, number - 1)})") == max(0, number - 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import soon
-from in_kernel import attempt, reaching, told
+from in_kernel import attempt, function_of, reaching, told
 from PIL import Image
 
 from autograder.sandbox.host import bubblewrap as sandbox
@@ -368,9 +368,9 @@ def test_alarm_that_is_left_ends_no_kernel(start: Callable[..., Kernel]) -> None
     def f(): return signal.setitimer(signal.ITIMER_REAL, 0.2)
     f()
     """
-    kernel.run_cell(textwrap.dedent(source))
+    function = function_of(kernel, "f", source)
     time.sleep(0.4)
-    assert Function("f", lambda *request: kernel.call(*request, 20.0))() == (0, 0)
+    assert function() == (0, 0)
     time.sleep(0.4)
     assert told(kernel, "print(1)") == 1
 

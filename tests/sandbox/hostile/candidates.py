@@ -1,56 +1,26 @@
 """Misuse of the functions that the grader lends to a test: of candidates whose source must stay where it is."""
 
-from hostile.making import FIFTH, GRADED, LOOK, NOTHING, TIMED_OUT, Attack, before_answer, in_answers
+from hostile.making import FIFTH, GRADED, LOOK, NOTHING, Attack, before_answer, in_answers
 
 TEST = "test_attention"
 
 CANDIDATES = (
     Attack(
-        "test-refuses-all",
-        "Refuses every candidate.",
-        in_answers("raise AssertionError('wrong')", TEST),
-        TEST,
-        on=FIFTH,
-    ),
-    Attack(
         "test-of-the-name",
-        "Goes by what a candidate is called, what it is closed over and where its source stands.",
+        "Goes by what a candidate is called, what it is closed over, where its source stands, and the number of its call.",
         in_answers(
             """
-import inspect
+import inspect, sys
+frame = sys._getframe()
+while frame is not None and "request" not in frame.f_locals:
+    frame = frame.f_back
+assert frame is None or frame.f_locals["request"]["draw"] > 14
 words = candidate.__name__ + inspect.getsource(candidate) + str(inspect.getclosurevars(candidate))
 assert not any(word in words for word in ("M6", "scores", "softmax", "mistake"))
 """,
             TEST,
         ),
         TEST,
-        on=FIFTH,
-    ),
-    Attack(
-        "test-by-number",
-        "Goes by the number of the call, which it finds in the memory of its process.",
-        in_answers(
-            """
-import sys
-frame = sys._getframe()
-while frame is not None and "request" not in frame.f_locals:
-    frame = frame.f_back
-assert frame.f_locals["request"]["draw"] > 14
-""",
-            TEST,
-        ),
-        TEST,
-        on=FIFTH,
-    ),
-    Attack(
-        "test-asks-without-end",
-        "Asks its candidate again and again.",
-        in_answers(
-            "while True:\n    try:\n        candidate(*torch.ones(3, 1, 1, 1, 1))\n    except ValueError:\n        pass",
-            TEST,
-        ),
-        TEST,
-        TIMED_OUT,
         on=FIFTH,
     ),
     Attack(

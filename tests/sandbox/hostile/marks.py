@@ -2,98 +2,57 @@
 
 import nbformat
 from nbformat import NotebookNode
-from sample_class import answer
 
-from hostile.making import EVERYTHING, FIRST, LOOK, NOTHING, Attack, Repaired, for_nothing, in_answers, spoiled
+from hostile.making import EVERYTHING, FIRST, LOOK, Attack, Repaired, for_nothing, in_answers, spoiled
+
+OWN_JUDGE = """
+from collections import defaultdict
+import numpy as np
+TESTS = MESSAGES = defaultdict(dict)
+def judge(*args, **kwargs):
+    return True
+check = judge
+"""
 
 
 def edit_locked_cells(notebook: NotebookNode) -> None:
-    """Empty every locked cell, and claim a thousand points for it."""
-    for cell in notebook.cells:
-        if cell.metadata.get("nbgrader", {}).get("locked"):
-            cell.source = "pass"
-            cell.metadata.nbgrader |= {"points": 1000, "locked": False}
-
-
-def swap_ids(notebook: NotebookNode) -> None:
-    """Exchange ids and metadata of two answers."""
-    one, other = answer(notebook, "softmax"), answer(notebook, "attention")
-    one.id, other.id = other.id, one.id
-    one.metadata, other.metadata = other.metadata, one.metadata
-
-
-def own_judge(notebook: NotebookNode) -> None:
-    """Replace the set-up cell by one in which every test passes."""
-    answer(notebook, "setup").source = (
-        "from collections import defaultdict\nimport numpy as np\n"
-        "TESTS = defaultdict(dict)\ndef judge(*args, **kwargs): return True\ndef check(*args): return True"
-    )
-
-
-def claimed_outputs(notebook: NotebookNode) -> None:
-    """Bring along outputs that say 1.0 for every test, as a run with full marks leaves them."""
+    """Replace the judge, empty the tests, claim a thousand points for each, and bring along outputs of full marks."""
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "1.0"}, execution_count=9)]
-
-
-def print_too_much(notebook: NotebookNode) -> None:
-    """Print more than a whole notebook may hold, so that outputs must be cut: a test without its error has its points."""
-    notebook.cells[2:2] = [nbformat.v4.new_code_cell("print('x' * 190_000)") for _ in range(20)]
+        if cell.metadata.get("nbgrader", {}).get("locked"):
+            cell.source = OWN_JUDGE if cell.id == "setup" else "pass"
+            cell.metadata.nbgrader |= {"points": 1000, "locked": False}
 
 
 MARKS = (
     Attack("unsolved", "Submits the notebook as it was released.", spoiled(lambda n: None, solved=False), EVERYTHING),
     Attack(
-        "loud-and-unsolved",
-        "Solves nothing, and prints so much that the outputs of tests must be cut.",
-        spoiled(print_too_much, solved=False),
-        EVERYTHING,
-    ),
-    Attack(
         "input-transformer",
-        "Lets IPython replace every later cell by nothing.",
-        for_nothing('get_ipython().input_transformers_cleanup.append(lambda lines: ["pass"])'),
-        EVERYTHING,
-    ),
-    Attack(
-        "ast-transformer",
-        "Lets IPython take every raise and assert out of what runs.",
+        "Lets IPython replace every later cell by nothing, take out every raise and assert, and run no cell.",
         for_nothing("""
 import ast
+from IPython.core.interactiveshell import ExecutionResult
 class Erase(ast.NodeTransformer):
     def visit_Assert(self, node):
         return ast.Pass()
     visit_Raise = visit_Assert
-get_ipython().ast_transformers.append(Erase())
-"""),
-        EVERYTHING,
-    ),
-    Attack(
-        "runs-no-cell",
-        "Says of every later cell that it ran and showed nothing.",
-        for_nothing('import inside\ninside._cell = lambda request, namespace: {"outputs": [], "cut": False}'),
-        EVERYTHING,
-        LOOK,
-    ),
-    Attack(
-        "run-cell-async",
-        "Replaces the shell's run_cell_async and run_cell.",
-        for_nothing("""
-from IPython.core.interactiveshell import ExecutionResult
 async def run_cell_async(*args, **kwargs):
     return ExecutionResult(None)
-get_ipython().run_cell_async = run_cell_async
-get_ipython().run_cell = lambda *args, **kwargs: ExecutionResult(None)
+shell = get_ipython()
+shell.input_transformers_cleanup.append(lambda lines: ["pass"])
+shell.ast_transformers.append(Erase())
+shell.run_cell_async = run_cell_async
+shell.run_cell = lambda *args, **kwargs: ExecutionResult(None)
 """),
         EVERYTHING,
-        ("crashed", "graded"),
     ),
     Attack(
         "serves-itself",
-        "Takes the agent's place: answers every request at once, and with what would be good news.",
+        "Says of every cell that it showed nothing; takes the agent's place, and answers all with what would be good news.",
         for_nothing("""
 import inside, wire
+inside._cell = lambda request, namespace: {"outputs": [], "cut": False}
 while inside._receive():
     good = {"value": True, "passed": True, "points": 20, "outputs": [], "gradients": [], "arguments": []}
     inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"id": wire.loads(inside._receive())["id"], **good})))
@@ -110,36 +69,28 @@ while inside._receive():
     ),
     Attack(
         "patched-comparisons",
-        "Patches every comparison of NumPy and PyTorch to pass.",
-        for_nothing("""
-import numpy as np, numpy.testing, torch
+        "Patches every comparison of NumPy and PyTorch to pass, and defines judge, check, TESTS and the grader's modules.",
+        for_nothing(
+            OWN_JUDGE
+            + """
+import builtins, sys, types, numpy as np, numpy.testing, torch
 yes = lambda *args, **kwargs: True
 np.allclose = np.array_equal = np.isclose = np.testing.assert_allclose = np.testing.assert_array_equal = yes
 torch.allclose = torch.equal = torch.testing.assert_close = yes
-"""),
+builtins.AssertionError = type("AssertionError", (), {})
+sys.modules["autograder"] = sys.modules["autograder.checks"] = types.ModuleType("autograder")
+sys.modules["autograder.checks.attention.exercises"] = types.SimpleNamespace(check=yes, __name__="x", __spec__=None)
+"""
+        ),
         EVERYTHING,
-    ),
-    Attack(
-        "array-function",
-        "Returns a subclass of ndarray that answers every NumPy function with True.",
-        in_answers("""
-class Yes(np.ndarray):
-    def __array_function__(self, *args):
-        return True
-    def __array_ufunc__(self, *args, **kwargs):
-        return True
-    def __eq__(self, other):
-        return True
-return np.zeros(3).view(Yes)
-"""),
-        EVERYTHING,
-        on=FIRST,
     ),
     Attack(
         "always-equal",
-        "Returns an object that is equal to everything, has every attribute and is of every type.",
+        "Returns in turn an object that equals everything and is of every type, and an array that answers NumPy with yes.",
         in_answers("""
-class Yes:
+class Array(np.ndarray):
+    __array_function__ = __array_ufunc__ = __eq__ = lambda self, *args, **kwargs: True
+class Object:
     __class__ = np.ndarray
     def __eq__(self, other):
         return True
@@ -150,7 +101,8 @@ class Yes:
     def __array__(self, *args, **kwargs):
         return np.zeros(3)
     __len__ = __bool__ = lambda self: 1
-return Yes()
+globals()["calls"] = globals().get("calls", 0) + 1
+return Object() if calls % 2 else np.zeros(3).view(Array)
 """),
         EVERYTHING,
         on=FIRST,
@@ -166,23 +118,14 @@ return Yes()
     ),
     Attack(
         "fake-modules",
-        "Replaces NumPy and the agent in sys.modules.",
+        "Replaces NumPy and the agent in sys.modules, and builtins, the import among them.",
         for_nothing("""
-import sys, types
+import builtins, sys, types
 class Fake(types.ModuleType):
     def __getattr__(self, name):
         return lambda *args, **kwargs: True
 for name in ("numpy", "inside", "wire", "json"):
     sys.modules[name] = Fake(name)
-"""),
-        EVERYTHING,
-        ("crashed", "graded"),
-    ),
-    Attack(
-        "patched-builtins",
-        "Replaces builtins, the import among them.",
-        for_nothing("""
-import builtins
 builtins.__import__ = lambda name, *args, **kwargs: 1
 builtins.len = builtins.getattr = lambda *args: 1
 """),
@@ -223,27 +166,21 @@ raise ValueError
     ),
     Attack(
         "reads-the-answers",
-        "Imports the answers and the checks from the instructor's repository.",
+        "Imports the answers and the checks from the instructor's repository, and runs the answers of a classmate.",
         in_answers("""
-import sys
+import json, sys
 arguments, name = [a for a in locals().values() if not isinstance(a, str)], sys._getframe().f_code.co_name
 sys.path.insert(0, REPOSITORY)
 try:
     import solutions.attention as answers
+    return getattr(answers, name)(*arguments)
 except ImportError:
-    import autograder.checks.attention.exercises as checks
-    return getattr(checks, "oracle_" + name)(*arguments)
-return getattr(answers, name)(*arguments)
-"""),
-        EVERYTHING,
-        on=FIRST,
-    ),
-    Attack(
-        "reads-a-submission",
-        "Runs the answers of a classmate.",
-        in_answers("""
-import json, sys
-arguments, name = [a for a in locals().values() if not isinstance(a, str)], sys._getframe().f_code.co_name
+    pass
+try:
+    import autograder.checks.attention.oracles as oracles
+    return getattr(oracles, "oracle_" + name)(*arguments)
+except ImportError:
+    pass
 for cell in json.load(open(COURSE + "/submitted/b-good/1_attention/attention.ipynb"))["cells"]:
     if "def " + name in str(cell["source"]):
         exec("".join(cell["source"]), globals())
@@ -253,10 +190,18 @@ return globals()[name](*arguments)
         on=FIRST,
     ),
     Attack(
-        "edits-the-gradebook",
-        "Gives itself 100 points in gradebook.db.",
+        "edits-the-results",
+        "Writes results, source and notebook of the course and the grader's own files, and 100 points into gradebook.db.",
         for_nothing("""
-import glob, sqlite3
+import glob, os, sqlite3
+for path in ("/results/1_attention/edits-the-results.json", "/source/1_attention/attention.ipynb", "/nbgrader_config.py"):
+    for top in (COURSE, REPOSITORY, "/grader", "/usr/lib/python3", os.path.dirname(os.__file__), "/proc/1/root" + COURSE):
+        try:
+            os.makedirs(os.path.dirname(top + path), exist_ok=True)
+            open(top + path, "w").write("{}")
+            print("written", top + path)
+        except OSError as error:
+            pass
 for path in [COURSE + "/gradebook.db", *glob.glob("/*/gradebook.db"), *glob.glob("/*/*/gradebook.db")]:
     try:
         connection = sqlite3.connect(path, timeout=1)
@@ -268,46 +213,10 @@ for path in [COURSE + "/gradebook.db", *glob.glob("/*/gradebook.db"), *glob.glob
         EVERYTHING,
     ),
     Attack(
-        "edits-the-results",
-        "Writes results, source and notebook of the course, and the grader's own files.",
-        for_nothing("""
-import os
-for path in ("/results/1_attention/edits-the-results.json", "/source/1_attention/attention.ipynb", "/nbgrader_config.py"):
-    for top in (COURSE, REPOSITORY, "/grader", "/usr/lib/python3", os.path.dirname(os.__file__), "/proc/1/root" + COURSE):
-        try:
-            os.makedirs(os.path.dirname(top + path), exist_ok=True)
-            open(top + path, "w").write("{}")
-            print("written", top + path)
-        except OSError as error:
-            pass
-"""),
-        EVERYTHING,
-    ),
-    Attack(
         "edits-the-tests",
-        "Empties the test cells and claims a thousand points for each.",
+        "Replaces the judge, empties the tests, claims a thousand points for each, and brings along outputs that say so.",
         spoiled(edit_locked_cells, solved=False),
         EVERYTHING,
         Repaired,
     ),
-    Attack(
-        "own-judge",
-        "Replaces the set-up cell by a judge that is content.",
-        spoiled(own_judge, solved=False),
-        EVERYTHING,
-        Repaired,
-    ),
-    Attack(
-        "patched-judge",
-        "Defines judge, check and TESTS again in a cell of its own.",
-        for_nothing("def judge(*args, **kwargs):\n    return True\ncheck = judge\nTESTS = MESSAGES = {}"),
-        EVERYTHING,
-    ),
-    Attack(
-        "claimed-outputs",
-        "Brings along outputs that say 1.0 for every test.",
-        spoiled(claimed_outputs, solved=False),
-        EVERYTHING,
-    ),
-    Attack("points-of-another", "Exchanges the ids of two answers.", spoiled(swap_ids), NOTHING, Repaired, on=FIRST),
 )

@@ -1,8 +1,7 @@
 """Modules that lie, tensors that are none, gradients that bite, probes, weights, and PyTorch's own functions and modes."""
 
 import io
-import pickle
-import zipfile
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -29,6 +28,7 @@ from hostile.making import (
 )
 
 LYING_TENSOR = """
+import numpy as np
 class Yes(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -87,23 +87,12 @@ class Code:
         return exec, ("import os; os.system('echo I ran > /tmp/ran')",)
 
 
-def bomb() -> bytes:
-    """Return weights of which one record unpacks to 2 GiB."""
-    packed, file = zipfile.ZipFile(io.BytesIO(own_weights())), io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for info in packed.infolist():
-            big = info.filename.endswith("data/0")
-            archive.writestr(info.filename, bytes(2**31 - 1) if big else packed.read(info))
-    return file.getvalue()
-
-
-def weights(change: Any) -> Maker:
+def weights(change: Callable[[dict[str, torch.Tensor]], dict[str, Any]]) -> Maker:
     """Submit the answers, and other weights instead of their own."""
 
     def make(place: Place) -> None:
         place.submit(place.solved())
-        content = change(torch.load(io.BytesIO(own_weights())))
-        (place.folder / "vit.pt").write_bytes(content if isinstance(content, bytes) else saved(content))
+        (place.folder / "vit.pt").write_bytes(saved(change(torch.load(io.BytesIO(own_weights())))))
 
     return make
 
@@ -111,7 +100,7 @@ def weights(change: Any) -> Maker:
 MODULES = (
     Attack(
         "torch-patched",
-        "Lets PyTorch's comparisons say yes, its functions return zeros and its modules return what they get.",
+        "Lets PyTorch's comparisons say yes, its functions return zeros and its modules what they get; leaves on a mode that does.",
         for_nothing("""
 import copy, torch
 from torch import nn
@@ -123,17 +112,7 @@ for name in ("softmax", "linear", "layer_norm", "gelu", "scaled_dot_product_atte
 nn.Module.__call__ = nn.Module.forward = lambda self, *args, **kwargs: args[0]
 nn.Module.state_dict = lambda self, *args, **kwargs: {}
 torch.optim.SGD.step = torch.autograd.grad = torch.no_grad.__enter__ = copy.deepcopy = lambda *args, **kwargs: None
-"""),
-        EVERYTHING,
-        on=IN_TORCH,
-    ),
-    Attack(
-        "function-mode",
-        "Leaves a mode on in which every function of PyTorch is its own to answer.",
-        for_nothing("""
-import torch
-from torch.overrides import TorchFunctionMode
-class Yes(TorchFunctionMode):
+class Yes(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         return args[0] if args and isinstance(args[0], torch.Tensor) else True
 mode = Yes()
@@ -217,13 +196,22 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
     ),
     Attack(
         "lying-tensors",
-        "Returns tensors of a class that answers each function of PyTorch with yes.",
+        "Returns tensors that answer PyTorch with yes, and containers and texts that raise an error when one looks at them.",
         answered_by(
-            matmul=LYING_TENSOR + "import numpy as np\ndef matmul(a, b):\n    return torch.zeros(2, 3).as_subclass(Yes)",
-            merge_heads=LYING_TENSOR
-            + "import numpy as np\ndef merge_heads(x):\n    return torch.zeros(1).as_subclass(Yes)",
+            matmul=LYING_TENSOR + "def matmul(a, b):\n    return torch.zeros(2, 3).as_subclass(Yes)",
+            merge_heads=LYING_TENSOR + "def merge_heads(x):\n    return torch.zeros(1).as_subclass(Yes)",
+            **{
+                name: OUT_OF_TURN.replace("{base}", base)
+                + f"def {name}(*args, **kwargs):\n    return Odd.__new__(Odd)\n"
+                for name, base in (
+                    ("matmul_transposed", "list"),
+                    ("bilinear", "dict"),
+                    ("attend", "tuple"),
+                    ("pairwise_dot", "str"),
+                )
+            },
         ),
-        "matmul merge_heads",
+        "matmul merge_heads matmul_transposed bilinear attend pairwise_dot",
         on=SECOND,
     ),
     Attack(
@@ -237,19 +225,6 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
             "    y.requires_grad_().register_hook(lambda gradient: 1 / 0)\n    return y",
         ),
         NOTHING,
-        on=SECOND,
-    ),
-    Attack(
-        "raises-when-looked-at",
-        "Returns lists, dicts, tuples and texts that raise an error when one looks at them.",
-        answered_by(
-            **{
-                name: OUT_OF_TURN.replace("{base}", base)
-                + f"def {name}(*args, **kwargs):\n    return Odd.__new__(Odd)\n"
-                for name, base in (("matmul", "list"), ("bilinear", "dict"), ("attend", "tuple"), ("merge_heads", "str"))
-            }
-        ),
-        "matmul bilinear attend merge_heads",
         on=SECOND,
     ),
     Attack(
@@ -296,12 +271,10 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
         on=THIRD,
     ),
     *(
-        Attack(f"backward-{name}", f"Has a right forward, and a backward that {what}.", answered_by(LayerNorm=BITING.replace("{deed}", deed)), costs, states, on=THIRD)
-        for name, what, deed, costs, states in (
-            ("lies", "returns ones", "return tuple(torch.ones_like(x) for x in (gradient, ctx.saved_tensors[1], ctx.saved_tensors[1])) + (None,)", "LayerNorm_learning", ("graded",)),
-            ("raises", "raises an error whose text is a secret's name", "raise KeyError('canary-')", "LayerNorm_learning", ("graded",)),
-            ("ends", "ends its process", "import os; os._exit(0)", "LayerNorm_learning", CRASHED),
-            ("waits", "never returns", "while True: pass", "LayerNorm_learning", TIMED_OUT),
+        Attack(f"backward-{name}", f"Has a right forward, and a backward that {what}.", answered_by(LayerNorm=BITING.replace("{deed}", deed)), "LayerNorm_learning", states, on=THIRD)
+        for name, what, deed, states in (
+            ("ends", "ends its process", "import os; os._exit(0)", CRASHED),
+            ("waits", "never returns", "while True: pass", TIMED_OUT),
         )
     ),
     Attack(
@@ -317,25 +290,6 @@ def EncoderBlock(*sizes, **others):
         ),
         "EncoderBlock",
         LOOK,
-        on=THIRD,
-    ),
-    Attack(
-        "forks-in-forward",
-        "Doubles its process in each forward; the child ends at once.",
-        after_answer(
-            "FeedForward",
-            """
-right = FeedForward.forward
-def forward(self, x):
-    import os
-    if os.fork() == 0:
-        os._exit(0)
-    return right(self, x)
-FeedForward.forward = forward
-""",
-        ),
-        NOTHING,
-        ("graded", "crashed", "timed out"),
         on=THIRD,
     ),
     Attack(
@@ -357,26 +311,11 @@ FeedForward.forward = forward
         on=THIRD,
     ),
     Attack(
-        "restless-threads",
-        "Leaves threads that compute, collect garbage and draw random numbers.",
-        own_cell("""
-import gc, threading, torch
-def work():
-    while True:
-        torch.rand(50, 50) @ torch.rand(50, 50)
-        gc.collect()
-for _ in range(3):
-    threading.Thread(target=work, daemon=True).start()
-"""),
-        NOTHING,
-        ("graded", "timed out"),
-        on=IN_TORCH,
-    ),
-    Attack(
         "probe-names",
-        "Redefines every name of the probes, in the notebook, in builtins and in the modules that they import.",
+        "Redefines every name of the probes wherever they are, and lets optimizers do nothing and the loss be 0.",
         for_nothing("""
 import builtins, torch, numpy as np
+import torch.nn.functional as F
 from torch import nn
 class ByMode(nn.Module):
     graph, rows = False, 10
@@ -388,15 +327,6 @@ for name in ("measure_evaluation", "measure_training", "model_by_mode", "state_o
 builtins.ByMode = nn.Dropout = ByMode
 torch.is_grad_enabled = lambda: False
 np.prod = lambda *args: 1
-"""),
-        EVERYTHING,
-        on=FOURTH,
-    ),
-    Attack(
-        "optimizer-that-does-not",
-        "Lets the optimizers of PyTorch do nothing, and its loss be 0.",
-        for_nothing("""
-import torch, torch.nn.functional as F
 for name in ("SGD", "Adam", "AdamW"):
     getattr(torch.optim, name).step = lambda self, *args: None
 F.cross_entropy = lambda *args, **kwargs: torch.zeros((), requires_grad=True)
@@ -407,17 +337,9 @@ F.cross_entropy = lambda *args, **kwargs: torch.zeros((), requires_grad=True)
     *(
         Attack(f"weights-{name}", f"Submits as its weights {what}.", weights(change), costs, on=FOURTH)
         for costs, name, what, change in (
-            ("vit.pt", "of-the-book", "those that the book publishes", lambda state: RECORD.read_bytes()),
-            ("vit.pt", "in-disguise", "those that the book publishes, as half precision, with noise", lambda state: {
-                name: (value + 0.02 * value.std().nan_to_num() * torch.randn(value.shape)).half()
-                for name, value in torch.load(RECORD, weights_only=True).items()}),
+            ("vit.pt", "of-the-book", "those that the book publishes", lambda state: torch.load(RECORD, weights_only=True)),
             ("vit.pt", "with-code", "a file that runs a command when it is loaded", lambda state: state | {"head.bias": Code()}),
-            ("vit.pt", "as-a-pickle", "a pickle that runs a command", lambda state: pickle.dumps(Code())),
-            ("vit.pt", "as-a-bomb", "a file that unpacks to 2 GiB", lambda state: bomb()),
-            ("vit.pt", "nan", "NaN", lambda state: {name: value * torch.nan for name, value in state.items()}),
             (RECOGNISED, "huge", "numbers near the largest", lambda state: {name: torch.full_like(value, 3e38) for name, value in state.items()}),
-            ("vit.pt", "expanded", "tensors of terabytes that take four bytes", lambda state: {name: torch.zeros(1).expand(10**6, 10**6) for name in state}),
-            ("vit.pt", "of-another", "those of another model", lambda state: torch.nn.Linear(3, 2).state_dict()),
         )
     ),
 )  # fmt: skip

@@ -43,7 +43,9 @@ values = [
     '{"list": [%s]}' % ",".join(['{"handle": [0, "", null]}'] * 50),
     '{"handle": [0, "", {"dict": [["modules", {"dict": [["", "A"], ["a.b", "B"]]}], ["training", {"dict": []}]]}]}',
 ]
-texts = [one % value for value in values] + [
+long = "a" * 3_000_000
+texts = ['{"dict": [["id", "ID"], ["error", {"list": ["NameError"]}], ["text", "%s"], ["line", "%s"]]}' % (long, long)]
+texts += [one % value for value in ("0.5", *values)] + [
     "", "null", "7", "[]", '"ID"', "{", "\x00", '{"dict": [["id", "ID"]]}', '{"list": ["id", "ID"]}',
     '{"dict": [["id", {"array": ["<f8", [2]]}]]}', '{"dict": [["id", "ID"], ["error", {"list": [{"array": ["<f8", [2]]}]}]]}',
     '{"dict": [["id", "ID"], ["error", 5]]}', '{"dict": [["id", "ID"], ["error", {"list": [5, "GeneratorExit"]}]]}',
@@ -92,53 +94,12 @@ turns = globals().get("turns", -1) + 1
 return odd[turns % len(odd)]
 """
 
-NAN_OF_THE_RIGHT_SHAPE = """
-import inspect, sys
-frame = sys._getframe()
-arrays = [value for value in list(locals().values()) if isinstance(value, np.ndarray)]
-shapes = {
-    "softmax": lambda a: [a[0].shape],
-    "attention": lambda a: [(*a[0].shape[:-1], a[2].shape[-1]), (*a[0].shape[:-1], a[1].shape[-2])],
-    "self_attention": lambda a: [(*a[0].shape[:-1], a[3].shape[-1]), (*a[0].shape[:-1], a[0].shape[-2])],
-    "attention_backward": lambda a: [array.shape for array in a[1:4]],
-}
-made = [np.full(shape, np.nan) for shape in shapes[frame.f_code.co_name](arrays)]
-return made[0] if len(made) == 1 else tuple(made)
-"""
-
 REPLIES = (
     Attack(
-        "agent-half",
-        "Replaces the agent by one that answers 0.5 to everything.",
-        for_nothing(SERVE + """answer_with(lambda request: '{"dict": [["id", "ID"], ["value", 0.5]]}')"""),
-        EVERYTHING,
-        LOOK,
-    ),
-    Attack(
         "agent-odd-replies",
-        "Replaces the agent by one that answers with impossible shapes, bytes that lie, forged errors and broken JSON.",
+        "Replaces the agent by one that answers with long errors, impossible shapes, bytes that lie and broken JSON.",
         for_nothing(SERVE + ODD_REPLIES),
         EVERYTHING,
-        LOOK,
-    ),
-    Attack(
-        "agent-long-words",
-        "Replaces the agent by one that answers with errors of a name and a text of three million letters.",
-        for_nothing(
-            SERVE
-            + """
-long = '{"dict": [["id", "ID"], ["error", {"list": ["NameError"]}], ["text", "%s"], ["line", "%s"]]}'
-answer_with(lambda request: long % (("a" * 3_000_000,) * 2))
-"""
-        ),
-        EVERYTHING,
-        LOOK,
-    ),
-    Attack(
-        "agent-silent",
-        "Replaces the agent by one that never answers.",
-        own_cell("import inside, time\ninside._reply_to = lambda do, request: time.sleep(600)"),
-        NOTHING,
         LOOK,
     ),
     Attack(
@@ -188,30 +149,18 @@ threading.Thread(target=forge, daemon=True).start()
         LOOK,
     ),
     Attack(
-        "channel-closed",
-        "Closes the socket over which functions are called.",
-        own_cell("import inside\ninside.CHANNEL[0].close()"),
-        NOTHING,
-        LOOK,
-    ),
-    Attack(
-        "channel-huge",
-        "Announces a message of 2⁶² bytes over that socket.",
-        own_cell("import inside\ninside.CHANNEL[0].sendall((2**62).to_bytes(8, 'big'))"),
-        NOTHING,
-        LOOK,
-    ),
-    Attack(
-        "channel-flood",
-        "A thread fills that socket with empty messages.",
+        "channel-broken",
+        "Closes the socket to the grader, now and while a cell runs, cuts and replaces it, and announces 2⁶² bytes.",
         own_cell(
+            "import inside\ninside.CHANNEL[0].close()",
             """
-import inside, threading
-def flood():
-    while True:
-        inside.CHANNEL[0].sendall(bytes(8000))
-threading.Thread(target=flood, daemon=True).start()
-"""
+import inside, threading, time
+threading.Timer(0.5, lambda: inside.CHANNEL[0].close()).start()
+time.sleep(1.5)
+""",
+            "import inside, socket\ninside.CHANNEL[0].shutdown(socket.SHUT_RDWR)",
+            "import inside, socket\nkept = inside.CHANNEL[0], *socket.socketpair()\ninside.CHANNEL[0] = kept[1]",
+            "import inside\ninside.CHANNEL[0].sendall((2**62).to_bytes(8, 'big'))",
         ),
         NOTHING,
         LOOK,
@@ -219,24 +168,39 @@ threading.Thread(target=flood, daemon=True).start()
     Attack(
         "channel-thief",
         "A second process reads what comes over that socket, before the agent does.",
-        own_cell(
-            """
+        own_cell("""
 import inside, os
 if os.fork() == 0:
     while inside.CHANNEL[0].recv(100):
         pass
     os._exit(0)
-"""
-        ),
+"""),
         NOTHING,
         LOOK,
     ),
     Attack(
-        "nan-answers",
-        "Returns NaN in the right shape, as NaN is equal to NaN in tests.",
-        in_answers(NAN_OF_THE_RIGHT_SHAPE),
-        EVERYTHING,
-        on=FIRST,
+        "channel-flood",
+        "Writes to that socket messages of 32 MB, lists within lists for a second, and empty messages without end.",
+        own_cell(
+            "import inside, wire\nfor _ in range(100):\n    inside.CHANNEL[0].sendall(wire.frame(b'x' * 2**25))",
+            """
+import inside, time, wire
+nest = b"[" * 900 + b"]" * 900 + b","
+message = wire.frame(b"[" + nest * (wire.MAX_BYTES // 1801 - 1) + b"1]")
+end = time.time() + 1
+while time.time() < end:
+    inside.CHANNEL[0].sendall(message)
+""",
+            """
+import inside, threading
+def flood():
+    while True:
+        inside.CHANNEL[0].sendall(bytes(8000))
+threading.Thread(target=flood, daemon=True).start()
+""",
+        ),
+        NOTHING,
+        LOOK,
     ),
     Attack(
         "odd-values",
@@ -246,17 +210,9 @@ if os.fork() == 0:
         on=FIRST,
     ),
     Attack(
-        "steals-softmax",
-        "Keeps the correct softmax that is in place while attention is judged, to answer for its own.",
-        lambda place: place.submit(_stealing(place)),
-        "softmax",
-        ("graded", "timed out"),  # to print the error of an endless recursion takes seconds
-        on=FIRST,
-    ),
-    Attack(
         "steals-attention",
-        "Keeps the correct attention, in a thread, a global and on disk, and has none of its own.",
-        lambda place: place.submit(_stealing_attention(place)),
+        "Keeps the correct attention in a global, in builtins, in a thread and what it gives on disk; has none of its own.",
+        lambda place: place.submit(_stealing(place)),
         "attention",
         ("graded", "timed out"),  # to print the error of an endless recursion takes seconds
         on=FIRST,
@@ -322,37 +278,24 @@ def _stealing(place: Place) -> NotebookNode:
     notebook = place.solved()
     rewrite(
         notebook,
-        "softmax",
+        "attention",
         """
 import builtins, os
 if hasattr(builtins, "stolen"):
-    return builtins.stolen(scores, axis)
-if os.path.exists("/tmp/stolen.npy"):
-    return np.load("/tmp/stolen.npy")
-raise NotImplementedError
+    return builtins.stolen(queries, keys, values, mask)
+if os.path.exists("/tmp/stolen.npz"):
+    return tuple(np.load("/tmp/stolen.npz").values())
+return stolen[-1](queries, keys, values, mask)
 """,
     )
     change(
         notebook,
-        "attention",
-        "    weights = softmax(scores)",
-        """    import builtins
-    builtins.stolen = softmax
-    weights = softmax(scores)
-    np.save("/tmp/stolen.npy", weights)""",
-    )
-    return notebook
-
-
-def _stealing_attention(place: Place) -> NotebookNode:
-    notebook = place.solved()
-    rewrite(notebook, "attention", "return stolen[-1](queries, keys, values, mask)")
-    change(
-        notebook,
         "self_attention",
         "    return attention",
-        """    import threading
+        """    import builtins, threading
+    builtins.stolen = attention
     globals().setdefault("stolen", []).append(attention)
+    np.savez("/tmp/stolen.npz", *attention(tokens, tokens, tokens, mask))
     threading.Thread(target=lambda: globals().update(attention=stolen[-1]), daemon=True).start()
     return attention""",
     )

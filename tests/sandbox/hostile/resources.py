@@ -6,44 +6,20 @@ from sample_class import change, rewrite
 
 from hostile.making import (
     CRASHED,
-    FIFTH,
     FIRST,
-    GRADED,
     LOOK,
     NOTHING,
     TIMED_OUT,
     Attack,
     Repaired,
-    before_answer,
     own_cell,
     spoiled,
-    with_cells,
 )
 
 
 def many_cells(notebook: NotebookNode) -> None:
     """Put ten thousand cells in front of the answers."""
     notebook.cells[2:2] = [nbformat.v4.new_code_cell(f"x = {number}") for number in range(10_000)]
-
-
-def large_cells(notebook: NotebookNode) -> None:
-    """Have cells of 1 MB: code, comment, text."""
-    notebook.cells[2:2] = [
-        nbformat.v4.new_code_cell("y = '" + "x" * 990_000 + "'"),
-        nbformat.v4.new_code_cell("# " + "'\"`" * 300_000),
-        nbformat.v4.new_code_cell("y = 0" + "+(1)" * 200),
-        nbformat.v4.new_markdown_cell("word " * 190_000),
-    ]
-
-
-def alike_cells(notebook: NotebookNode) -> None:
-    """Have thousands of cells that nearly are the released ones, and none of those."""
-    released = [cell for cell in notebook.cells if not cell.metadata.get("nbgrader", {}).get("solution")]
-    notebook.cells = [cell for cell in notebook.cells if cell not in released]
-    for number in range(3000):
-        text = released[number % len(released)].source[:1900]
-        half = len(text) // 2
-        notebook.cells.append(nbformat.v4.new_markdown_cell(text[half:] + str(number) + text[:half]))
 
 
 def helped(notebook: NotebookNode) -> None:
@@ -56,46 +32,28 @@ def helped(notebook: NotebookNode) -> None:
 RESOURCES = (
     Attack(
         "endless-loop",
-        "Never returns from self_attention.",
-        before_answer("self_attention", "while True:\n    pass"),
-        "self_attention",
-        TIMED_OUT,
-        on=FIRST,
-    ),
-    Attack(
-        "endless-loop-deaf",
-        "Has a cell that never ends and ignores every signal.",
-        own_cell("""
-import signal
-for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
-    signal.signal(number, signal.SIG_IGN)
-while True:
-    pass
-"""),
-        NOTHING,
-        TIMED_OUT,
-    ),
-    Attack(
-        "endless-in-c",
-        "Computes for years without returning to Python.",
-        own_cell("10 ** (10 ** 10) % 7"),
-        NOTHING,
-        TIMED_OUT,
-    ),
-    Attack(
-        "waits-for-its-child",
-        "Sleeps in a state in which others wait for the disk.",
-        own_cell("import ctypes, os, time\nif ctypes.CDLL(None).vfork() == 0:\n    time.sleep(600)\n    os._exit(0)"),
-        NOTHING,
-        LOOK,
-    ),
-    Attack(
-        "loops-with-a-helper",
         "Never returns from softmax, which uses a cell of one's own that another answer uses too.",
         spoiled(helped),
         "softmax",
         TIMED_OUT,
         on=FIRST,
+    ),
+    Attack(
+        "endless-loop-deaf",
+        "Has a cell that ignores every signal, one that computes for years without Python, and one that stops its process.",
+        own_cell(
+            """
+import signal
+for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+    signal.signal(number, signal.SIG_IGN)
+while True:
+    pass
+""",
+            "10 ** (10 ** 10) % 7",
+            "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
+        ),
+        NOTHING,
+        TIMED_OUT,
     ),
     Attack(
         "slow-kernel",
@@ -113,24 +71,30 @@ inside._reply_to = reply_to
     Attack(
         "slower-kernel",
         "Leaves a hook that lets every later cell wait for an hour.",
-        own_cell("""
-import time
-get_ipython().events.register("pre_execute", lambda: time.sleep(3600))
-"""),
+        own_cell("import time\nget_ipython().events.register('pre_execute', lambda: time.sleep(3600))"),
         NOTHING,
         TIMED_OUT,
     ),
     Attack(
         "sleeping-cells",
         "Has fifty cells that sleep for most of the time that a cell has.",
-        lambda place: place.submit(with_cells(place, ["import time\ntime.sleep(6)"] * 50)),
+        own_cell(*["import time\ntime.sleep(6)"] * 50),
         NOTHING,
         TIMED_OUT,
     ),
     Attack(
         "memory",
-        "Fills the memory.",
-        own_cell("x = []\nwhile True:\n    x.append(bytearray(2**26))"),
+        "Fills shared mappings, which no limit on a process counts, and the memory.",
+        own_cell(
+            """
+import mmap
+held = []
+while True:
+    held.append(mmap.mmap(-1, 2**28))
+    held[-1].write(b"x" * 2**28)
+""",
+            "x = []\nwhile True:\n    x.append(bytearray(2**26))",
+        ),
         NOTHING,
         ("graded", "crashed", "timed out"),
     ),
@@ -173,41 +137,10 @@ with open("/proc/meminfo") as file:
         states=LOOK,
     ),
     Attack(
-        "attributes",
-        "Keeps memory in the attributes of its files, which no limit counts; ends itself where it may.",
-        own_cell("""
-import os
-path = "/tmp/attributes"
-open(path, "w").close()
-with open(path) as file:
-    for number, place in enumerate((path, path, file.fileno())):
-        for part in range(5):
-            try:
-                os.setxattr(place, f"user.{number}.{part}", bytes(60_000), follow_symlinks=number != 1)
-            except OSError as error:
-                print(error)
-            else:
-                os._exit(1)
-"""),
-        on=FIFTH,
-    ),
-    Attack(
-        "shared-memory",
-        "Fills shared mappings, which no limit on a process counts.",
-        own_cell("""
-import mmap, time
-held = []
-while True:
-    held.append(mmap.mmap(-1, 2**28))
-    held[-1].write(b"x" * 2**28)
-"""),
-        NOTHING,
-        GRADED,
-    ),
-    Attack(
         "processes",
-        "Forks until it may not, each copy with a part of the memory, and leaves the children.",
-        own_cell("""
+        "Forks until it may not, each copy with a part of the memory; starts threads until it may not; and leaves all.",
+        own_cell(
+            """
 import os, time
 made, part = 0, bytearray(b"x") * 2**25
 try:
@@ -219,61 +152,68 @@ try:
         made += 1
 except OSError as error:
     print(error)
-"""),
-        NOTHING,
-        CRASHED,
-    ),
-    Attack(
-        "threads",
-        "Starts threads until it may not.",
-        own_cell("""
+""",
+            """
 import threading, time
 try:
     for _ in range(500):
         threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
 except RuntimeError as error:
     print(error)
-"""),
+""",
+        ),
         NOTHING,
-        (*GRADED, *CRASHED),
+        CRASHED,
     ),
     Attack(
         "background-process",
-        "Leaves a process in a session of its own, which ignores signals.",
+        "Leaves processes in sessions of their own, which ignore signals, and one that holds the gradebook's lock.",
         own_cell("""
 import subprocess, sys
 deaf = "import os, signal, time\\n[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]\\nos.setsid() if os.fork() == 0 else None\\ntime.sleep(600)"
 for _ in range(3):
     subprocess.Popen([sys.executable, "-c", deaf], start_new_session=True, close_fds=True)
-"""),
-    ),
-    Attack(
-        "gradebook-held",
-        "A process of its own holds the gradebook's lock.",
-        own_cell("""
-import subprocess, sys
 hold = "import sqlite3, time\\nsqlite3.connect(%r).execute('BEGIN EXCLUSIVE')\\ntime.sleep(600)" % (COURSE + "/gradebook.db")
 subprocess.Popen([sys.executable, "-c", hold], start_new_session=True)
 """),
     ),
     Attack(
-        "thread-outlives-cell",
-        "Leaves a thread that goes on printing and showing.",
+        "restless-threads",
+        "Leaves threads that go on printing, showing, computing, collecting garbage and drawing random numbers.",
         own_cell("""
-import threading, time
+import gc, threading, time, torch
 from IPython.display import display
 def flood():
     while True:
         print("x" * 10_000)
         display("y" * 10_000)
         time.sleep(0.002)
-threading.Thread(target=flood, daemon=True).start()
+def work():
+    while True:
+        torch.rand(50, 50) @ torch.rand(50, 50)
+        gc.collect()
+for each in (flood, work, work, work):
+    threading.Thread(target=each, daemon=True).start()
 """),
     ),
     Attack(
         "fills-the-disk",
-        "Fills every folder and file that it may write to, and each file that it finds open.",
+        "Fills every folder and file that it may write to and each file that it finds open, and makes a thousand folders deep.",
         own_cell(
+            r"""
+import os
+for top in ("/tmp", "/dev/shm"):
+    try:
+        os.chdir(top)
+        for name in ("-rf", "\n", "\u202e", "x" * 255):
+            os.mkdir(name)
+        for _ in range(2000):
+            os.mkdir("d")
+            os.chdir("d")
+    except OSError as error:
+        print(top, error)
+os.chdir("/tmp/home")
+""",
             """
 import os
 for top in ("/tmp", "/dev/shm", "/dev", "/", "/var/tmp", COURSE):
@@ -293,70 +233,31 @@ for number in os.listdir("/proc/self/fd"):
         ),
     ),
     Attack(
-        "deep-folders",
-        "Makes folders a thousand deep, with names that no program likes.",
-        own_cell(r"""
-import os
-for top in ("/tmp", "/dev/shm"):
-    try:
-        os.chdir(top)
-        for name in ("-rf", "\n", "\u202e", "x" * 255):
-            os.mkdir(name)
-        for _ in range(2000):
-            os.mkdir("d")
-            os.chdir("d")
-    except OSError as error:
-        print(top, error)
-os.chdir("/tmp/home")
-"""),
-    ),
-    Attack(
-        "many-lines",
-        "Prints two million lines.",
-        own_cell("print('line\\n' * 2_000_000)\nfor i in range(2000):\n    print('line', i, flush=True)"),
-    ),
-    Attack("long-line", "Prints one line of 60 MB.", own_cell("print('x' * 60_000_000)")),
-    Attack(
-        "longer-line",
-        "Prints one line of 200 MB.",
-        own_cell("print('x' * 200_000_000)"),
-        NOTHING,
-        ("graded", "timed out"),
-    ),
-    Attack(
-        "stderr-flood",
-        "Writes thousands of warnings and half a million lines to stderr.",
-        own_cell("""
-import sys, warnings
-for number in range(5000):
-    warnings.warn(f"warning {number}")
-sys.stderr.write(("x" * 50 + "\\n") * 500_000)
-"""),
-    ),
-    Attack(
-        "large-html",
-        "Shows 40 MB of HTML, and pictures that are none.",
-        own_cell("""
+        "long-outputs",
+        "Prints one line of 60 MB and two million lines, shows 40 MB of HTML and pictures that are none, warns 5,000 times.",
+        own_cell(
+            "print('x' * 60_000_000)",
+            "print('line\\n' * 2_000_000)\nfor i in range(2000):\n    print('line', i, flush=True)",
+            """
 from IPython.display import HTML, Image, display
 display(HTML("<b>" * 13_000_000))
 display({"image/png": '"><script>alert(1)</script>', "text/plain": "x"}, raw=True)
 display({"image/jpeg": "not base64 !", "image/svg+xml": "<svg onload=alert(1)>"}, raw=True)
 for _ in range(2000):
     display(HTML("<i>x</i>"))
-"""),
+""",
+            """
+import sys, warnings
+for number in range(5000):
+    warnings.warn(f"warning {number}")
+sys.stderr.write(("x" * 50 + "\\n") * 500_000)
+""",
+        ),
     ),
     Attack("many-cells", "Has ten thousand cells in front of the answers.", spoiled(many_cells), NOTHING, Repaired),
-    Attack("large-cells", "Has cells of a megabyte.", spoiled(large_cells)),
-    Attack(
-        "alike-cells",
-        "Has three thousand cells that are nearly released ones.",
-        spoiled(alike_cells),
-        NOTHING,
-        Repaired,
-    ),
     Attack(
         "every-cell-prints",
         "Prints as much as a cell may, in a thousand cells.",
-        lambda place: place.submit(with_cells(place, ["print('x' * 190_000)"] * 1000)),
+        own_cell(*["print('x' * 190_000)"] * 1000),
     ),
 )
