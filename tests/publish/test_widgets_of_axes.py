@@ -135,7 +135,7 @@ def test_drills_are_judged_by_the_numbers(open_widget: Open) -> None:
             f"{left}->{''.join(rng.permutation(letters)[:size])}" for size in range(len(letters) + 1) for _ in range(6)
         }
         for _ in range(40):
-            other = [letter if letter == "," or rng.random() < 0.8 else rng.choice(letters) for letter in left]
+            other = [letter if letter == "," or rng.random() < 0.8 else rng.choice([*letters, "x"]) for letter in left]
             tried.add(f"{''.join(other)}->{right}")
         for equation in tried:
             does = numpy_does(equation, arrays, expected)
