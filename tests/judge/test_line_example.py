@@ -1,6 +1,5 @@
 """Does the chapter on debugging show what the tests say today?"""
 
-
 import numpy as np
 
 from autograder.judge.line_example import RECORD, example, record_of

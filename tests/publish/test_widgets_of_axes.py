@@ -155,7 +155,7 @@ def test_drills_are_judged_by_the_numbers(open_widget: Open) -> None:
         (7, "ij->ij", "Here are two arrays, and your equation has 1."),
         (9, "bi->ib", "A has 3 axes, and “bi” has 2: one letter for each axis."),
         (0, "ij->k", "“k” is in the output and in no input"),
-        (10, "abc,acd->abd", "Right. shared: a; free: b, d; summed: c."),
+        (10, "xyz,xzw->xyw", "Right. shared: x; free: y, w; summed: z."),
     ],
 )
 def test_drill_says_what_an_equation_does(drill: int, equation: str, words: str, open_widget: Open) -> None:
