@@ -329,7 +329,7 @@ def open_widget(page_of_widgets: tuple[Page, list[str]], tmp_path: Path) -> Iter
     def open_page(name: str, width: int = 1280, theme: str = "light") -> Page:
         scripts = "".join(
             f'<script defer src="{(ROOT / "book" / "_static" / f"{each}.js").as_uri()}"></script>'
-            for each in ("widgets", "sketch", f"widget_{name}")
+            for each in ("widgets", "sketch", "einsum", f"widget_{name}")
         )
         sheets = "".join(
             f'<link rel="stylesheet" href="{(ROOT / "book" / "_static" / each).as_uri()}">'

@@ -2,59 +2,13 @@
 (() => {
   "use strict";
   const { make, choice } = Widgets;
+  const { NAMES, parse, compute, count } = Widgets.einsum;
   const ROOM = 96; // numbers of one array that fit on the page
-  const NAMES = ["A", "B", "C"];
   const EXAMPLES = [
     ["j,je->e", "by hand"], ["ij,j->i", "matrix by vector"], ["i,j->ij", "outer"], ["ij->ji", "transpose"], ["ij->j", "column sums"],
     ["ii->i", "diagonal"], ["ij,ij->", "sum of products"], ["bij,bj->bi", "a batch"],
   ];
   const SIZES = { b: 2, h: 2, n: 3, m: 4, i: 3, j: 4, c: 2, d: 2, e: 2, k: 2 };
-  const unique = (letters) => [...new Set(letters)];
-  const count = (letters, sizes) => [...letters].reduce((product, letter) => product * sizes[letter], 1);
-
-  /** Read an equation: its inputs and output, and of each letter whether it is shared, free or summed; or an error in words. */
-  function parse(equation) {
-    const text = equation.replaceAll(" ", "");
-    const fail = (error) => ({ error });
-    const strange = [...text.replace("->", "")].find((sign) => !/[a-zA-Z,]/.test(sign));
-    if (strange) return fail(strange === "." ? "“...” is left out here: give each axis a letter." : `“${strange}” is no letter. An axis has one letter, a comma is between arrays, -> before the output.`);
-    const [left, right] = text.split("->");
-    const inputs = left.split(",");
-    if (inputs.some((letters) => letters === "")) return fail("An array without letters: there is a comma too many, or nothing before the arrow.");
-    if (inputs.length > NAMES.length) return fail("Three arrays at most fit here.");
-    if (right?.includes(",")) return fail("There is one output: no comma behind the arrow.");
-    const letters = unique(left.replaceAll(",", ""));
-    const once = letters.filter((letter) => left.split(letter).length === 2).sort().join("");
-    const output = right ?? once; // without an arrow, what occurs once is kept, in the order of the alphabet
-    const unknown = [...output].find((letter) => !letters.includes(letter));
-    if (unknown) return fail(`“${unknown}” is in the output and in no input: how long is it, and what would it hold?`);
-    if (unique(output).length < output.length) return fail("A letter stands twice in the output: each output axis needs a letter of its own.");
-    const role = (letter) => !output.includes(letter) ? "summed" : inputs.filter((each) => each.includes(letter)).length > 1 ? "shared" : "free";
-    const roles = Object.fromEntries(letters.map((letter) => [letter, role(letter)]));
-    return { inputs, output, letters, roles, summed: letters.filter((letter) => roles[letter] === "summed") };
-  }
-
-  /** Call `visit` with the places of every letter, {letter: place}, the last letter running fastest. */
-  function loop(letters, sizes, visit, places = {}) {
-    if (letters.length === 0) return visit(places);
-    for (let place = 0; place < sizes[letters[0]]; place += 1) loop(letters.slice(1), sizes, visit, { ...places, [letters[0]]: place });
-  }
-
-  /** Where in a flat array the places of its letters are. */
-  const index = (letters, sizes, places) => [...letters].reduce((at, letter) => at * sizes[letter] + places[letter], 0);
-
-  /** The einsum of flat arrays, as loops: the output, flat, and the inputs' indices that each of its numbers is made of. */
-  function compute({ inputs, output, summed }, sizes, arrays) {
-    const numbers = [];
-    const made = [];
-    loop([...output], sizes, (free) => {
-      const terms = [];
-      loop(summed, sizes, (rest) => terms.push(inputs.map((letters) => index(letters, sizes, { ...free, ...rest }))));
-      made.push(terms);
-      numbers.push(terms.reduce((sum, at) => sum + at.reduce((product, each, a) => product * arrays[a][each], 1), 0));
-    });
-    return { numbers, made };
-  }
 
   /** The loop that an equation stands for, as Python. */
   function asLoop({ inputs, output, summed }, sizes) {
@@ -64,8 +18,6 @@
     const target = output ? `out[${[...output].join(", ")}]` : "out";
     return [...heads, `${"  ".repeat(output.length)}${target} = ${over ? `sum(${factors}${over})` : factors}`].join("\n");
   }
-
-  Widgets.einsum = { parse, compute };
 
   Widgets.define("einsum", (box) => {
     const sizes = { ...SIZES };

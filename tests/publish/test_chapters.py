@@ -12,7 +12,9 @@ import nbformat
 import pytest
 
 from autograder.imports import ROOT
-from autograder.publish.chapters import Book, build_chapters, chapter_notebook, plain_markdown
+from autograder.publish.chapters import Book, build_chapters, chapter_notebook, plain_markdown, read_book
+
+ENDS = ["Four questions without a computer", "Exercise", "Where to go next"]  # the last headings of a chapter
 
 BOOK = Book(
     title="A Book",
@@ -52,6 +54,24 @@ def test_chapters_are_the_same_each_time() -> None:
         check=True,
     )
     assert done.stdout == "".join(build_chapters(ROOT).values()).encode()
+
+
+def test_chapters_end_alike() -> None:
+    """Does each chapter end with a short summary, four questions with folded answers, the exercise and the way on?"""
+    chapters = {name: ROOT / "book" / f"{name}.md" for name, number in read_book(ROOT).chapters.items() if number}
+    assert len(chapters) == 12
+    for name, path in chapters.items():
+        text = path.read_text(encoding="utf-8")
+        assert re.findall(r"^## (.*)", text, re.M)[-3:] == ENDS, name
+        summary, answers = (
+            re.search(rf"^:::{{admonition}} {title}\n(.*?)^:::$", text, re.M | re.S)[1]
+            for title in ("Summary", "Answers")
+        )
+        assert 3 <= len(re.findall(r"^- ", summary, re.M)) == len(summary.splitlines()) <= 5, name
+        questions = text.partition(f"## {ENDS[0]}\n")[2].partition(":::{admonition} Answers")[0]
+        numbers = [re.findall(r"^(\d)\. ", part, re.M) for part in (questions, answers)]
+        assert numbers == [["1", "2", "3", "4"]] * 2, name
+        assert ":class: dropdown" in answers and "Further reading:" in text.rpartition("## Where to go next")[2], name
 
 
 def test_chapters_are_valid_notebooks_without_outputs(notebooks: dict[Path, nbformat.NotebookNode]) -> None:

@@ -6,6 +6,7 @@ import torch
 from playwright.sync_api import Page
 from widget_page import Open, matrix, press, read
 
+from autograder.imports import ROOT
 from solutions.vit import patchify
 
 
@@ -102,6 +103,94 @@ def test_einsum_cells_are_walked_by_arrow_keys(open_widget: Open) -> None:
     assert page.locator(".in").count() == 8
     page.locator("td[tabindex]").nth(2).hover()
     assert page.locator(".widget-note").text_content().endswith(f"= {output[2]}")
+
+
+def drills_of(page: Page) -> list[tuple[str, list[list[int]], str]]:
+    """Return what each drill asks, the shapes of its arrays, and an answer."""
+    return page.evaluate("() => Widgets.drills.DRILLS")
+
+
+def numpy_does(equation: str, arrays: list[np.ndarray], expected: np.ndarray) -> bool:
+    """Whether an equation runs and gives the expected numbers."""
+    try:
+        result = np.einsum(equation, *arrays)
+    except ValueError:
+        return False
+    return result.shape == expected.shape and np.allclose(result, expected)
+
+
+def test_drills_are_judged_by_the_numbers(open_widget: Open) -> None:
+    """Is an equation right exactly where NumPy's result is, for other letters and for random ones, near misses among them?"""
+    page, rng, found = open_widget("drills"), np.random.default_rng(0), {True: 0, False: 0}
+    judge = "([drill, equation]) => Widgets.drills.judge(Widgets.drills.DRILLS[drill], equation).right"
+    drills = drills_of(page)
+    assert len(drills) == len({answer for _, _, answer in drills}) == 12
+    for number, (_, shapes, answer) in enumerate(drills):
+        arrays = [rng.normal(size=shape) for shape in shapes]
+        expected = np.einsum(answer, *arrays)
+        left, _, right = answer.partition("->")
+        letters = sorted(set(left) - {","})
+        tried = {answer, answer.translate(str.maketrans("bcdehijkn", "zyxwvutsr"))}
+        tried |= {
+            f"{left}->{''.join(rng.permutation(letters)[:size])}" for size in range(len(letters) + 1) for _ in range(6)
+        }
+        for _ in range(40):
+            other = [letter if letter == "," or rng.random() < 0.8 else rng.choice([*letters, "x"]) for letter in left]
+            tried.add(f"{''.join(other)}->{right}")
+        for equation in tried:
+            does = numpy_does(equation, arrays, expected)
+            assert page.evaluate(judge, [number, equation]) == does, (number, equation)
+            found[does] += 1
+    assert found[True] >= 24 and found[False] > 100
+
+
+@pytest.mark.parametrize(
+    ("drill", "equation", "words"),
+    [
+        (1, "ij->", "Your result has the shape (), but (3,) is asked for."),
+        (2, "ij->ij", "Your result has the shape (3, 4), but (4, 3) is asked for."),
+        (3, "ij->i", "The shape is right, but 3 of 3 numbers are wrong."),
+        (6, "i,jk->k", "The shape is right, but 4 of 4 numbers are wrong."),
+        (6, "i,ji->j", "“i” is an axis of length 3 and one of length 4: they need two letters."),
+        (7, "ij->ij", "Here are two arrays, and your equation has 1."),
+        (9, "bi->ib", "A has 3 axes, and “bi” has 2: one letter for each axis."),
+        (0, "ij->k", "“k” is in the output and in no input"),
+        (10, "xyz,xzw->xyw", "Right. shared: x; free: y, w; summed: z."),
+    ],
+)
+def test_drill_says_what_an_equation_does(drill: int, equation: str, words: str, open_widget: Open) -> None:
+    """Is each wrong answer told what is wrong with it, and a right one what its letters do?"""
+    page = open_widget("drills")
+    press(page, str(drill))
+    page.get_by_label("your equation").fill(equation)
+    page.get_by_label("your equation").press("Enter")
+    assert words in page.locator(".widget-note").text_content()
+
+
+def test_drills_are_done_by_keyboard(open_widget: Open) -> None:
+    """Are all drills answered with keys alone, is each ticked and counted, and is what was typed kept?"""
+    page = open_widget("drills")
+    drills = drills_of(page)
+    page.get_by_label("your equation").focus()
+    for number, (_, _, answer) in enumerate(drills, 1):
+        page.keyboard.type(answer)
+        page.keyboard.press("Enter")
+        assert page.locator(".widget-note").text_content().endswith(f"You have {number} of 12.")
+        page.get_by_role("button", name="Next drill").focus()
+        page.keyboard.press("Space")
+    assert page.locator(".widget-choice span").all_text_contents() == [f"{i} ✓" for i in range(1, 13)]
+    assert page.get_by_label("your equation").input_value() == drills[0][2]
+
+
+def test_drills_are_on_the_page_without_scripts(open_widget: Open) -> None:
+    """Does the table that is shown where no script runs ask the same, and does its list give the same answers?"""
+    text = (
+        (ROOT / "book" / "einsum.md").read_text(encoding="utf-8").partition("{widget} drills")[2].partition(":::::")[0]
+    )
+    for number, (asked, shapes, answer) in enumerate(drills_of(open_widget("drills")), 1):
+        shown = ", ".join(str(tuple(shape)) for shape in shapes)
+        assert f"| {number} | {asked} | {shown} |" in text
+        assert f"\n{number}. `{answer}`" in text
 
 
 @pytest.mark.parametrize("sizes", [(3, 2, 2), (5, 4, 3), (2, 3, 5)])
