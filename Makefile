@@ -19,6 +19,8 @@ help:
 	@echo "make lock        lock the versions of all packages in requirements.txt, after a change in pyproject.toml or colab.txt"
 	@echo "make exercises   generate exercises/ and the chapters' notebooks from their sources"
 	@echo "make book        build the book"
+	@echo "make pdf         print the book: _build/html/attention-book.pdf; SOLUTIONS=--solutions adds the answers"
+	@echo "make epub        the book for a reader's device: _build/html/attention-book.epub"
 	@echo "make grade       grade course/submitted/ and write feedback and report"
 	@echo "make train       train the Vision Transformer on MNIST: book/records/ again"
 	@echo "make bench-training  the plain recipe and ours side by side, change by change, one epoch, and the estimate for a T4"
@@ -70,6 +72,12 @@ exercises: setup
 book: setup
 	$(BIN)/autograder book
 
+pdf: .venv/.browser
+	$(BIN)/autograder book --pdf $(SOLUTIONS)
+
+epub: setup
+	$(BIN)/autograder book --epub $(SOLUTIONS)
+
 grade: setup
 	for step in grade feedback report; do $(BIN)/autograder $$step --all --course $(COURSE) || exit 1; done
 
@@ -89,4 +97,4 @@ formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader \
 	  --HTMLExporter.preprocessors=autograder.report.mark_scheme.ShowMarkSchemes $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup demo lint test test-all test-debian13 lock exercises book grade train bench-training bench-grading formgrader
+.PHONY: help setup demo lint test test-all test-debian13 lock exercises book pdf epub grade train bench-training bench-grading formgrader

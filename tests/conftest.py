@@ -39,6 +39,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.grade.grade import grade, load_assignment
 from autograder.grade.repair import Repaired, repair_notebook
 from autograder.grade.workers import Workers
+from autograder.publish.book import find_browser
 from autograder.publish.generated import sources
 from autograder.sandbox.host.bubblewrap import Limits, warm_parent
 from autograder.sandbox.host.kernel import Kernel
@@ -131,10 +132,7 @@ def lost(each: "Exercise", function: Callable, seed: int = 0, *own: Callable) ->
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """The machine's Chromium, one for all tests of a process."""
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    path = next(filter(None, map(shutil.which, names)), None)
-    if path is None:
-        pytest.fail('no browser to open a page in: install one with "apt-get install chromium"')
+    path = find_browser()
     arguments = ["--disable-gpu", "--disable-background-networking"]
     arguments += ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root a sandbox
     with sync_playwright() as playwright:

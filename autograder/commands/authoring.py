@@ -70,13 +70,38 @@ def edition(
     say(f"  cd {students} && {push}")
 
 
-def book() -> None:
-    """Build the book into _build/html, with warnings as errors. Does nothing when nothing changed."""
-    from autograder.publish.book import BookError, build_book
+def book(
+    pdf: Annotated[bool, typer.Option("--pdf", help="Print it as a PDF too, with Chromium.")] = False,
+    epub: Annotated[bool, typer.Option("--epub", help="Write it as an EPUB too.")] = False,
+    solutions: Annotated[
+        bool, typer.Option("--solutions", help="With the answers in them, in files with another name.")
+    ] = False,
+) -> None:
+    """Build the book into _build/html, with warnings as errors. Does nothing when nothing changed.
 
+    A PDF and an EPUB lie next to its pages. They lack the pages for instructors.
+    """
+    from autograder.publish.book import BookError, build_book, find_browser
+
+    if solutions and not (pdf or epub):
+        raise stopped("the book's pages have the answers: --solutions goes with --pdf or --epub")
     with stopping_at(BookError), Bars() as bars:
+        if pdf:
+            find_browser()  # before the minutes that the pages take
         page = build_book(progress=bars)
     say(f"Book: {page}")
+    if epub:
+        from autograder.publish.epub import write_epub
+
+        with Bars() as bars:
+            path = write_epub(solutions=solutions, progress=bars)
+        say(f"EPUB: {path}")
+    if pdf:
+        from autograder.publish.pdf import print_book
+
+        with stopping_at(BookError), Bars() as bars:
+            path = print_book(solutions=solutions, progress=bars)
+        say(f"PDF: {path}")
 
 
 def record(

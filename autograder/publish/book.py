@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 
 from autograder.imports import ROOT, digest_of
 from autograder.progress import Progress
+from autograder.setup_environment import BROWSERS
 
 if TYPE_CHECKING:
     from jupyter_cache.cache.main import JupyterCacheBase
@@ -33,6 +34,7 @@ INPUTS = (
 )
 FIGURES = "book/_ext/chapter_figures.py"  # a kernel runs it before a chapter
 REPORT = "import json, time\nprint(json.dumps({'cpu_seconds': round(time.process_time()), 'results': record}))"
+NO_BROWSER = 'a browser prints the PDF, and there is none: "apt-get install chromium", or Google Chrome on Ubuntu'
 
 
 class BookError(RuntimeError):
@@ -193,6 +195,18 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
         raise BookError("the book was not built; the warnings above say why")
     stamp.write_text(digest, encoding="utf-8")
     return page
+
+
+def find_browser() -> str:
+    """Return the machine's Chromium.
+
+    Raises:
+        BookError: there is none.
+    """
+    for name in BROWSERS:
+        if path := shutil.which(name):
+            return path
+    raise BookError(NO_BROWSER)
 
 
 def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:

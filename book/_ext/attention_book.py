@@ -6,6 +6,7 @@
     :::{widget} attention               the place of book/_static/widget_attention.js; what is within is for a reader who
     :::                                 has no script
     {repo}`the README <README.md>`      a link to a file of the repository, or to the repository itself with <.>
+    {published}`a PDF <book.pdf>`       a link to a file that is published next to the book, and is not one of its pages
 
 Where there is no folder `solutions/` (the student edition), a solution leaves nothing behind.
 """
@@ -95,6 +96,13 @@ class RepositoryLink(ReferenceRole):
         return [nodes.reference(self.rawtext, title, refuri=url, classes=["colab-link"] * self.on_colab)], []
 
 
+class PublishedLink(ReferenceRole):
+    """Link to a file next to the published book, which is not there when the book alone is built."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        return [nodes.reference(self.rawtext, self.title, refuri=self.config.html_baseurl + self.target)], []
+
+
 def leave_out_thebe(app: Sphinx, config: object) -> None:
     """Take out what Jupyter Book loads on every page for running cells in the page, which this book does not do."""
     for listeners in app.events.listeners.values():
@@ -138,6 +146,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_directive("widget", Widget)
     app.add_role("colab", RepositoryLink(on_colab=True))
     app.add_role("repo", RepositoryLink(on_colab=False))
+    app.add_role("published", PublishedLink())
     app.connect("config-inited", leave_out_thebe, priority=1000)
     app.connect("builder-inited", prepare)
     app.connect("html-page-context", mend_page)

@@ -18,6 +18,7 @@ from docutils import nodes
 from autograder.imports import ROOT
 from autograder.judge.kill_matrix import NUMBERS, Matrix, Verdict
 from autograder.judge.mutations import Score
+from autograder.publish.articles import NOT_FOR_STUDENTS
 from autograder.publish.mistakes_page import mistakes_page
 
 
@@ -27,7 +28,7 @@ def test_solution_needs_a_folder_of_solutions(edition: str, tmp_path: Path) -> N
     (tmp_path / "index.md").write_text(
         "# A page\n\nBefore.\n\n```{solution} attention.softmax\n```\n\n"
         "```{mistake} M21 a title\n:exercises: split_heads\n:symptoms: another shape\n\nA question?\n```\n\n"
-        "```{drawing} vit\n:here: patches\n```\n",
+        "```{drawing} vit\n:here: patches\n```\n\nAs {published}`a file <book.pdf>`.\n",
         encoding="utf-8",
     )
     if edition == "self-study":
@@ -36,12 +37,17 @@ def test_solution_needs_a_folder_of_solutions(edition: str, tmp_path: Path) -> N
         (tmp_path / "solutions" / "attention.py").write_text(answer, encoding="utf-8")
         shutil.copy(ROOT / "solutions" / "multihead.py", tmp_path / "solutions")
     extensions = "myst_parser,sphinx_design,attention_book"
-    command = [sys.executable, "-m", "sphinx", "-C", "-W", "-q", "-D", f"extensions={extensions}", ".", "built"]
+    command = [sys.executable, "-m", "sphinx", "-C", "-W", "-q", "-D", f"extensions={extensions}"]
+    command += ["-D", "html_baseurl=https://book.example/", ".", "built"]
     subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT / "book" / "_ext")}, check=True)
-    page = BeautifulSoup((tmp_path / "built" / "index.html").read_text(encoding="utf-8"), "html.parser")
+    html = (tmp_path / "built" / "index.html").read_text(encoding="utf-8")
+    page = BeautifulSoup(html, "html.parser")
     text, mistake = page.get_text(), page.find("details", id="m21").get_text()
     assert "A question?" in mistake
     assert ("a part of the answer" in mistake) == (edition == "self-study")
+    printed = BeautifulSoup(NOT_FOR_STUDENTS.sub("", html), "html.parser").find("details", id="m21").get_text()
+    assert "A question?" in printed and "a part of the answer" not in printed
+    assert page.find("a", string="a file")["href"] == "https://book.example/book.pdf"
     assert page.find("svg", class_="recurring")["aria-label"].endswith("This chapter: patches.")
     assert "Before." in text
     assert ("Solution: softmax" in text, "Say ```so```." in text) == ((edition == "self-study",) * 2)

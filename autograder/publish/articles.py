@@ -1,0 +1,180 @@
+"""The pages of the built book as parts of one file: what the PDF and the EPUB are made of.
+
+Boxes that are folded are open in them. Folded code, most of which draws figures, and what needs a script are left out.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import urldefrag, urljoin
+
+import yaml
+from bs4 import BeautifulSoup, Comment, Tag
+from pygments.formatters import HtmlFormatter
+
+from autograder.progress import Progress
+
+LOGO, MATH_FONT = "html/_static/logo.svg", "html/_static/stix_two_math.woff"  # in the folder of what is built
+STYLE = Path(__file__).with_name("one_file.css")
+ARTICLE = re.compile(r'<article class="bd-article">.*</article>', re.S)
+NOT_FOR_STUDENTS = re.compile(r"<!-- not for students -->.*?<!-- to here -->", re.S)
+TEACHING, ANSWERS = ("instructors", "attacks"), "after_"  # how the names of such pages begin
+LEFT_OUT = (
+    "script, .headerlink, .toctree-wrapper, .progress-of-book, .start, .in-dark, .only-dark, .visually-hidden, "
+    "details.above-input, details.below-input > summary, .sd-summary-state-marker"
+)
+LOWER = {"h4": "h5", "h3": "h4", "h2": "h3", "h1": "h2"}  # h1 is the title of a part
+SPACES = {"svg": "http://www.w3.org/2000/svg", "math": "http://www.w3.org/1998/Math/MathML"}
+# A parser of HTML reads names in small letters; these of SVG have others.
+OF_SVG = re.compile(r"\b(viewbox|refx|refy|markerwidth|markerheight)(?==\")")
+AS_IN_SVG = {name.lower(): name for name in ("viewBox", "refX", "refY", "markerWidth", "markerHeight")}
+
+
+@dataclass(frozen=True)
+class Article:
+    """A page of the book. Its ids begin with its name: softmax, and softmax.temperature for a place in it."""
+
+    name: str
+    part: str  # the title of the part, if it is the first page of one
+    content: Tag
+
+    @property
+    def title(self) -> str:
+        """Its title, with the number of a chapter."""
+        return self.content.h2.get_text()
+
+    def sections(self) -> Iterator[tuple[str, str]]:
+        """Yield id and title of each section."""
+        for heading in self.content.select("section > h3"):
+            yield heading.parent["id"], heading.get_text()
+
+    def html(self) -> str:
+        """Return the page as XHTML."""
+        return OF_SVG.sub(lambda found: AS_IN_SVG[found[0]], self.content.decode(formatter="minimal"))
+
+
+@dataclass(frozen=True)
+class OneFile:
+    """The book as one file: its pages in the order of reading, and what it says of itself."""
+
+    title: str
+    author: str
+    year: str
+    url: str  # of the published book, with a slash at its end
+    licence: str  # as HTML
+    style: str
+    articles: list[Article]
+    solutions: bool
+
+    def file_name(self, kind: str) -> str:
+        """Return what a file of the book is called."""
+        return f"attention-book{'-solutions' * self.solutions}.{kind}"
+
+
+def read_articles(root: Path, solutions: bool = False, progress: Progress = lambda *_: None) -> OneFile:
+    """Read the pages of the built book.
+
+    Args:
+        root: Of the repository.
+        solutions: Whether the answers, and the pages to read after an exercise, are in it.
+        progress: Called as pages are read.
+    """
+    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    left_out = TEACHING if solutions else (*TEACHING, ANSWERS)
+    parts = {toc["root"]: ""}
+    for part in toc["parts"]:
+        for entry in part["chapters"]:
+            if not Path(entry["file"]).name.startswith(left_out):
+                parts[entry["file"]] = part.pop("caption", "")
+    url = config["html"]["baseurl"]
+    names = {f"{url}{page}.html": Path(page).name for page in parts}
+    articles = []
+    for done, (page, part) in enumerate(parts.items(), 1):
+        text = (root / "_build" / "html" / f"{page}.html").read_text(encoding="utf-8")
+        text = ARTICLE.search(text if solutions else NOT_FOR_STUDENTS.sub("", text))[0]
+        content = BeautifulSoup(text, "html.parser").article
+        if page == toc["root"]:
+            content.h1.string = "Introduction"  # its own title is the book's
+        unfold(content)
+        name_places(content, Path(page).name)
+        if part:
+            content.insert(0, BeautifulSoup(f"<h1>{escape(part)}</h1>", "html.parser"))
+        articles.append(Article(Path(page).name, part, content))
+        progress("pages read", done, len(parts))
+    places = {each["id"] for article in articles for each in article.content.find_all(id=True)} | set(names.values())
+    for article, address in zip(articles, names, strict=True):
+        link(article.content, address, names, places)
+    colours = HtmlFormatter(style=config["sphinx"]["config"]["html_theme_options"]["pygments_light_style"])
+    style = STYLE.read_text(encoding="utf-8") + colours.get_style_defs(".highlight")
+    return OneFile(
+        title=config["title"],
+        author=config["author"],
+        year=config["copyright"],
+        url=url,
+        licence=config["html"]["extra_footer"],
+        style=style,
+        articles=articles,
+        solutions=solutions,
+    )
+
+
+def title_page(book: OneFile) -> str:
+    """Return the first page, as XHTML."""
+    return f"""<section class="title-page"><img src="{LOGO}" alt=""/><p class="title">{escape(book.title)}</p>
+<p>by {escape(book.author)}</p>
+<p>Version {version("attention-book")}, {book.year}</p>
+<p><a href="{book.url}">{book.url}</a></p>
+<p>There the widgets can be tried, the folded code can be read, and all code can be run.</p>
+<p>{book.licence}</p></section>"""
+
+
+def unfold(content: Tag) -> None:
+    """Leave of a page what can be printed; all that is folded is open, and each heading is one level lower."""
+    for each in content.select(LEFT_OUT):
+        each.decompose()
+    for comment in content.find_all(string=lambda text: isinstance(text, Comment)):
+        comment.extract()
+    for name, space in SPACES.items():
+        for each in content.find_all(name):
+            each["xmlns"] = space
+    for title in content.select("summary"):
+        title.name, title["class"] = "p", "box-title"
+    for box in content.select("details"):
+        box.name = "div"
+    for old, new in LOWER.items():
+        for heading in content.select(old):
+            heading.name = new
+
+
+def name_places(content: Tag, name: str) -> None:
+    """Begin the ids of a page with its name: those of two pages may be the same."""
+    for each in content.find_all(id=True):
+        if each.find_parent("svg") is None:  # where an id is used without a link
+            each["id"] = f"{name}.{each['id']}"
+    content["id"] = name
+
+
+def link(content: Tag, address: str, names: dict[str, str], places: set[str]) -> None:
+    """Let the links of a page lead to places of the one file or, where it lacks them, to the published book.
+
+    Args:
+        content: Of the page, which changes.
+        address: Of the published page.
+        names: Of all pages that the file has, by their addresses.
+        places: The ids that the file has.
+    """
+    for each in content.find_all("a", href=True):
+        target = urljoin(address, each["href"])
+        page, place = urldefrag(target)
+        within = f"{names.get(page)}.{place}" if place else names.get(page)
+        each["href"] = f"#{within}" if within in places else target
+    for image in content.find_all("img"):
+        image["src"] = re.sub(r"^(\.\./)+", "html/", image["src"])
+        del image["loading"]
+    for widget in content.select(".widget"):
+        note = f'<p class="online">This can be tried in the book: <a href="{address}">{address}</a></p>'
+        widget.append(BeautifulSoup(note, "html.parser"))

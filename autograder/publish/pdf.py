@@ -1,0 +1,141 @@
+"""Print the built book as a PDF: its pages as one, which the machine's Chromium prints.
+
+A browser cannot say on which page a place is, so the book is printed again until the numbers of pages in it are right.
+"""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from html import escape
+from pathlib import Path
+
+import matplotlib
+from bs4 import BeautifulSoup, Tag
+from pypdf import PdfReader
+
+from autograder.files import write_atomically
+from autograder.imports import ROOT
+from autograder.progress import Progress
+from autograder.publish.articles import Article, OneFile, read_articles, title_page
+from autograder.publish.book import BookError, find_browser
+
+TIMES = 4  # more often the numbers of pages do not change
+TARGET = re.compile(r' data-at="([^"]+)">\d+<')
+FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
+FACES = {  # Matplotlib brings them, so that every machine prints the same pages
+    "STIXGeneral.ttf": "Book",
+    "STIXGeneralBol.ttf": "Book; font-weight: bold",
+    "STIXGeneralItalic.ttf": "Book; font-style: italic",
+    "STIXGeneralBolIta.ttf": "Book; font-weight: bold; font-style: italic",
+    "DejaVuSans.ttf": "Heads",
+    "DejaVuSans-Bold.ttf": "Heads; font-weight: bold",
+    "DejaVuSansMono.ttf": "Code",
+    "DejaVuSansMono-Bold.ttf": "Code; font-weight: bold",
+}
+
+
+def print_book(root: Path = ROOT, solutions: bool = False, progress: Progress = lambda *_: None) -> Path:
+    """Print the built book.
+
+    Args:
+        root: Of the repository.
+        solutions: Whether the answers are in it.
+        progress: Called as the work goes on.
+
+    Returns:
+        The PDF, next to the first page of the book.
+
+    Raises:
+        BookError: there is no browser, or it failed.
+    """
+    browser = find_browser()
+    book = read_articles(root, solutions, progress)
+    page = one_page(book)
+    target = root / "_build" / "html" / book.file_name("pdf")
+    with tempfile.TemporaryDirectory(prefix="print-", dir=root / "_build") as folder:
+        source, printed = root / "_build" / "one_file.html", Path(folder, "book.pdf")
+        for time in range(1, TIMES + 1):
+            progress("printed", time - 1, TIMES)
+            source.write_text(page, encoding="utf-8")
+            run_browser(browser, source, printed, folder)
+            before, page = page, with_numbers(page, numbers_of_pages(printed))
+            if page == before:
+                break
+        progress("printed", TIMES, TIMES)
+        write_atomically(target, printed.read_bytes())
+    return target
+
+
+def one_page(book: OneFile) -> str:
+    """Return the book as one page of a browser; the numbers of pages in it are to come."""
+    faces = "".join(
+        f'@font-face {{ src: url("{(FONTS / name).as_uri()}"); font-family: {face} }}\n' for name, face in FACES.items()
+    )
+    heads = "".join(map(head_of, book.articles))
+    for article in book.articles:
+        for each in article.content.select('a[href^="#"]'):
+            if leads_elsewhere(each, article):
+                note = f' <span class="at">(p.\xa0{number_of(each["href"][1:])})</span>'
+                each.insert_after(BeautifulSoup(note, "html.parser"))
+    articles = "\n".join(article.html() for article in book.articles)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>{escape(book.title)}</title><style>
+{faces}{heads}{book.style}</style></head>
+<body class="printed">
+{title_page(book)}
+<nav class="contents"><p class="title">Contents</p>
+<div class="contents-columns">{"".join(map(contents_of, book.articles))}</div></nav>
+{articles}
+</body></html>"""
+
+
+def head_of(article: Article) -> str:
+    """Return the rules that put an article's title at the head of its pages."""
+    title = json.dumps(article.title, ensure_ascii=False)
+    named = f"@page of-{article.name} {{ @top-left {{ content: {title} }} }}"
+    return f'{named}\n[id="{article.name}"] {{ page: of-{article.name} }}\n'
+
+
+def contents_of(article: Article) -> str:
+    """Return the lines of the contents for an article."""
+    part = f'<p class="part">{escape(article.part)}</p>' if article.part else ""
+    places = [(article.name, article.title, "chapter"), *((*section, "section") for section in article.sections())]
+    return part + "".join(
+        f'<p class="{kind}"><a href="#{place}">{escape(title)}</a> {number_of(place)}</p>\n'
+        for place, title, kind in places
+    )
+
+
+def leads_elsewhere(link: Tag, article: Article) -> bool:
+    """Whether a link leads to another page of the book, which a reader of paper has to find."""
+    return not link.find_parent(class_="bibtex-citation") and link["href"][1:].partition(".")[0] != article.name
+
+
+def number_of(place: str) -> str:
+    """Return where the number of the page of a place will stand."""
+    return f'<span class="number" data-at="{place}">000</span>'
+
+
+def run_browser(browser: str, source: Path, target: Path, folder: str) -> None:
+    """Let a browser print a page to a PDF with an outline."""
+    command = [browser, "--headless", "--disable-gpu", f"--user-data-dir={folder}/profile", "--no-pdf-header-footer"]
+    command += ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root a sandbox
+    command += ["--generate-pdf-document-outline", f"--print-to-pdf={target}", source.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not target.exists():
+        raise BookError(f"{browser} did not print the book: {done.stderr.strip()}")
+
+
+def with_numbers(page: str, numbers: dict[str, int]) -> str:
+    """Return the book with the numbers of pages where they belong."""
+    return TARGET.sub(lambda found: f' data-at="{found[1]}">{numbers[found[1]]}<', page)
+
+
+def numbers_of_pages(path: Path) -> dict[str, int]:
+    """Return on which page of a PDF each place is that a link leads to."""
+    reader = PdfReader(path)
+    places = reader.named_destinations
+    return {name.lstrip("/"): reader.get_destination_page_number(place) + 1 for name, place in places.items()}
