@@ -38,7 +38,7 @@
         rows: values.map((_, i) => `${row}${i + 1}`), columns: values[0].map((_, j) => `${column}${j + 1}`),
       });
       map.show(values, sameShape ? right : undefined);
-      return map.element;
+      return make("div", {}, map.element);
     };
     return make("div", {}, make("p", {}, `The ${shows.of} (${shows.case}):`),
       make("div", { class: "widget-flow" }, draw("right", right), draw("with the wrong line", wrong)));
