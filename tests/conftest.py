@@ -47,6 +47,7 @@ from autograder.sandbox.host.kernel import Kernel
 if TYPE_CHECKING:  # with PyTorch, which the process that gives out the tests need not import
     from autograder.judge.exercise import Case, Exercise
     from autograder.judge.kill_matrix import Matrix
+    from autograder.publish.wrong_lines import Riddle
 
 T = TypeVar("T")
 NAME = "1_attention"
@@ -305,7 +306,7 @@ WIDGET_PAGE = """<!doctype html>
 <head><meta charset="utf-8"><title>{name}</title><style>:root {{ --pst-color-background: #fff }}</style>{head}</head>
 <body style="margin: 0; background: var(--pst-color-background); color: var(--pst-color-text-base)">
 <main><h1>A page</h1><article class="bd-article" style="max-width: 730px; margin: 1rem">
-<div class="widget" id="widget-{name}"><p>What is here without a script.</p></div>
+<div class="widget" id="widget-{name}"><p>What is here without a script.</p></div>{data}
 </article></main></body></html>"""
 
 
@@ -319,6 +320,23 @@ def page_of_widgets(browser: Browser) -> tuple[Page, list[str]]:
     return page, complaints
 
 
+@cache
+def riddles() -> "list[Riddle]":
+    """Return the riddles of the page "Find the wrong line"."""
+    from autograder.publish import wrong_lines
+
+    return wrong_lines.riddles()
+
+
+def data_of(widget: str) -> str:
+    """Return the element that a page holds for a widget, if it holds one."""
+    if widget != "wrong_lines":
+        return ""
+    from autograder.publish.wrong_lines import as_element
+
+    return as_element(riddles())
+
+
 @pytest.fixture
 def open_widget(page_of_widgets: tuple[Page, list[str]], tmp_path: Path) -> Iterator[Callable[..., Page]]:
     """Return a function that opens a page with one widget from its file, and fails where the page complains."""
@@ -327,14 +345,15 @@ def open_widget(page_of_widgets: tuple[Page, list[str]], tmp_path: Path) -> Iter
     def open_page(name: str, width: int = 1280, theme: str = "light") -> Page:
         scripts = "".join(
             f'<script defer src="{(ROOT / "book" / "_static" / f"{each}.js").as_uri()}"></script>'
-            for each in ("widgets", "sketch", "einsum", f"widget_{name}")
+            for each in ("widgets", "sketch", "quiz", "einsum", f"widget_{name}")
         )
         sheets = "".join(
             f'<link rel="stylesheet" href="{(ROOT / "book" / "_static" / each).as_uri()}">'
             for each in ("book.css", "widgets.css")
         )
         path = tmp_path / f"{name}.html"
-        path.write_text(WIDGET_PAGE.format(name=name, theme=theme, head=sheets + scripts), encoding="utf-8")
+        fields = {"name": name, "theme": theme, "head": sheets + scripts, "data": data_of(name)}
+        path.write_text(WIDGET_PAGE.format(**fields), encoding="utf-8")
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(media="screen", color_scheme=theme)
         page.goto(path.as_uri())

@@ -30,7 +30,8 @@ INPUTS = (
     "requirements.txt",
     "book/**/*",
     "solutions/**/*.py",
-    "autograder/checks/*/mistakes.py",
+    "autograder/checks/**/*.py",
+    "autograder/publish/wrong_lines.py",
 )
 FIGURES = "book/_ext/chapter_figures.py"  # a kernel runs it before a chapter
 REPORT = "import json, time\nprint(json.dumps({'cpu_seconds': round(time.process_time()), 'results': record}))"

@@ -22,7 +22,7 @@ from autograder.settings import Settings
 MARK = ".students-edition"  # in the folder: that it is ours, and may be written again
 NOT_FOR_STUDENTS = re.compile(r"^<!-- not for students -->\n.*?^<!-- to here -->\n", re.M | re.S)
 SOLUTION = re.compile(r"^```\{solution\}.*?^```\n\n?", re.M | re.S)
-PAGES_LEFT_OUT = re.compile(r"instructors.*|attacks|after_.*")
+PAGES_LEFT_OUT = re.compile(r"instructors.*|attacks|after_.*|wrong_lines")
 RECORDS_LEFT_OUT = ("generated.json", "grading.json", "README.md")
 COPIED = ("LICENSE", "LICENSE-TEXT", "CITATION.cff")
 TEXTS = (".md", ".bib", ".js", ".css", ".json", ".py", ".cff")

@@ -140,7 +140,7 @@ def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nod
 
 def setup(app: Sphinx) -> dict[str, int]:
     """Register what this extension adds, and the others next to it."""
-    for other in ("drawings", "equations", "mistake_list", "pages", "progress"):
+    for other in ("drawings", "equations", "mistake_list", "pages", "progress", "wrong_lines"):
         app.setup_extension(other)
     app.add_directive("solution", Solution)
     app.add_directive("widget", Widget)

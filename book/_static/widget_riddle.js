@@ -33,40 +33,28 @@
         make("tr", {}, ...weights.map((_, j) => total(SIZE + j)), make("td"))));
   }
 
-  Widgets.define("riddle", (box) => {
-    let asked = 0;
-    let found = 0;
+  /** Show both maps of a new table, in any order. */
+  function ask(answer) {
+    const scores = scaled(Array.from({ length: SIZE }, () => Array.from({ length: SIZE }, normal)), 1.3);
+    const both = maps(scores);
+    const order = Math.random() < 0.5 ? ["keys", "queries"] : ["queries", "keys"];
+    const board = make("div", { class: "widget-riddle" }, ...order.map((kind, i) => {
+      const name = `Map ${"AB"[i]}`;
+      return make("div", {}, drawMap(both[kind], name), button(`${name} is wrong`, () => choose(kind), { "data-kind": kind }));
+    }));
 
-    function ask() {
-      const scores = scaled(Array.from({ length: SIZE }, () => Array.from({ length: SIZE }, normal)), 1.3);
-      const both = maps(scores);
-      const order = Math.random() < 0.5 ? ["keys", "queries"] : ["queries", "keys"];
-      const verdict = make("p", { role: "status" }, "Rows are queries, columns are keys; the brighter, the more weight.");
-      const board = make("div", { class: "widget-riddle" }, ...order.map((kind, i) => {
-        const name = `Map ${"AB"[i]}`;
-        return make("div", {}, drawMap(both[kind], name), button(`${name} is wrong`, () => answer(kind), { "data-kind": kind }));
-      }));
-
-      function answer(kind) {
-        if (board.classList.contains("answered")) return;
-        const right = kind === "queries";
-        asked += 1;
-        found += right ? 1 : 0;
-        board.classList.add("answered");
-        for (const each of board.querySelectorAll("button")) {
-          each.setAttribute("aria-pressed", each.dataset.kind === "queries");
-          each.setAttribute("aria-disabled", "true");
-        }
-        verdict.replaceChildren(make("b", {}, right ? "Yes. " : "No. "),
-          `In map ${"AB"[order.indexOf("keys")]} each row sums to 1: a query divides its attention. In map ${"AB"[order.indexOf("queries")]} each column does. `,
-          `(${found} of ${asked} found.) `);
-        again.hidden = false;
-        again.focus({ preventScroll: true });
+    function choose(chosen) {
+      board.classList.add("answered");
+      for (const each of board.querySelectorAll("button")) {
+        each.setAttribute("aria-pressed", each.dataset.kind === "queries");
+        each.setAttribute("aria-disabled", "true");
       }
-      const again = button("Another table", ask);
-      again.hidden = true;
-      box.replaceChildren(board, verdict, again);
+      answer(chosen === "queries", [
+        `In map ${"AB"[order.indexOf("keys")]} each row sums to 1: a query divides its attention. In map ${"AB"[order.indexOf("queries")]} each column does. `,
+      ]);
     }
-    ask();
-  });
+    return [board, "Rows are queries, columns are keys; the brighter, the more weight."];
+  }
+
+  Widgets.define("riddle", (box) => Widgets.quiz({ box, next: "Another table", ask }).start());
 })();

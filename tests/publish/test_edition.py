@@ -130,7 +130,7 @@ def test_edition_holds_no_written_answer(edition: Path) -> None:
 def test_edition_leaves_out_what_is_the_instructors(edition: Path) -> None:
     """Is nothing there of solutions, checks, tests, attacks, and of the pages for instructors and after an exercise?"""
     places = [path.relative_to(edition).as_posix() for path in files_of(edition)]
-    wrong = re.compile(r"(solutions|autograder|tests|data|course)/|book/(instructors|attacks|after_)")
+    wrong = re.compile(r"(solutions|autograder|tests|data|course)/|book/(instructors|attacks|after_|wrong_lines)")
     assert [place for place in places if wrong.match(place)] == []
     text = "\n".join(text_of(path) for path in files_of(edition) if path.suffix in (".md", ".ipynb"))
     for word in ("{solution}", "not for students", "BEGIN SOLUTION", "HIDDEN TESTS", "MARK SCHEME", "instructors.md"):

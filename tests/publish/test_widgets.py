@@ -16,7 +16,9 @@ BEYOND = """() => [...document.querySelectorAll(".widget-box *")].filter(element
     element.getBoundingClientRect().right > innerWidth - 15).map(element => element.outerHTML.slice(0, 90))"""
 
 
-@pytest.mark.parametrize("name", ["widgets", "sketch", "einsum", "vit", *(f"widget_{name}" for name in WIDGETS)])
+@pytest.mark.parametrize(
+    "name", ["widgets", "quiz", "sketch", "einsum", "vit", *(f"widget_{name}" for name in WIDGETS)]
+)
 def test_widget_is_small(name: str) -> None:
     """Is each script at most 15 kB?"""
     assert (STATIC / f"{name}.js").stat().st_size <= 15_000
@@ -41,6 +43,7 @@ IN_USE = {
     "einsum": "[value='bij,bj->bi']",
     "drills": ".widget-picks [type=button]",
     "learn": "[value=first]",
+    "wrong_lines": ".line",
     "digit": "td:nth-of-type(2) > .cell, .widget-picks [aria-pressed]",
 }
 

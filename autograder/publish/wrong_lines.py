@@ -1,0 +1,242 @@
+"""The riddles of the page "Find the wrong line": answers in which a known mistake changes one line."""
+
+import ast
+import difflib
+import fcntl
+import json
+import re
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from autograder.files import write_atomically
+from autograder.imports import ROOT, digest_of, files_behind
+from autograder.judge import catalogue
+from autograder.judge.catalogue import checks_of
+from autograder.judge.compare import TOLERANCE, difference, outcome
+from autograder.judge.exercise import Exercise, Function, seeded
+from autograder.judge.mistake import Way, changed_text, mistake_of, ways_of
+from autograder.judge.mutations import without_words
+from autograder.publish.generated import sources
+
+SEED = 0  # of the inputs of the hidden tests
+LEAST, MOST = 6, 20  # lines of a riddle
+SHOWN = 5  # rows and columns of a map, at most
+KEPT = ROOT / "_build" / "wrong_lines"  # riddles that were made, by the content of what they are made of
+
+
+@dataclass(frozen=True)
+class Riddle:
+    """Code with one wrong line.
+
+    Attributes:
+        name: Of its exercise and of the way of making the mistake: "attention M6/2".
+        part: Number of the assignment.
+        exercise: Of which the code is an answer.
+        about: What the answer should do.
+        mistake: That is made.
+        title: Of the mistake.
+        code: The lines.
+        wrong: The place of the wrong line among them, from 0.
+        right: The line that should be there; empty where there should be none.
+        tests: The hidden tests that catch the mistake.
+        silent: The hidden tests that do not.
+        visible: Whether the visible test catches it.
+        shows: How the mistake shows: the weights or another result, as it should be and as it is.
+    """
+
+    name: str
+    part: int
+    exercise: str
+    about: str
+    mistake: str
+    title: str
+    code: list[str]
+    wrong: int
+    right: str
+    tests: list[str]
+    silent: list[str]
+    visible: bool
+    shows: dict[str, Any]
+
+    @property
+    def level(self) -> str:
+        """How difficult it is: whether all tests catch it, at least half of them, or fewer."""
+        caught = len(self.tests) + self.visible
+        all_tests = len(self.tests) + len(self.silent) + 1
+        return "easy" if caught == all_tests else "medium" if 2 * caught >= all_tests else "hard"
+
+
+def riddles() -> list[Riddle]:
+    """Return the riddles that were made of the same files, by whichever process; make them if there are none."""
+    path = KEPT / f"{digest_of(files_of_riddles(), sys.version, np.__version__, torch.__version__)}.json"
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes that want the same make it once
+        if not path.exists():
+            write_atomically(path, json.dumps([asdict(riddle) for riddle in make_riddles()]))
+    return [Riddle(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def files_of_riddles() -> set[Path]:
+    """Return the files that the riddles are made of."""
+    checks = [f"autograder.checks.{source.stem}.exercises" for source in sources()]
+    return files_behind("autograder.publish.wrong_lines", *checks)
+
+
+def as_element(some: Iterable[Riddle]) -> str:
+    """Return the element of a page that holds riddles, for `book/_static/widget_wrong_lines.js`."""
+    data = json.dumps([asdict(riddle) | {"level": riddle.level} for riddle in some], ensure_ascii=False)
+    data = data.replace("</", "<\\/")  # or a line of code could end the element
+    return f'<script type="application/json" id="wrong-lines">{data}</script>'
+
+
+def make_riddles() -> Iterator[Riddle]:
+    """Make a riddle of each mistake in each function, where a way of making it changes or adds one line, and a map shows it."""
+    with seeded(SEED), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as of a division by 0, which a mistake may make
+        for part, source in enumerate(sources(), 1):
+            checks, seen = checks_of(source.stem), set[tuple[str, str]]()
+            for exercise in (checks.EXERCISES | getattr(checks, "PROGRAMS", {})).values():
+                for name, way in ways_of(exercise.name, exercise.known).items():
+                    found = one_wrong_line(Path(exercise.answers.__file__), exercise.name, way)
+                    if found is None or (mistake_of(name), found[0]) in seen:
+                        continue
+                    if riddle := _riddle(part, exercise, name, *found[1:]):
+                        seen.add((mistake_of(name), found[0]))
+                        yield riddle
+
+
+def one_wrong_line(path: Path, exercise: str, way: Way) -> tuple[str, list[str], int, str] | None:
+    """Return in which function a mistake is, the code, the place of the wrong line, and the right line.
+
+    The code is the function, without its docstring, types and comments; if it is short, with the answer that uses it.
+
+    Returns:
+        None if the mistake changes more than one line, takes one away, or is in code that is too short or too long.
+    """
+    right = _functions(path.read_text(encoding="utf-8"))
+    wrong = _functions(changed_text(path, exercise, way.changes))
+    changed = [name for name, lines in right.items() if lines != wrong.get(name)]
+    if len(changed) != 1:
+        return None
+    names = changed if len(right[changed[0]]) >= LEAST else [name for name in right if name in (exercise, *changed)]
+    before, after = ([line for name in names for line in code[name]] for code in (right, wrong))
+    steps = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    steps = [step for step in steps if step[0] != "equal"]
+    if len(steps) != 1 or not LEAST <= len(after) <= MOST:
+        return None
+    [(_, start, end, place, until)] = steps
+    if until - place != 1 or end - start > 1 or after.count(after[place]) > 1:  # a line that is there twice
+        return None
+    old = before[start] if end > start else ""
+    if old and _indent(old) != _indent(after[place]):  # the same words may be right in another block
+        return None
+    return changed[0], after, place, old.strip()
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _functions(text: str) -> dict[str, list[str]]:
+    """Return the lines of each function and class of a file, a statement a line."""
+    found = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            without_words(node)
+            found[node.name] = [line for line in ast.unparse(node).splitlines() if line]
+    return found
+
+
+def _riddle(part: int, exercise: Exercise, name: str, code: list[str], wrong: int, right: str) -> Riddle | None:
+    function = exercise.mistakes()[name]
+    visible = _seen(exercise, function, exercise.visible_cases())
+    hidden = {stage: _seen(exercise, function, cases) for stage, cases in _hidden_cases(exercise).items()}
+    shows = _shows([each for seen in (visible, *hidden.values()) for each in seen])
+    if shows is None:
+        return None
+    answer = getattr(exercise.answers, exercise.name)
+    return Riddle(
+        name=f"{exercise.name} {name}",
+        part=part,
+        exercise=exercise.name,
+        about=answer.__doc__.splitlines()[0],
+        mistake=mistake_of(name),
+        title=catalogue.TITLES[mistake_of(name)],
+        code=code,
+        wrong=wrong,
+        right=right,
+        tests=[stage for stage, seen in hidden.items() if seen],
+        silent=[stage for stage, seen in hidden.items() if not seen],
+        visible=bool(visible),
+        shows=shows,
+    )
+
+
+@cache
+def _hidden_cases(exercise: Exercise) -> dict[str, list[dict[str, Any]]]:
+    """Return the prepared cases of each hidden stage."""
+    cases = iter(exercise.hidden_cases(SEED))
+    counts = {stage: len(make(np.random.default_rng(SEED))) for stage, make in exercise.stages.items()}
+    return {stage: list(islice(cases, count)) for stage, count in counts.items()}
+
+
+def _seen(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> list[tuple[dict, dict]]:
+    """Return the cases in which a function gives what it should not, and what it gives."""
+    found = []
+    for case in cases:
+        torch.default_generator.manual_seed(0)
+        got = outcome(exercise.probe(function), case["arguments"], exercise.names)
+        if difference(got, case["expected"], show=False):
+            found.append((case, got))
+    return found
+
+
+def _shows(seen: list[tuple[dict, dict]]) -> dict[str, Any] | None:
+    """Return how a mistake shows best: two maps of the weights or of another result; None if no table of numbers shows it."""
+    pairs = [
+        _maps(name, case["name"], np.asarray(right), got["arrays"][name])
+        for case, got in seen
+        if "arrays" in got and "arrays" in case["expected"]
+        for name, right in case["expected"]["arrays"].items()
+        if np.size(right) > 1 and np.asarray(right).dtype != bool and not re.match("shape|.*parameters", name)
+    ]
+    return max((each for each in pairs if each), key=lambda each: each[0], default=(None, None))[1]
+
+
+def _maps(name: str, case: str, right: np.ndarray, mine: np.ndarray) -> tuple[tuple, dict[str, Any]] | None:
+    """Return two maps of a result, the right one and that with a mistake, and how well they show it; None if they do not."""
+    right, mine = right.astype(float), mine.astype(float)
+    if not (mine.ndim and mine.size) or (mine.shape == right.shape and np.allclose(mine, right, **TOLERANCE)):
+        return None
+    pair = [np.atleast_2d(array) for array in (right, mine)]
+    pair = [array.reshape(-1, *array.shape[-2:]) for array in pair]
+    first = [0, 0, 0]
+    if mine.shape == right.shape:
+        first = np.argwhere(~np.isclose(*pair, **TOLERANCE))[0]
+    pair = [array[min(first[0], len(array) - 1)] for array in pair]
+    places = [slice(start, start + SHOWN) for start in (max(0, at - SHOWN + 1) for at in first[1:])]
+    pair = [array[places[0], places[1]].round(2) for array in pair]
+    if np.array_equal(*pair, equal_nan=True):
+        return None
+    size = max(np.abs(array[np.isfinite(array)]).max(initial=0) for array in pair)
+    rank = (size < 100, name == "weights", min(right.ndim, 2))
+    words = name.replace("_", " ")
+    return rank, {"of": words, "case": case.partition(", ")[2]} | {
+        key: [[_number(each) for each in row] for row in array.tolist()]
+        for key, array in zip(("right", "wrong"), pair, strict=True)
+    }
+
+
+def _number(number: float) -> float | str:
+    """Return a number as JSON and JavaScript can read it."""
+    return number if np.isfinite(number) else str(number).replace("inf", "Infinity")

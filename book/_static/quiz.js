@@ -1,0 +1,65 @@
+/** What the riddles share: a question after the other, the verdict, the button for the next one, and the score. */
+Widgets.quiz = (() => {
+  "use strict";
+  const { make, button } = Widgets;
+
+  /** Answers that the browser keeps, right or not, by question. A browser may refuse to keep any. */
+  function read(key) {
+    try {
+      return JSON.parse(localStorage.getItem(key)) ?? {};
+    } catch {
+      return {};
+    }
+  }
+
+  function write(key, answers) {
+    try {
+      localStorage.setItem(key, JSON.stringify(answers));
+    } catch { /* then the score is that of this visit */ }
+  }
+
+  /**
+   * Ask in a box.
+   *
+   * @param {object} options
+   * @param {HTMLElement} options.box Where the questions are.
+   * @param {string} options.next The text of the button for the next question.
+   * @param {(answer: Function, answers: Object<string, boolean>) => [HTMLElement, string]} options.ask Makes a question and
+   *   a hint, and calls answer(right, words, name) when somebody has answered. `answers` are those so far, by name.
+   * @param {string} [options.key] The name by which the browser keeps the answers; without one it forgets them.
+   * @returns {{start: () => void, reset: () => void}}
+   */
+  function quiz({ box, next, ask, key }) {
+    let answers = key ? read(key) : {};
+
+    function start() {
+      const [question, hint] = ask(answer, answers);
+      const verdict = make("p", { role: "status" }, hint);
+      const again = button(next, () => {
+        start();
+        box.querySelector("button").focus();
+      });
+      again.hidden = true;
+
+      function answer(right, words, name = String(Object.keys(answers).length)) {
+        if (!again.hidden) return;
+        answers[name] = right;
+        if (key) write(key, answers);
+        const all = Object.values(answers);
+        verdict.replaceChildren(make("b", {}, right ? "Yes. " : "No. "), ...words,
+          ` (${all.filter(Boolean).length} of ${all.length} found.) `);
+        again.hidden = false;
+        again.focus({ preventScroll: true });
+      }
+      box.replaceChildren(question, verdict, again);
+    }
+
+    function reset() {
+      answers = {};
+      write(key, answers);
+      start();
+    }
+    return { start, reset };
+  }
+  return quiz;
+})();

@@ -1,0 +1,221 @@
+"""Is each riddle of "Find the wrong line" a known mistake in one line, and does the page say what is true of it?"""
+
+import ast
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from conftest import riddles, soon
+from playwright.sync_api import Page
+from widget_page import Open, matrix, press, read
+
+from autograder.judge.catalogue import STEMS, TITLES, checks_of
+from autograder.judge.compare import difference, outcome
+from autograder.judge.exercise import Exercise
+from autograder.judge.mistake import changed_text, mistake_of, way, ways_of
+from autograder.judge.mutations import without_words
+from autograder.publish.wrong_lines import SEED, SHOWN, Riddle, as_element, one_wrong_line
+
+EXERCISES: dict[str, Exercise] = {
+    name: each
+    for checks in map(checks_of, STEMS)
+    for name, each in (checks.EXERCISES | getattr(checks, "PROGRAMS", {})).items()
+}
+PARTS = (1, 2, 3, 4, 5)
+
+
+def functions(code: str) -> dict[str, str]:
+    """Return the functions and classes of some code, without docstrings, types and the texts of errors."""
+    tree = ast.parse(code)
+    without_words(tree)
+    tree = ast.parse(ast.unparse(tree))
+    return {node.name: ast.dump(node) for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
+def corrected(riddle: Riddle) -> str:
+    """Return the code of a riddle with the right line instead of the wrong one."""
+    wrong = riddle.code[riddle.wrong]
+    right = [wrong[: len(wrong) - len(wrong.lstrip())] + riddle.right] if riddle.right else []
+    return "\n".join([*riddle.code[: riddle.wrong], *right, *riddle.code[riddle.wrong + 1 :]])
+
+
+def test_riddles_are_many() -> None:
+    """Are there at least 120, each once, of all parts and as easy and as hard as one may choose?"""
+    names = [riddle.name for riddle in riddles()]
+    assert len(names) == len(set(names)) >= 120
+    assert len({tuple(riddle.code) for riddle in riddles()}) == len(names)
+    assert {riddle.part for riddle in riddles()} == set(PARTS)
+    assert {riddle.level for riddle in riddles()} == {"easy", "medium", "hard"}
+    assert min(sum(riddle.part == part for riddle in riddles()) for part in PARTS) >= 10
+
+
+def test_riddle_has_one_wrong_line() -> None:
+    """Is the code what the catalogue's way makes of the answer, and with the right line the answer itself?"""
+    for riddle in riddles():
+        exercise, path = EXERCISES[riddle.exercise], Path(EXERCISES[riddle.exercise].answers.__file__)
+        name = riddle.name.split()[1]
+        changes = ways_of(exercise.name, exercise.known)[name].changes
+        answer, wrong = functions(path.read_text("utf-8")), functions(changed_text(path, exercise.name, changes))
+        shown, repaired = functions("\n".join(riddle.code)), functions(corrected(riddle))
+        assert shown != repaired, riddle.name
+        assert repaired.items() <= answer.items(), riddle.name
+        assert answer | shown == wrong, riddle.name  # nothing else of the file differs
+        assert (riddle.mistake, riddle.title) == (mistake_of(name), TITLES[riddle.mistake])
+        assert riddle.code.count(riddle.code[riddle.wrong]) == 1, riddle.name
+
+
+def function_of(riddle: Riddle) -> object:
+    """Return what the code of a riddle defines, in a module with the rest of the answers."""
+    answers = EXERCISES[riddle.exercise].answers
+    module = ModuleType(answers.__name__)
+    module.__file__ = answers.__file__
+    exec(Path(answers.__file__).read_text("utf-8"), vars(module))
+    exec("\n".join(riddle.code), vars(module))
+    return vars(module)[riddle.exercise]
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.filterwarnings("ignore")  # as of a division by 0, which a mistake may make
+def test_visible_test_fails_where_a_riddle_says_so(part: int) -> None:
+    """Does the code itself fail the visible test exactly if the riddle says that this test catches the mistake?"""
+    for riddle in (riddle for riddle in riddles() if riddle.part == part):
+        exercise, function = EXERCISES[riddle.exercise], function_of(riddle)
+        wrong = []
+        for case in exercise.visible_cases():
+            torch.default_generator.manual_seed(0)
+            got = outcome(exercise.probe(function), case["arguments"], exercise.names)
+            wrong.append(difference(got, case["expected"], show=False))
+        assert any(wrong) == riddle.visible, riddle.name
+
+
+@pytest.mark.parametrize("part", soon(PARTS))
+@pytest.mark.filterwarnings("ignore")
+def test_riddle_fails_its_tests_by_its_name(part: int) -> None:
+    """Does the code itself fail the hidden tests that the riddle names, and no others, and do they name the mistake?"""
+    for riddle in (riddle for riddle in riddles() if riddle.part == part):
+        failures = EXERCISES[riddle.exercise].failures(function_of(riddle), SEED)
+        assert list(failures) == riddle.tests != [], riddle.name
+        assert {error.mistake for error in failures.values()} - {None} == {riddle.mistake}, riddle.name
+        assert set(riddle.tests) | set(riddle.silent) == set(EXERCISES[riddle.exercise].stages)
+
+
+def test_maps_of_a_riddle_differ() -> None:
+    """Do the two maps differ in what a reader sees, and does each row of right weights that is seen whole sum to 1?"""
+    whole = 0
+    for riddle in riddles():
+        right, wrong = (np.array(riddle.shows[key], dtype=float) for key in ("right", "wrong"))
+        assert right.shape != wrong.shape or not np.array_equal(right, wrong, equal_nan=True), riddle.name
+        assert max(right.shape + wrong.shape) <= SHOWN
+        if riddle.shows["of"] == "weights" and right.shape[1] < SHOWN:
+            whole += 1
+            np.testing.assert_allclose(right.sum(axis=1), 1, atol=0.0051 * SHOWN, err_msg=riddle.name)
+    assert whole > 10
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("    a = 1\n", "    a = 2\n    b = 2\n"),  # two lines
+        ("    a = 1\n", ""),  # none is left
+        ("    a = 1\n", "    b = 3\n"),  # which is there twice
+        ("    a = 1\n", "    a = 1\n\n"),  # nothing
+        ("    return a\n", "    if b:\n        return a\n"),  # an indented line too
+    ],
+)
+def test_change_of_another_size_is_no_riddle(words: tuple[str, str], tmp_path: Path) -> None:
+    """Is a mistake left out that is not one line, and taken if it is?"""
+    path = tmp_path / "answers.py"
+    path.write_text("def f():\n    a = 1\n    b = 3\n    c = 4\n    d = 5\n    e = 6\n    return a\n", encoding="utf-8")
+    assert one_wrong_line(path, "f", way("f", *words)) is None
+    name, code, place, right = one_wrong_line(path, "f", way("f", "a = 1", "a = 2"))
+    assert (name, code[place], place, right) == ("f", "    a = 2", 1, "a = 1")
+    name, code, place, right = one_wrong_line(path, "f", way("f", "    c = 4", "    b = 9\n    c = 4"))
+    assert (code[place], place, right) == ("    b = 9", 3, "")
+
+
+def test_code_does_not_end_the_element() -> None:
+    """Can a line of code hold the end of a script?"""
+    text = as_element([replace(riddles()[0], code=["print('</script>')"])])
+    assert text.count("</script") == 1
+    data = json.loads(text.removesuffix("</script>").partition(">")[2])
+    assert data[0]["code"][0] == "print('</script>')"
+
+
+def asked(page: Page) -> Riddle:
+    """Return the riddle that a page shows."""
+    name = page.locator("[data-riddle]").get_attribute("data-riddle")
+    return next(riddle for riddle in riddles() if riddle.name == name)
+
+
+def test_riddles_are_solved_by_keyboard(open_widget: Open) -> None:
+    """Are ten riddles found by keyboard alone, each with its mistake, maps and tests, and does the browser keep the score?"""
+    page = open_widget("wrong_lines")
+    page.evaluate("localStorage.clear()")
+    page.reload()
+    everything = len(riddles())
+    seen = set()
+    page.keyboard.press("Tab")  # part
+    page.keyboard.press("Tab")  # difficulty
+    for round_ in range(1, 11):
+        riddle = asked(page)
+        seen.add(riddle.name)
+        assert page.locator(".line").all_text_contents() == [line.strip() for line in riddle.code]
+        for key, title in (("right", "right"), ("wrong", "with the wrong line")):
+            np.testing.assert_allclose(
+                read(matrix(page, title)), np.array(riddle.shows[key], dtype=float), err_msg=riddle.name
+            )
+        if round_ == 1:
+            page.keyboard.press("Tab")  # later the first line has the focus
+        for _ in range(riddle.wrong):
+            page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        verdict = page.locator("[role=status]")
+        assert f"Yes. Line {riddle.wrong + 1} is wrong: {riddle.mistake}, {riddle.title}." in verdict.text_content()
+        assert f"({round_} of {round_} found.)" in verdict.text_content()
+        assert verdict.locator("a").get_attribute("href") == f"mistakes.html#{riddle.mistake.lower()}"
+        tests = verdict.locator("code").all_text_contents()
+        assert tests == ([riddle.right] if riddle.right else []) + riddle.tests
+        assert ("the visible test does not" in verdict.text_content()) != riddle.visible
+        page.keyboard.press("Enter")  # the next one
+    assert len(seen) == 10
+    page.reload()
+    assert f"{everything} riddles of this choice, 10 of them found." in page.locator(".widget-left").text_content()
+    riddle = asked(page)
+    assert riddle.name not in seen
+    page.locator(".line").nth((riddle.wrong + 1) % len(riddle.code)).tap()
+    page.locator(".line").nth(riddle.wrong).tap(force=True)  # the first answer counts
+    assert "No. " in page.locator("[role=status]").text_content()
+    assert "(10 of 11 found.)" in page.locator("[role=status]").text_content()
+    page.get_by_text("Forget all answers").tap()
+    assert f"{everything} riddles of this choice, 0 of them found." in page.locator(".widget-left").text_content()
+    page.reload()
+    assert "0 of them found." in page.locator(".widget-left").text_content()
+
+
+def test_riddles_are_chosen_by_part_and_difficulty(open_widget: Open) -> None:
+    """Is each riddle of the part and as difficult as chosen, and is it said where there is none?"""
+    page = open_widget("wrong_lines", width=390)
+    page.evaluate("localStorage.clear()")
+    for part in PARTS:
+        for level in ("easy", "medium", "hard"):
+            press(page, str(part))
+            press(page, level)
+            fitting = [each for each in riddles() if (each.part, each.level) == (part, level)]
+            assert f"{len(fitting)} riddles of this choice" in page.locator(".widget-left").text_content()
+            if fitting:
+                assert asked(page) in fitting
+            else:
+                assert page.get_by_text("No riddle is of this part").is_visible()
+
+
+def test_browser_that_keeps_nothing_counts_this_visit(open_widget: Open) -> None:
+    """Does the page work where the browser refuses to keep anything?"""
+    page = open_widget("wrong_lines")
+    page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('refused'); }; }")
+    press(page, "2")
+    page.locator(".line").nth(asked(page).wrong).tap()
+    assert "found.)" in page.locator("[role=status]").text_content()
