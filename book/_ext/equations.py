@@ -15,11 +15,11 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from docutils import nodes
+from fontTools import subset
 from fontTools.pens.transformPen import TransformPen
 from fontTools.pens.ttGlyphPen import TTGlyphPen
 from fontTools.ttLib import TTFont
 from math_core import LatexError, LatexToMathML
-from pages import cut_font
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
@@ -85,12 +85,34 @@ def signs_of(pages: Iterable[str]) -> set[int]:
     return {*map(ord, seen)} | {ITALIC[sign] for sign in seen & ITALIC.keys()}
 
 
+def cut_font(path: Path, target: Path, signs: Iterable[int]) -> set[int]:
+    """Keep some signs of the font, without hints for screens of few pixels, as WOFF.
+
+    Args:
+        path: Of the font.
+        target: Where to.
+        signs: Their numbers in Unicode.
+
+    Returns:
+        The signs that the font lacks.
+    """
+    # Its licence stays in it.
+    settings = subset.Options(flavor="woff", hinting=False, layout_features=FEATURES, name_IDs=["*"])
+    font = subset.load_font(path, settings)
+    wanted, held = set(signs), font.getBestCmap().keys()
+    cutter = subset.Subsetter(settings)
+    cutter.populate(unicodes=wanted & held)
+    cutter.subset(font)
+    subset.save_font(font, target, settings)
+    return wanted - held
+
+
 def leave_signs(app: Sphinx, problem: Exception | None) -> None:
     """Leave of the font the signs that the book's equations show."""
     font = Path(app.outdir, "_static", FONT)
     if problem is None and font.exists():  # not in a test, whose pages are built without
         signs = signs_of(path.read_text(encoding="utf-8") for path in sorted(Path(app.outdir).rglob("*.html")))
-        if lacking := cut_font(font, font, signs, layout_features=FEATURES):
+        if lacking := cut_font(font, font, signs):
             logger.warning("equations have signs that %s lacks: %s", FONT, " ".join(map(chr, sorted(lacking))))
 
 
@@ -121,5 +143,5 @@ if __name__ == "__main__":
         whole.save(file.name)
         every = {code for first, last in SIGNS for code in range(first, last + 1)}
         written = Path(__file__).parents[1] / "_static" / FONT
-        cut_font(Path(file.name), written, every, layout_features=FEATURES, name_IDs=["*"])  # its licence stays in it
+        cut_font(Path(file.name), written, every)
     print(f"written  {written}")

@@ -33,3 +33,8 @@
 for (const button of document.querySelectorAll(".bd-docs-nav summary")) {
   button.setAttribute("aria-label", `Pages below ${button.closest("li").querySelector("a").textContent}`);
 }
+
+/* The theme's list of chapters is more than its navigation; a screen reader is told of it as a place of its own. */
+const sidebar = document.getElementById("pst-primary-sidebar");
+sidebar.setAttribute("role", "region");
+sidebar.setAttribute("aria-label", "The book");
