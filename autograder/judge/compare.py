@@ -23,7 +23,7 @@ class WrongAnswer(AssertionError):
 
     def __init__(self, text, mistake=None, fits=(), got=None, case=None, wrong=(), departure=None, took=0.0):
         super().__init__(text)
-        self.mistake = mistake  # "M6", of two at once "M3+M4", or None
+        self.mistake = mistake  # "M6", or None
         self.fits = fits  # all known mistakes that give this outcome
         self.got, self.case, self.wrong = got, case, wrong  # the last: each case that shows it, with its outcome
         self.took = took  # seconds that the function took for all cases

@@ -182,7 +182,6 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
         case["steps"] = frozen_steps(case)
         if case["steps"] is None:
             del case["steps"]
-        del case["tells"]  # `prepare` has heeded it
     _drop_repeated(cases)
     return {"names": list(exercise.names), "cases": cases}
 

@@ -363,5 +363,5 @@ WRONG = [
     ("repair", repair_with_a_hook, {"M114"}),
     ("repair", repair_with_one_seed, {"M122"}),
     ("repair", repair_in_a_new_block, {"M121", "M28", "M120"}),
-    ("repair", lambda block: block, {"M28", "M32", "M40", "M40+M120"}),
+    ("repair", lambda block: block, {"M28", "M32", "M40"}),
 ]

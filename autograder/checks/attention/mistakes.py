@@ -25,9 +25,6 @@ OTHER_POWERS = (
     "* queries.shape[-1] ** -2.0",
 )
 
-# In ascending order, but for M3 and M7: of two pairs of mistakes that explain a result equally well, the one that stands
-# first is named. Clipped scores, normalised over the whole array, look like M5 and like M3 with 1e-9 added to the sum;
-# where only the weights are compared, M7 with its output divided looks like M8.
 # "-2) / np.sqrt(queries.shape[-1])" is the scale of the scores; in attention_backward, the same words without the bracket
 # are the scale of their gradient.
 MISTAKES = (
