@@ -48,11 +48,7 @@ MISTAKES = (
     ),
     Mistake(
         "M140",
-        way(
-            "train_shuffled",
-            "loss.item()",
-            "F.cross_entropy(model(images[chosen]), labels[chosen]).item()",
-        ),
+        way("train_shuffled", "loss.item()", "F.cross_entropy(model(images[chosen]), labels[chosen]).item()"),
         way("train_clipped", "loss.item()", "F.cross_entropy(model(images), labels).item()"),
     ),
     Mistake("M143", way("train_shuffled", "range(0, len(order), size)", "range(size, len(order) + size, size)")),
@@ -119,11 +115,7 @@ MISTAKES = (
     ),
     Mistake(
         "M38",
-        way(
-            "ResidualStack",
-            "[nn.Linear(width, width) for _ in range(depth)]",
-            "[nn.Linear(width, width)] * depth",
-        ),
+        way("ResidualStack", "[nn.Linear(width, width) for _ in range(depth)]", "[nn.Linear(width, width)] * depth"),
     ),
     Mistake(
         "M186",
@@ -363,9 +355,6 @@ MISTAKES = (
             "((images, tokens),)",
         ),
     ),
-    Mistake(
-        "M20",
-        way("test_attention", "assert refused", "assert True"),
-    ),
+    Mistake("M20", way("test_attention", "assert refused", "assert True")),
     Mistake("M86", way("test_attention", "((weights, expected), (output, expected @ v))", "((output, expected @ v),)")),
 )

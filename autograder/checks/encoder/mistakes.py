@@ -57,11 +57,7 @@ MISTAKES = (
     ),
     Mistake(
         "M30",
-        way(
-            PARTS,
-            "nn.Dropout(dropout)",
-            "lambda x: x * (torch.rand_like(x) >= dropout) if self.training else x",
-        ),
+        way(PARTS, "nn.Dropout(dropout)", "lambda x: x * (torch.rand_like(x) >= dropout) if self.training else x"),
         # Dropout as in the paper of 2014: nothing is rescaled in training, all is multiplied in evaluation.
         way(
             PARTS,
@@ -249,11 +245,7 @@ MISTAKES = (
         way("EncoderBlock", "norm_feed_forward = LayerNorm(width)", "norm_feed_forward = self.norm_attention"),
         way("EncoderBlock", "self.norm_feed_forward(x)", "self.norm_attention(x)"),
         way("EncoderBlock", "self.norm_attention(x)", "self.norm_feed_forward(x)"),
-        way(
-            "Encoder",
-            STACK,
-            "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)",
-        ),
+        way("Encoder", STACK, "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)"),
         way("Encoder", "range(depth)", "range(1)", LOOP, "for block in [self.blocks[0]] * 4:"),
         way("Encoder", LOOP, "for block in [self.blocks[0]] * len(self.blocks):"),
         way("repair", NORMS, "(nn.LayerNorm(width),) * 2"),
@@ -566,13 +558,7 @@ MISTAKES = (
         "the mean does not keep its axis",
         "Each number loses the mean of another row. Does your mean keep its axis (keepdim=True)?",
         way("LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-1)"),
-        way(
-            "LayerNorm",
-            "x.mean(dim=-1, keepdim=True)",
-            "x.mean(dim=-1)",
-            VARIANCE,
-            "x.var(dim=-1, unbiased=False)",
-        ),
+        way("LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-1)", VARIANCE, "x.var(dim=-1, unbiased=False)"),
         way("LayerNorm", VARIANCE, "x.var(dim=-1, unbiased=False)"),
     ),
     Mistake(
@@ -643,13 +629,7 @@ MISTAKES = (
         "The stream should be a plain sum. Is something divided after adding?",
         way("EncoderBlock", f"x + {NET}", f"(x + {NET}) / 2**0.5"),
         way("EncoderBlock", f"x + {ATTENTION}", f"(x + {ATTENTION}) / 2"),
-        way(
-            "EncoderBlock",
-            f"x + {ATTENTION}",
-            f"(x + {ATTENTION}) / 2**0.5",
-            f"x + {NET}",
-            f"(x + {NET}) / 2**0.5",
-        ),
+        way("EncoderBlock", f"x + {ATTENTION}", f"(x + {ATTENTION}) / 2**0.5", f"x + {NET}", f"(x + {NET}) / 2**0.5"),
         way("EncoderBlock", f"x + {ATTENTION}", f"(x + {ATTENTION}) / 2", f"x + {NET}", f"(x + {NET}) / 2"),
     ),
     Mistake(

@@ -428,11 +428,7 @@ MISTAKES = (
         way("batched_trace", '"bnn->b"', '"bnn->n"'),
         way("batched_trace", 'torch.einsum("bnn->b", a)', 'torch.einsum("bnn->", a).expand(a.shape[0])'),
         way("batched_trace", 'torch.einsum("bnn->b", a)', "a.diagonal().sum(-1)"),
-        way(
-            "batched_trace",
-            'torch.einsum("bnn->b", a)',
-            "torch.trace(a.sum(dim=0)).expand(a.shape[0]) / a.shape[0]",
-        ),
+        way("batched_trace", 'torch.einsum("bnn->b", a)', "torch.trace(a.sum(dim=0)).expand(a.shape[0]) / a.shape[0]"),
         way("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,ckd->bqk"'),
         way("pairwise_dot", '"bqd,bkd->bqk"', '"cqd,bkd->bqk"'),
         way("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,bkd->qk"'),
@@ -467,11 +463,7 @@ MISTAKES = (
         "A mask of shape (B, N) marks the keys that exist. Does it hide columns of the scores, the last axis, and not rows?",
         # the mask is turned once no row of it is empty; only a mask of keys has one row
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), "),
-        way(
-            INSIDE,
-            "masked_fill(~mask, -torch.inf)",
-            "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), -1e9)",
-        ),
+        way(INSIDE, "masked_fill(~mask, -torch.inf)", "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), -1e9)"),
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask & mask.mT if mask.shape[2] == 1 else mask), "),
         # A mask of keys is turned before its empty rows are looked for: each hidden key is one.
         way(INSIDE, "mask[:, None, None, :]", "mask[:, None, :, None]"),
@@ -497,9 +489,7 @@ MISTAKES = (
         "Head 0 should hold the first d features, head 1 the next d. Is the width cut as (H, d), with the heads "
         "first, or as (d, H)?",
         way(
-            CUT,
-            "num_heads, width // num_heads).transpose(1, 2)",
-            "width // num_heads, num_heads).permute(0, 3, 1, 2)",
+            CUT, "num_heads, width // num_heads).transpose(1, 2)", "width // num_heads, num_heads).permute(0, 3, 1, 2)"
         ),
         way(MERGED, "x.transpose(1, 2).flatten(start_dim=2)", "x.permute(0, 2, 3, 1).flatten(start_dim=2)"),
         way(

@@ -45,10 +45,7 @@ MISTAKES = (
         way("ViT", "patches = self", "images -= 0.5\n        patches = self"),
         way("attention_rollout", "mixing = (", "weights /= 2\n    mixing = (2 * "),
     ),
-    Mistake(
-        "M28",
-        way("ViT", "self.dropout(tokens))", "self.dropout(tokens).transpose(0, 1)).transpose(0, 1)"),
-    ),
+    Mistake("M28", way("ViT", "self.dropout(tokens))", "self.dropout(tokens).transpose(0, 1)).transpose(0, 1)")),
     Mistake(
         "M29",
         way("ViT", "self.dropout(tokens)", "F.dropout(tokens, self.dropout.p)"),
@@ -71,17 +68,9 @@ MISTAKES = (
         "M43",
         "a part of the image is cut off",
         "Some pixels reach no patch. Is something cropped, by a slice, a negative pad, or a window that does not fit?",
-        way(
-            "patchify",
-            REFUSED,
-            "images = images[..., : height - height % patch_size, : width - width % patch_size]",
-        ),
+        way("patchify", REFUSED, "images = images[..., : height - height % patch_size, : width - width % patch_size]"),
         # the last row of patches
-        way(
-            "patchify",
-            "rows = ",
-            "images = images[:, :, : max(patch_size, height - patch_size)]\n    rows = ",
-        ),
+        way("patchify", "rows = ", "images = images[:, :, : max(patch_size, height - patch_size)]\n    rows = "),
         # pixels in a row, cropped to three quarters of the patches, as in the course work
         way(
             "patchify",
@@ -175,27 +164,15 @@ MISTAKES = (
             "patches], dim=1) + self.position_embedding",
             "patches + self.position_embedding], dim=1)",
         ),
-        way(
-            "ViT",
-            "patches], dim=1) + self.position_embedding",
-            "patches + self.position_embedding[:, 1:]], dim=1)",
-        ),
-        way(
-            "ViT",
-            "patches], dim=1) + self.position_embedding",
-            "patches + self.position_embedding[:, :-1]], dim=1)",
-        ),
+        way("ViT", "patches], dim=1) + self.position_embedding", "patches + self.position_embedding[:, 1:]], dim=1)"),
+        way("ViT", "patches], dim=1) + self.position_embedding", "patches + self.position_embedding[:, :-1]], dim=1)"),
     ),
     Mistake(
         "M48",
         "positions are indexed by the image, not by the token",
         "All tokens of an image got the same position, and images got different ones. Along which axis does "
         "position_embedding broadcast?",
-        way(
-            "ViT",
-            " + self.position_embedding",
-            " + self.position_embedding[:, : len(images)].transpose(0, 1)",
-        ),
+        way("ViT", " + self.position_embedding", " + self.position_embedding[:, : len(images)].transpose(0, 1)"),
     ),
     Mistake(
         "M49",
@@ -307,14 +284,8 @@ MISTAKES = (
         way("train_epoch", " * len(labels)", ""),
         way("evaluate", SUM, ""),
     ),
-    Mistake(
-        "M83",
-        way("PatchEmbedding", "(channels, width", "(channels, width, bias=False"),
-    ),
-    Mistake(
-        "M90",
-        way("ViT", "self.encoder(", "self.encoder.blocks("),
-    ),
+    Mistake("M83", way("PatchEmbedding", "(channels, width", "(channels, width, bias=False")),
+    Mistake("M90", way("ViT", "self.encoder(", "self.encoder.blocks(")),
     Mistake(
         "M93",
         way("PatchEmbedding", BEHIND_TOKENS, ".detach()"),
@@ -323,9 +294,7 @@ MISTAKES = (
         way("ViT", "patch_embedding(images)", "patch_embedding(images.detach())"),
     ),
     Mistake(
-        "M98",
-        way("ViT", "nn.Dropout(dropout)", "nn.Dropout(0.0)", ", dropout)", ")"),
-        way("ViT", ", dropout)", ")"),
+        "M98", way("ViT", "nn.Dropout(dropout)", "nn.Dropout(0.0)", ", dropout)", ")"), way("ViT", ", dropout)", ")")
     ),
     Mistake(
         "M99",
@@ -351,11 +320,7 @@ MISTAKES = (
     ),
     Mistake(
         "M120",
-        way(
-            "PatchEmbedding",
-            "    def forward",
-            "        self.projection.requires_grad_(False)\n\n    def forward",
-        ),
+        way("PatchEmbedding", "    def forward", "        self.projection.requires_grad_(False)\n\n    def forward"),
     ),
     Mistake(
         "M123",
@@ -387,19 +352,9 @@ MISTAKES = (
         "the axes of the tokens and of their numbers are not swapped",
         "Each token should be a row of its own numbers. Do you swap the last two axes, and not reshape them?",
         way("patchify", BEHIND_PATCHES, ".mT"),
-        way(
-            "patchify",
-            "return ",
-            "patches = ",
-            BEHIND_PATCHES,
-            "\n    return patches.mT.reshape(patches.shape)",
-        ),
+        way("patchify", "return ", "patches = ", BEHIND_PATCHES, "\n    return patches.mT.reshape(patches.shape)"),
         way("PatchEmbedding", ".transpose(1, 2)", ""),
-        way(
-            "PatchEmbedding",
-            ".flatten(2).transpose(1, 2)",
-            ".reshape(len(images), -1, self.projection.out_channels)",
-        ),
+        way("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".reshape(len(images), -1, self.projection.out_channels)"),
     ),
     Mistake(
         "M126",
@@ -550,26 +505,14 @@ MISTAKES = (
             "self.dropout(tokens) + self.position_embedding",
         ),
     ),
-    Mistake(
-        "M135",
-        way("ViT", "width, num_heads", "width, 1"),
-        way("ViT", "width, num_heads", "width, width"),
-    ),
+    Mistake("M135", way("ViT", "width, num_heads", "width, 1"), way("ViT", "width, num_heads", "width, width")),
     Mistake(
         "M136",
         "zero_grad, backward and step are in another order, or not once each",
         "The parameters are not where one step a batch would take them. In which order do zero_grad, backward and "
         "step run, and each how often?",
-        way(
-            "train_epoch",
-            STEP,
-            "loss.backward()\n        optimizer.zero_grad()\n        optimizer.step()",
-        ),
-        way(
-            "train_epoch",
-            STEP,
-            "optimizer.step()\n        optimizer.zero_grad()\n        loss.backward()",
-        ),
+        way("train_epoch", STEP, "loss.backward()\n        optimizer.zero_grad()\n        optimizer.step()"),
+        way("train_epoch", STEP, "optimizer.step()\n        optimizer.zero_grad()\n        loss.backward()"),
         way("train_epoch", "        optimizer.step()\n", ""),
         way("train_epoch", "optimizer.step()", "optimizer.step()\n        optimizer.step()"),
     ),
@@ -771,13 +714,7 @@ MISTAKES = (
             BEHIND_ROW,
             "[:, 1:]\n    return row / row.sum(dim=-1, keepdim=True)",
         ),
-        way(
-            "attention_rollout",
-            "return ",
-            "row = ",
-            BEHIND_ROW,
-            "\n    return row / row.amax(dim=-1, keepdim=True)",
-        ),
+        way("attention_rollout", "return ", "row = ", BEHIND_ROW, "\n    return row / row.amax(dim=-1, keepdim=True)"),
     ),
     Mistake(
         "M154",
