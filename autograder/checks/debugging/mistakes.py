@@ -1,6 +1,6 @@
 """The known mistakes of assignment 5_debugging: what is wrong with a test, and the faults of the programs."""
 
-from autograder.judge.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way, ways
 
 ABOUT = "Programs to fix, and tests of attention"  # what they are called on the page of mistakes
 TRAINING, EVALUATION = ("train_shuffled", "train_clipped"), ("mean_loss", "loss_and_accuracy")
@@ -100,11 +100,7 @@ MISTAKES = (
     Mistake("M41", way("ResidualStack", "F.gelu(", "F.relu(")),
     Mistake("M96", way("ResidualStack", "F.gelu(layer(x))", "layer(x)")),
     Mistake("M102", way("ResidualStack", "range(depth)", "range(depth - 1)")),
-    Mistake(
-        "M112",
-        way("ResidualStack", "x + F.gelu(layer(x))", "F.gelu(x + layer(x))"),
-        way("ResidualStack", "x + F.gelu(layer(x))", "x + layer(F.gelu(x))"),
-    ),
+    Mistake("M112", *ways("ResidualStack", "x + F.gelu(layer(x))", "F.gelu(x + layer(x))", "x + layer(F.gelu(x))")),
     Mistake(
         "M94",
         way(
@@ -121,8 +117,7 @@ MISTAKES = (
         "M186",
         "the learning rate is 0 too early",
         "Nothing changes after a while. At which step does the learning rate reach 0, and how many steps are there?",
-        way("learning_rate", "step / (epochs * steps_per_epoch)", "step / steps_per_epoch"),
-        way("learning_rate", "step / (epochs * steps_per_epoch)", "step / epochs"),
+        *ways("learning_rate", "step / (epochs * steps_per_epoch)", "step / steps_per_epoch", "step / epochs"),
     ),
     Mistake(
         "M29",
@@ -268,11 +263,7 @@ MISTAKES = (
         way("loss_and_accuracy", "(logits.argmax(dim=-1) == labels)", "(model(images).argmax(dim=-1) == labels)"),
         way("mean_loss", "losses.append(", "model(images)\n            losses.append("),
     ),
-    Mistake(
-        "M141",
-        way("loss_and_accuracy", "right / count", "100 * right / count"),
-        way("loss_and_accuracy", "right / count", "right"),
-    ),
+    Mistake("M141", *ways("loss_and_accuracy", "right / count", "100 * right / count", "right")),
     Mistake(
         "M185",
         "padding counts in a mean",
@@ -280,8 +271,7 @@ MISTAKES = (
         way("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "(tokens * exists).mean(dim=1)"),
         way("mean_of_existing", "(tokens * exists).sum(dim=1)", "tokens.sum(dim=1)"),
         way("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "tokens.mean(dim=1)"),
-        way("loss_of_existing", "losses[exists].mean()", "(losses * exists).mean()"),
-        way("loss_of_existing", "losses[exists].mean()", "losses.mean()"),
+        *ways("loss_of_existing", "losses[exists].mean()", "(losses * exists).mean()", "losses.mean()"),
     ),
     Mistake(
         "M18",

@@ -1,6 +1,6 @@
 """The mistakes of assignment 3_encoder: each is the answer with a few words changed."""
 
-from autograder.judge.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way, ways
 
 ABOUT = "Encoder blocks"  # what they are called on the page of mistakes
 PARTS = ("FeedForward", "EncoderBlock")  # both end __init__ with their dropout
@@ -26,6 +26,17 @@ LOOP = "for block in self.blocks:"
 NORMS = "nn.LayerNorm(width), nn.LayerNorm(width)"
 DRAW = "nn.init.xavier_uniform_(parameter)"
 PAIRS = "x[..., 0::2], x[..., 1::2]"
+FIRST_NORM = "norm_attention = LayerNorm(width)"
+SECOND_NORM = "norm_feed_forward = LayerNorm(width)"
+FIRST = "self.norm_attention(x)"
+SECOND = "self.norm_feed_forward(x)"
+MEAN = "x.mean(dim=-1"
+SQUARES = "square().mean(dim=-1"
+EXPAND = "nn.Linear(width, hidden_width)"
+CONTRACT = "nn.Linear(hidden_width, width)"
+SCALE = "nn.Parameter(torch.ones(width))"
+SHIFT = "nn.Parameter(torch.zeros(width))"
+ROOT = "torch.sqrt(variance + self.eps)"
 
 MISTAKES = (
     Mistake(
@@ -69,20 +80,19 @@ MISTAKES = (
         "M32",
         "the norm is missing",
         "A part reads the stream as it is. Do attention and feed-forward net each read what their own norm gives?",
-        way("EncoderBlock", "self.norm_attention(x)", "x", "self.norm_feed_forward(x)", "x"),
-        way("EncoderBlock", "self.norm_attention(x)", "x"),
-        way("EncoderBlock", "self.norm_feed_forward(x)", "x"),
+        way("EncoderBlock", FIRST, "x", SECOND, "x"),
+        way("EncoderBlock", FIRST, "x"),
+        way("EncoderBlock", SECOND, "x"),
         way(
             "EncoderBlock",
-            "norm_attention = LayerNorm(width)",
+            FIRST_NORM,
             "norm_attention = nn.Identity()",
-            "norm_feed_forward = LayerNorm(width)",
+            SECOND_NORM,
             "norm_feed_forward = nn.Identity()",
         ),
-        way("EncoderBlock", "norm_attention = LayerNorm(width)", "norm_attention = nn.Identity()"),
-        way("EncoderBlock", "norm_feed_forward = LayerNorm(width)", "norm_feed_forward = nn.Identity()"),
-        way("repair", NORMS, "nn.Identity(), nn.Identity()"),
-        way("repair", NORMS, "nn.LayerNorm(width), nn.Identity()"),
+        way("EncoderBlock", FIRST_NORM, "norm_attention = nn.Identity()"),
+        way("EncoderBlock", SECOND_NORM, "norm_feed_forward = nn.Identity()"),
+        *ways("repair", NORMS, "nn.Identity(), nn.Identity()", "nn.LayerNorm(width), nn.Identity()"),
         way("repair", NORMS, "nn.Identity(), nn.LayerNorm(width)"),
     ),
     Mistake(
@@ -117,44 +127,44 @@ MISTAKES = (
         "Tokens or images mix in your norm. Do mean and variance run over the components of one token alone (the last axis)?",
         way(
             "LayerNorm",
-            "x.mean(dim=-1",
+            MEAN,
             "x.mean(dim=-2 if x.ndim > 1 else -1",
-            "square().mean(dim=-1",
+            SQUARES,
             "square().mean(dim=-2 if x.ndim > 1 else -1",
         ),
-        way("LayerNorm", "x.mean(dim=-1", "x.mean(dim=0", "square().mean(dim=-1", "square().mean(dim=0"),
+        way("LayerNorm", MEAN, "x.mean(dim=0", SQUARES, "square().mean(dim=0"),
         way(
             "LayerNorm",
-            "x.mean(dim=-1",
+            MEAN,
             "x.mean(dim=(-2, -1) if x.ndim > 1 else -1",
-            "square().mean(dim=-1",
+            SQUARES,
             "square().mean(dim=(-2, -1) if x.ndim > 1 else -1",
         ),
         # As batch norm does.
         way(
             "LayerNorm",
-            "x.mean(dim=-1",
+            MEAN,
             "x.mean(dim=tuple(range(x.ndim - 1)) or -1",
-            "square().mean(dim=-1",
+            SQUARES,
             "square().mean(dim=tuple(range(x.ndim - 1)) or -1",
         ),
         # All but the batch.
         way(
             "LayerNorm",
-            "x.mean(dim=-1",
+            MEAN,
             "x.mean(dim=tuple(range(1, x.ndim)) or -1",
-            "square().mean(dim=-1",
+            SQUARES,
             "square().mean(dim=tuple(range(1, x.ndim)) or -1",
         ),
         way(
             "EncoderBlock",
-            "norm_attention = LayerNorm(width)",
+            FIRST_NORM,
             "norm_attention = nn.BatchNorm1d(width)",
-            "norm_feed_forward = LayerNorm(width)",
+            SECOND_NORM,
             "norm_feed_forward = nn.BatchNorm1d(width)",
-            "self.norm_attention(x)",
+            FIRST,
             "self.norm_attention(x.transpose(1, 2)).transpose(1, 2)",
-            "self.norm_feed_forward(x)",
+            SECOND,
             "self.norm_feed_forward(x.transpose(1, 2)).transpose(1, 2)",
         ),
     ),
@@ -163,13 +173,13 @@ MISTAKES = (
         "eps stands outside the root, or the variance is divided by D - 1",
         "Your variance is off where eps is large or the width small. Is it √(variance + eps), and is the variance "
         "the mean of the squares (unbiased=False)?",
-        way("LayerNorm", "torch.sqrt(variance + self.eps)", "(variance.sqrt() + self.eps)"),
+        way("LayerNorm", ROOT, "(variance.sqrt() + self.eps)"),
         way("LayerNorm", VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)"),
         way(
             "LayerNorm",
             VARIANCE,
             "centred.square().sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)",
-            "torch.sqrt(variance + self.eps)",
+            ROOT,
             "(variance.sqrt() + self.eps)",
         ),
     ),
@@ -177,25 +187,19 @@ MISTAKES = (
         "M36",
         "the norm has no scale and shift of its own for each component",
         "Each component has a scale and a shift that are learned. Are both an nn.Parameter of D numbers, and both used?",
-        way("LayerNorm", "nn.Parameter(torch.ones(width))", "1.0", "nn.Parameter(torch.zeros(width))", "0.0"),
-        way("LayerNorm", "nn.Parameter(torch.ones(width))", "1.0"),
-        way("LayerNorm", "nn.Parameter(torch.zeros(width))", "0.0"),
-        way(
-            "LayerNorm",
-            "nn.Parameter(torch.ones(width))",
-            "torch.ones(width)",
-            "nn.Parameter(torch.zeros(width))",
-            "torch.zeros(width)",
-        ),
+        way("LayerNorm", SCALE, "1.0", SHIFT, "0.0"),
+        way("LayerNorm", SCALE, "1.0"),
+        way("LayerNorm", SHIFT, "0.0"),
+        way("LayerNorm", SCALE, "torch.ones(width)", SHIFT, "torch.zeros(width)"),
         way("LayerNorm", "torch.ones(width)", "torch.ones(1)", "torch.zeros(width)", "torch.zeros(1)"),
         way("LayerNorm", "self.scale * centred", "centred", " + self.shift", ""),
         way("LayerNorm", " + self.shift", ""),
         way("LayerNorm", "self.scale * centred", "centred"),
         way(
             "EncoderBlock",
-            "norm_attention = LayerNorm(width)",
+            FIRST_NORM,
             "norm_attention = nn.LayerNorm(width, elementwise_affine=False)",
-            "norm_feed_forward = LayerNorm(width)",
+            SECOND_NORM,
             "norm_feed_forward = nn.LayerNorm(width, elementwise_affine=False)",
         ),
         way("Encoder", "LayerNorm(width)", "nn.LayerNorm(width, elementwise_affine=False)"),
@@ -217,7 +221,7 @@ MISTAKES = (
         way("EncoderBlock", "x = x + ", "x = self.norm_attention(x) + "),
         way("EncoderBlock", "return x + ", "return self.norm_feed_forward(x) + "),
         # The net reads the sum that attention left, and its result is added to the block's own input.
-        way("EncoderBlock", "x = x + ", "y = x + ", "self.norm_feed_forward(x)", "self.norm_feed_forward(y)"),
+        way("EncoderBlock", "x = x + ", "y = x + ", SECOND, "self.norm_feed_forward(y)"),
         # What norm_attention gave is what the net's result is added to.
         way("EncoderBlock", "x = x + ", "y, x = self.norm_attention(x), x + ", "return x + ", "return y + "),
         way(
@@ -226,25 +230,19 @@ MISTAKES = (
             "y = self.norm_attention(x) + ",
             "return x + ",
             "return self.norm_attention(x) + ",
-            "self.norm_feed_forward(x)",
+            SECOND,
             "self.norm_feed_forward(y)",
         ),
-        way(
-            "EncoderBlock",
-            "x = x + ",
-            "y = self.norm_attention(x) + ",
-            "self.norm_feed_forward(x)",
-            "self.norm_feed_forward(y)",
-        ),
+        way("EncoderBlock", "x = x + ", "y = self.norm_attention(x) + ", SECOND, "self.norm_feed_forward(y)"),
     ),
     Mistake(
         "M38",
         "a part is used twice where there should be two",
         "There are fewer parameters at work than there should be. Does every place have a module of its own? [block] "
         "* depth is the same block, depth times.",
-        way("EncoderBlock", "norm_feed_forward = LayerNorm(width)", "norm_feed_forward = self.norm_attention"),
-        way("EncoderBlock", "self.norm_feed_forward(x)", "self.norm_attention(x)"),
-        way("EncoderBlock", "self.norm_attention(x)", "self.norm_feed_forward(x)"),
+        way("EncoderBlock", SECOND_NORM, "norm_feed_forward = self.norm_attention"),
+        way("EncoderBlock", SECOND, FIRST),
+        way("EncoderBlock", FIRST, SECOND),
         way("Encoder", STACK, "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)"),
         way("Encoder", "range(depth)", "range(1)", LOOP, "for block in [self.blocks[0]] * 4:"),
         way("Encoder", LOOP, "for block in [self.blocks[0]] * len(self.blocks):"),
@@ -289,12 +287,7 @@ MISTAKES = (
         "M41",
         "another activation than GELU",
         "The activation is not GELU. Do you use F.gelu or nn.GELU, and no ReLU?",
-        way("FeedForward", "F.gelu", "F.relu"),
-        way("FeedForward", "F.gelu", "F.silu"),
-        way("FeedForward", "F.gelu", "F.leaky_relu"),
-        way("FeedForward", "F.gelu", "F.elu"),
-        way("FeedForward", "F.gelu", "torch.tanh"),
-        way("FeedForward", "F.gelu", "torch.sigmoid"),
+        *ways("FeedForward", "F.gelu", "F.relu", "F.silu", "F.leaky_relu", "F.elu", "torch.tanh", "torch.sigmoid"),
         way(
             "FeedForward",
             "F.gelu(self.expand(x))",
@@ -306,13 +299,13 @@ MISTAKES = (
         "M83",
         way(
             "FeedForward",
-            "nn.Linear(width, hidden_width)",
+            EXPAND,
             "nn.Linear(width, hidden_width, bias=False)",
-            "nn.Linear(hidden_width, width)",
+            CONTRACT,
             "nn.Linear(hidden_width, width, bias=False)",
         ),
-        way("FeedForward", "nn.Linear(width, hidden_width)", "nn.Linear(width, hidden_width, bias=False)"),
-        way("FeedForward", "nn.Linear(hidden_width, width)", "nn.Linear(hidden_width, width, bias=False)"),
+        way("FeedForward", EXPAND, "nn.Linear(width, hidden_width, bias=False)"),
+        way("FeedForward", CONTRACT, "nn.Linear(hidden_width, width, bias=False)"),
     ),
     Mistake(
         "M90",
@@ -338,7 +331,7 @@ MISTAKES = (
         "M92",
         "divided by the variance, or multiplied by its root",
         "Your rows do not have variance 1. Do you divide by the square root of the variance?",
-        way("LayerNorm", "torch.sqrt(variance + self.eps)", "(variance + self.eps)"),
+        way("LayerNorm", ROOT, "(variance + self.eps)"),
         way("LayerNorm", "/ torch.sqrt(variance", "* torch.sqrt(variance"),
         way("LayerNorm", " / torch.sqrt(variance + self.eps)", ""),
     ),
@@ -374,8 +367,7 @@ MISTAKES = (
         "M94",
         "the blocks are in a list that PyTorch does not see",
         "PyTorch sees no parameters in your blocks, so no optimizer would train them. Are they in an nn.ModuleList?",
-        way("Encoder", "nn.ModuleList(", "list("),
-        way("Encoder", "nn.ModuleList(", "tuple("),
+        *ways("Encoder", "nn.ModuleList(", "list(", "tuple("),
     ),
     Mistake(
         "M95",
@@ -417,8 +409,7 @@ MISTAKES = (
         way("EncoderBlock", "hidden_width, dropout)", "hidden_width)", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
         way("EncoderBlock", "num_heads, dropout)", "num_heads)", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
         way("Encoder", ", dropout)", ")"),
-        way("Encoder", "dropout) for _ in", "dropout * (i == 0)) for i in"),
-        way("Encoder", "dropout) for _ in", "dropout * (i > 0)) for i in"),
+        *ways("Encoder", "dropout) for _ in", "dropout * (i == 0)) for i in", "dropout * (i > 0)) for i in"),
         way("Encoder", "dropout) for _ in", "dropout * (i == depth - 1)) for i in"),
     ),
     Mistake(
@@ -453,14 +444,10 @@ MISTAKES = (
         "M102",
         "another number of blocks than asked for",
         "The number of blocks that you make, or that x goes through, is not depth. Which of them is missing or too many?",
-        way("Encoder", "range(depth)", "range(depth - 1)"),
-        way("Encoder", "range(depth)", "range(depth + 1)"),
-        way("Encoder", LOOP, "for block in self.blocks[:-1]:"),
-        way("Encoder", LOOP, "for block in self.blocks[1:]:"),
-        way("Encoder", "range(depth)", "range(2)"),
-        way("Encoder", "range(depth)", "range(6)"),
-        way("Encoder", LOOP, "for block in self.blocks[:1]:"),
-        way("Encoder", LOOP, "for block in self.blocks[-1:]:"),
+        *ways("Encoder", "range(depth)", "range(depth - 1)", "range(depth + 1)"),
+        *ways("Encoder", LOOP, "for block in self.blocks[:-1]:", "for block in self.blocks[1:]:"),
+        *ways("Encoder", "range(depth)", "range(2)", "range(6)"),
+        *ways("Encoder", LOOP, "for block in self.blocks[:1]:", "for block in self.blocks[-1:]:"),
     ),
     Mistake(
         "M103",
@@ -483,9 +470,7 @@ MISTAKES = (
         "M105",
         "eps is not the one that was given",
         "Your eps is not the argument. Is it kept, and added to the variance under the root as it is?",
-        way("LayerNorm", "variance + self.eps", "variance"),
-        way("LayerNorm", "variance + self.eps", "variance + 1e-5"),
-        way("LayerNorm", "variance + self.eps", "variance.clamp(min=self.eps)"),
+        *ways("LayerNorm", "variance + self.eps", "variance", "variance + 1e-5", "variance.clamp(min=self.eps)"),
         way("LayerNorm", "variance + self.eps", "variance + self.eps**2"),
     ),
     Mistake(
@@ -509,20 +494,8 @@ MISTAKES = (
         "M108",
         "the hidden width is not the one that was given",
         "The layer between has another width. Do expand and contract use hidden_width?",
-        way(
-            "FeedForward",
-            "nn.Linear(width, hidden_width)",
-            "nn.Linear(width, 4 * width)",
-            "nn.Linear(hidden_width, width)",
-            "nn.Linear(4 * width, width)",
-        ),
-        way(
-            "FeedForward",
-            "nn.Linear(width, hidden_width)",
-            "nn.Linear(width, width)",
-            "nn.Linear(hidden_width, width)",
-            "nn.Linear(width, width)",
-        ),
+        way("FeedForward", EXPAND, "nn.Linear(width, 4 * width)", CONTRACT, "nn.Linear(4 * width, width)"),
+        way("FeedForward", EXPAND, "nn.Linear(width, width)", CONTRACT, "nn.Linear(width, width)"),
         way(BLOCKS, "hidden_width, dropout)", "4 * width, dropout)"),
         way("EncoderBlock", "hidden_width, dropout)", "width, dropout)"),
     ),
@@ -589,9 +562,9 @@ MISTAKES = (
         "LayerNorms in front of their parts, and is the output left alone?",
         way(
             "EncoderBlock",
-            "norm_attention = LayerNorm(width)",
+            FIRST_NORM,
             "norm_attention = nn.RMSNorm(width)",
-            "norm_feed_forward = LayerNorm(width)",
+            SECOND_NORM,
             "norm_feed_forward = nn.RMSNorm(width)",
         ),
         way(
@@ -658,17 +631,17 @@ MISTAKES = (
         "A parameter that does not ask for a gradient never moves. Which of them has requires_grad False?",
         way(
             "LayerNorm",
-            "nn.Parameter(torch.ones(width))",
+            SCALE,
             "nn.Parameter(torch.ones(width), requires_grad=False)",
-            "nn.Parameter(torch.zeros(width))",
+            SHIFT,
             "nn.Parameter(torch.zeros(width), requires_grad=False)",
         ),
         way(PARTS, DROPOUT, f"self.requires_grad_(False)\n        {DROPOUT}"),
         way(
             "EncoderBlock",
-            "norm_attention = LayerNorm(width)",
+            FIRST_NORM,
             "norm_attention = LayerNorm(width).requires_grad_(False)",
-            "norm_feed_forward = LayerNorm(width)",
+            SECOND_NORM,
             "norm_feed_forward = LayerNorm(width).requires_grad_(False)",
         ),
         way("Encoder", "LayerNorm(width)", "LayerNorm(width).requires_grad_(False)"),
@@ -693,17 +666,14 @@ MISTAKES = (
         "random, again for every block?",
         # The same numbers for every block.
         way("repair", DRAW, "nn.init.xavier_uniform_(parameter, generator=torch.Generator().manual_seed(0))"),
-        way("repair", DRAW, "nn.init.constant_(parameter, 1 / parameter.shape[1])"),
-        way("repair", DRAW, "nn.init.zeros_(parameter)"),
+        *ways("repair", DRAW, "nn.init.constant_(parameter, 1 / parameter.shape[1])", "nn.init.zeros_(parameter)"),
     ),
     Mistake(
         "M135",
         "another number of heads than asked for",
         "Your heads are narrower or wider than asked for. Is num_heads handed on, at its place?",
         # One head, as many as the width has components, or the width of a head.
-        way(BLOCKS, "(width, num_heads,", "(width, 1,"),
-        way(BLOCKS, "(width, num_heads,", "(width, width,"),
-        way(BLOCKS, "(width, num_heads,", "(width, width // num_heads,"),
+        *ways(BLOCKS, "(width, num_heads,", "(width, 1,", "(width, width,", "(width, width // num_heads,"),
     ),
     Mistake(
         "M160",
@@ -722,13 +692,7 @@ MISTAKES = (
         "M161",
         "the norms of the two parts are swapped",
         "Each part has the norm that bears its name. Which of the two does each part read through?",
-        way(
-            "EncoderBlock",
-            "self.norm_attention(x)",
-            "self.norm_feed_forward(x)",
-            "self.norm_feed_forward(x)",
-            "self.norm_attention(x)",
-        ),
+        way("EncoderBlock", FIRST, SECOND, SECOND, FIRST),
     ),
     Mistake(
         "M166",

@@ -1,6 +1,6 @@
 """The known mistakes of assignment 4_vit: words of the answers in `solutions/vit.py`, and what is in their place."""
 
-from autograder.judge.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way, ways
 
 ABOUT = "Patches, the Vision Transformer and its training"  # what they are called on the page of mistakes
 LOOPS = ("train_epoch", "evaluate")
@@ -36,12 +36,14 @@ BATCHES_COUNTED = (
 UNIT = "torch.eye(weights.shape[-1]).to(weights)"
 BEHIND_ROW = "  # (B, N)"
 ROWS_TO_ONE = "\n    mixing = mixing / mixing.sum(dim=-1, keepdim=True)"
+EMBEDDING = "PatchEmbedding"
+POSITIONED = " + self.position_embedding"
 
 MISTAKES = (
     Mistake(
         "M15",
         way("patchify", "rows = ", "images -= images.mean()\n    rows = "),
-        way("PatchEmbedding", "        if images", "        images -= 0.5\n        if images"),
+        way(EMBEDDING, "        if images", "        images -= 0.5\n        if images"),
         way("ViT", "patches = self", "images -= 0.5\n        patches = self"),
         way("attention_rollout", "mixing = (", "weights /= 2\n    mixing = (2 * "),
     ),
@@ -61,7 +63,7 @@ MISTAKES = (
         "the image is one token",
         "Your image is a single token, so attention has nothing to choose from. Are the patches of size P×P?",
         way("patchify", PATCHES, "images.flatten(1).unsqueeze(1)"),
-        way("PatchEmbedding", "kernel_size=patch_size, stride=patch_size", "kernel_size=image_size, stride=image_size"),
+        way(EMBEDDING, "kernel_size=patch_size, stride=patch_size", "kernel_size=image_size, stride=image_size"),
         way("ViT", "super().__init__()", "super().__init__()\n        patch_size = image_size"),
     ),
     Mistake(
@@ -79,7 +81,7 @@ MISTAKES = (
             "[:, : max(1, rows.shape[2] * rows.shape[4] * 3 // 4)]",
         ),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "return ",
             "patch_size = self.projection.stride[0]\n"
             "        images = images[:, :, : max(patch_size, self.image_size - patch_size)]\n"
@@ -100,7 +102,7 @@ MISTAKES = (
             "rows.reshape(len(images), -1, images.shape[1] * patch_size**2)",
         ),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "return ",
             "patch_size = self.projection.stride[0]\n"
             "        patches = images.reshape(len(images), -1, images.shape[1], patch_size, patch_size)  # (B, N, C, P, P)\n"
@@ -115,12 +117,11 @@ MISTAKES = (
         "The right pixels are in each patch, in another order. Is it channel by channel, and in a channel row by "
         "row, as in the weight of a convolution?",
         way("patchify", ORDER, "(0, 2, 4, 3, 5, 1)"),  # (P, P, C)
-        way("patchify", ORDER, "(0, 2, 4, 3, 1, 5)"),
-        way("patchify", ORDER, "(0, 2, 4, 1, 5, 3)"),  # each patch transposed
+        *ways("patchify", ORDER, "(0, 2, 4, 3, 1, 5)", "(0, 2, 4, 1, 5, 3)"),  # each patch transposed
         way("patchify", ORDER, "(0, 2, 4, 5, 3, 1)"),
         # the rows of patchify in the order (P, P, C), and the weight in (C, P, P)
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             TOKENS,
             "F.linear(\n"
             "            patchify(images, self.projection.stride[0])\n"
@@ -132,7 +133,7 @@ MISTAKES = (
             "        )",
         ),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "self.projection(images)",
             "F.conv2d(images, self.projection.weight.mT, self.projection.bias, self.projection.stride)",
         ),
@@ -142,13 +143,12 @@ MISTAKES = (
         "no positions, or the same for all tokens",
         "Patches may change places, or tokens have all the same position, and your scores stay. Where does each "
         "token get its own?",
-        way("ViT", " + self.position_embedding", ""),
-        way("ViT", " + self.position_embedding", " + self.position_embedding[:, :1]"),
+        *ways("ViT", POSITIONED, "", " + self.position_embedding[:, :1]"),
         way(
             "ViT",
             "self.class_token.expand",
             "(self.class_token + self.position_embedding[:, :1]).expand",
-            " + self.position_embedding",
+            POSITIONED,
             "",
         ),
     ),
@@ -172,7 +172,7 @@ MISTAKES = (
         "positions are indexed by the image, not by the token",
         "All tokens of an image got the same position, and images got different ones. Along which axis does "
         "position_embedding broadcast?",
-        way("ViT", " + self.position_embedding", " + self.position_embedding[:, : len(images)].transpose(0, 1)"),
+        way("ViT", POSITIONED, " + self.position_embedding[:, : len(images)].transpose(0, 1)"),
     ),
     Mistake(
         "M49",
@@ -181,8 +181,7 @@ MISTAKES = (
         "put it, and which place do you read?",
         way("ViT", "[class_token, patches]", "[patches, class_token]"),
         way("ViT", "[class_token, patches]", "[patches, class_token]", "tokens[:, 0]", "tokens[:, -1]"),
-        way("ViT", "tokens[:, 0]", "tokens[:, -1]"),
-        way("ViT", "tokens[:, 0]", "tokens[:, 1]"),
+        *ways("ViT", "tokens[:, 0]", "tokens[:, -1]", "tokens[:, 1]"),
     ),
     Mistake(
         "M50",
@@ -197,16 +196,14 @@ MISTAKES = (
         way("ViT", CLASS_TOKEN, "nn.Parameter(torch.zeros(1, 1, width), requires_grad=False)"),
         way("ViT", POSITIONS, "nn.Parameter(torch.zeros(1, 1 + patches, width), requires_grad=False)"),
         way("ViT", "self.class_token.expand", "self.class_token.detach().expand"),
-        way("ViT", " + self.position_embedding", " + self.position_embedding.data"),
+        way("ViT", POSITIONED, " + self.position_embedding.data"),
     ),
     Mistake(
         "M51",
         "a softmax is in front of the cross-entropy",
         "F.cross_entropy takes the logarithm of a softmax itself. Is there another softmax, sigmoid or logarithm, "
         "in the model or in front of the loss?",
-        way("ViT", BEHIND_SCORES, ".softmax(dim=-1)"),
-        way("ViT", BEHIND_SCORES, ".log_softmax(dim=-1)"),
-        way("ViT", BEHIND_SCORES, ".sigmoid()"),
+        *ways("ViT", BEHIND_SCORES, ".softmax(dim=-1)", ".log_softmax(dim=-1)", ".sigmoid()"),
         way(LOOPS, "F.cross_entropy(scores", "F.cross_entropy(scores.softmax(dim=-1)"),
     ),
     Mistake(
@@ -284,53 +281,44 @@ MISTAKES = (
         way("train_epoch", " * len(labels)", ""),
         way("evaluate", SUM, ""),
     ),
-    Mistake("M83", way("PatchEmbedding", "(channels, width", "(channels, width, bias=False")),
+    Mistake("M83", way(EMBEDDING, "(channels, width", "(channels, width, bias=False")),
     Mistake("M90", way("ViT", "self.encoder(", "self.encoder.blocks(")),
     Mistake(
         "M93",
-        way("PatchEmbedding", BEHIND_TOKENS, ".detach()"),
-        way("PatchEmbedding", "self.projection(images)", "self.projection(images.detach())"),
-        way("ViT", "patch_embedding(images)", "patch_embedding(images).detach()"),
-        way("ViT", "patch_embedding(images)", "patch_embedding(images.detach())"),
+        way(EMBEDDING, BEHIND_TOKENS, ".detach()"),
+        way(EMBEDDING, "self.projection(images)", "self.projection(images.detach())"),
+        *ways("ViT", "patch_embedding(images)", "patch_embedding(images).detach()", "patch_embedding(images.detach())"),
     ),
     Mistake(
         "M98", way("ViT", "nn.Dropout(dropout)", "nn.Dropout(0.0)", ", dropout)", ")"), way("ViT", ", dropout)", ")")
     ),
     Mistake(
         "M99",
-        way("ViT", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0.0)"),
-        way("ViT", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout)"),
+        *ways("ViT", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0.0)", "nn.Dropout(1 - dropout)"),
         way("ViT", ", dropout)", ", 1 - dropout if dropout else 0.0)"),
     ),
     Mistake(
         "M102",
-        way("ViT", "Encoder(depth", "Encoder(6"),
-        way("ViT", "Encoder(depth", "Encoder(depth - 1"),
+        *ways("ViT", "Encoder(depth", "Encoder(6", "Encoder(depth - 1"),
         way(
             "ViT",
             "self.encoder(self.dropout(tokens))",
             "self.encoder.norm(self.encoder.blocks[:-1](self.dropout(tokens)))",
         ),
     ),
+    Mistake("M108", *ways("ViT", ", hidden_width", ", 4 * width", ", width", ", 128")),
     Mistake(
-        "M108",
-        way("ViT", ", hidden_width", ", 4 * width"),
-        way("ViT", ", hidden_width", ", width"),
-        way("ViT", ", hidden_width", ", 128"),
-    ),
-    Mistake(
-        "M120",
-        way("PatchEmbedding", "    def forward", "        self.projection.requires_grad_(False)\n\n    def forward"),
+        "M120", way(EMBEDDING, "    def forward", "        self.projection.requires_grad_(False)\n\n    def forward")
     ),
     Mistake(
         "M123",
         "sizes that the patches do not tile are not refused",
         "Nothing was said about an image that patches do not tile, or of another size. Where do you raise a ValueError?",
         way("patchify", REFUSED, "images = F.pad(images, (0, -width % patch_size, 0, -height % patch_size))"),
-        way("PatchEmbedding", "image_size % patch_size", "False"),
-        way("PatchEmbedding", "images.shape[-2:] != (self.image_size, self.image_size)", "False"),
+        way(EMBEDDING, "image_size % patch_size", "False"),
+        way(EMBEDDING, "images.shape[-2:] != (self.image_size, self.image_size)", "False"),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "image_size % patch_size",
             "False",
             "images.shape[-2:] != (self.image_size, self.image_size)",
@@ -341,11 +329,10 @@ MISTAKES = (
         "M124",
         "the patches are in another order",
         "Your patches run down the columns. In reading order, which of the grid's two axes varies faster?",
-        way("patchify", ORDER, "(0, 4, 2, 1, 3, 5)"),
-        way("patchify", ORDER, "(0, 4, 2, 1, 5, 3)"),  # the whole image transposed
+        *ways("patchify", ORDER, "(0, 4, 2, 1, 3, 5)", "(0, 4, 2, 1, 5, 3)"),  # the whole image transposed
         way("patchify", ORDER, "(0, 4, 2, 3, 5, 1)"),
-        way("PatchEmbedding", ".flatten(2)", ".mT.flatten(2)"),
-        way("PatchEmbedding", "self.projection(images)", "self.projection(images.mT)"),
+        way(EMBEDDING, ".flatten(2)", ".mT.flatten(2)"),
+        way(EMBEDDING, "self.projection(images)", "self.projection(images.mT)"),
     ),
     Mistake(
         "M125",
@@ -353,8 +340,8 @@ MISTAKES = (
         "Each token should be a row of its own numbers. Do you swap the last two axes, and not reshape them?",
         way("patchify", BEHIND_PATCHES, ".mT"),
         way("patchify", "return ", "patches = ", BEHIND_PATCHES, "\n    return patches.mT.reshape(patches.shape)"),
-        way("PatchEmbedding", ".transpose(1, 2)", ""),
-        way("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".reshape(len(images), -1, self.projection.out_channels)"),
+        way(EMBEDDING, ".transpose(1, 2)", ""),
+        way(EMBEDDING, ".flatten(2).transpose(1, 2)", ".reshape(len(images), -1, self.projection.out_channels)"),
     ),
     Mistake(
         "M126",
@@ -372,7 +359,7 @@ MISTAKES = (
         way("patchify", JOINED, ""),
         way("patchify", ".flatten(3)", ""),
         way("patchify", ".flatten(1, 2)", ""),
-        way("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".permute(0, 2, 3, 1)"),
+        way(EMBEDDING, ".flatten(2).transpose(1, 2)", ".permute(0, 2, 3, 1)"),
     ),
     Mistake(
         "M128",
@@ -392,8 +379,7 @@ MISTAKES = (
         "There are too many patches. By how many pixels does your window move, and is there padding?",
         way("patchify", PATCHES, "F.unfold(images, patch_size, stride=max(1, patch_size // 2)).mT"),
         way("patchify", PATCHES, "F.unfold(images, patch_size, stride=patch_size, padding=patch_size).mT"),
-        way("PatchEmbedding", "stride=patch_size", "stride=1"),
-        way("PatchEmbedding", "stride=patch_size", "stride=patch_size, padding=patch_size"),
+        *ways(EMBEDDING, "stride=patch_size", "stride=1", "stride=patch_size, padding=patch_size"),
     ),
     Mistake(
         "M130",
@@ -407,9 +393,9 @@ MISTAKES = (
             BEHIND_PATCHES,
             "\n    return patches.transpose(0, 1).reshape(patches.shape)",
         ),
-        way("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".flatten(2).permute(2, 0, 1)"),
+        way(EMBEDDING, ".flatten(2).transpose(1, 2)", ".flatten(2).permute(2, 0, 1)"),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "return ",
             "tokens = ",
             BEHIND_TOKENS,
@@ -421,18 +407,14 @@ MISTAKES = (
         "one step too many: a norm, an activation, a factor, a sum",
         "There is a step that the specification does not have. Is there a norm, an activation, a factor or a "
         "residual next to the parts asked for? The encoder ends with a norm of its own.",
-        way("PatchEmbedding", BEHIND_TOKENS, ".relu()"),
-        way("PatchEmbedding", "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.gelu(tokens)"),
+        way(EMBEDDING, BEHIND_TOKENS, ".relu()"),
+        way(EMBEDDING, "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.gelu(tokens)"),
         way(
-            "PatchEmbedding",
-            "return ",
-            "tokens = ",
-            BEHIND_TOKENS,
-            "\n        return F.layer_norm(tokens, tokens.shape[-1:])",
+            EMBEDDING, "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.layer_norm(tokens, tokens.shape[-1:])"
         ),
-        way("PatchEmbedding", BEHIND_TOKENS, " * self.projection.out_channels**0.5"),
+        way(EMBEDDING, BEHIND_TOKENS, " * self.projection.out_channels**0.5"),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "self.projection = ",
             "self.norm = nn.LayerNorm(width)\n        self.projection = ",
             "return ",
@@ -440,8 +422,7 @@ MISTAKES = (
             BEHIND_TOKENS,
             "\n        return self.norm(tokens)",
         ),
-        way("ViT", "tokens[:, 0]", "F.layer_norm(tokens[:, 0], tokens.shape[-1:])"),
-        way("ViT", "tokens[:, 0]", "tokens[:, 0].tanh()"),
+        *ways("ViT", "tokens[:, 0]", "F.layer_norm(tokens[:, 0], tokens.shape[-1:])", "tokens[:, 0].tanh()"),
         way("ViT", "tokens[:, 0]", "F.gelu(tokens[:, 0])"),
         way(
             "ViT",
@@ -464,9 +445,7 @@ MISTAKES = (
         "M132",
         "the tokens are pooled where the class token should be read",
         "Your scores come from all tokens. Which one was put in front for that?",
-        way("ViT", "tokens[:, 0]", "tokens.mean(dim=1)"),
-        way("ViT", "tokens[:, 0]", "tokens[:, 1:].mean(dim=1)"),
-        way("ViT", "tokens[:, 0]", "tokens.amax(dim=1)"),
+        *ways("ViT", "tokens[:, 0]", "tokens.mean(dim=1)", "tokens[:, 1:].mean(dim=1)", "tokens.amax(dim=1)"),
         way("ViT", "tokens[:, 0]", "tokens.sum(dim=1)"),
         way(
             "ViT",
@@ -497,15 +476,9 @@ MISTAKES = (
         "dropout does not act on the tokens with their positions",
         "With dropout, a position is never set to 0. Does dropout act on the tokens once their positions are added?",
         way("ViT", "self.dropout(tokens)", "tokens"),
-        way(
-            "ViT",
-            " + self.position_embedding",
-            "",
-            "self.dropout(tokens)",
-            "self.dropout(tokens) + self.position_embedding",
-        ),
+        way("ViT", POSITIONED, "", "self.dropout(tokens)", "self.dropout(tokens) + self.position_embedding"),
     ),
-    Mistake("M135", way("ViT", "width, num_heads", "width, 1"), way("ViT", "width, num_heads", "width, width")),
+    Mistake("M135", *ways("ViT", "width, num_heads", "width, 1", "width, width")),
     Mistake(
         "M136",
         "zero_grad, backward and step are in another order, or not once each",
@@ -575,8 +548,7 @@ MISTAKES = (
         "M141",
         "the accuracy is no share of the images",
         "Accuracy is right answers divided by images, between 0 and 1. Is yours a count, or per cent?",
-        way(LOOPS, ACCURACY, f"100 * {ACCURACY}"),
-        way(LOOPS, ACCURACY, "float(right)"),
+        *ways(LOOPS, ACCURACY, f"100 * {ACCURACY}", "float(right)"),
     ),
     Mistake(
         "M142",
@@ -588,8 +560,7 @@ MISTAKES = (
         "M143",
         "some batches are left out",
         "Not all images are in what you return. Is a return or break inside the loop, or is a batch skipped?",
-        way(LOOPS, "in batches", "in list(batches)[:1]"),
-        way(LOOPS, "in batches", "in (every := list(batches))[:-1] or every"),
+        *ways(LOOPS, "in batches", "in list(batches)[:1]", "in (every := list(batches))[:-1] or every"),
         # as `drop_last` does
         way(
             "evaluate",
@@ -651,10 +622,8 @@ MISTAKES = (
         way("attention_rollout", "mean(dim=2)", "amax(dim=2)"),
         way("attention_rollout", "mean(dim=2)", "amax(dim=2)", " / 2", ROWS_TO_ONE),
         way("attention_rollout", "mean(dim=2)", "amin(dim=2)", " / 2", ROWS_TO_ONE),
-        way("attention_rollout", "mean(dim=2)", "amin(dim=2)"),
-        way("attention_rollout", "mean(dim=2)", "sum(dim=2)"),
-        way("attention_rollout", "weights.mean(dim=2)", "weights[:, :, 0]"),
-        way("attention_rollout", "weights.mean(dim=2)", "weights[:, :, -1]"),
+        *ways("attention_rollout", "mean(dim=2)", "amin(dim=2)", "sum(dim=2)"),
+        *ways("attention_rollout", "weights.mean(dim=2)", "weights[:, :, 0]", "weights[:, :, -1]"),
     ),
     Mistake(
         "M148",
@@ -668,8 +637,7 @@ MISTAKES = (
         "M149",
         "the rows do not sum to 1",
         "Weights and unit matrix together have rows that sum to 2. Are the rows brought back to 1 in each block?",
-        way("attention_rollout", " / 2", ""),
-        way("attention_rollout", " / 2", "\n    mixing = mixing / mixing.sum(dim=-2, keepdim=True)"),
+        *ways("attention_rollout", " / 2", "", "\n    mixing = mixing / mixing.sum(dim=-2, keepdim=True)"),
     ),
     Mistake(
         "M150",
@@ -683,9 +651,7 @@ MISTAKES = (
         "another row than that of the class token, or a column",
         "What you return is not what the class token looks at. Which axis counts the tokens that look, and which "
         "place has the class token?",
-        way("attention_rollout", "rollout[:, 0]", "rollout[:, :, 0]"),
-        way("attention_rollout", "rollout[:, 0]", "rollout.mean(dim=1)"),
-        way("attention_rollout", "rollout[:, 0]", "rollout[:, -1]"),
+        *ways("attention_rollout", "rollout[:, 0]", "rollout[:, :, 0]", "rollout.mean(dim=1)", "rollout[:, -1]"),
         way("attention_rollout", "rollout[:, 0]", "rollout"),
     ),
     Mistake(
@@ -696,8 +662,7 @@ MISTAKES = (
         way("attention_rollout", "mixing[0]", "mixing.mean(dim=0)", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[0]", "mixing[-1]", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[1:]", "[]"),
-        way("attention_rollout", "block @ rollout", "block * rollout"),
-        way("attention_rollout", "block @ rollout", "block + rollout"),
+        *ways("attention_rollout", "block @ rollout", "block * rollout", "block + rollout"),
         # all but the first, all but the last
         way("attention_rollout", "mixing[0]", "torch.eye(weights.shape[-1]).to(weights).expand_as(mixing[0])"),
         way("attention_rollout", "mixing[1:]", "mixing[1:-1]"),
@@ -722,16 +687,14 @@ MISTAKES = (
         "Its weight has another shape than that of an nn.Conv2d from C to D channels, P×P. What is your projection, and "
         "has it groups?",
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "nn.Conv2d(channels, width, kernel_size=patch_size, stride=patch_size)",
             "nn.Linear(channels * patch_size**2, width)\n        self.patch_size = patch_size",
             TOKENS,
             "self.projection(patchify(images, self.patch_size))",
         ),
         # A convolution that looks at each channel alone.
-        way(
-            "PatchEmbedding", "stride=patch_size", "stride=patch_size, groups=channels if width % channels == 0 else 1"
-        ),
+        way(EMBEDDING, "stride=patch_size", "stride=patch_size, groups=channels if width % channels == 0 else 1"),
     ),
     Mistake(
         "M155",
