@@ -38,6 +38,17 @@ SCALE = "nn.Parameter(torch.ones(width))"
 SHIFT = "nn.Parameter(torch.zeros(width))"
 ROOT = "torch.sqrt(variance + self.eps)"
 
+
+def norms(made):
+    """Return the words that make both norms of a block, and what makes others."""
+    return FIRST_NORM, f"norm_attention = {made}", SECOND_NORM, f"norm_feed_forward = {made}"
+
+
+def over(axes):
+    """Return the words by which mean and variance run over the last axis, and those by which they run over others."""
+    return MEAN, f"x.mean(dim={axes}", SQUARES, f"square().mean(dim={axes}"
+
+
 MISTAKES = (
     Mistake(
         "M15",
@@ -83,13 +94,7 @@ MISTAKES = (
         way("EncoderBlock", FIRST, "x", SECOND, "x"),
         way("EncoderBlock", FIRST, "x"),
         way("EncoderBlock", SECOND, "x"),
-        way(
-            "EncoderBlock",
-            FIRST_NORM,
-            "norm_attention = nn.Identity()",
-            SECOND_NORM,
-            "norm_feed_forward = nn.Identity()",
-        ),
+        way("EncoderBlock", *norms("nn.Identity()")),
         way("EncoderBlock", FIRST_NORM, "norm_attention = nn.Identity()"),
         way("EncoderBlock", SECOND_NORM, "norm_feed_forward = nn.Identity()"),
         *ways("repair", NORMS, "nn.Identity(), nn.Identity()", "nn.LayerNorm(width), nn.Identity()"),
@@ -125,43 +130,16 @@ MISTAKES = (
         "M34",
         "the norm runs over the wrong axis",
         "Tokens or images mix in your norm. Do mean and variance run over the components of one token alone (the last axis)?",
-        way(
-            "LayerNorm",
-            MEAN,
-            "x.mean(dim=-2 if x.ndim > 1 else -1",
-            SQUARES,
-            "square().mean(dim=-2 if x.ndim > 1 else -1",
-        ),
-        way("LayerNorm", MEAN, "x.mean(dim=0", SQUARES, "square().mean(dim=0"),
-        way(
-            "LayerNorm",
-            MEAN,
-            "x.mean(dim=(-2, -1) if x.ndim > 1 else -1",
-            SQUARES,
-            "square().mean(dim=(-2, -1) if x.ndim > 1 else -1",
-        ),
+        way("LayerNorm", *over("-2 if x.ndim > 1 else -1")),
+        way("LayerNorm", *over("0")),
+        way("LayerNorm", *over("(-2, -1) if x.ndim > 1 else -1")),
         # As batch norm does.
-        way(
-            "LayerNorm",
-            MEAN,
-            "x.mean(dim=tuple(range(x.ndim - 1)) or -1",
-            SQUARES,
-            "square().mean(dim=tuple(range(x.ndim - 1)) or -1",
-        ),
+        way("LayerNorm", *over("tuple(range(x.ndim - 1)) or -1")),
         # All but the batch.
-        way(
-            "LayerNorm",
-            MEAN,
-            "x.mean(dim=tuple(range(1, x.ndim)) or -1",
-            SQUARES,
-            "square().mean(dim=tuple(range(1, x.ndim)) or -1",
-        ),
+        way("LayerNorm", *over("tuple(range(1, x.ndim)) or -1")),
         way(
             "EncoderBlock",
-            FIRST_NORM,
-            "norm_attention = nn.BatchNorm1d(width)",
-            SECOND_NORM,
-            "norm_feed_forward = nn.BatchNorm1d(width)",
+            *norms("nn.BatchNorm1d(width)"),
             FIRST,
             "self.norm_attention(x.transpose(1, 2)).transpose(1, 2)",
             SECOND,
@@ -195,13 +173,7 @@ MISTAKES = (
         way("LayerNorm", "self.scale * centred", "centred", " + self.shift", ""),
         way("LayerNorm", " + self.shift", ""),
         way("LayerNorm", "self.scale * centred", "centred"),
-        way(
-            "EncoderBlock",
-            FIRST_NORM,
-            "norm_attention = nn.LayerNorm(width, elementwise_affine=False)",
-            SECOND_NORM,
-            "norm_feed_forward = nn.LayerNorm(width, elementwise_affine=False)",
-        ),
+        way("EncoderBlock", *norms("nn.LayerNorm(width, elementwise_affine=False)")),
         way("Encoder", "LayerNorm(width)", "nn.LayerNorm(width, elementwise_affine=False)"),
     ),
     Mistake(
@@ -560,13 +532,7 @@ MISTAKES = (
         "the block computes something else",
         "With its own parameters, the block gives something else than a pre-norm encoder block would. Are both norms "
         "LayerNorms in front of their parts, and is the output left alone?",
-        way(
-            "EncoderBlock",
-            FIRST_NORM,
-            "norm_attention = nn.RMSNorm(width)",
-            SECOND_NORM,
-            "norm_feed_forward = nn.RMSNorm(width)",
-        ),
+        way("EncoderBlock", *norms("nn.RMSNorm(width)")),
         way(
             "repair",
             "return block",
@@ -637,13 +603,7 @@ MISTAKES = (
             "nn.Parameter(torch.zeros(width), requires_grad=False)",
         ),
         way(PARTS, DROPOUT, f"self.requires_grad_(False)\n        {DROPOUT}"),
-        way(
-            "EncoderBlock",
-            FIRST_NORM,
-            "norm_attention = LayerNorm(width).requires_grad_(False)",
-            SECOND_NORM,
-            "norm_feed_forward = LayerNorm(width).requires_grad_(False)",
-        ),
+        way("EncoderBlock", *norms("LayerNorm(width).requires_grad_(False)")),
         way("Encoder", "LayerNorm(width)", "LayerNorm(width).requires_grad_(False)"),
         way("Encoder", "LayerNorm(width)", "LayerNorm(width)\n        self.requires_grad_(False)"),
         way("repair", "parameter.requires_grad_(True)", "pass"),

@@ -23,6 +23,13 @@ QKV_WEIGHT = "copy_(mha.qkv.weight)"
 QKV_BIAS = "copy_(mha.qkv.bias)"
 HIDE = "masked_fill(~mask, -torch.inf)"
 
+
+def packed(order):
+    """Return the words that copy queries, keys and values, and what copies them in another order."""
+    each = f".chunk(3)[part] for part in {order}]))"
+    return QKV_WEIGHT, f"copy_(torch.cat([mha.qkv.weight{each}", QKV_BIAS, f"copy_(torch.cat([mha.qkv.bias{each}"
+
+
 MISTAKES = (
     Mistake(
         "M2",
@@ -67,13 +74,7 @@ MISTAKES = (
         way("attend", '"bhid,bhjd->bhij", q, k', '"bhid,bhjd->bhij", k, q'),
         way("attend", SOFTMAX, "scores.softmax(dim=-1).mT"),
         way(LAYER, "q, k, v = (", "k, q, v = ("),
-        way(
-            "to_torch",
-            QKV_WEIGHT,
-            "copy_(torch.cat([mha.qkv.weight.chunk(3)[part] for part in (1, 0, 2)]))",
-            QKV_BIAS,
-            "copy_(torch.cat([mha.qkv.bias.chunk(3)[part] for part in (1, 0, 2)]))",
-        ),
+        way("to_torch", *packed("(1, 0, 2)")),
     ),
     Mistake(
         "M12",
@@ -369,27 +370,9 @@ MISTAKES = (
         "queries, keys and values are packed in another order",
         "The rows of qkv are those of the queries, then the keys, then the values. Do you take them in this order?",
         *ways(LAYER, "q, k, v = (", "q, v, k = (", "v, k, q = (", "v, q, k = (", "k, v, q = ("),
-        way(
-            "to_torch",
-            QKV_WEIGHT,
-            "copy_(torch.cat([mha.qkv.weight.chunk(3)[part] for part in (0, 2, 1)]))",
-            QKV_BIAS,
-            "copy_(torch.cat([mha.qkv.bias.chunk(3)[part] for part in (0, 2, 1)]))",
-        ),
-        way(
-            "to_torch",
-            QKV_WEIGHT,
-            "copy_(torch.cat([mha.qkv.weight.chunk(3)[part] for part in (2, 1, 0)]))",
-            QKV_BIAS,
-            "copy_(torch.cat([mha.qkv.bias.chunk(3)[part] for part in (2, 1, 0)]))",
-        ),
-        way(
-            "to_torch",
-            QKV_WEIGHT,
-            "copy_(torch.cat([mha.qkv.weight.chunk(3)[part] for part in (2, 0, 1)]))",
-            QKV_BIAS,
-            "copy_(torch.cat([mha.qkv.bias.chunk(3)[part] for part in (2, 0, 1)]))",
-        ),
+        way("to_torch", *packed("(0, 2, 1)")),
+        way("to_torch", *packed("(2, 1, 0)")),
+        way("to_torch", *packed("(2, 0, 1)")),
     ),
     Mistake(
         "M83",
