@@ -14,7 +14,7 @@ from autograder.judge.mistake import Mistake, number_of
 
 
 def checks_of(stem: str, part: str = "exercises") -> ModuleType:
-    """Return a module of the checks of a file of answers: exercises, mistakes, right_answers, equivalent or checkpoint."""
+    """Return a module of the checks of a file of answers: exercises, mistakes, right_answers or checkpoint."""
     return importlib.import_module(f"autograder.checks.{stem}.{part}")
 
 

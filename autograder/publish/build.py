@@ -303,7 +303,7 @@ def page_of_mistakes(progress: Progress = lambda *_: None) -> str:
         progress("mutations", len(matrices), len(matrices))
         for score in scores:
             for mutation in score.missed:
-                said = "%s: no check notices %s, counted from its def. Add a case, or a reason in EQUIVALENT of equivalent.py"
+                said = "%s: no check notices %s, counted from its def. Add a case, or a reason in EQUIVALENT of right_answers.py"
                 logging.getLogger(__name__).warning(said, score.exercise, mutation)
         return mistakes_page(matrices, scores)
 

@@ -491,4 +491,4 @@ def test_a_mutation_that_no_check_notices_is_said(
     monkeypatch.setattr("autograder.publish.mistakes_page.mistakes_page", lambda matrices, scores: "the page")
     assert build.page_of_mistakes() == "the page"
     (said,) = caplog.messages
-    assert said.startswith("matmul: no check notices line 3: a @ b -> a * b, ") and "equivalent.py" in said
+    assert said.startswith("matmul: no check notices line 3: a @ b -> a * b, ") and "right_answers.py" in said

@@ -4,7 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from autograder.checks.multihead import oracles, probes, right_attention
+from autograder.checks.multihead import oracles, probes
+from autograder.checks.multihead.right_answers import attention
 from solutions import multihead as answers
 
 
@@ -180,7 +181,16 @@ RIGHT_ANSWERS = {
     "bilinear": BILINEAR,
     "split_heads": SPLIT_HEADS,
     "merge_heads": MERGE_HEADS,
-    "attend": right_attention.ATTEND,
-    "MultiHeadAttention": right_attention.MULTI_HEAD_ATTENTION,
+    "attend": attention.ATTEND,
+    "MultiHeadAttention": attention.MULTI_HEAD_ATTENTION,
     "to_torch": TO_TORCH,
+}
+
+# Mutations of the answers that are right too, and why. Each is said as "softmax, line 3: a - b -> a + b", counted from the `def`.
+EQUIVALENT = {
+    r"super\(\).__init__\(\); |\.copy_\(.*; |masked_fill\(.*; ": "done twice is done once",
+    r"attend, line \d+: (mask|empty) = .*detach": "a mask has no gradient",
+    r"attend, line \d+: empty = .*half": "0 and 1 say the same as no and yes",
+    r"Dropout\(dropout\)\.half": "dropout has no parameters",
+    r"MultiHeadAttention, line \d+: if width % num_heads": "a divisor is asked for, and no error",
 }
