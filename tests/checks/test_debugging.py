@@ -20,7 +20,7 @@ from sample_class import answer, fill_in, rewrite
 from autograder.checks.debugging import measures, probes, student_tests
 from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, PROGRAMS, TEST_ATTENTION, drawn
 from autograder.checks.debugging.right_answers import OF_POOL
-from autograder.checks.multihead.right_answers.attention import ATTEND
+from autograder.checks.multihead.right_attention import ATTEND
 from autograder.course.course import Assignment
 from autograder.grade.execute import Execution, execute
 from autograder.grade.repair import repair_notebook

@@ -11,7 +11,7 @@ from sample_class import answer, fill_in
 
 from autograder.checks.debugging import student_tests
 from autograder.checks.debugging.exercises import TEST_ATTENTION
-from autograder.checks.multihead.right_answers.attention import ATTEND
+from autograder.checks.multihead.right_attention import ATTEND
 from autograder.grade.execute import execute
 from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT

@@ -14,7 +14,7 @@ import torch
 
 from autograder.checks.debugging.probes import lent
 from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
-from autograder.checks.multihead.right_answers.attention import ATTEND
+from autograder.checks.multihead.right_attention import ATTEND
 from autograder.judge import catalogue
 from autograder.judge.compare import UNWRITTEN, WrongAnswer
 from autograder.judge.exercise import Exercise, Function

@@ -1,6 +1,6 @@
 """Right answers of assignment 4_vit, written differently, by exercise and by what is different.
 
-Those of patchify, PatchEmbedding and ViT are in `models.py`. No mark depends on either file.
+Those of patchify, PatchEmbedding and ViT are in `right_models.py`. No mark depends on either file.
 """
 
 import contextlib
@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from autograder.checks.vit import oracles
-from autograder.checks.vit.right_answers import models
+from autograder.checks.vit import oracles, right_models
 from solutions import vit as answers
 
 # ---------------------------------------------------------------------------------------------------------- train_epoch
@@ -406,9 +405,9 @@ ROLLOUT = {
 
 
 RIGHT_ANSWERS = {
-    "patchify": models.PATCHIFY,
-    "PatchEmbedding": models.PATCH_EMBEDDING,
-    "ViT": models.VIT,
+    "patchify": right_models.PATCHIFY,
+    "PatchEmbedding": right_models.PATCH_EMBEDDING,
+    "ViT": right_models.VIT,
     "train_epoch": TRAIN_EPOCH,
     "evaluate": EVALUATE,
     "attention_rollout": ROLLOUT,

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from autograder.checks.encoder import layers, oracles
-from autograder.checks.encoder.right_answers.rope import ROPE
+from autograder.checks.encoder.right_rope import ROPE
 from solutions import encoder as answers
 from solutions.encoder import MultiHeadAttention
 

@@ -4,8 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from autograder.checks.multihead import oracles, probes
-from autograder.checks.multihead.right_answers import attention
+from autograder.checks.multihead import oracles, probes, right_attention
 from solutions import multihead as answers
 
 
@@ -181,8 +180,8 @@ RIGHT_ANSWERS = {
     "bilinear": BILINEAR,
     "split_heads": SPLIT_HEADS,
     "merge_heads": MERGE_HEADS,
-    "attend": attention.ATTEND,
-    "MultiHeadAttention": attention.MULTI_HEAD_ATTENTION,
+    "attend": right_attention.ATTEND,
+    "MultiHeadAttention": right_attention.MULTI_HEAD_ATTENTION,
     "to_torch": TO_TORCH,
 }
 
