@@ -328,7 +328,7 @@ def is_written():
         train_epoch(model, two, torch.optim.SGD(model.parameters(), lr=0.0))
         evaluate(model, two)
     except NotImplementedError as error:
-        if error.args:  # it says more than the template does
+        if error.args:  # not the template's own error
             raise
         return False
     return True
@@ -431,7 +431,7 @@ try:
     if model is not None:
         draw_rollout(model, VALIDATION[0][:6])
 except NotImplementedError as error:
-    if error.args:  # it says more than the template does
+    if error.args:  # not the template's own error
         raise
     print("There is nothing to draw as long as attention_rollout is not written.")
 
