@@ -81,7 +81,7 @@ def initialise(model: nn.Module) -> nn.Module:
     return model
 
 
-# ------------------------------------------------------------------------------------------ learns, and not far enough
+# ----------------------------------------------------------------------------------------------- learns, but not enough
 
 
 class RowClassifier(nn.Module):

@@ -218,7 +218,7 @@ POOL = {
             lambda rng, *sizes: sizes, ([(80, 120, 60)], [(50, 200, 70), (160, 90, 110)]), [(40, 160, 90)],
         ),
     ),
-    "learns, and not far enough": (
+    "learns, but not enough": (
         program(
             "RowClassifier", "M46", LEARNED, measures.measure_model, rows,
             ([(3, 8, 4, 6, 7)], [(1, 2, 3, 8, 4), (4, 7, 5, 4, 3)]), [(2, 5, 3, 6, 5)],
