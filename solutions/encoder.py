@@ -244,8 +244,8 @@ def rope(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
     """Turn queries or keys by an angle that depends on the position of their token.
 
     A score then depends only on the distance between two tokens. Components 2i and 2i + 1, counted from 0, are the two
-    coordinates of a point. At position n the point is turned about the origin by the angle n · base^(-2i / d), from the
-    first coordinate towards the second.
+    coordinates of a point. At position n it is turned about the origin by the angle n · base^(-2i / d), from the first
+    coordinate towards the second.
 
     Args:
         x: (..., N, d), any number of axes before the last two. Not changed.

@@ -175,8 +175,8 @@ class DroppingHead(nn.Module):
 class Standardise(nn.Module):
     """Give each component mean 0 and variance 1.
 
-    Training uses the mean and the variance of the batch. Evaluation uses the buffers `mean` and `variance`, which training
-    has updated. Evaluation does not change them. The variance of a batch of B is divided by B, not by B - 1.
+    Training uses the mean and the variance of the batch. Evaluation uses the buffers `mean` and `variance`, which
+    training has updated. Evaluation does not change them. The variance of a batch of B is divided by B, not by B - 1.
 
     Args:
         width: D, the number of components.
@@ -202,8 +202,8 @@ class Standardise(nn.Module):
 class SkippedBranch(nn.Module):
     """Add a branch to a stream. In training, skip the branch for a share of the images (stochastic depth).
 
-    Branches that are not skipped are scaled up, so that the mean over many images is the same as in evaluation. Evaluation
-    skips nothing.
+    Branches that are not skipped are scaled up, so that the mean over many images is the same as in evaluation.
+    Evaluation skips nothing.
 
     Args:
         skipped: The share of the images whose branch is skipped.
@@ -246,7 +246,7 @@ def standardise_images(images: Tensor) -> Tensor:
         images: (B, H, W). Every image has pixels that differ.
 
     Returns:
-        The images, (B, H, W), each standardised by its own pixels. The variance is divided by H · W, not by H · W - 1.
+        The images, (B, H, W), each standardised by its own pixels. The variance is divided by H · W, not H · W - 1.
     """
     centred = images - images.mean(dim=(1, 2), keepdim=True)  # (B, H, W)
     return centred / centred.square().mean(dim=(1, 2), keepdim=True).sqrt()  # (B, H, W)

@@ -104,8 +104,8 @@ class Encoder(nn.Module):
 class ViT(nn.Module):
     """A Vision Transformer: it classifies images.
 
-    A class token comes before the tokens of the patches. Position embeddings are added to all tokens. An encoder lets the
-    tokens look at each other. The classifier, `head`, reads the class token.
+    A class token comes before the tokens of the patches. Position embeddings are added to all tokens. An encoder lets
+    the tokens look at each other. The classifier, `head`, reads the class token.
 
     Args:
         image_size: Height and width of an image, in pixels.
@@ -176,8 +176,8 @@ def train_epoch(
 
     Args:
         model: Maps images to logits. It is left in training mode.
-        batches: Pairs of images, (B, C, height, width), and their labels, (B,), on the model's device. The last batch may
-            be smaller. Any iterable, such as a generator, which can be read only once.
+        batches: Pairs of images, (B, C, height, width), and their labels, (B,), on the model's device. The last batch
+            may be smaller. Any iterable, such as a generator, which can be read only once.
         optimizer: It has the model's parameters, and takes one step per batch.
 
     Returns:
@@ -202,8 +202,8 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> tupl
 
     Args:
         model: Maps images to logits. Its parameters, their gradients and its mode do not change, and no graph is built.
-        batches: Pairs of images, (B, C, height, width), and their labels, (B,), on the model's device. The last batch may
-            be smaller. Any iterable, such as a generator, which can be read only once.
+        batches: Pairs of images, (B, C, height, width), and their labels, (B,), on the model's device. The last batch
+            may be smaller. Any iterable, such as a generator, which can be read only once.
 
     Returns:
         The mean loss and the accuracy, from 0 to 1, over all images, without dropout.
