@@ -175,7 +175,7 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
         else:
             arrays = {name: _rounded(array.tolist(), 7) for name, array in case["expected"]["arrays"].items()}
             case["expected"] = {"arrays": arrays}
-        case["mistakes"] = {name: _rounded(marks, 5) for name, marks in case["mistakes"].items()}
+        case["mistakes"] = {name: _rounded(prints, 5) for name, prints in case["mistakes"].items()}
         for name in ("otherwise", "refused"):
             if case[name] is None:
                 del case[name]
@@ -208,7 +208,7 @@ def _drop_repeated(cases: list[dict[str, Any]]) -> None:
     for name in dict.fromkeys(name for case in cases for name in case["mistakes"]):
         first.setdefault((mistake_of(name), json.dumps([case["mistakes"].get(name) for case in cases])), name)
     for case in cases:
-        case["mistakes"] = {name: marks for name, marks in case["mistakes"].items() if name in first.values()}
+        case["mistakes"] = {name: prints for name, prints in case["mistakes"].items() if name in first.values()}
 
 
 def _rounded(value: Any, digits: int) -> Any:

@@ -173,7 +173,7 @@ run_tests("evaluate", evaluate)
 # %% [markdown]
 # ## 5 Train it
 #
-# Train your ViT on MNIST, and submit its parameters: **a file `vit.pt` next to this notebook**.
+# Train your ViT on MNIST, and submit its weights: **a file `vit.pt` next to this notebook**.
 # The grader loads the file into its own `ViT()`.
 # Then it shows this model MNIST's 10,000 test images, which are not in this notebook.
 # The grader measures what the file can do; it ignores what this notebook prints about it.
@@ -181,7 +181,7 @@ run_tests("evaluate", evaluate)
 #
 # | what is asked for | points |
 # | --- | --- |
-# | `vit.pt` holds the parameters of a `ViT()` with its defaults | 1 |
+# | `vit.pt` holds the weights of a `ViT()` with its defaults | 1 |
 # | at least 90 % of the test images are recognised | 1 |
 # | at least 95 % | 1 |
 # | at least 97 % | 1 |
@@ -374,7 +374,7 @@ if model is None:
     print("ViT, train_epoch or evaluate is not written yet, so nothing is trained. You can run the other cells.")
 
 # %% [markdown]
-# **The file.** `vit.pt` holds only the parameters.
+# **The file.** `vit.pt` holds only the weights.
 # On Colab, your browser asks you to save it.
 # You also find it under the folder symbol at the left; if you connected your Drive, it is in its folder `4_vit`.
 # **Submit two files: this notebook and `vit.pt`.**
@@ -391,7 +391,7 @@ if model is not None:
         sys.modules["google.colab"].files.download(str(PLACE / "vit.pt"))
 
 # %% grade="checkpoint_loads" points=1 file="vit.pt"
-# 1 point, judged after you submit: vit.pt holds the parameters of a ViT().
+# 1 point, judged after you submit: vit.pt holds the weights of a ViT().
 
 # %% grade="checkpoint_90" points=1 file="vit.pt" least="0.90"
 # 1 point, judged after you submit: the model recognises at least 90 % of MNIST's test images.

@@ -396,8 +396,8 @@ for count in (8, 4, 1):
 #   If scores stay below 5,000 and values have a size near 1, they agree to `rtol=1e-3, atol=1e-3`.
 #   Keys and values that a mask hides may be as large as 10,000.
 #   With infinity or NaN there, right candidates differ.
-# - **Points.** Each share of the wrong candidates that your test refuses gives a point: 40, 60, 70, 80, 85, 90, 95 and
-#   100 %.
+# - **Points.** Your test gets a point for each of these shares of the wrong candidates that it refuses:
+#   40, 60, 70, 80, 85, 90, 95 and 100 %.
 #   Any error counts as a refusal, as in pytest.
 # - **Inputs.** A candidate answers only what `attend` is specified for.
 #   `q`, `k` and `v` have the same shape (B, H, N, d), and no size is 0; they are all float32 or all float64.

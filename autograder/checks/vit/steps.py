@@ -33,7 +33,7 @@ def vit(what: str, images: Array, sizes: dict, seed: int = 0, dropout: float = 0
     stream = tokens + module.position_embedding
     found = {
         "are the tokens of the patches": patches,
-        "are the tokens with the class token in front": tokens,
+        "are the tokens, with the class token first": tokens,
         "are the tokens with their positions": stream,
     }
     for number, block in enumerate(module.model.encoder.layers, 1):
@@ -44,7 +44,7 @@ def vit(what: str, images: Array, sizes: dict, seed: int = 0, dropout: float = 0
         found
         | {
             "is the result of the encoder": normed,
-            "are the class tokens of the encoder's result": normed[:, 0],
+            "are the class tokens after the encoder": normed[:, 0],
             "is the output": module.head(normed[:, 0]),
         }
     )
