@@ -108,9 +108,15 @@ def difference(got, expected, show):
         strange, sums, off = np.sum(~np.isfinite(mine[wrong])), mine.sum(axis=-1), np.abs(mine - right)[wrong].max()
         text = f"{np.sum(wrong)} of {mine.size} numbers are wrong, " * (mine.size > 1)
         text += f"{strange} of them NaN or infinite" if strange else f"off by up to {off:.3g}"
-        text += f"; the rows sum to {sums.min():.3g} … {sums.max():.3g}" if name == "weights" else ""
+        text += f"; the rows sum to {span(sums)}" if name == "weights" and not strange else ""
         return f"{words}: {text}." + (extract(mine, right, wrong) if show else "")
     return "An argument was changed in place." if got["changed"] else ""
+
+
+def span(numbers):
+    """Return the smallest and the largest number, or one number if they are printed alike."""
+    low, high = f"{numbers.min():.3g}", f"{numbers.max():.3g}"
+    return low if low == high else f"{low} … {high}"
 
 
 def extract(mine, right, wrong):

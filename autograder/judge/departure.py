@@ -10,7 +10,7 @@ from types import FunctionType
 
 import numpy as np
 
-from autograder.judge.compare import WrongAnswer, outcome
+from autograder.judge.compare import WrongAnswer, outcome, span
 from autograder.sandbox.guest.recorder import MAX_ARRAY, MAX_TEXT, Recorder
 
 DUE = ("are the scaled scores", "are the weights", "are the normalised tokens")  # steps that every right answer holds
@@ -447,9 +447,8 @@ def _departed(rows, kinds, i, known):
         right = rows[_named(rows, held)]
         said.append(f"{_place(right, shown)}: {right.said} {_what(known, kinds[held])}.")
     fact = _fact(rows[i], kinds[i], known, kinds[held][1] if held is not None else -1)
-    first = "the first value that matches no known step" if kinds[i][0] == UNKNOWN else "the first wrong value"
     called = f" (called in line {shown.outer})" if shown.outer else ""
-    said.append(f"{_place(shown, shown)}{called}: {shown.said} is {first}{fact}.")
+    said.append(f"{_place(shown, shown)}{called}: {shown.said} is the first value that matches no known step{fact}.")
     if held is None:
         said.append("No value before it matches a known step.")
     return Departure(
@@ -551,16 +550,11 @@ def _fact(row, kind, known, after):
         sums = [(words, value.sum(axis=axis)) for words, axis in (("columns", -2), ("rows", -1))]
         ones = [words for words, some in sums if np.allclose(some, 1, atol=1e-4)]
         if ones or (value <= 1).all():
-            facts.append("its " + ", its ".join(f"{words} sum to {_range(some)}" for words, some in sums))
+            facts.append("its " + ", its ".join(f"{words} sum to {span(some)}" for words, some in sums))
     shapes = {each[1].shape for each in known.steps[after + 1 :]}
     if shapes and value.shape not in shapes:
         facts.append(f"its shape is {value.shape}")
     return f": {'; '.join(facts)}" if facts else ""
-
-
-def _range(some):
-    low, high = some.min(), some.max()
-    return f"{low:.3g}" if np.isclose(low, high, atol=1e-4) else f"{low:.3g} … {high:.3g}"
 
 
 def _noun(known, place):

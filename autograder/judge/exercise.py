@@ -162,8 +162,8 @@ class Exercise:
         except WrongAnswer as found:
             error = found
             if error.mistake is None and not error.fits and (pair := self._pair(error)):
-                text = "\n".join([*(catalogue.MESSAGES[name] for name in pair), str(error)])
-                error = WrongAnswer(text, "+".join(pair), (), error.got, error.case)
+                both = " and ".join(f"{name} ({catalogue.TITLES[name]})" for name in pair)
+                error = WrongAnswer(f"Two mistakes: {both}.\n{error}", "+".join(pair), (), error.got, error.case)
             if (changed and self.uses) or own:
                 try:
                     with replaced(function, self.given):
@@ -381,8 +381,8 @@ def checker(exercises: dict[str, Exercise]) -> Callable[..., None]:
         Args:
             exercise: Its name.
             stage: One of its stages.
-            function: What the student wrote.
-            own: The student's own of what the function is called with: its class, for `to_torch`.
+            function: The student's function or class.
+            own: The student's class that the function is called with, for `to_torch`.
         """
         exercises[exercise].judge_stage(stage, function, run_seed(), *own)
 
@@ -395,5 +395,5 @@ def exercises_of(stem: str) -> dict[str, Exercise]:
 
 
 def right_answers_of(stem: str) -> dict[str, dict[str, Function]]:
-    """Return right answers written differently, by exercise and by what is different; no mark depends on them."""
+    """Return right answers written differently, by exercise and by what is different; no points depend on them."""
     return checks_of(stem, "right_answers").RIGHT_ANSWERS

@@ -94,7 +94,7 @@ def test_two_mistakes_at_once_are_named_in_one_check() -> None:
     """Is a result that only two mistakes together explain named "M8+M11", in order of their numbers?"""
     error = EXERCISES["attention"].failures(pair("attention", "M11", "M8"), 0)["weights"]
     assert error.mistake == "M8+M11"
-    assert all(catalogue.MESSAGES[mistake] in str(error) for mistake in ("M8", "M11"))
+    assert all(f"{name} ({catalogue.TITLES[name]})" in str(error) for name in ("M8", "M11"))
 
 
 # -------------------------------------------------------------------------------- what a student reads, and when
@@ -120,7 +120,7 @@ def test_hidden_message_holds_no_expected_numbers(each: Exercise) -> None:
                 continue
             seen = "".join(line for line in said.splitlines() if not re.match(r"M\d+ \(", line))
             seen = re.sub(r"off by up to \S+?[;.](?!\d)", "", seen)
-            seen = re.sub(r"the rows sum to \S+ … \S+\.(?!\d)", "", seen)
+            seen = re.sub(r"the rows sum to \S+( … \S+)?\.(?!\d)", "", seen)
             seen = re.sub(r"its (columns|rows) sum to \S+( … \S+)?[.,;]?(?!\d)| times \S+\.(?!\d)|`[^`]*`", "", seen)
             assert not re.search(rf"{number}|\de|array\(|\nExpected|\ngot", seen), f"{stage}, {mistake}: {seen}"
 
@@ -155,7 +155,7 @@ def test_message_of_an_error_holds_it() -> None:
 def test_message_of_rows_holds_their_sums() -> None:
     """Does a failing check of weights say what the rows sum to?"""
     said = said_of("softmax", lambda scores, axis=-1: 3 * scipy.special.softmax(scores, axis=axis), "values")
-    assert "the rows sum to 3 … 3" in said
+    assert said.endswith("the rows sum to 3.")
 
 
 def test_seed_gives_the_same_inputs() -> None:

@@ -165,7 +165,7 @@ def read(
         return {}, f"{name} is empty. Did the download finish? {save}"
     try:
         reply = _ask_sandbox(content, limits, sandboxed)
-        problem = _problem_of(reply, name)
+        problem = problem_of(reply, name)
         numbers = {} if problem else {key: about["numbers"] for key, about in _entries(reply).items()}
     except KernelLost as lost:
         return {}, f"{name} cannot be read; the reader ended. {lost} {save}"
@@ -197,7 +197,7 @@ def _reader(limits: Limits, sandboxed: bool) -> Iterator[Kernel]:
             kernel.close()
 
 
-def _problem_of(reply: dict[str, Any], name: str) -> str:
+def problem_of(reply: dict[str, Any], name: str) -> str:
     """Say what keeps a reply of the reader from being the weights of a ViT; nothing if they are."""
     if "error" in reply:
         return _cannot_be_loaded(str(reply["error"]), str(reply["text"]), name)
