@@ -67,7 +67,7 @@ def run_tests(name, *written):
     print("So far:", "  ".join(f"{{each}} {{mark}}" for each, mark in PASSED.items() if each not in BONUS or mark == "✓"))
 
 
-print(f"Ready: {version}. This notebook needs no GPU and nothing but {needs}.")
+print(f"Ready: {version}. This notebook needs only {needs}, and no GPU.")
 
 
 # Only when `more` is called:
