@@ -416,7 +416,7 @@ MISTAKES = (
     Mistake(
         "M98",
         "dropout is not passed on",
-        "Dropout should act somewhere in training, but does not. Do you pass the number on to every part, and use it "
+        "Dropout should act somewhere in training, but does not. Do you pass its share on to every part, and use it "
         "there?",
         way("FeedForward", "self.dropout(hidden)", "hidden"),
         way("FeedForward", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
@@ -468,8 +468,8 @@ MISTAKES = (
     Mistake(
         "M102",
         "another number of blocks than asked for",
-        "The number of blocks that you make, or that x goes through, is not depth. Do you count one too many or too "
-        "few?",
+        "The number of blocks that you make, or that x goes through, differs from depth. Do you count one too many "
+        "or too few?",
         way("Encoder", "range(depth)", "range(depth - 1)"),
         way("Encoder", "range(depth)", "range(depth + 1)"),
         way("Encoder", LOOP, "for block in self.blocks[:-1]:"),
@@ -526,7 +526,7 @@ MISTAKES = (
     Mistake(
         "M108",
         "the hidden width is not the one that was given",
-        "Your hidden layer has a wrong width. Do expand and contract use hidden_width?",
+        "Your hidden layer has a wrong width. Do both of its linear layers use hidden_width?",
         way(
             "FeedForward",
             "nn.Linear(width, hidden_width)",
@@ -686,7 +686,7 @@ MISTAKES = (
     Mistake(
         "M120",
         "some parameters are frozen",
-        "A parameter with requires_grad=False never changes. Which parameters of the block have it?",
+        "A parameter with requires_grad=False never changes. Which of your parameters have it?",
         way(
             "LayerNorm",
             "nn.Parameter(torch.ones(width))",

@@ -544,7 +544,7 @@ MISTAKES = (
     Mistake(
         "M83",
         "a bias is left out",
-        "One of the biases has no effect. Do both linear layers have a bias, and does it reach the result?",
+        "One of the biases has no effect. Does every layer have a bias, and does it reach the result?",
         way("MultiHeadAttention", "self.qkv(x)", "nn.functional.linear(x, self.qkv.weight)"),
         way(
             "MultiHeadAttention",

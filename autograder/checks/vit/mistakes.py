@@ -625,7 +625,7 @@ MISTAKES = (
     Mistake(
         "M140",
         "measured after the step",
-        "Your loss is lower than before the step. Do loss and accuracy come from the logits before the step?",
+        "Your loss is lower than the loss before the step. Do loss and accuracy come from the logits before the step?",
         way(
             "train_epoch",
             "loss_sum += ",
