@@ -1,4 +1,4 @@
-"""Mutations in the answers to 5_debugging that no check can or should notice, and why; no mark depends on them."""
+"""Mutations in the answers to 5_debugging that no check can or should notice, and why; no points depend on them."""
 
 # A mutation is said as "softmax, line 3: a - b -> a + b"; lines are counted from the `def`.
 EQUIVALENT = {
