@@ -106,7 +106,7 @@ BAD = {
     "missing": (None, "vit.pt was not submitted"),
     "refused": ("vit.pt has 5.0 MiB; at most 4 are read", "could not be taken: vit.pt has 5.0 MiB"),
     "empty": (b"", "vit.pt is empty"),
-    "cut off": (GOOD[: len(GOOD) // 2], "only a part of one"),
+    "cut off": (GOOD[: len(GOOD) // 2], "or is incomplete"),
     "random bytes": (np.random.default_rng(1).bytes(5000), "was not written by torch.save"),
     "a notebook": (small_notebook(), "was not written by torch.save"),
     "a pickle": (pickle.dumps({"a": 1}), "was not written by torch.save"),
@@ -216,7 +216,7 @@ def test_read_survives_what_kills_the_reader(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(checkpoint, "READER", reader)
     for deed in ("import os; os._exit(1)", "while True: pass", "return {'type': 'x' * 10**8}"):
         reader.write_text(f"def read_weights(text):\n    {deed}\n")
-        words = "cannot be read" if "return" in deed else "what reads it was ended"
+        words = "cannot be read" if "return" in deed else "the process that reads it ended"
         assert words in checkpoint.read("vit.pt", GOOD, Limits(cell_seconds=3.0), True)[1], deed
 
 

@@ -168,7 +168,7 @@ def read(
         problem = problem_of(reply, name)
         numbers = {} if problem else {key: about["numbers"] for key, about in _entries(reply).items()}
     except KernelLost as lost:
-        return {}, f"{name} cannot be read; the reader ended. {lost} {save}"
+        return {}, f"{name} cannot be read; the process that reads it ended. {lost} {save}"
     except (KeyError, TypeError, ValueError, AttributeError):  # a reply that the reader never gives
         return {}, f"{name} cannot be read. {save}"
     return numbers, f"{problem} {save}" if problem else ""
