@@ -261,8 +261,8 @@ def checker(exercises: dict[str, Exercise]) -> Callable[..., None]:
         Args:
             exercise: Its name.
             stage: One of its stages.
-            function: What the student wrote.
-            own: The student's own of what the function is called with: its class, for `to_torch`.
+            function: The student's function or class.
+            own: The student's class that the function is called with, for `to_torch`.
         """
         exercises[exercise].judge_stage(stage, function, run_seed(), *own)
 
@@ -275,5 +275,5 @@ def exercises_of(stem: str) -> dict[str, Exercise]:
 
 
 def right_answers_of(stem: str) -> dict[str, dict[str, Function]]:
-    """Return right answers written differently, by exercise and by what is different; no mark depends on them."""
+    """Return right answers written differently, by exercise and by what is different; no points depend on them."""
     return checks_of(stem, "right_answers").RIGHT_ANSWERS

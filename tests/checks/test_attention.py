@@ -121,7 +121,7 @@ def test_hidden_message_holds_no_expected_numbers(each: Exercise) -> None:
                 continue
             seen = "".join(line for line in said.splitlines() if not re.match(r"M\d+ \(", line))
             seen = re.sub(r"off by up to \S+?[;.](?!\d)", "", seen)
-            seen = re.sub(r"the rows sum to \S+ … \S+\.(?!\d)", "", seen)
+            seen = re.sub(r"the rows sum to \S+( … \S+)?\.(?!\d)", "", seen)
             seen = re.sub(r"its (columns|rows) sum to \S+( … \S+)?[.,;]?(?!\d)| times \S+\.(?!\d)|`[^`]*`", "", seen)
             assert not re.search(rf"{number}|\de|array\(|\nExpected|\ngot", seen), f"{stage}, {mistake}: {seen}"
 
@@ -156,7 +156,7 @@ def test_message_of_an_error_holds_it() -> None:
 def test_message_of_rows_holds_their_sums() -> None:
     """Does a failing check of weights say what the rows sum to?"""
     said = said_of("softmax", lambda scores, axis=-1: 3 * scipy.special.softmax(scores, axis=axis), "values")
-    assert "the rows sum to 3 … 3" in said
+    assert said.endswith("the rows sum to 3.")
 
 
 def test_seed_gives_the_same_inputs() -> None:

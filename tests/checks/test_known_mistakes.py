@@ -133,16 +133,16 @@ def test_right_answers_are_many_and_different(each: Exercise) -> None:
 
 
 NUMBERS = {  # what is compared as numbers, or depends on the size of the case; all else but shapes is a property
-    *("output", "output_at_first", "patches", "rollout", "loss", "accuracy", "share_that_is_dropped", "gradient_of_x"),
-    *("gradient_of_the_images", "gradients_of_the_parameters", "parameters", "parameters_that_are_there", "blocks"),
-    *("numbers_that_are_learned", "numbers_in_all", "turned"),
+    *("output", "initial_output", "patches", "rollout", "loss", "accuracy", "dropped_share", "gradient_of_x"),
+    *("gradient_of_the_images", "gradients_of_the_parameters", "parameters", "existing_parameters", "blocks"),
+    *("count_of_learned_numbers", "count_of_all_numbers", "turned"),
     *(
         f"{place}_{what}"
-        for place in ("tokens", "encoder")
-        for what in ("share_that_is_dropped", "factor_of_what_is_kept")
+        for place in ("tokens", "encoder_outputs")
+        for what in ("dropped_share", "factor_of_kept_numbers")
     ),
 }
-UNWANTED = {"class_token_has_all", "graph_is_built", "missing_parameters", "other_parameters"}
+UNWANTED = {"class_token_has_all_positions", "graph_is_built", "missing_parameters", "other_parameters"}
 
 
 @pytest.mark.parametrize("each", each_exercise("encoder", "vit"))

@@ -284,7 +284,7 @@ def test_points_in_the_text_agree(any_assignment: Assignment) -> None:
     bonus = [cell.id for cell in any_assignment.release.cells if "bonus" in cell.metadata and cell.id in exercises]
     for name in bonus:
         promised = sum(points.pop(f"{name}_{stage}") for stage in exercises[name].stages)
-        assert f"`{name}`, a bonus | {promised:g} on top |" in top
+        assert f"`{name}`, a bonus | {promised:g} extra |" in top
         assert re.search(rf"^\| A bonus: `{name}` .* \| \+{promised:g} \|$", page, re.M)
     for part, promised in parts.items():
         names = [name for name in re.findall(r"`(\w+)`", part) if name in exercises]

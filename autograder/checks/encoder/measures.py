@@ -59,9 +59,9 @@ def stream(copies, x):
         step()
     grown = max(steps[0]) / steps[0][0]  # right: at most 5; matrices from N(0, 1): 57 and more; the last alone: 8 to 13
     return {
-        "activations_stay": np.bool_(grown < 25),
+        "activations_keep_their_size": np.bool_(grown < 25),
         "gradients_reach_all": np.bool_(reached),
-        "gradients_stay": np.bool_(max(sizes) < 50 * min(sizes)),
+        "gradients_keep_their_size": np.bool_(max(sizes) < 50 * min(sizes)),
     }
 
 

@@ -139,9 +139,9 @@ MISTAKES = (
     ),
     Mistake(
         "M21",
-        "heads are cut without swapping the axes of tokens and heads",
-        "Your heads mix tokens with features. view or reshape cuts axes and never swaps them. Do you cut the width "
-        "into heads and features first, and then swap the axes of tokens and heads?",
+        "heads are split without swapping the axes of tokens and heads",
+        "Your heads mix tokens with components, because view and reshape never swap axes. Do you split the width "
+        "into heads and components first, and then swap tokens and heads?",
         way(CUT, SPLIT, "x.reshape(images, num_heads, tokens, -1)"),
         way("split_heads", SPLIT, "x.mT.reshape(images, num_heads, tokens, -1)"),
         way("split_heads", SPLIT, "x.reshape(images, num_heads, -1, tokens).mT"),
@@ -154,9 +154,9 @@ MISTAKES = (
     ),
     Mistake(
         "M22",
-        "heads are merged without swapping their axes back",
-        "The merged tokens mix tokens with features. Do you swap the axes of heads and tokens back before you join "
-        "heads and features into one axis?",
+        "heads are merged without swapping the axes back",
+        "Your merged tokens mix tokens with components. Do you swap the axes of heads and tokens back before you "
+        "merge heads and components?",
         *ways(MERGED, MERGE, "x.reshape(x.shape[0], x.shape[2], -1)", "x.mT.reshape(x.shape[0], x.shape[2], -1)"),
         way("merge_heads", MERGE, "x.transpose(0, 2).reshape(x.shape[0], x.shape[2], -1)"),
         way("merge_heads", MERGE, "x.transpose(0, 1).reshape(x.shape[0], x.shape[2], -1)"),
@@ -164,8 +164,8 @@ MISTAKES = (
     Mistake(
         "M23",
         "each head projects its own slice of the token",
-        "A head sees a part of each token. Is the whole token projected, and are queries, keys and values cut into "
-        "heads after that?",
+        "Each head sees only a part of the token. Do you project the whole token first, and split queries, keys and "
+        "values into heads after that?",
         # of each weight matrix only the blocks on the diagonal are used
         way(
             LAYER,
@@ -187,21 +187,21 @@ MISTAKES = (
     Mistake(
         "M24",
         "no output projection",
-        "The result is that of the merged heads. Where does out mix what the heads found?",
+        "Your result is the merged heads. Where does the layer `out` mix them?",
         way(LAYER, RETURNED, "merge_heads(mixed)"),
         way(LAYER, OUT, "nn.Identity()", RETURNED, "merge_heads(mixed)"),
     ),
     Mistake(
         "M25",
         "the softmax runs over the heads",
-        "The weights of the heads sum to 1 where those of the keys should. Does your softmax name its axis "
-        "(dim=-1)? Without dim, PyTorch takes axis 1 of four.",
+        "In your result the weights of the heads sum to 1, but the weights of the keys should. Does your softmax "
+        "name its axis (dim=-1)? Without dim, PyTorch takes axis 1 of four.",
         way(INSIDE, SOFTMAX, "scores.softmax(dim=1)"),
     ),
     Mistake(
         "M26",
         "all heads share one projection, or each has the full width",
-        "The heads do not differ as they should. Does each head have its own d = D / H rows of the projections of "
+        "Your heads do not differ as they should. Does each head use its own d = D / H rows of the projections of "
         "queries, keys and values?",
         way(
             LAYER,
@@ -221,7 +221,7 @@ MISTAKES = (
         "M27",
         "the packed rows are unpacked as (h qkv d)",
         "qkv is packed as in nn.MultiheadAttention: all queries, then all keys, then all values. Do you cut its "
-        "result into three before you cut into heads?",
+        "result into three before you split into heads?",
         way(LAYER, HEADS, "self.qkv(x).unflatten(-1, (self.num_heads, 3, -1)).permute(3, 0, 2, 1, 4)"),
         way(LAYER, HEADS, "self.qkv(x).unflatten(-1, (self.num_heads, -1, 3)).permute(4, 0, 2, 1, 3)"),
         way(
@@ -235,7 +235,7 @@ MISTAKES = (
     Mistake(
         "M28",
         "images and tokens are swapped",
-        "Tokens of one image look at those of other images. Is the batch your first axis throughout (batch_first)?",
+        "Tokens of one image look at tokens of other images. Is the batch always your first axis (batch_first)?",
         way(
             LAYER,
             "self.qkv(x)",
@@ -247,24 +247,24 @@ MISTAKES = (
     Mistake(
         "M29",
         "dropout acts in evaluation too",
-        "Your layer is random in evaluation. Does dropout know whether the layer is training? F.dropout acts "
-        "unless it is given training=self.training.",
+        "Your result is random in evaluation. Does dropout know whether the module is in training? F.dropout always "
+        "acts, unless it gets training=self.training.",
         way(LAYER, DROPPED, "nn.functional.dropout(weights, self.dropout.p)"),
         way(LAYER, DROPPED, "nn.functional.dropout(weights, self.dropout.p, not self.training)"),
     ),
     Mistake(
         "M30",
         "dropout does not rescale",
-        "The weights that are left do not grow by 1 / (1 - dropout), so training sees smaller sums than "
-        "evaluation. Do you use PyTorch's dropout, or rescale?",
+        "In training, the weights that are kept are not multiplied by 1 / (1 - dropout), so the sums are too small. "
+        "Do you use PyTorch's dropout, or rescale yourself?",
         way(LAYER, DROPPED, "weights * (torch.rand_like(weights) > self.dropout.p) if self.training else weights"),
     ),
     Mistake("M71", way(INSIDE, "scores = scores.masked_fill(~mask, -torch.inf)", "pass")),
     Mistake(
         "M72",
         "a matrix is transposed that should not be, or the other way round",
-        "A matrix enters transposed, or should and does not. Is each of its letters at the axis that the "
-        "shape in the specification gives it?",
+        "One matrix is transposed and should not be, or the other way round. Does each letter name the axis that the "
+        "specification gives it?",
         *ways("matmul", '"ik,kj->ij"', '"ik,jk->ij"', '"ki,kj->ij"', '"ki,jk->ij"'),
         *ways("matmul_transposed", '"ik,jk->ij"', '"ik,kj->ij"', '"ki,kj->ij"', '"ki,jk->ij"'),
         way("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,bdk->bqk"'),
@@ -274,7 +274,8 @@ MISTAKES = (
     Mistake(
         "M73",
         "the axes of the result are in another order",
-        "The numbers are right, in another order. Are the letters right of the arrow in the order of the shape asked for?",
+        "The numbers are right, but in a wrong order. Are the letters right of the arrow in the order of the shape "
+        "that is asked for?",
         way("matmul", '"ik,kj->ij"', '"ik,kj->ji"'),
         way("matmul_transposed", '"ik,jk->ij"', '"ik,jk->ji"'),
         *ways("bilinear", '"bnd,de,bme->bnm"', '"bnd,de,bme->bmn"', '"bmd,de,bne->bnm"'),
@@ -284,9 +285,9 @@ MISTAKES = (
     ),
     Mistake(
         "M74",
-        "more or fewer axes are summed than should be",
-        "Einsum sums over each letter that stands left of the arrow and not right of it. Are those the axes that "
-        "should be summed?",
+        "too many or too few axes are summed",
+        "Einsum sums over each letter that is left of the arrow but not right of it. Are those the axes that you "
+        "want to sum?",
         *ways("matmul", '"ik,kj->ij"', '"ij,ij->ij"', '"ik,kj->ikj"', '"ik,kj->i"', '"ik,kj->ik"', '"ik,kj->"'),
         way("matmul", '"ik,kj->ij"', '"ik,lj->ij"'),
         *ways("matmul_transposed", '"ik,jk->ij"', '"ij,ij->ij"', '"ik,jk->i"', '"ik,jk->"', '"ik,jl->ij"'),
@@ -298,8 +299,8 @@ MISTAKES = (
     Mistake(
         "M75",
         "other images or heads are summed in",
-        "An image, or a head, sees what belongs to others. Does one axis have the same letter everywhere, and does "
-        "that letter stand right of the arrow too?",
+        "An image or a head sees numbers of other images or heads. Does one axis have the same letter everywhere, "
+        "and is this letter also right of the arrow?",
         *ways("batched_trace", '"bnn->b"', '"bnn->"', '"bnn->n"'),
         way("batched_trace", 'torch.einsum("bnn->b", a)', 'torch.einsum("bnn->", a).expand(a.shape[0])'),
         way("batched_trace", 'torch.einsum("bnn->b", a)', "a.diagonal().sum(-1)"),
@@ -313,20 +314,20 @@ MISTAKES = (
     Mistake(
         "M76",
         "the matrix between the two is left out",
-        "The result does not depend on w. Where does it enter?",
+        "Your result does not depend on w. Where do you use w?",
         way("bilinear", 'torch.einsum("bnd,de,bme->bnm", x, w, y)', "x @ y.mT"),
     ),
     Mistake(
         "M77",
         "the values are mixed with the transposed weights",
         "The weights are right, but each row should mix the values of the keys. Does the letter that you sum over "
-        "stand for the keys in the weights, and in the values?",
+        "name the keys, in the weights and in the values?",
         way(INSIDE, '"bhij,bhjd->bhid"', '"bhij,bhid->bhjd"'),
     ),
     Mistake(
         "M78",
         "a mask of keys hides queries",
-        "A mask of shape (B, N) marks the keys that exist. Does it hide columns of the scores, the last axis, and not rows?",
+        "A mask of shape (B, N) says which keys exist. Does yours hide columns of the scores (the last axis), or rows?",
         # the mask is turned once no row of it is empty; only a mask of keys has one row
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), "),
         way(INSIDE, HIDE, "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), -1e9)"),
@@ -337,7 +338,7 @@ MISTAKES = (
     Mistake(
         "M79",
         "one mask is used for all images or heads",
-        "Every image, and every head where the mask has four axes, has its own mask. Do all of them reach the scores?",
+        "Every image has its own mask, and a mask with four axes differs for every head. Do you use all of them?",
         *ways(INSIDE, "masked_fill(~mask, ", "masked_fill(~mask[:1], ", "masked_fill(~mask[:, :1], "),
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~mask.any(1, keepdim=True), "),
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~mask.any(0, keepdim=True), "),
@@ -345,14 +346,14 @@ MISTAKES = (
     Mistake(
         "M80",
         "the softmax is taken twice",
-        "Your rows are nearly uniform. Is there a second softmax?",
+        "Your rows are nearly uniform. Do you apply a second softmax?",
         way(INSIDE, SOFTMAX, "scores.softmax(dim=-1).softmax(dim=-1)"),
     ),
     Mistake(
         "M81",
-        "a head takes every H-th feature",
-        "Head 0 should hold the first d features, head 1 the next d. Is the width cut as (H, d), with the heads "
-        "first, or as (d, H)?",
+        "a head takes every H-th component",
+        "Head 0 should hold the first d components, head 1 the next d. Do you split the width into (H, d), with the "
+        "heads first, or into (d, H)?",
         way(
             CUT, "num_heads, width // num_heads).transpose(1, 2)", "width // num_heads, num_heads).permute(0, 3, 1, 2)"
         ),
@@ -368,7 +369,7 @@ MISTAKES = (
     Mistake(
         "M82",
         "queries, keys and values are packed in another order",
-        "The rows of qkv are those of the queries, then the keys, then the values. Do you take them in this order?",
+        "The rows of qkv are the queries, then the keys, then the values. Do you take them in this order?",
         *ways(LAYER, "q, k, v = (", "q, v, k = (", "v, k, q = (", "v, q, k = (", "k, v, q = ("),
         way("to_torch", *packed("(0, 2, 1)")),
         way("to_torch", *packed("(2, 1, 0)")),
@@ -377,7 +378,7 @@ MISTAKES = (
     Mistake(
         "M83",
         "a bias is left out",
-        "One of the biases has no effect. Have both linear layers one, and does it reach the result?",
+        "One of the biases has no effect. Does every layer have a bias, and does it reach the result?",
         way(LAYER, "self.qkv(x)", "nn.functional.linear(x, self.qkv.weight)"),
         way(LAYER, RETURNED, "nn.functional.linear(merge_heads(mixed), self.out.weight)"),
         way(LAYER, QKV, "nn.Linear(width, 3 * width, bias=False)"),
@@ -405,8 +406,8 @@ MISTAKES = (
     Mistake(
         "M84",
         "the layer holds more than attention",
-        "Something comes on top of attention. Residuals, norms and activations belong to the block. Does your "
-        "layer end with out?",
+        "Your layer does something in addition to attention. Residual connections, norms and activations belong to "
+        "the block. Is `out` the last step of your layer?",
         *ways(LAYER, RETURNED, "self.out(merge_heads(mixed)) + x", "self.out(merge_heads(mixed) + x)"),
         way(LAYER, RETURNED, "nn.functional.layer_norm(self.out(merge_heads(mixed)) + x, x.shape[-1:])"),
         way(LAYER, RETURNED, "nn.functional.layer_norm(self.out(merge_heads(mixed)), x.shape[-1:])"),
@@ -415,9 +416,8 @@ MISTAKES = (
     ),
     Mistake(
         "M85",
-        "dropout does not act on the weights, or not on them alone",
-        "In training, dropout should set weights to 0, after the softmax and before the values are mixed. Does it "
-        "act there, and nowhere else?",
+        "dropout does not act on the weights, or not only on them",
+        "In training, dropout sets weights to 0 after the softmax, before the values are mixed. Where does yours act?",
         way(LAYER, DROPPED, "weights"),
         way(
             LAYER,
@@ -436,8 +436,8 @@ MISTAKES = (
     ),
     Mistake(
         "M86",
-        "what is returned are not the weights of each head",
-        "The weights of every head were asked for, (B, H, N, N), as they come out of the softmax. What do you return?",
+        "the returned weights are not those of each head",
+        "Return the weights of every head, (B, H, N, N), as the softmax gives them. What do you return?",
         *ways("attend", "weights, v), weights", "weights, v), weights.mean(dim=1)", "weights, v), scores"),
         *ways("attend", "weights, v), weights", "weights, v), weights.log()", "weights, v), weights[0]"),
         way(LAYER, "(output, weights) if", "(output, weights.mean(dim=1)) if"),
@@ -455,8 +455,8 @@ MISTAKES = (
     ),
     Mistake(
         "M87",
-        "weights are not copied",
-        "Some parameters are still those that PyTorch drew. Are all four copied, weights and biases?",
+        "parameters are not copied",
+        "Some parameters still have the random values from PyTorch. Do you copy all four, weights and biases?",
         way(
             "to_torch",
             "layer.in_proj_weight.copy_(mha.qkv.weight)",
@@ -489,7 +489,7 @@ MISTAKES = (
     Mistake(
         "M88",
         "not PyTorch's layer",
-        "What comes back is not an nn.MultiheadAttention. Do you make one, and return it itself?",
+        "Your result is not an nn.MultiheadAttention. Do you make one, and return it?",
         way("to_torch", "return layer", "return mha"),
         # our own layer behind PyTorch's way of calling
         way(
@@ -510,7 +510,8 @@ MISTAKES = (
     Mistake(
         "M89",
         "PyTorch's layer is set up differently",
-        "The weights are right, and the layer uses them in another way. Does it know the number of heads, and batch_first=True?",
+        "The parameters are right, but the layer uses them differently. Does it know the number of heads, and "
+        "batch_first=True?",
         way("to_torch", ", batch_first=True", ""),
         way("to_torch", "mha.num_heads", "1"),
     ),
@@ -521,7 +522,8 @@ MISTAKES = (
     Mistake(
         "M163",
         "0 is multiplied by infinity",
-        "What you may look at is NaN under a mask. What is 0 · ∞? Is anything multiplied by infinity?",
+        "With a mask, results are NaN although a key may be looked at. What is 0 · ∞? Do you multiply anything by "
+        "infinity?",
         way(INSIDE, "scores.masked_fill(~mask, -torch.inf)", "scores + (~mask) * -torch.inf"),
         way(
             INSIDE,
@@ -532,7 +534,7 @@ MISTAKES = (
     Mistake(
         "M164",
         "there are more parameters than those asked for",
-        "The layer holds a parameter other than those of qkv and out. What is it for?",
+        "Your layer has a parameter in addition to those of qkv and out. What is it for?",
         way(
             LAYER,
             "self.num_heads = num_heads",
