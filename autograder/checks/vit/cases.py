@@ -142,22 +142,21 @@ def sizes_of_vit(image_size, patch_size, channels, num_classes, width, depth, nu
 
 SMALL, OTHER = sizes_of_vit(6, 2, 3, 5, 12, 2, 4, 7), sizes_of_vit(12, 4, 1, 7, 15, 3, 5, 6)
 DEFAULTS = sizes_of_vit(28, 7, 1, 10, 64, 6, 8, 128)
+# For dropout: few tokens, and a head that shows each of their numbers, so that 2000 numbers are few images.
+DROPPED = SMALL | {"image_size": 4, "num_classes": 12}, OTHER | {"image_size": 8, "num_classes": 15}
 
 
 def draw_images(rng, count, sizes):
     return rng.normal(size=(count, sizes["channels"], sizes["image_size"], sizes["image_size"]))
 
 
-def vit_cases(what, *rest):
+def vit_cases(what, *rest, of=(SMALL, OTHER)):
     """The two sizes, with images and parameters of their own."""
 
     def cases(rng):
         return [
             Case(name, (what, draw_images(rng, count, sizes), sizes, int(rng.integers(99)), *rest))
-            for name, count, sizes in (
-                ("patches of 2×2, 3 channels", 4, SMALL),
-                ("patches of 4×4, one channel", 2, OTHER),
-            )
+            for name, count, sizes in zip(("patches of 2×2, 3 channels", "patches of 4×4, one channel"), (4, 2), of)
         ]
 
     return cases

@@ -57,7 +57,7 @@ VIT = ExerciseInTorch(
         "positions": cases.vit_cases("positions"),
         "values": cases.vit_value_cases,
         "learning": cases.vit_cases("learning"),
-        "dropout": cases.vit_cases("dropout", 0.3),
+        "dropout": cases.vit_cases("dropout", 0.3, of=cases.DROPPED),
     },
     visible=cases.vit_visible_cases,
     uses={"PatchEmbedding": layers.PatchEmbedding},
