@@ -13,6 +13,7 @@ import autograder.lighter_imports  # noqa: F401 - before anything imports nbform
 from autograder.commands import authoring, grading, lms, reporting
 from autograder.commands.console import explaining_files, stopped
 from autograder.commands.demo import demo
+from autograder.commands.messages import messages
 from autograder.installed import enter_repository
 
 COMMANDS = {  # in the order in which the help lists them
@@ -32,6 +33,7 @@ COMMANDS = {  # in the order in which the help lists them
     "export": lms.export,
     "submit-check": grading.submit_check,
     "mutants": authoring.mutants,
+    "messages": messages,
 }
 
 # What a machine refuses, whatever a program does: a disk that is full or read-only, a folder of somebody else's

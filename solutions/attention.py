@@ -9,13 +9,13 @@ def softmax(scores: Array, axis: int = -1) -> Array:
     """Turn scores into positive weights that sum to 1 along one axis.
 
     Args:
-        scores: (...), any number of axes, at least one; finite, of any size (1000 and -1000 too). Left unchanged.
+        scores: (...), at least one axis. Finite numbers of any size, such as 1000 and -1000. Not changed.
         axis: The axis along which the weights sum to 1.
 
     Returns:
-        The weights, same shape as scores.
+        The weights; they have the shape of the scores.
 
-    Source: Bridle 1990; the shift by the maximum, Blanchard, Higham and Higham 2021.
+    Source: Bridle 1990; subtracting the maximum: Blanchard, Higham and Higham 2021.
     """
     shifted = scores - scores.max(axis=axis, keepdims=True)  # exp cannot overflow: the largest score is 0
     exponentials = np.exp(shifted)
@@ -29,13 +29,13 @@ def attention(queries: Array, keys: Array, values: Array, mask: Array | None = N
         queries: (..., N_q, d).
         keys: (..., N_k, d).
         values: (..., N_k, d_v).
-        mask: True where a query may look at a key; broadcasts to (..., N_q, N_k).
+        mask: True where a query may look at a key. It broadcasts to (..., N_q, N_k).
 
     Returns:
-        The mixed values, (..., N_q, d_v), and the weights, (..., N_q, N_k); each row of weights sums to 1.
+        The mixed values, (..., N_q, d_v), and the weights, (..., N_q, N_k). Each row of weights sums to 1.
 
     Raises:
-        ValueError: queries and keys differ in width, or a query may look at no key.
+        ValueError: queries and keys have different widths, or a query may look at no key.
 
     Source: Vaswani et al. 2017, eq. 1.
     """
@@ -62,13 +62,13 @@ def self_attention(
         w_query: (D, d).
         w_key: (D, d).
         w_value: (D, d_v).
-        mask: True where a token may look at a token; broadcasts to (..., N, N).
+        mask: True where a token may look at another token. It broadcasts to (..., N, N).
 
     Returns:
         The new tokens, (..., N, d_v), and the weights, (..., N, N).
 
     Raises:
-        ValueError: as `attention`.
+        ValueError: in the same cases as `attention`.
 
     Source: Vaswani et al. 2017, section 3.2.
     """
@@ -76,7 +76,7 @@ def self_attention(
 
 
 def attention_backward(grad_output: Array, queries: Array, keys: Array, values: Array) -> tuple[Array, Array, Array]:
-    """Carry the gradient of a loss back through `attention` without a mask.
+    """Compute the gradients of `attention` without a mask.
 
     Args:
         grad_output: (..., N_q, d_v), the gradient of the loss with respect to attention's output.
@@ -85,7 +85,7 @@ def attention_backward(grad_output: Array, queries: Array, keys: Array, values: 
         values: (..., N_k, d_v).
 
     Returns:
-        The gradients with respect to queries, keys and values, each of the shape of its argument.
+        The gradients with respect to queries, keys and values. Each has the shape of its argument.
 
     Source: Dao et al. 2022, appendix B.2.
     """
@@ -102,21 +102,21 @@ def attention_backward(grad_output: Array, queries: Array, keys: Array, values: 
 def online_softmax(
     largest: Array, total: Array, mixed: Array, scores: Array, values: Array
 ) -> tuple[Array, Array, Array]:
-    """Take one more block of keys into a softmax that never keeps a row of scores.
+    """Add one block of keys to a softmax that never keeps a row of scores.
 
-    Of each query three things are known of all keys so far. In the end its output is mixed / total.
+    Each query has three running values, over all keys so far. After the last block its output is mixed / total.
 
     Args:
-        largest: (..., N_q), the largest score so far; -inf where all were -inf, and before the first block.
-        total: (..., N_q), the sum of exp(score - largest) so far; at first 0.
-        mixed: (..., N_q, d_v), the sum of exp(score - largest) times the value so far; at first 0.
-        scores: (..., N_q, n), of the next n keys; -inf where a query may not look, and of any size.
-        values: (..., n, d_v), of these keys.
+        largest: (..., N_q), the largest score so far; -inf before the first block, and if all scores were -inf.
+        total: (..., N_q), the sum of exp(score - largest) so far; 0 before the first block.
+        mixed: (..., N_q, d_v), the sum of exp(score - largest) times the value so far; 0 before the first block.
+        scores: (..., N_q, n), the scores of the next n keys, of any size; -inf where a query may not look.
+        values: (..., n, d_v), the values of these keys.
 
     Returns:
-        largest, total and mixed with this block, in the same shapes; never NaN.
+        largest, total and mixed after this block, in the same shapes. No number is NaN.
 
-    Source: Milakov and Gimelshein 2018, algorithm 3; with values, Dao et al. 2022, algorithm 1.
+    Source: Milakov and Gimelshein 2018, algorithm 3; with values: Dao et al. 2022, algorithm 1.
     """
     larger = np.maximum(largest, scores.max(axis=-1))  # (..., N_q)
     origin = np.where(np.isneginf(larger), 0, larger)  # (..., N_q); -inf - -inf would be NaN

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def candidates_to_try() -> tuple[dict, dict]:
-    """Give some right and some wrong attentions, by what they do. All take (q, k, v, mask=None)."""
+    """Return some right and some wrong attentions by name. All take (q, k, v, mask=None)."""
 
     def scores_of(q, k, mask=None, empty_is_refused=True):
         scores = q @ k.mT / q.shape[-1] ** 0.5  # (B, H, N, N)
@@ -25,7 +25,7 @@ def candidates_to_try() -> tuple[dict, dict]:
         return mixed(torch.stack([torch.stack([torch.stack(head) for head in image]) for image in rows]), v)
 
     def by_logarithms(q, k, v, mask=None):
-        scores = scores_of(q / 3, 3 * k, mask)  # rounds otherwise
+        scores = scores_of(q / 3, 3 * k, mask)  # its rounding differs
         return mixed((scores - scores.logsumexp(-1, keepdim=True)).exp(), v)
 
     def fused(q, k, v, mask=None):
@@ -67,10 +67,10 @@ def test_attention(candidate) -> None:
     """Test somebody else's attention.
 
     Args:
-        candidate: A function `candidate(q, k, v, mask=None)` that returns the pair (output, weights), or should. Its
-            specification is that of `attend` of exercise 2: q, k, v and the output have shape (B, H, N, d), the weights
-            (B, H, N, N); a mask is boolean, True where a query may look, and has shape (B, N), for the keys that exist,
-            (B, N, N) or (B, H, N, N); where a query may look at no key, it raises ValueError.
+        candidate: A function `candidate(q, k, v, mask=None)`. It has the specification of `attend` of exercise 2:
+            it returns the pair (output, weights). q, k, v and the output have shape (B, H, N, d), and the weights have
+            shape (B, H, N, N). A mask is boolean, True where a query may look. Its shape is (B, N), for the keys that
+            exist, (B, N, N) or (B, H, N, N). If a query may look at no key, the candidate raises ValueError.
 
     Returns:
         Nothing, if the candidate is right.
@@ -106,4 +106,4 @@ def test_attention(candidate) -> None:
                     candidate(q, k, v, mask)
                 except ValueError:
                     refused = True
-                assert refused, "a query may look at no key, and no ValueError came"
+                assert refused, "a query may look at no key, but there was no ValueError"

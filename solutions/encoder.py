@@ -1,4 +1,4 @@
-"""Encoder blocks in PyTorch: layer norm, feed-forward net, block, stack, and the repair of a block that cannot learn."""
+"""Encoder blocks in PyTorch: LayerNorm, feed-forward network, block, stack, and repair of a block that cannot learn."""
 
 import torch
 import torch.nn.functional as F
@@ -9,9 +9,9 @@ class MultiHeadAttention(nn.Module):
     """Let every token look at every token, in several heads. Given: you wrote your own in exercise 2.
 
     Args:
-        width: D, of a token.
-        num_heads: H; divides D.
-        dropout: Share of the attention weights that is set to 0 in training.
+        width: D, the width of a token.
+        num_heads: H, a divisor of D.
+        dropout: The share of the attention weights that is set to 0 in training.
     """
 
     def __init__(self, width: int, num_heads: int, dropout: float = 0.0) -> None:
@@ -23,11 +23,11 @@ class MultiHeadAttention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Let the tokens look.
+        """Compute the new tokens.
 
         Args:
             x: (B, N, D).
-            mask: True where a token may be looked at: (B, N), or, for each pair, (B, N, N) or (B, H, N, N).
+            mask: True where a token may be looked at: (B, N), or for each pair of tokens (B, N, N) or (B, H, N, N).
 
         Returns:
             The new tokens, (B, N, D).
@@ -41,15 +41,15 @@ class MultiHeadAttention(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """Give every token mean 0 and variance 1 over its components, then a learned scale and shift.
+    """Give every token mean 0 and variance 1 over its components, then apply a learned scale and shift.
 
     Args:
-        width: D, of a token.
+        width: D, the width of a token.
         eps: Added to the variance, under the square root.
 
     Attributes:
-        scale: Parameter, (D,), at first all 1.
-        shift: Parameter, (D,), at first all 0.
+        scale: Parameter, (D,), initially all 1.
+        shift: Parameter, (D,), initially all 0.
 
     Source: Ba, Kiros and Hinton 2016.
     """
@@ -64,10 +64,10 @@ class LayerNorm(nn.Module):
         """Normalise each token.
 
         Args:
-            x: (..., D), any number of axes in front of the last. Left unchanged.
+            x: (..., D), any number of axes before the last. Not changed.
 
         Returns:
-            The normalised tokens, scaled and shifted, same shape as x.
+            The normalised tokens, scaled and shifted, in the shape of x.
         """
         centred = x - x.mean(dim=-1, keepdim=True)  # (..., D)
         variance = centred.square().mean(dim=-1, keepdim=True)  # (..., 1), divided by D, not by D - 1
@@ -75,12 +75,12 @@ class LayerNorm(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Change every token by itself: to the hidden width, through a GELU, and back.
+    """Map every token separately: to the hidden width, through a GELU, and back.
 
     Args:
-        width: D, of a token.
-        hidden_width: Of the layer between.
-        dropout: Share of the hidden activations that is set to 0 in training, each drawn by itself.
+        width: D, the width of a token.
+        hidden_width: The number of hidden activations.
+        dropout: The share of the hidden activations that is set to 0 in training, each drawn independently.
 
     Attributes:
         expand: nn.Linear from D to the hidden width.
@@ -96,34 +96,34 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Change each token.
+        """Compute what the block adds to each token.
 
         Args:
-            x: (..., D), any number of axes in front of the last. Left unchanged.
+            x: (..., D), any number of axes before the last. Not changed.
 
         Returns:
-            What is to be added to the tokens, same shape as x.
+            The numbers to add to the tokens, in the shape of x.
         """
         hidden = F.gelu(self.expand(x))  # (..., hidden width)
         return self.contract(self.dropout(hidden))  # (..., D)
 
 
 class EncoderBlock(nn.Module):
-    """Add to every token what attention makes of all of them, then what a feed-forward net makes of it alone.
+    """Add the output of attention to the tokens, then the output of a feed-forward network.
 
-    Pre-norm: each of the two parts reads the normalised stream and its result is added to the stream itself.
+    Pre-norm: each of the two sub-layers reads the normalised stream, and its output is added to the stream itself.
 
     Args:
-        width: D, of a token.
-        num_heads: H; divides D.
-        hidden_width: Of the feed-forward net.
-        dropout: Share that is set to 0 in training, in each of the two parts: of the attention weights and the hidden
-            activations, or of what the part adds, or of both.
+        width: D, the width of a token.
+        num_heads: H, a divisor of D.
+        hidden_width: The hidden width of the feed-forward network.
+        dropout: The share that is set to 0 in training, in each of the two sub-layers. It may act inside the sub-layer,
+            on the attention weights and the hidden activations, or on the output of the sub-layer, or on both.
 
     Attributes:
-        norm_attention: LayerNorm in front of the attention.
+        norm_attention: LayerNorm before the attention.
         attention: MultiHeadAttention.
-        norm_feed_forward: LayerNorm in front of the feed-forward net.
+        norm_feed_forward: LayerNorm before the feed-forward network.
         feed_forward: FeedForward.
 
     Source: Xiong et al. 2020, figure 1b.
@@ -138,11 +138,11 @@ class EncoderBlock(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Add both parts to the stream.
+        """Add the outputs of both sub-layers to the stream.
 
         Args:
-            x: (B, N, D). Left unchanged.
-            mask: As for `MultiHeadAttention`: (B, N), (B, N, N) or (B, H, N, N), True where a token may be looked at.
+            x: (B, N, D). Not changed.
+            mask: As in `MultiHeadAttention`: (B, N), (B, N, N) or (B, H, N, N), True where a token may be looked at.
 
         Returns:
             The new tokens, (B, N, D).
@@ -152,18 +152,18 @@ class EncoderBlock(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Stack blocks, and normalise what comes out of the last.
+    """Stack blocks, and normalise the output of the last block.
 
     Args:
-        depth: Number of blocks.
-        width: D, of a token.
-        num_heads: H; divides D.
-        hidden_width: Of the feed-forward nets.
-        dropout: For every block.
+        depth: The number of blocks.
+        width: D, the width of a token.
+        num_heads: H, a divisor of D.
+        hidden_width: The hidden width of the feed-forward networks.
+        dropout: The dropout of every block.
 
     Attributes:
-        blocks: nn.ModuleList of EncoderBlocks; each has parameters of its own, drawn independently.
-        norm: LayerNorm behind the last block.
+        blocks: nn.ModuleList of EncoderBlocks. Each has its own parameters, drawn independently.
+        norm: LayerNorm after the last block.
     """
 
     def __init__(self, depth: int, width: int, num_heads: int, hidden_width: int, dropout: float = 0.0) -> None:
@@ -175,8 +175,8 @@ class Encoder(nn.Module):
         """Send the tokens through all blocks.
 
         Args:
-            x: (B, N, D). Left unchanged.
-            mask: As for `MultiHeadAttention`; every block gets it.
+            x: (B, N, D). Not changed.
+            mask: As in `MultiHeadAttention`; every block gets it.
 
         Returns:
             The new tokens, (B, N, D), normalised.
@@ -187,9 +187,9 @@ class Encoder(nn.Module):
 
 
 class BrokenBlock(nn.Module):
-    """An encoder block for x of shape (B, N, D), as somebody wrote it whose model stayed at chance. Given.
+    """An encoder block for x of shape (B, N, D). A model with these blocks stayed at chance. Given.
 
-    Its parts: norm_attention, attention (PyTorch's own), norm_feed_forward, feed_forward.
+    Its parts are norm_attention, attention (PyTorch's own), norm_feed_forward and feed_forward.
     """
 
     def __init__(self, width: int, num_heads: int, hidden_width: int) -> None:
@@ -203,11 +203,11 @@ class BrokenBlock(nn.Module):
         self.attention.in_proj_weight.requires_grad_(False)
 
     def attend(self, x: Tensor) -> Tensor:
-        """Let the tokens look, (B, N, D)."""
+        """Return the output of attention, (B, N, D)."""
         return self.attention(x, x, x, need_weights=False)[0]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the new tokens, (B, N, D): the sum of all terms, which are x and what each part makes of those before."""
+        """Return the new tokens, (B, N, D): the sum of x and the outputs of both parts."""
         terms = [x]
         for norm, part in ((self.norm_attention, self.attend), (self.norm_feed_forward, self.feed_forward)):
             terms.append(part(norm(sum(terms))))
@@ -215,17 +215,20 @@ class BrokenBlock(nn.Module):
 
 
 def repair(block: nn.Module) -> nn.Module:
-    """Make a block that cannot learn into one that can.
+    """Change a block that cannot learn so that it can learn.
 
-    Afterwards the block is a pre-norm encoder block: each part reads the normalised stream; attention looks at the
-    tokens of one sequence and at no other sequence; every parameter learns; the stream and its gradients keep their
-    order of magnitude through a stack of such blocks. It starts from random parameters, no two blocks from the same ones.
+    Afterwards the block is a pre-norm encoder block:
+    - Each of the two sub-layers reads the normalised stream.
+    - Attention looks at the tokens of one sequence, and at no other sequence.
+    - Every parameter learns.
+    - The stream and its gradients keep their order of magnitude in a stack of such blocks.
+    - The parameters are random, and no two blocks start with the same ones.
 
     Args:
         block: A `BrokenBlock` of any width, number of heads and hidden width.
 
     Returns:
-        The same block, changed in place: its parts keep their names and sizes, its matrices are drawn again or rescaled.
+        The same block, changed in place. Its parts keep their names and sizes; its matrices are new or rescaled.
     """
     width = block.attention.embed_dim
     block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -238,18 +241,19 @@ def repair(block: nn.Module) -> nn.Module:
 
 
 def rope(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
-    """Turn queries, or keys, by where their tokens stand: a score then depends on the distance of two tokens alone.
+    """Turn queries or keys by an angle that depends on the position of their token.
 
-    Components 2i and 2i + 1, counted from 0, are the two coordinates of a point. At position n it is turned about the origin
-    by the angle n · base^(-2i / d), from the first coordinate towards the second.
+    A score then depends only on the distance between two tokens. Components 2i and 2i + 1, counted from 0, are the two
+    coordinates of a point. At position n it is turned about the origin by the angle n · base^(-2i / d), from the first
+    coordinate towards the second.
 
     Args:
-        x: (..., N, d), any number of axes in front of the last two. Left unchanged.
-        positions: Where the tokens stand; broadcasts to (..., N). In any order, and not always whole.
-        base: Of the angles.
+        x: (..., N, d), any number of axes before the last two. Not changed.
+        positions: The positions of the tokens, in any order; broadcasts to (..., N). A position may be a fraction.
+        base: The base of the frequencies.
 
     Returns:
-        The turned queries or keys, same shape as x.
+        The turned queries or keys, in the shape of x.
 
     Raises:
         ValueError: d is odd.

@@ -1,4 +1,4 @@
-"""Multi-head attention in PyTorch: einsum, heads, the layer, and a proof that it is PyTorch's own."""
+"""Multi-head attention in PyTorch: einsum, heads, the layer, and a proof that it equals PyTorch's own."""
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +31,7 @@ def matmul_transposed(a: Tensor, b: Tensor) -> Tensor:
 
 
 def batched_trace(a: Tensor) -> Tensor:
-    """Take the trace of each matrix of a batch: the sum of its diagonal.
+    """Compute the trace of each matrix of a batch: the sum of its diagonal.
 
     Args:
         a: (B, N, N).
@@ -43,20 +43,20 @@ def batched_trace(a: Tensor) -> Tensor:
 
 
 def pairwise_dot(q: Tensor, k: Tensor) -> Tensor:
-    """Take the dot product of every query with every key of the same image.
+    """Compute the dot product of every query with every key of the same image.
 
     Args:
         q: (B, N_q, d).
         k: (B, N_k, d).
 
     Returns:
-        The dot products, without a scale, (B, N_q, N_k).
+        The dot products, not scaled, (B, N_q, N_k).
     """
     return torch.einsum("bqd,bkd->bqk", q, k)  # (B, N_q, N_k)
 
 
 def bilinear(x: Tensor, w: Tensor, y: Tensor) -> Tensor:
-    """Compare every token of x with every token of y through a matrix: x w yᵀ, image by image.
+    """Compare every token of x with every token of y by a bilinear form: x w yᵀ, image by image.
 
     Args:
         x: (B, N, D).
@@ -70,7 +70,9 @@ def bilinear(x: Tensor, w: Tensor, y: Tensor) -> Tensor:
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Cut the width of every token into heads: the first d features are head 0's, the next d are head 1's, and so on.
+    """Split the width of every token into heads.
+
+    The first d components belong to head 0, the next d to head 1, and so on.
 
     Args:
         x: (B, N, D).
@@ -84,7 +86,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """Put the heads of every token side by side again, as they were before `split_heads`.
+    """Merge the heads of every token: the inverse of `split_heads`.
 
     Args:
         x: (B, H, N, d).
@@ -96,18 +98,19 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Mix values by how well each query matches each key, in every image and head on its own.
+    """Mix values by how well each query matches each key, separately in every image and head.
 
     Args:
         q: Queries, (B, H, N, d).
         k: Keys, (B, H, N, d).
         v: Values, (B, H, N, d).
-        mask: Boolean, True where a query may look. (B, N) marks the keys that exist, for all queries and heads;
-            (B, N, N) pairs of a query and a key, for all heads; (B, H, N, N) pairs in each head.
+        mask: Boolean, True where a query may look, in one of three shapes. (B, N) marks the keys that exist, for all
+            queries and heads. (B, N, N) marks pairs of a query and a key, for all heads. (B, H, N, N) marks pairs for
+            each head.
 
     Returns:
-        The mixed values, (B, H, N, d), and the weights, (B, H, N, N); each row of weights sums to 1. Gradients flow back
-        through both.
+        The mixed values, (B, H, N, d), and the weights, (B, H, N, N). Each row of weights sums to 1. Gradients flow
+        through both results.
 
     Raises:
         ValueError: a query may look at no key.
@@ -129,16 +132,19 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple
 
 
 class MultiHeadAttention(nn.Module):
-    """Let every token look at every token of its image, through several heads.
+    """Let every token look at every token of its image, with several heads.
 
     Args:
         width: D.
-        num_heads: H, a divisor of D; kept as `num_heads`.
-        dropout: The share of the weights that are set to 0 in training; the others grow by 1 / (1 - dropout).
+        num_heads: H, a divisor of D; also an attribute with this name.
+        dropout: The share of the weights that is set to 0 in training. The others are multiplied by 1 / (1 - dropout).
 
-    Its parameters are those of two layers: `qkv`, an `nn.Linear(width, 3 * width)` whose first D outputs are the
-    queries of all heads, the next D the keys and the last D the values, as in `nn.MultiheadAttention`; and `out`,
-    an `nn.Linear(width, width)` from the merged heads to the result.
+    Attributes:
+        qkv: nn.Linear(width, 3 * width). Its first D outputs are the queries of all heads, the next D the keys, and the
+            last D the values, as in `nn.MultiheadAttention`.
+        out: nn.Linear(width, width), from the merged heads to the result.
+
+    The layer has no other parameters.
 
     Source: Vaswani et al. 2017, section 3.2.2.
     """
@@ -163,7 +169,8 @@ class MultiHeadAttention(nn.Module):
             return_weights: Whether to return the weights too.
 
         Returns:
-            The new tokens, (B, N, D); with return_weights a pair of these and the weights before dropout, (B, H, N, N).
+            The new tokens, (B, N, D). With return_weights: a pair of the new tokens and the weights before dropout,
+            (B, H, N, N).
         """
         q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))  # each (B, H, N, d)
         _, weights = attend(q, k, v, mask)  # (B, H, N, N)
@@ -173,10 +180,10 @@ class MultiHeadAttention(nn.Module):
 
 
 def to_torch(mha: nn.Module) -> nn.MultiheadAttention:
-    """Make PyTorch's own layer with the weights of ours.
+    """Make PyTorch's own layer with the parameters of our layer.
 
     Args:
-        mha: A `MultiHeadAttention`, of which `qkv`, `out` and `num_heads` are needed. Without dropout.
+        mha: A `MultiHeadAttention` without dropout. You need its `qkv`, `out` and `num_heads`.
 
     Returns:
         A layer for which `layer(x, x, x)[0]` equals `mha(x)`, for x of shape (B, N, D).

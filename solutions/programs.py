@@ -1,4 +1,4 @@
-"""The programs of exercise 5, as they should be. Students get them with a fault, which `checks/debugging/mistakes.py` makes."""
+"""The programs of exercise 5 without their faults. `checks/debugging/mistakes.py` adds the fault that students get."""
 
 import math
 from collections.abc import Iterable
@@ -18,15 +18,15 @@ def train_shuffled(
     """Train for one epoch, on the images in a given order.
 
     Args:
-        model: From images to logits; it is put into training mode.
+        model: Maps images to logits. It is put into training mode.
         images: (M, ...).
         labels: (M,).
-        optimizer: Of the model's parameters.
-        order: (M,), the numbers 0 … M - 1 in the order in which the images are to come.
-        size: Of a batch; the last one may be smaller.
+        optimizer: It has the model's parameters.
+        order: (M,), the numbers 0 … M - 1 in the order in which the model gets the images.
+        size: The size of a batch. The last batch may be smaller.
 
     Returns:
-        The mean loss of all images, each as the model met it.
+        The mean loss over all images. Each batch is measured before its step.
     """
     model.train()
     total = 0.0
@@ -41,16 +41,16 @@ def train_shuffled(
 
 
 def train_clipped(model: nn.Module, batches: Batches, optimizer: torch.optim.Optimizer, longest: float) -> float:
-    """Train for one epoch; a gradient that is longer than it may be is made as short.
+    """Train for one epoch with gradient clipping.
 
     Args:
-        model: From images to logits; it is put into training mode.
+        model: Maps images to logits. It is put into training mode.
         batches: Pairs of images and labels.
-        optimizer: Of the model's parameters.
-        longest: What the norm of all gradients together may be.
+        optimizer: It has the model's parameters.
+        longest: The limit for the norm of the whole gradient. A longer gradient is scaled down to this norm.
 
     Returns:
-        The mean loss of all images, each as the model met it.
+        The mean loss over all images. Each batch is measured before its step.
     """
     model.train()
     total = count = 0
@@ -66,10 +66,12 @@ def train_clipped(model: nn.Module, batches: Batches, optimizer: torch.optim.Opt
 
 
 def initialise(model: nn.Module) -> nn.Module:
-    """Draw the matrices of a model again, so that activations keep their size: n inputs, standard deviation 1 / √n.
+    """Draw the matrices of a model again: with n inputs, the standard deviation is 1 / √n.
+
+    Activations then keep their size.
 
     Args:
-        model: Its linear layers, and no others, are changed in place; their biases become 0.
+        model: Only its linear layers are changed, in place. Their biases become 0.
 
     Returns:
         The same model.
@@ -81,17 +83,17 @@ def initialise(model: nn.Module) -> nn.Module:
     return model
 
 
-# ------------------------------------------------------------------------------------------ learns, and not far enough
+# -------------------------------------------------------------------------------------------- learns, but not enough
 
 
 class RowClassifier(nn.Module):
-    """Read an image row by row, as tokens, and classify it.
+    """Read the rows of an image as tokens, and classify the image.
 
     Args:
-        rows: Of an image.
-        pixels: Of a row.
-        width: D, of a token.
-        classes: How many there are.
+        rows: The number of rows of an image.
+        pixels: The number of pixels in a row.
+        width: D, the width of a token.
+        classes: The number of classes.
     """
 
     def __init__(self, *, rows: int, pixels: int, width: int, classes: int) -> None:
@@ -102,19 +104,19 @@ class RowClassifier(nn.Module):
         self.head = nn.Linear(width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the logits, (B, classes), of images of shape (B, rows, pixels)."""
+        """Return the logits, (B, classes), for images of shape (B, rows, pixels)."""
         tokens = self.embedding(images) + self.position_embedding  # (B, rows, D)
         return self.head(self.block(tokens).mean(dim=1))  # (B, classes)
 
 
 class ResidualStack(nn.Module):
-    """Classify by a stack of linear layers, each of which adds something to the stream.
+    """Classify with a stack of linear layers. Each layer adds its output to the residual stream.
 
     Args:
-        inputs: Numbers of an input.
-        width: D, of the stream.
-        depth: How many layers add to it.
-        classes: How many there are.
+        inputs: The number of inputs.
+        width: D, the width of the stream.
+        depth: The number of layers that add to the stream.
+        classes: The number of classes.
     """
 
     def __init__(self, *, inputs: int, width: int, depth: int, classes: int) -> None:
@@ -124,7 +126,7 @@ class ResidualStack(nn.Module):
         self.head = nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits, (B, classes), of x of shape (B, inputs)."""
+        """Return the logits, (B, classes), for x of shape (B, inputs)."""
         x = self.embedding(x)  # (B, D)
         for layer in self.layers:
             x = x + F.gelu(layer(x))  # (B, D)
@@ -132,16 +134,16 @@ class ResidualStack(nn.Module):
 
 
 def learning_rate(step: int, steps_per_epoch: int, epochs: int, highest: float) -> float:
-    """Let the learning rate fall along half a cosine, from the first step of a training to the last.
+    """Compute a learning rate that falls along half a cosine, from the first step of a training to the last.
 
     Args:
-        step: How many steps were made before this one, in all epochs together.
-        steps_per_epoch: How many an epoch has.
-        epochs: How many there are.
+        step: The number of steps before this one, in all epochs together.
+        steps_per_epoch: The number of steps in an epoch.
+        epochs: The number of epochs.
         highest: The learning rate of the first step.
 
     Returns:
-        The learning rate of this step: 0 from the first step behind the last on.
+        The learning rate of this step. It is 0 for all steps after the training.
     """
     done = step / (epochs * steps_per_epoch)
     return highest * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
@@ -151,11 +153,11 @@ def learning_rate(step: int, steps_per_epoch: int, epochs: int, highest: float) 
 
 
 class DroppingHead(nn.Module):
-    """Classify tokens by their mean, of which dropout drops a part in training.
+    """Classify by the mean of the tokens. In training, dropout acts on this mean.
 
     Args:
-        width: D, of a token.
-        classes: How many there are.
+        width: D, the width of a token.
+        classes: The number of classes.
         dropout: The share that is dropped.
     """
 
@@ -165,19 +167,20 @@ class DroppingHead(nn.Module):
         self.linear = nn.Linear(width, classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the logits, (B, classes), of tokens of shape (B, N, D)."""
+        """Return the logits, (B, classes), for tokens of shape (B, N, D)."""
         mean = tokens.mean(dim=1)  # (B, D)
         return self.linear(F.dropout(mean, self.dropout, training=self.training))  # (B, classes)
 
 
 class Standardise(nn.Module):
-    """Bring each feature to mean 0 and variance 1: in training by the batch, in evaluation by what training has seen.
+    """Give each component mean 0 and variance 1.
+
+    Training uses the mean and the variance of the batch. Evaluation uses the buffers `mean` and `variance`, which
+    training has updated. Evaluation does not change them. The variance of a batch of B is divided by B, not by B - 1.
 
     Args:
-        width: D, the number of features.
-        momentum: How far, in training, the buffers `mean` and `variance` move towards those of the batch.
-
-    A batch of B has the variance over B, not B - 1. Evaluation changes nothing.
+        width: D, the number of components.
+        momentum: In training, the buffers move by this share towards the mean and the variance of the batch.
     """
 
     def __init__(self, *, width: int, momentum: float) -> None:
@@ -197,12 +200,13 @@ class Standardise(nn.Module):
 
 
 class SkippedBranch(nn.Module):
-    """Add a branch to a stream; in training, skip it for a share of the images (stochastic depth).
+    """Add a branch to a stream. In training, skip the branch for a share of the images (stochastic depth).
 
-    What is not skipped grows, so that the mean over many images is that of evaluation, where nothing is skipped.
+    Branches that are not skipped are scaled up, so that the mean over many images is the same as in evaluation.
+    Evaluation skips nothing.
 
     Args:
-        skipped: The share of the images.
+        skipped: The share of the images whose branch is skipped.
     """
 
     def __init__(self, *, skipped: float) -> None:
@@ -225,10 +229,10 @@ def cut_patches(images: Tensor, size: int) -> Tensor:
 
     Args:
         images: (B, H, W).
-        size: Of a patch, in pixels; divides H and W.
+        size: Height and width of a patch, in pixels. It divides H and W.
 
     Returns:
-        The patches, (B, N, size²), the pixels of each row by row.
+        The patches, (B, N, size²). The pixels of a patch are in order, row by row.
     """
     batch, height, width = images.shape
     cut = images.reshape(batch, height // size, size, width // size, size)  # (B, rows, size, columns, size)
@@ -236,24 +240,24 @@ def cut_patches(images: Tensor, size: int) -> Tensor:
 
 
 def standardise_images(images: Tensor) -> Tensor:
-    """Bring each image to mean 0 and standard deviation 1.
+    """Give each image mean 0 and standard deviation 1.
 
     Args:
-        images: (B, H, W); none has one colour alone.
+        images: (B, H, W). Every image has pixels that differ.
 
     Returns:
-        The images, (B, H, W), each standardised by its own pixels; the deviation is that over H · W, not H · W - 1.
+        The images, (B, H, W), each standardised by its own pixels. The variance is divided by H · W, not H · W - 1.
     """
     centred = images - images.mean(dim=(1, 2), keepdim=True)  # (B, H, W)
     return centred / centred.square().mean(dim=(1, 2), keepdim=True).sqrt()  # (B, H, W)
 
 
 def pack_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Cut the width of every token into heads, and join images and heads into one axis, as torch.bmm wants it.
+    """Split the width of every token into heads, and merge images and heads into one axis, as torch.bmm needs it.
 
     Args:
         x: (B, N, D).
-        num_heads: H; divides D.
+        num_heads: H, a divisor of D.
 
     Returns:
         (B · H, N, D / H): first all heads of image 0, then all heads of image 1, and so on.
@@ -270,7 +274,7 @@ def similarities(tokens: Tensor) -> Tensor:
     """Compare every token with every token of its image by the cosine of the angle between them.
 
     Args:
-        tokens: (B, N, D); none is zero.
+        tokens: (B, N, D). No token is zero.
 
     Returns:
         The cosines, (B, N, N).
@@ -283,7 +287,7 @@ def mean_loss(model: nn.Module, batches: Batches) -> float:
     """Measure the loss of a model in evaluation.
 
     Args:
-        model: From images to logits.
+        model: Maps images to logits.
         batches: Pairs of images and labels, of any size.
 
     Returns:
@@ -301,11 +305,11 @@ def loss_and_accuracy(model: nn.Module, batches: Batches) -> tuple[float, float]
     """Measure loss and accuracy of a model in evaluation.
 
     Args:
-        model: From images to logits.
+        model: Maps images to logits.
         batches: Pairs of images and labels, of any size.
 
     Returns:
-        The mean loss, and the share of images whose largest logit is that of their label.
+        The mean loss, and the share of the images whose largest logit is the logit of their label.
     """
     model.eval()
     loss = right = count = 0
@@ -322,11 +326,11 @@ def loss_and_accuracy(model: nn.Module, batches: Batches) -> tuple[float, float]
 
 
 def mean_of_existing(tokens: Tensor, exists: Tensor) -> Tensor:
-    """Take the mean of the tokens of each text that exist; the others are padding.
+    """Compute the mean of the existing tokens of each text; the other tokens are padding.
 
     Args:
         tokens: (B, N, D).
-        exists: Boolean, (B, N); at least one token of each text exists.
+        exists: Boolean, (B, N). At least one token of each text exists.
 
     Returns:
         The means, (B, D).
@@ -336,15 +340,15 @@ def mean_of_existing(tokens: Tensor, exists: Tensor) -> Tensor:
 
 
 def pooled(tokens: Tensor, query: Tensor, exists: Tensor) -> Tensor:
-    """Mix the tokens of each text that exist by how well they match a query.
+    """Mix the existing tokens of each text by how well they match a query.
 
     Args:
         tokens: (B, N, D).
         query: (D,).
-        exists: Boolean, (B, N); at least one token of each text exists.
+        exists: Boolean, (B, N). At least one token of each text exists.
 
     Returns:
-        The mixed tokens, (B, D): weights are the softmax of the scaled scores of the tokens that exist.
+        The mixed tokens, (B, D). The weights are the softmax of the scaled scores of the existing tokens.
     """
     scores = tokens @ query / query.shape[-1] ** 0.5  # (B, N)
     weights = scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)  # (B, N)
@@ -352,15 +356,15 @@ def pooled(tokens: Tensor, query: Tensor, exists: Tensor) -> Tensor:
 
 
 def loss_of_existing(logits: Tensor, labels: Tensor, exists: Tensor) -> Tensor:
-    """Take the mean cross-entropy of the tokens that exist.
+    """Compute the mean cross-entropy of the existing tokens.
 
     Args:
         logits: (B, N, classes).
-        labels: (B, N); 0 where a token is padding.
-        exists: Boolean, (B, N); at least one token exists.
+        labels: (B, N). It is 0 where a token is padding.
+        exists: Boolean, (B, N). At least one token exists.
 
     Returns:
-        The mean loss over the tokens of all texts that exist, of shape ().
+        The mean loss over the existing tokens of all texts, of shape ().
     """
     losses = F.cross_entropy(logits.mT, labels, reduction="none")  # (B, N)
     return losses[exists].mean()  # ()

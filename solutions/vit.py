@@ -1,4 +1,4 @@
-"""A Vision Transformer in PyTorch: patches, their embedding, the model, an epoch of training, and where it looks."""
+"""A Vision Transformer in PyTorch: patches, patch embedding, the model, an epoch of training, and attention rollout."""
 
 from collections.abc import Iterable
 
@@ -8,14 +8,14 @@ from torch import Tensor, nn
 
 
 def patchify(images: Tensor, patch_size: int) -> Tensor:
-    """Cut images into square patches, and lay the pixels of each in a row.
+    """Cut images into square patches, and write the pixels of each patch in a row.
 
-    Patches are in reading order: left to right, then top to bottom. Inside a patch the pixels are ordered (C, P, P):
-    channel by channel, row by row.
+    The patches are in reading order: left to right, then top to bottom. The pixels of a patch are in the order
+    (C, P, P): channel by channel, and in a channel row by row.
 
     Args:
         images: (B, C, height, width).
-        patch_size: P, in pixels; divides height and width.
+        patch_size: P, in pixels. It divides height and width.
 
     Returns:
         The patches, (B, N, C·P·P), where N = (height / P) · (width / P).
@@ -33,21 +33,21 @@ def patchify(images: Tensor, patch_size: int) -> Tensor:
 
 
 class PatchEmbedding(nn.Module):
-    """Cut images into patches and project each to a token: a convolution whose stride is its kernel's size.
+    """Cut images into patches and project each patch to a token, with a convolution whose stride is its kernel size.
 
-    The same as `patchify` and one linear layer for all patches.
+    It computes the same as `patchify` and one linear layer for all patches.
 
     Args:
         image_size: Height and width of an image, in pixels.
-        patch_size: P, in pixels; divides the image size.
-        channels: C, of an image.
-        width: D, of a token.
+        patch_size: P, in pixels. It divides the image size.
+        channels: C, the number of channels of an image.
+        width: D, the width of a token.
 
     Attributes:
         projection: nn.Conv2d from C to D channels.
 
     Raises:
-        ValueError: P does not divide the image size; or, when called, the images have another size.
+        ValueError: P does not divide the image size; or forward gets images of another size.
 
     Source: Dosovitskiy et al. 2021, eq. 1.
     """
@@ -63,10 +63,10 @@ class PatchEmbedding(nn.Module):
         """Embed images.
 
         Args:
-            images: (B, C, image size, image size). Left unchanged.
+            images: (B, C, image size, image size). Not changed.
 
         Returns:
-            The tokens, (B, N, D), in reading order of the patches.
+            The tokens, (B, N, D), in the reading order of the patches.
         """
         if images.shape[-2:] != (self.image_size, self.image_size):
             raise ValueError(f"expected images of {self.image_size}×{self.image_size}, got {tuple(images.shape)}")
@@ -74,18 +74,18 @@ class PatchEmbedding(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Stack pre-norm encoder blocks. Given: you wrote your own in exercise 3; this one is made of PyTorch's layers.
+    """Stack pre-norm encoder blocks. Given: you wrote your own in exercise 3; this one uses PyTorch's layers.
 
     Args:
-        depth: Number of blocks.
-        width: D, of a token.
-        num_heads: H; divides D.
-        hidden_width: Of the feed-forward nets.
-        dropout: For every block.
+        depth: The number of blocks.
+        width: D, the width of a token.
+        num_heads: H, a divisor of D.
+        hidden_width: The hidden width of the feed-forward networks.
+        dropout: The dropout of every block.
 
     Attributes:
-        blocks: nn.Sequential of nn.TransformerEncoderLayers; each has parameters of its own.
-        norm: nn.LayerNorm behind the last block.
+        blocks: nn.Sequential of nn.TransformerEncoderLayers. Each has its own parameters.
+        norm: nn.LayerNorm after the last block.
     """
 
     def __init__(self, depth: int, width: int, num_heads: int, hidden_width: int, dropout: float = 0.0) -> None:
@@ -97,32 +97,32 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Send tokens, (B, N, D), through all blocks. Return the new ones, (B, N, D), normalised."""
+        """Send tokens, (B, N, D), through all blocks. Return the new tokens, (B, N, D), normalised."""
         return self.norm(self.blocks(x))
 
 
 class ViT(nn.Module):
-    """A Vision Transformer: say which class an image is of.
+    """A Vision Transformer: it classifies images.
 
-    A class token is put in front of the patches' tokens, learned positions are added to all, an encoder lets them look
-    at each other, and a linear layer reads the class token.
+    A class token comes before the tokens of the patches. Position embeddings are added to all tokens. An encoder lets
+    the tokens look at each other. The classifier, `head`, reads the class token.
 
     Args:
         image_size: Height and width of an image, in pixels.
-        patch_size: P, in pixels; divides the image size.
-        channels: C, of an image.
-        num_classes: Number of classes.
-        width: D, of a token.
-        depth: Number of encoder blocks.
-        num_heads: H; divides D.
-        hidden_width: Of the feed-forward nets.
-        dropout: Share of the numbers that is set to 0 in training: of the tokens once their positions are added, and
-            in the encoder.
+        patch_size: P, in pixels. It divides the image size.
+        channels: C, the number of channels of an image.
+        num_classes: The number of classes.
+        width: D, the width of a token.
+        depth: The number of encoder blocks.
+        num_heads: H, a divisor of D.
+        hidden_width: The hidden width of the feed-forward networks.
+        dropout: The share of the numbers that is set to 0 in training. Dropout acts on the tokens after their positions
+            are added, and in the encoder.
 
     Attributes:
         patch_embedding: PatchEmbedding.
         class_token: Parameter, (1, 1, D).
-        position_embedding: Parameter, (1, 1 + N, D); the first belongs to the class token.
+        position_embedding: Parameter, (1, 1 + N, D). The first one belongs to the class token.
         encoder: Encoder.
         head: nn.Linear from D to the number of classes.
 
@@ -157,10 +157,10 @@ class ViT(nn.Module):
         """Classify images.
 
         Args:
-            images: (B, C, image size, image size). Left unchanged.
+            images: (B, C, image size, image size). Not changed.
 
         Returns:
-            The scores of the classes, before any softmax: (B, number of classes).
+            The logits, before any softmax: (B, number of classes).
         """
         patches = self.patch_embedding(images)  # (B, N, D)
         class_token = self.class_token.expand(len(images), -1, -1)  # (B, 1, D)
@@ -175,13 +175,13 @@ def train_epoch(
     """Train on every batch once, by cross-entropy.
 
     Args:
-        model: From images to scores of classes. It is left in training mode.
-        batches: Pairs of images, (B, C, height, width), and their classes, (B,), on the model's device; the last may be
-            smaller. Any iterable, a generator too: it is gone through once.
-        optimizer: Of the model's parameters; takes one step a batch.
+        model: Maps images to logits. It is left in training mode.
+        batches: Pairs of images, (B, C, height, width), and their labels, (B,), on the model's device. The last batch
+            may be smaller. Any iterable, such as a generator, which can be read only once.
+        optimizer: It has the model's parameters, and takes one step per batch.
 
     Returns:
-        The mean loss and the share of right answers, over all images, as they were when each batch was met.
+        The mean loss and the accuracy, from 0 to 1, over all images. Each batch is measured before its step.
     """
     model.train()
     loss_sum, right, count = 0.0, 0, 0
@@ -201,13 +201,12 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> tupl
     """Measure a model without changing it.
 
     Args:
-        model: From images to scores of classes. Its parameters, their gradients and its mode are left as they were,
-            and no graph is built.
-        batches: Pairs of images, (B, C, height, width), and their classes, (B,), on the model's device; the last may be
-            smaller. Any iterable, a generator too: it is gone through once.
+        model: Maps images to logits. Its parameters, their gradients and its mode do not change, and no graph is built.
+        batches: Pairs of images, (B, C, height, width), and their labels, (B,), on the model's device. The last batch
+            may be smaller. Any iterable, such as a generator, which can be read only once.
 
     Returns:
-        The mean loss and the share of right answers, over all images, without dropout.
+        The mean loss and the accuracy, from 0 to 1, over all images, without dropout.
     """
     training = model.training
     model.eval()
@@ -226,7 +225,7 @@ def attention_maps(model: ViT, images: Tensor) -> Tensor:
     """Return the attention weights of every block and head. Given.
 
     Args:
-        model: Its `encoder` is the one above.
+        model: A ViT whose `encoder` is the class above.
         images: (B, C, image size, image size).
 
     Returns:
@@ -250,16 +249,15 @@ def attention_maps(model: ViT, images: Tensor) -> Tensor:
 
 
 def attention_rollout(weights: Tensor) -> Tensor:
-    """Follow attention from the class token back through all blocks to the tokens that entered the first.
+    """Follow attention from the class token back through all blocks to the input tokens.
 
-    In each block the heads are averaged, and half of a token is what attention brought, half the residual stream that
-    passed it by.
+    In each block the heads are averaged. Half of each new token comes from attention, half from the residual stream.
 
     Args:
-        weights: (depth, B, H, N, N), of the first block to the last; each row sums to 1. Token 0 is the class token.
+        weights: (depth, B, H, N, N), from the first block to the last. Each row sums to 1. Token 0 is the class token.
 
     Returns:
-        What each token of the input contributes to the class token, (B, N); each row sums to 1.
+        How much each input token contributes to the class token, (B, N). Each row sums to 1.
 
     Source: Abnar and Zuidema 2020, section 3.
     """

@@ -23,12 +23,12 @@ def looked_up(module, names):
     missing = [name for name, parameter in parameters.items() if parameter is None]
     if missing and others:
         raise AttributeError(
-            f"there is no parameter {missing[0]}; in addition to those asked for there are {', '.join(others[:6])}"
+            f"there is no parameter {missing[0]}, but there are other parameters: {', '.join(others[:6])}"
         )
     return parameters, others
 
 
-def marks_of(gradient):
+def summary_of(gradient):
     """Condense a gradient to its length and its direction: 1 plus its share along the entries 1, cos 1, cos 2 …"""
     if gradient is None:
         return 0.0, 1.0

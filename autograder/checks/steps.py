@@ -28,7 +28,7 @@ def softmax(scores: Array, axis: int = -1) -> Steps:
     exponentials = np.exp(shifted)
     sums = exponentials.sum(axis=axis, keepdims=True)
     return {
-        "are the scores, shifted": (shifted, "+", axis),
+        "are the shifted scores": (shifted, "+", axis),
         "are the exponentials": (exponentials, "*", axis),
         "are the sums of the exponentials": sums,
         "are the log-sum-exps of the scores": np.log(sums) + scores.max(axis=axis, keepdims=True),
@@ -49,7 +49,7 @@ def attention(queries: Array, keys: Array, values: Array, mask: Array | None = N
         steps["are the exponentials without the mask"] = open_steps["are the exponentials"]
         steps["are the weights without the mask"] = open_steps["are the weights"]
         scores = np.where(mask, scores, -np.inf)
-        steps["are the scores with the hidden ones at -inf"] = (scores, "+", -1)
+        steps["are the scores with -inf for hidden keys"] = (scores, "+", -1)
     steps |= softmax(scores)
     return steps | {"is the output": steps["are the weights"] @ values}
 

@@ -14,7 +14,7 @@ from autograder.judge.mistake import Mistake, number_of
 
 
 def checks_of(stem: str, part: str = "exercises") -> ModuleType:
-    """Return a module of the checks of a file of answers: exercises, mistakes, right_answers, equivalent or checkpoint."""
+    """Return a module of the checks of a file of answers: exercises, mistakes, right_answers or checkpoint."""
     return importlib.import_module(f"autograder.checks.{stem}.{part}")
 
 
@@ -29,44 +29,45 @@ TAUGHT = (
     Mistake(
         "M31",
         "the whole sequence is projected at once",
-        "The layer has N² times the parameters, and fits one length alone. Is each token projected by itself?",
+        "The layer has N² times the parameters, and works for only one sequence length. Is each token projected "
+        "separately?",
     ),
     Mistake(
         "M39",
-        "the feed-forward net reads the whole sequence at once",
-        "The block fits one number of tokens alone. Does the feed-forward net see each token by itself?",
+        "the feed-forward network reads the whole sequence at once",
+        "The block works for only one number of tokens. Does the feed-forward network see each token separately?",
     ),
     Mistake(
         "M54",
-        "choices are made by the test images",
-        "The number reported is the best of several, not what new images would give. By which images was it decided "
-        "when to stop, and what to choose?",
+        "choices are made with the test images",
+        "The reported number is the best of several, so new images would give a lower one. Which images decided when "
+        "to stop and what to choose?",
     ),
     Mistake(
         "M59",
         "two factors change at once",
-        "The runs differ in more than what they are said to compare. What else has changed with it?",
+        "The runs differ in more than the factor that they should compare. What else changed?",
     ),
     Mistake(
         "M60",
-        "two programs agree because their curves look alike",
+        "two programs are called equal because their curves look the same",
         "Wrong attentions train as well as right ones. With the same parameters, how large is the largest difference of "
         "the logits?",
     ),
     Mistake(
         "M61",
         "one factor at a time is called a grid",
-        "A grid runs every combination. How many of them were run, and was the one that is recommended among them?",
+        "A grid runs every combination. How many combinations were run, and was the recommended one among them?",
     ),
     Mistake(
         "M62",
         "digits are flipped",
-        "A mirrored 2 is no 2. Does what is done to the images keep their labels true?",
+        "A mirrored 2 is not a 2. Are the labels still true after the augmentation?",
     ),
     Mistake(
         "M64",
         "one seed and no interval",
-        "How far apart are runs that differ in their seed alone? Is the difference larger than that?",
+        "How far apart are runs that differ only in their seed? Is your difference larger?",
     ),
 )
 

@@ -23,7 +23,7 @@ class WrongAnswer(AssertionError):
 
     def __init__(self, text, mistake=None, fits=(), got=None, case=None, wrong=(), departure=None, took=0.0):
         super().__init__(text)
-        self.mistake = mistake  # "M6", of two at once "M3+M4", or None
+        self.mistake = mistake  # "M6", or None
         self.fits = fits  # all known mistakes that give this outcome
         self.got, self.case, self.wrong = got, case, wrong  # the last: each case that shows it, with its outcome
         self.took = took  # seconds that the function took for all cases
@@ -41,7 +41,7 @@ def outcome(function, arguments, names):
     try:
         results = function(*given)
         if results is None:
-            raise TypeError("nothing came back, None. Does the function end with return?")
+            raise TypeError("the function returned None. Does it end with return?")
         names, results = zip(*results.items()) if not names or type(results) is Measured else (names, results)
         results = results if isinstance(results, (tuple, list) if len(names) > 1 else tuple) else (results,)
         results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
@@ -64,7 +64,7 @@ def place_of(error):
 
 def said_of_unwritten(called, missing):
     """Say that an answer is not written, or another one that it calls."""
-    return UNWRITTEN if called == missing else f"{called} calls {missing}, which is not written yet. Write that first."
+    return UNWRITTEN if called == missing else f"{called} calls {missing}, which is not written yet. Write it first."
 
 
 def fingerprint(got):
@@ -108,9 +108,15 @@ def difference(got, expected, show):
         strange, sums, off = np.sum(~np.isfinite(mine[wrong])), mine.sum(axis=-1), np.abs(mine - right)[wrong].max()
         text = f"{np.sum(wrong)} of {mine.size} numbers are wrong, " * (mine.size > 1)
         text += f"{strange} of them NaN or infinite" if strange else f"off by up to {off:.3g}"
-        text += f"; the rows sum to {sums.min():.3g} … {sums.max():.3g}" if name == "weights" else ""
+        text += f"; the rows sum to {span(sums)}" if name == "weights" and not strange else ""
         return f"{words}: {text}." + (extract(mine, right, wrong) if show else "")
     return "An argument was changed in place." if got["changed"] else ""
+
+
+def span(numbers):
+    """Return the smallest and the largest number, or one number if they are printed alike."""
+    low, high = f"{numbers.min():.3g}", f"{numbers.max():.3g}"
+    return low if low == high else f"{low} … {high}"
 
 
 def extract(mine, right, wrong):
@@ -119,7 +125,7 @@ def extract(mine, right, wrong):
     image, *first = np.argwhere(table[2])[0]
     row, column = (max(0, min(place, size - 4)) for place, size in zip(first, table[2].shape[1:]))
     right, mine, wrong = (array[image, row : row + 4, column : column + 4] for array in table)
-    text = "" if wrong.size == table[2].size else f"\nRows from {row} and columns from {column} on of matrix {image}:"
+    text = "" if wrong.size == table[2].size else f"\nThe part of matrix {image} from row {row} and column {column} on:"
     form = "11.6g" if any(f"{a:.3g}" == f"{b:.3g}" for a, b in zip(right[wrong], mine[wrong])) else "8.3g"
     for title, array, stars in (("Expected", right, wrong & False), ("got", mine, wrong)):
         lines = [" ".join(f"{n:{form}}{' *'[int(s)]}" for n, s in zip(*pair)).rstrip() for pair in zip(array, stars)]
@@ -165,9 +171,9 @@ def judge(function, names, cases, messages, show=True, book=""):
     took = time.perf_counter() - begun
     texts = [difference(g, case["expected"], show) for g, case in zip(got, cases)]
     tried = list(zip(cases, got, map(fingerprint, got), texts))
-    for case, mine, marks, text in tried:
+    for case, mine, prints, text in tried:
         if text:
-            fits = fitting(case, mine, marks, tried, names)
+            fits = fitting(case, mine, prints, tried, names)
             best = {name.split("/")[0] for name in fits if fits[name] == max(fits.values())}  # M10/2 is a way of M10
             strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # nothing to compare with
             refused = mine.get("error") == "ValueError" and "error" not in case["expected"]
@@ -181,12 +187,12 @@ def judge(function, names, cases, messages, show=True, book=""):
             raise WrongAnswer(text, mistake, list(fits), mine, case, [(c, g) for c, g, _, t in tried if t], None, took)
 
 
-def fitting(case, mine, marks, tried, names):
+def fitting(case, mine, prints, tried, names):
     """Return the mistakes that give this outcome, each with the number of cases that it explains."""
     part, fits = part_of(case, names), {}
     for name, shown in (case["mistakes"] if "arrays" in mine else {}).items():
-        if alike(marks, shown, part):
-            fits[name] = alike(marks, shown) / 2  # it gives also what is not asked for here
+        if alike(prints, shown, part):
+            fits[name] = alike(prints, shown) / 2  # it gives also what is not asked for here
             for c, g, m, t in tried:  # an error, or a right result, may hide a mistake that does not show there
                 fits[name] += alike(m, c["mistakes"][name]) if name in c["mistakes"] else not t or "error" in g
     return {name: count for name, count in fits.items() if holds(name, fits, tried, names)}
@@ -201,10 +207,10 @@ def part_of(case, names):
 def holds(name, fits, tried, names):
     """Do most cases vote for a mistake: 1 for each wrong result that one of its ways gives, against it for each other?"""
     ways, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
-    for case, got, marks, text in tried:
+    for case, got, prints, text in tried:
         shown, part = [case["mistakes"].get(way, ()) for way in ways], part_of(case, names)
         if text and "arrays" in got:
-            votes += 1 if any(alike(marks, each, part) for each in shown) else -max(any(shown), 0.5)
+            votes += 1 if any(alike(prints, each, part) for each in shown) else -max(any(shown), 0.5)
         elif not text:
             votes -= all(shown) / 2  # a right result where it would show: it may have been made for some sizes alone
     return votes > 0

@@ -10,7 +10,7 @@ from types import FunctionType
 
 import numpy as np
 
-from autograder.judge.compare import WrongAnswer, outcome
+from autograder.judge.compare import WrongAnswer, outcome, span
 from autograder.sandbox.guest.recorder import MAX_ARRAY, MAX_TEXT, Recorder
 
 DUE = ("are the scaled scores", "are the weights", "are the normalised tokens")  # steps that every right answer holds
@@ -169,7 +169,7 @@ class _Row:
 
     @property
     def said(self):
-        return f"`{self.text}`" if self.text.isascii() and "`" not in self.text else "a value"
+        return f"`{self.text}`" if self.text.isascii() and "`" not in self.text else "its value"
 
 
 def _read(found):
@@ -441,17 +441,16 @@ def _departed(rows, kinds, i, known):
     held = _last_right(rows, kinds, i)
     before = {row.line for row in rows[:i] if row.function == rows[i].function and row.line < rows[i].line}
     if held is None and kinds[i][0] == UNKNOWN and len(before) > MAX_BEFORE:
-        return Departure("None of its values is a step that we know, so no line can be said.")
+        return Departure("None of its values matches a known step, so we cannot name the wrong line.")
     shown, said = rows[_named(rows, i)], []
     if held is not None:
         right = rows[_named(rows, held)]
         said.append(f"{_place(right, shown)}: {right.said} {_what(known, kinds[held])}.")
     fact = _fact(rows[i], kinds[i], known, kinds[held][1] if held is not None else -1)
-    first = "the first value that we do not know" if kinds[i][0] == UNKNOWN else "the first that departs"
     called = f" (called in line {shown.outer})" if shown.outer else ""
-    said.append(f"{_place(shown, shown)}{called}: {shown.said} is {first}{fact}.")
+    said.append(f"{_place(shown, shown)}{called}: {shown.said} is the first value that matches no known step{fact}.")
     if held is None:
-        said.append("No value before it is one of the steps that we know.")
+        said.append("No value before it matches a known step.")
     return Departure(
         "\n".join(said), shown.line, None if held is None else rows[held].line, shown.function, shown.outer
     )
@@ -476,7 +475,7 @@ def _skipped(rows, kinds, i, known):
             last = next((n for n in range(i - 1, j, -1) if j in rows[n].operands and rows[n].kind == "variable"), None)
             row = row if last is None or not np.array_equal(rows[last].value, rows[j].value) else rows[last]
             fact = _fact(rows[j], kinds[j], known, due) if kinds[j][0] == FACTOR else f" {_what(known, kinds[j])}"
-            text = f"Line {row.line}: {row.said}{fact}. No line gives {noun}, which should come next."
+            text = f"Line {row.line}: {row.said}{fact}. No line computes {noun}, the next step."
             return Departure(text, row.line, row.line, row.function)
     return None
 
@@ -489,7 +488,7 @@ def _skipped_before(rows, kinds, waiting, known, raised):
         row = rows[_named(rows, j)]
         early = kinds[j][0] == STEP and kinds[j][1] < due and rows[j].value.size != known.steps[due][1].size
         if early and row.kind == "variable" and row.line < raised.line:
-            text = f"Line {row.line}: {row.said} {_what(known, kinds[j])}. No line gives {_noun(known, due)}."
+            text = f"Line {row.line}: {row.said} {_what(known, kinds[j])}. No line computes {_noun(known, due)}."
             return Departure(f"{raised.text}\n{text}", row.line, row.line, row.function, row.outer)
     return None
 
@@ -504,7 +503,7 @@ def _of_items(rows, kinds, items, got, known):
         same = [n for n in range(j, len(rows)) if rows[n].kind == "variable" and rows[n].value is not None]
         same = [n for n in same if np.array_equal(rows[n].value, rows[j].value, equal_nan=True)]
         row = rows[same[-1] if same else j]
-        text = f"Line {row.line}: {row.said} {_what(known, kinds[j])}, and is returned as {due.split(' ', 3)[3]}."
+        text = f"Line {row.line}: {row.said} {_what(known, kinds[j])}, but you return it as {due.split(' ', 3)[3]}."
         return Departure(text, row.line, None, row.function, row.outer)
     return None
 
@@ -518,7 +517,7 @@ def _what(known, kind):
     """Say which step a value is."""
     if kind[0] == PART:
         return f"holds values of {_noun(known, kind[1])}"
-    return known.steps[kind[1]][0] + (", up to a constant in each row" if kind[0] == ROWS else "")
+    return known.steps[kind[1]][0] + (", except for a constant in each row" if kind[0] == ROWS else "")
 
 
 def _fact(row, kind, known, after):
@@ -528,7 +527,7 @@ def _fact(row, kind, known, after):
     if kind[0] == ORDER:
         return f": it holds the numbers of {_noun(known, kind[1])}, in another order"
     if kind[0] == ROWS:
-        return f": it equals {_noun(known, kind[1])} up to a constant in each row"
+        return f": it equals {_noun(known, kind[1])} except for a constant in each row"
     value, facts = _real(row.value), []
     strange = np.sum(np.isnan(value) | (value == np.inf))
     if strange:
@@ -540,27 +539,22 @@ def _fact(row, kind, known, after):
         first = [j for j in range(len(step)) if step.ndim > 2 and same[j].all()]
         if first:
             which = ", ".join(map(str, first[:4]))
-            return f": it equals {noun} at {which} of the first axis alone"
+            return f": it equals {noun} only at index {which} of the first axis"
         if np.isneginf(step).any() and np.isfinite(value[np.isneginf(step)]).all():
-            facts.append("finite where the mask hides")
+            facts.append("it is finite where the mask hides keys")
             break
         if same.mean() > 0.3:
-            facts.append(f"equal to {noun} at {same.sum()} of {same.size} places")
+            facts.append(f"it equals {noun} at {same.sum()} of {same.size} places")
             break
     if value.ndim > 1 and (value >= 0).all() and len(value.ravel()) > 3:
         sums = [(words, value.sum(axis=axis)) for words, axis in (("columns", -2), ("rows", -1))]
         ones = [words for words, some in sums if np.allclose(some, 1, atol=1e-4)]
         if ones or (value <= 1).all():
-            facts.append("its " + ", its ".join(f"{words} sum to {_range(some)}" for words, some in sums))
+            facts.append("its " + ", its ".join(f"{words} sum to {span(some)}" for words, some in sums))
     shapes = {each[1].shape for each in known.steps[after + 1 :]}
     if shapes and value.shape not in shapes:
         facts.append(f"its shape is {value.shape}")
     return f": {'; '.join(facts)}" if facts else ""
-
-
-def _range(some):
-    low, high = some.min(), some.max()
-    return f"{low:.3g}" if np.isclose(low, high, atol=1e-4) else f"{low:.3g} … {high:.3g}"
 
 
 def _noun(known, place):
@@ -573,21 +567,19 @@ def _of_last(rows, kinds, returned, known):
         return None
     row, value = rows[returned], rows[returned].value
     if kinds[returned][0] == STEP and any(_close(_real(value), step) for _, step, _ in known.steps):
-        return Departure("All values that we know are right. Is something detached, so that no gradient flows back?")
+        return Departure("All known steps are right. Is something detached, so that no gradient flows back?")
     if any(kind[0] == STEP for kind in kinds):
-        said = f"all values that we know before it are right; {row.said} gives another, or in another order"
+        said = f"all known steps before it are right, but {row.said} gives other values, or another order"
     elif value is not None and any(value.size == right.size for right in known.results.values()):
-        said = f"{row.said} gives values of what came in, in a wrong order or shape"
+        said = f"{row.said} holds values of the arguments, in a wrong order or shape"
     else:
         return None
     return Departure(f"Line {row.line}: {said}.", row.line, None, row.function, row.outer)
 
 
 def _of_kind(row):
-    """Say that what is returned is of another kind than what is asked for."""
-    return Departure(
-        f"Line {row.line}: {row.said} gives a value of another kind.", row.line, None, row.function, row.outer
-    )
+    """Say that the returned value has another type than the one that is asked for."""
+    return Departure(f"Line {row.line}: {row.said} has a wrong type.", row.line, None, row.function, row.outer)
 
 
 def _of_error(rows, waiting, at, got):

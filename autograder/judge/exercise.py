@@ -1,7 +1,6 @@
 """What an exercise is to the grader: an oracle, stages of cases with points, and the known mistakes.
 
-The oracle is independent of the answer in `solutions/` (PyTorch's own layers). Of two mistakes in different words of the
-answer it is known what they give together, so that two at once are named too.
+The oracle is independent of the answer in `solutions/` (PyTorch's own layers).
 """
 
 import contextlib
@@ -13,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
-from itertools import combinations, product
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -25,15 +23,10 @@ from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.compare import WrongAnswer, difference, fingerprint, judge, outcome
 from autograder.judge.departure import names_around, recorder_of, with_line
-from autograder.judge.mistake import Mistake, Way, changed_answer, mistake_of, number_of, ways_of
+from autograder.judge.mistake import Mistake, Way, changed_answer, mistake_of, ways_of
 from autograder.sandbox.likeness import Likeness
 
 Function = Callable[..., Any]
-
-# Of two mistakes, at most so many pairs are tried on a result that fits no single one, the likeliest first. Each takes 2 to
-# 20 ms, and the number does not depend on the machine. Of pairs that were made on purpose, 9 of 10 are among them.
-MAX_PAIRS = 80
-
 
 _seed: ContextVar[int | None] = ContextVar("seed", default=None)
 
@@ -123,7 +116,6 @@ class Exercise:
                     "mistakes": _Fingerprints(self, case, expected),
                     "otherwise": case.otherwise,
                     "refused": case.refused,
-                    "tells": case.tells,
                     "steps": partial(self.steps, *case.arguments) if self.steps else None,
                 }
             )
@@ -159,11 +151,7 @@ class Exercise:
         try:
             with replaced(function, self.given | self.uses) as changed:
                 judge(self.probe(function), self.names, cases, catalogue.MESSAGES, show=False)
-        except WrongAnswer as found:
-            error = found
-            if error.mistake is None and not error.fits and (pair := self._pair(error)):
-                text = "\n".join([*(catalogue.MESSAGES[name] for name in pair), str(error)])
-                error = WrongAnswer(text, "+".join(pair), (), error.got, error.case)
+        except WrongAnswer as error:
             if (changed and self.uses) or own:
                 try:
                     with replaced(function, self.given):
@@ -189,59 +177,6 @@ class Exercise:
                 failed[stage] = error
         return failed
 
-    def _pair(self, error: WrongAnswer) -> list[str] | None:
-        """Return the two mistakes that together give what was got, if any do; in the first wrong case each shows alone too.
-
-        None for a result of zeros, which too many pairs give. A pair must fit in most of the wrong cases; of several, the
-        first is told that also gives what the case does not ask for.
-        """
-        case, got, likely = error.case, error.got, None
-        if case["tells"] or "error" in got or "error" in case["expected"]:
-            return None  # nothing to tell two mistakes by
-        if any(np.isnan(array).any() for array in got["arrays"].values()):
-            return None
-        right, whole = case["expected"], got["arrays"].keys() == case["expected"]["arrays"].keys()
-        got = _only(got, right)
-        numbers = [array for array in got["arrays"].values() if array.dtype != bool]
-        if numbers and all(np.abs(array).max(initial=0) < 1e-6 for array in numbers):
-            return None
-
-        alone = {name: _only(single, right) for name, single in case["mistakes"].outcomes().items()}
-        for ones, others in _likeliest(alone, got, right):
-            functions = filter(None, (self._both(*ways) for ways in product(ones, others)))
-            first = next(functions, None)
-            if first is None or not self._gives(first, case, got):
-                continue
-            alone_enough = (self.mistakes()[way] for way in (*ones, *others))
-            if any(all(self._gives(function, *wrong) for wrong in error.wrong) for function in alone_enough):
-                continue  # one of the two would do
-            for function in (first, *functions):
-                fits = [self._gives(function, *wrong) for wrong in error.wrong]
-                if 2 * sum(fits) > len(fits):
-                    pair = sorted((mistake_of(ways[0]) for ways in (ones, others)), key=number_of)
-                    if whole or self._gives(function, case, error.got, whole=True):
-                        return pair
-                    likely = likely or pair
-        return likely
-
-    def _gives(self, function: Function, case: dict[str, Any], got: dict[str, Any], whole: bool = False) -> bool:
-        """Whether a function of ours gives in a case what was got; of that what is asked for, or the whole."""
-        mine = outcome(self.probe(function), case["arguments"], self.names)
-        if not whole:
-            mine, got = _only(mine, case["expected"]), _only(got, case["expected"])
-        if "error" in mine or "error" in got:
-            return mine.get("error") == got.get("error")
-        return mine["changed"] == got["changed"] and not difference(mine | {"changed": False}, got, show=False)
-
-    @lru_cache(maxsize=1000)  # noqa: B019  as above
-    def _both(self, one: str, other: str) -> Function | None:
-        """Return the answer with two different mistakes; None if they change the same words."""
-        ways = ways_of(self.name, self.known)
-        try:
-            return self.changed(ways[one], ways[other])
-        except ValueError:
-            return None
-
 
 class ExerciseInTorch(Exercise):
     """An exercise whose right and wrong results are computed in float64, so that they are the same on every machine."""
@@ -263,14 +198,14 @@ class _Fingerprints(Mapping[str, list[float]]):
 
     def __init__(self, exercise: Exercise, case: Case, expected: dict[str, Any]) -> None:
         self.exercise, self.case, self.expected = exercise, case, expected
-        self.known: dict[str, tuple[dict[str, Any], list[float]] | None] = {}
+        self.known: dict[str, list[float] | None] = {}
 
     def __getitem__(self, name: str) -> list[float]:
         if name not in self.known:
             self.known[name] = self._shown(name)
         if self.known[name] is None:
             raise KeyError(name)
-        return self.known[name][1]
+        return self.known[name]
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self.exercise.mistakes() if name in self)
@@ -278,67 +213,12 @@ class _Fingerprints(Mapping[str, list[float]]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def outcomes(self) -> dict[str, dict[str, Any]]:
-        """Return what those mistakes give, whole."""
-        return {name: self.known[name][0] for name in self}
-
-    def _shown(self, name: str) -> tuple[dict[str, Any], list[float]] | None:
+    def _shown(self, name: str) -> list[float] | None:
         if self.case.tells and mistake_of(name) not in self.case.tells:
             return None
         got = self.exercise.run(self.exercise.mistakes()[name], self.case)
         shows = "error" not in got and difference(got, self.expected, show=False)
-        return (got, fingerprint(got)) if shows else None
-
-
-def _likeliest(
-    alone: dict[str, dict[str, Any]], got: dict[str, Any], right: dict[str, Any]
-) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the pairs of different mistakes that may give together what was got, the likeliest first.
-
-    Of each, the ways that give the same alone. Either one of the two gives nearly what was got by itself, or what both add
-    to the right result is nearly what is wrong with it.
-    """
-    alike: dict[tuple[str, bytes], list[str]] = {}
-    for name in alone:
-        step = _step(alone[name], right).round(6)  # so that no noise decides the order
-        alike.setdefault((mistake_of(name), step.tobytes()), []).append(name)
-    ways, wrong = list(alike.values()), _step(got, right)
-    steps = np.array([np.frombuffer(step) for _, step in alike]).reshape(len(ways), -1)
-    numbers = [number for number, _ in alike]
-    pairs = [(i, j) for i, j in combinations(range(len(ways)), 2) if numbers[i] != numbers[j]]
-    if not pairs:
-        return
-    first, second = np.array(pairs).T
-    far = np.round(np.linalg.norm(steps - wrong, axis=1), 6)
-    nearest, other = np.minimum(far[first], far[second]), np.maximum(far[first], far[second])
-    products = steps @ steps.T
-    apart = np.diag(products) - 2 * steps @ wrong
-    added = np.round(apart[first] + apart[second] + 2 * products[first, second], 6)
-    ranks = [np.argsort(np.argsort(measure, kind="stable")) for measure in (nearest + 0.1 * other, added)]
-    for place in np.argsort(np.minimum(*ranks), kind="stable")[:MAX_PAIRS]:
-        yield ways[first[place]], ways[second[place]]
-
-
-def _step(got: dict[str, Any], right: dict[str, Any]) -> np.ndarray:
-    """Return by how much results differ from the right ones, in one row of the same length for all."""
-    parts = []
-    for name, array in right["arrays"].items():
-        mine, array = got["arrays"][name], np.asarray(array, float)
-        size = max(float(np.abs(array[np.isfinite(array)]).max(initial=0)), 1e-9)
-        moved = 0 if mine.shape == array.shape else size  # of another shape
-        mine = np.resize(mine, array.shape)
-        with np.errstate(invalid="ignore"):
-            step = np.where(mine == array, 0, mine - array)  # also where both are -inf
-        step = np.nan_to_num(step, nan=9, posinf=8, neginf=7) + moved
-        parts.append(step.ravel() / size / max(np.size(array), 1) ** 0.5)
-    return np.concatenate(parts)
-
-
-def _only(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
-    """Keep the arrays that the expected outcome has too."""
-    if "error" in got or "error" in expected:
-        return got
-    return got | {"arrays": {name: got["arrays"][name] for name in expected["arrays"]}}
+        return fingerprint(got) if shows else None
 
 
 @cache
@@ -381,8 +261,8 @@ def checker(exercises: dict[str, Exercise]) -> Callable[..., None]:
         Args:
             exercise: Its name.
             stage: One of its stages.
-            function: What the student wrote.
-            own: The student's own of what the function is called with: its class, for `to_torch`.
+            function: The student's function or class.
+            own: The student's class that the function is called with, for `to_torch`.
         """
         exercises[exercise].judge_stage(stage, function, run_seed(), *own)
 
@@ -395,5 +275,5 @@ def exercises_of(stem: str) -> dict[str, Exercise]:
 
 
 def right_answers_of(stem: str) -> dict[str, dict[str, Function]]:
-    """Return right answers written differently, by exercise and by what is different; no mark depends on them."""
+    """Return right answers written differently, by exercise and by what is different; no points depend on them."""
     return checks_of(stem, "right_answers").RIGHT_ANSWERS

@@ -42,6 +42,11 @@ def way(exercises: str | tuple[str, ...], *words: str) -> Way:
     return Way(exercises, tuple(zip(words[::2], words[1::2], strict=True)))
 
 
+def ways(exercises: str | tuple[str, ...], old: str, *new: str) -> list[Way]:
+    """Describe ways that each put something else in place of the same words; arguments as `way`."""
+    return [way(exercises, old, words) for words in new]
+
+
 @dataclass(frozen=True)
 class Mistake:
     """A mistake that the checks can name.

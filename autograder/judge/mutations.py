@@ -1,7 +1,7 @@
 """Mutations made systematically: how many changes of one word of an answer do the checks notice?
 
 In addition to the catalogue, which people wrote, every operator, constant, argument and line of the answers is changed in turn. A
-change that no check notices is either equivalent to the answer, and listed in the assignment's `equivalent.py` with the reason,
+change that no check notices is either equivalent to the answer, and in EQUIVALENT of its `right_answers` with the reason,
 or a case is missing.
 """
 
@@ -194,10 +194,7 @@ def scores_of(stem: str, seed: int) -> list[Score]:
 
 def equivalent_in(stem: str) -> dict[str, str]:
     """Return which mutations no check needs to notice: a regular expression for "exercise, line 3: a -> b", and why."""
-    try:
-        return checks_of(stem, "equivalent").EQUIVALENT
-    except ModuleNotFoundError:  # an assignment without any
-        return {}
+    return getattr(checks_of(stem, "right_answers"), "EQUIVALENT", {})
 
 
 def score_of(exercise: Exercise, seed: int, equivalent: dict[str, str]) -> Score:

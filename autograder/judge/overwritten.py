@@ -28,12 +28,12 @@ def overwritten(written, notebook, libraries, answers):
             continue
         if name in libraries and value is not libraries[name]:
             title = getattr(libraries[name], "__name__", name)
-            return f"`{name}` is no longer {TITLES.get(title, title)}: a cell of yours assigns it. {AGAIN}"
+            return f"`{name}` is no longer {TITLES.get(title, title)}: one of your cells assigns it. {AGAIN}"
         if name in vars(builtins) and value is not getattr(builtins, name):
-            return f"`{name}` is no longer Python's own: a cell of yours assigns it. {AGAIN}"
+            return f"`{name}` is no longer Python's own: one of your cells assigns it. {AGAIN}"
         if name in answers and not callable(value):
             kind = KINDS.get(type(value).__name__, f"a {type(value).__name__}")
-            return f"`{name}` is now {kind}, not your function: a later cell assigned it. {AGAIN}"
+            return f"`{name}` is now {kind}, not your function: another cell assigned it. {AGAIN}"
     return ""
 
 

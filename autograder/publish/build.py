@@ -182,13 +182,13 @@ def _setup_cell(stem: str, bonus: list[str]) -> str:
 
 
 def written_answer(name: str) -> str:
-    """Return the answer to a written question with, between markers, how a person marks it."""
+    """Return the answer to a written question and, between markers, what gives points."""
     sections = (ROOT / WRITTEN).read_text(encoding="utf-8").split("\n## ")
     found = next((text for text in sections if text.startswith(f"{name}\n")), None)
     if found is None:
         raise ValueError(f"{WRITTEN} has no section {name}; add it, or correct the cell that asks for it")
-    answer, _, marks = found.removeprefix(name).partition("\n### Marks\n")
-    return f"{answer.strip()}\n\n=== BEGIN MARK SCHEME ===\n{marks.strip()}\n=== END MARK SCHEME ==="
+    answer, _, points = found.removeprefix(name).partition("\n### Points\n")
+    return f"{answer.strip()}\n\n=== BEGIN MARK SCHEME ===\n{points.strip()}\n=== END MARK SCHEME ==="
 
 
 def exercise_cell(answers: Path, name: str) -> str:
@@ -303,7 +303,7 @@ def page_of_mistakes(progress: Progress = lambda *_: None) -> str:
         progress("mutations", len(matrices), len(matrices))
         for score in scores:
             for mutation in score.missed:
-                said = "%s: no check notices %s, counted from its def. Add a case, or a reason in EQUIVALENT of equivalent.py"
+                said = "%s: no check notices %s, counted from its def. Add a case, or a reason in EQUIVALENT of right_answers.py"
                 logging.getLogger(__name__).warning(said, score.exercise, mutation)
         return mistakes_page(matrices, scores)
 

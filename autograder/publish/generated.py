@@ -35,9 +35,7 @@ def sources_of_all(root: Path = ROOT, only: Path | None = None) -> dict[Path, se
     in_cells = {root / "autograder/sandbox/guest" / name for name in ("unwritten.py", "recorder.py")}
     sandbox = set(root.glob("autograder/sandbox/**/*.py")) - in_cells
     checks = {source: f"autograder.checks.{source.stem}.exercises" for source in sources(root)}
-    evidence = [
-        f"autograder.checks.{source.stem}.{part}" for source in checks for part in ("right_answers", "equivalent")
-    ]
+    evidence = [f"autograder.checks.{source.stem}.right_answers" for source in checks]
     made: dict[Path, set[Path]] = {}
     if only in (None, MISTAKES):
         modules = ("autograder.publish.mistakes_page", *checks.values(), *evidence)

@@ -67,7 +67,7 @@ def run_tests(name, *written):
     print("So far:", "  ".join(f"{{each}} {{mark}}" for each, mark in PASSED.items() if each not in BONUS or mark == "✓"))
 
 
-print(f"Ready: {version}. This notebook needs no GPU and nothing but {needs}.")
+print(f"Ready: {version}. This notebook needs only {needs}, and no GPU.")
 
 
 # Only when `more` is called:
@@ -175,14 +175,13 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
         else:
             arrays = {name: _rounded(array.tolist(), 7) for name, array in case["expected"]["arrays"].items()}
             case["expected"] = {"arrays": arrays}
-        case["mistakes"] = {name: _rounded(marks, 5) for name, marks in case["mistakes"].items()}
+        case["mistakes"] = {name: _rounded(prints, 5) for name, prints in case["mistakes"].items()}
         for name in ("otherwise", "refused"):
             if case[name] is None:
                 del case[name]
         case["steps"] = frozen_steps(case)
         if case["steps"] is None:
             del case["steps"]
-        del case["tells"]  # `prepare` has heeded it
     _drop_repeated(cases)
     return {"names": list(exercise.names), "cases": cases}
 
@@ -208,7 +207,7 @@ def _drop_repeated(cases: list[dict[str, Any]]) -> None:
     for name in dict.fromkeys(name for case in cases for name in case["mistakes"]):
         first.setdefault((mistake_of(name), json.dumps([case["mistakes"].get(name) for case in cases])), name)
     for case in cases:
-        case["mistakes"] = {name: marks for name, marks in case["mistakes"].items() if name in first.values()}
+        case["mistakes"] = {name: prints for name, prints in case["mistakes"].items() if name in first.values()}
 
 
 def _rounded(value: Any, digits: int) -> Any:

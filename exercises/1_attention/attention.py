@@ -9,10 +9,12 @@
 # %% [markdown]
 # # Exercise 1: attention in NumPy
 #
-# You build attention from the softmax up, and then its gradient, in four functions. None of them needs more than ten
-# lines; each has mistakes that keep every shape and go unnoticed in training, and the tests below tell you which one
-# you made. The chapters [Softmax](book/softmax.md), [Attention](book/attention.md) and
-# [The gradient of attention](book/attention_gradient.md) hold all that you need.
+# You write four functions: the softmax, attention, self-attention, and the gradient of attention.
+# None of them needs more than ten lines.
+# Each function has mistakes that keep every shape and that nobody notices in training.
+# The tests below tell you which mistake you made.
+# The chapters [Softmax](book/softmax.md), [Attention](book/attention.md) and
+# [The gradient of attention](book/attention_gradient.md) explain everything that you need.
 #
 # | exercise | points | minutes | difficulty |
 # | --- | --- | --- | --- |
@@ -21,28 +23,34 @@
 # | 3 `self_attention` | 3 | 10 | easy |
 # | 4 `attention_backward` | 5 | 45 | hard |
 # | 5 written questions | 5 | 15 | medium |
-# | 6 `online_softmax`, a bonus | 2 on top | 25 | medium |
+# | 6 `online_softmax`, a bonus | 2 extra | 25 | medium |
 #
-# **How to work.** Run the cells from top to bottom. Write your code instead of `raise NotImplementedError()`. The test
-# cell after it compares your function with results that were computed in advance and names the likely mistake. The
-# points are given after you submit, by the same kind of test on other inputs.
+# **How to work.** Run the cells from top to bottom.
+# Replace `raise NotImplementedError()` with your code.
+# Then run the test cell below it.
+# The test compares your results with results that were computed in advance, and names the likely mistake.
+# You get the points after you submit: then the same kind of test runs on other inputs.
 #
-# **Rules.** Keep the names and arguments of the functions. Do not delete cells; you may add cells of your own. Your
-# functions return NumPy arrays. Nothing here needs a GPU. Before you submit, choose *Runtime → Restart session and run
-# all* and look whether every test cell is content.
+# **Rules.** Keep the names and arguments of the functions.
+# Do not delete cells; you may add your own cells.
+# Your functions return NumPy arrays.
+# You need no GPU.
+# Before you submit, choose *Runtime → Restart session and run all*, and check that every test passes.
 
 # %% setup="attention"
 
 # %% [markdown]
 # ## 1 Softmax
 #
-# The softmax of the numbers $s_1, \dots, s_N$ is $p_i = e^{s_i} / \sum_j e^{s_j}$. An array has many rows of numbers, so
-# the function is told along which axis to work. Scores may be far from 0 and far from each other.
+# The softmax of the numbers $s_1, \dots, s_N$ is $p_i = e^{s_i} / \sum_j e^{s_j}$.
+# An array has many rows of numbers, so the argument `axis` says along which axis to work.
+# Scores may be very large or very small, and far from each other.
 #
 # <details><summary>Hint</summary>
 #
-# What happens to $p$ when the same number is added to every score of a row? Which number would make every exponential
-# at most 1? A reduction with `keepdims=True` gives a result that broadcasts against the array that it came from.
+# What happens to $p$ when you add the same number to every score of a row?
+# Which number makes every exponential at most 1?
+# A reduction with `keepdims=True` gives a result that broadcasts against the original array.
 #
 # </details>
 
@@ -52,20 +60,24 @@
 run_tests("softmax", softmax)
 # values: the weights along the last axis, for arrays of one, two and three axes.
 # axis: the weights along any other axis.
-# extreme: scores in the thousands, and rows far from each other.
+# extreme: scores in the thousands, and rows with very different scores.
 
 # %% [markdown]
 # ## 2 Attention
 #
-# Each query asks all the keys; the softmax turns the answers into weights; the weights mix the values. The scores are
-# divided by $\sqrt d$, where $d$ is the width of one query. A mask says where a query may look. There may be any number
-# of axes in front of the last two: a batch of images, a batch of heads, or none.
+# Each query is compared with all the keys.
+# The softmax turns these scores into weights, and the weights mix the values.
+# The scores are divided by $\sqrt d$, where $d$ is the width of one query.
+# A mask says which keys a query may look at.
+# Any number of axes may come before the last two: a batch of images, a batch of heads, or no axis at all.
 #
 # <details><summary>Hint</summary>
 #
-# `np.swapaxes(keys, -1, -2)` transposes the last two axes and leaves the others alone; `@` multiplies the last two axes
-# and broadcasts the others. A key that must not be seen has the score $-\infty$, since $e^{-\infty} = 0$. What are the
-# weights of a row in which every score is $-\infty$? The specification says what to do then.
+# `np.swapaxes(keys, -1, -2)` transposes the last two axes and leaves the other axes unchanged.
+# `@` multiplies the last two axes and broadcasts the others.
+# Give a hidden key the score $-\infty$, because $e^{-\infty} = 0$.
+# What are the weights of a row in which every score is $-\infty$?
+# The specification says what to do then.
 #
 # </details>
 
@@ -76,17 +88,18 @@ run_tests("attention", attention)
 # weights: the weights.
 # output: the mixed values, with sizes that all differ.
 # axes: leading axes, and scores far from each other.
-# mask: masks of every shape that broadcasts, and the two errors of the specification.
+# mask: masks of every shape that broadcasts, and the two errors in the specification.
 
 # %% [markdown]
 # ## 3 Self-attention
 #
-# Queries, keys and values are three projections of the same tokens. You may use your `attention`; if that has a mistake,
-# you do not pay for it twice.
+# Queries, keys and values are three projections of the same tokens.
+# You may call your `attention`.
+# If it has a mistake, you do not lose points for it again here.
 #
 # <details><summary>Hint</summary>
 #
-# Which width goes under the square root: that of a token, or that of a query?
+# Which width goes under the square root: the width of a token, or the width of a query?
 #
 # </details>
 
@@ -101,8 +114,10 @@ run_tests("self_attention", self_attention)
 # %% [markdown]
 # ### A map to look at
 #
-# Six words, each described by five yes-or-no features, and projections chosen by hand: an article looks for a noun, a
-# verb for something animate. Run the cell when `self_attention` works; the written questions ask about the picture.
+# The cell below has six words, and five yes-or-no features describe each word.
+# The projections were chosen so that an article looks for a noun, and a verb looks for something animate.
+# Run the cell when `self_attention` works.
+# The written questions ask about the picture.
 
 # %%
 import matplotlib.pyplot as plt
@@ -130,34 +145,40 @@ def plot_map(weights, words):
 try:
     plot_map(self_attention(tokens, looks_for, offers, np.eye(5))[1], words)
 except NotImplementedError as error:
-    if error.args:  # it says more than the template does
+    if error.args:  # not the template's own error
         raise
     print("Write self_attention first.")
 
 # %% [markdown]
 # ## 4 The gradient of attention
 #
-# Given the gradient of a loss with respect to attention's output, find those with respect to queries, keys and values,
-# without a mask. Work backwards, one step of `attention` at a time.
+# You get the gradient of a loss with respect to the output of attention.
+# Compute the gradients with respect to queries, keys and values, without a mask.
+# Work backwards, one step of `attention` at a time.
 #
 # <details><summary>Hint</summary>
 #
-# Two of the steps are matrix products, and the gradient of a matrix product is two matrix products; the scale is a constant
-# factor. What is left is the softmax: for one row with weights $p$, the gradient $g$ with respect to the weights becomes
-# $(\mathrm{diag}(p) - p p^\top)\, g$ with respect to the scores. You do not need to build that matrix.
+# Two of the steps are matrix products, and the gradient of a matrix product is two matrix products.
+# The scale is a constant factor.
+# The remaining step is the softmax.
+# For one row with weights $p$, let $g$ be the gradient with respect to the weights.
+# Then the gradient with respect to the scores is $(\mathrm{diag}(p) - p p^\top)\, g$.
+# You do not need to build that matrix.
 #
 # </details>
 
 # %% [markdown]
 # ### Step by step
 #
-# Five gradients lead from the output back to queries and keys. Replace one `None` after the other and run the cell: it
-# compares each step with central differences, which move one entry at a time and look what happens to the loss. They know
-# no formula, and are far too slow for anything but a check. Then put your steps into the function below.
+# Five gradients lead from the output back to queries and keys.
+# Replace each `None` in turn and run the cell.
+# It compares each step with central differences: they move one entry at a time and measure how the loss changes.
+# Central differences need no formula, but they are far too slow for anything except a check.
+# Then put your steps into the function below.
 
 # %%
 def slope(loss, array, step=1e-5):
-    """Return by how much a loss changes with each entry of an array."""
+    """Return how much a loss changes with each entry of an array."""
     slopes = np.empty_like(array)
     for place in np.ndindex(array.shape):
         moved = np.zeros_like(array)
@@ -167,7 +188,7 @@ def slope(loss, array, step=1e-5):
 
 
 def check_step(name, mine, loss, array):
-    """Say whether a gradient is what central differences give."""
+    """Print whether a gradient equals the central differences."""
     if mine is None:
         return print(f"{name} –")
     right = slope(loss, array)
@@ -184,7 +205,7 @@ try:
     weights = attention(queries, keys, values)[1]  # (N_q, N_k)
     grad_values = None  # (N_k, d_v)
     grad_weights = None  # (N_q, N_k)
-    grad_scores = None  # (N_q, N_k), of the scores as the softmax gets them
+    grad_scores = None  # (N_q, N_k), for the scaled scores, the input of the softmax
     grad_queries = None  # (N_q, d)
     grad_keys = None  # (N_k, d)
     check_step("values ", grad_values, lambda v: (attention(queries, keys, v)[0] * grad_output).sum(), values)
@@ -193,14 +214,14 @@ try:
     check_step("queries", grad_queries, lambda q: (attention(q, keys, values)[0] * grad_output).sum(), queries)
     check_step("keys   ", grad_keys, lambda k: (attention(queries, k, values)[0] * grad_output).sum(), keys)
 except NotImplementedError as error:
-    if error.args:  # it says more than the template does
+    if error.args:  # not the template's own error
         raise
     print("Write softmax and attention first.")
 
 # %% [markdown]
-# ### All of it
+# ### All steps in one function
 #
-# The same five steps as a function, for any number of leading axes.
+# Write the same five steps as a function, for any number of leading axes.
 
 # %% exercise="attention_backward"
 
@@ -215,36 +236,40 @@ run_tests("attention_backward", attention_backward)
 # %% [markdown]
 # ## 5 In your own words
 #
-# Write in the cell below each question. Three to six sentences each; a person reads them.
+# Write your answer in the cell below each question, three to six sentences each.
+# A person reads them.
 #
-# **5.1 (2 points)** Why are the scores divided by $\sqrt d$, and not by $d$ or by nothing? Say what happens to the
-# softmax, and to its gradient, in the other two cases.
+# **5.1 (2 points)** Why do we divide the scores by $\sqrt d$, and not by $d$ or by nothing?
+# Say what happens to the softmax, and to its gradient, in the other two cases.
 
 # %% [markdown] written="why_scale" points=2
 
 # %% [markdown]
-# **5.2 (1 point)** What does the row “sat” of the map above say? And why are the two rows “the” equal, although the words
-# are at different places?
+# **5.2 (1 point)** What does the row “sat” of the map above show?
+# And why are the two rows “the” equal, although the two words are at different places?
 
 # %% [markdown] written="row_of_the_map" points=1
 
 # %% [markdown]
-# **5.3 (2 points)** In which sense is self-attention a network on a fully connected graph? Say what the nodes, the edges,
-# the edge weights and the messages are, and what a mask does to the graph.
+# **5.3 (2 points)** In which sense is self-attention a network on a fully connected graph?
+# Say what the nodes, the edges, the edge weights and the messages are.
+# What does a mask do to the graph?
 
 # %% [markdown] written="graph_network" points=2
 
 # %% [markdown]
 # ## 6 A bonus: a softmax that never keeps a row
 #
-# A bonus gives points on top of the 20, and costs nothing if you leave it. The section
-# [Without ever keeping a row](book/attention.md) goes through the keys of one query in blocks. Write what is done with one
-# block, for all queries at once, with leading axes and hidden keys: from what was known before it, what is known after it.
+# A bonus gives points in addition to the 20, and you lose nothing if you leave it out.
+# The section [Without ever keeping a row](book/attention.md) goes through the keys of one query in blocks.
+# Write the step for one block: it takes the values from the earlier blocks and returns the values after this block.
+# It works for all queries at once, with leading axes and hidden keys.
 #
 # <details><summary>Hint</summary>
 #
-# The exponentials so far are measured from the largest score so far. What factor measures them from a larger one? And
-# which number do you subtract from the scores of a row that has seen no key yet?
+# So far, the exponentials use the largest score so far as their reference.
+# Which factor changes them to a larger reference?
+# And which number do you subtract from the scores of a row that has seen no key yet?
 #
 # </details>
 
@@ -252,10 +277,11 @@ run_tests("attention_backward", attention_backward)
 
 # %% visible="online_softmax"
 run_tests("online_softmax", online_softmax)
-# values: a block that brings a larger score, one that does not, and the first, with leading axes.
-# hidden: keys that a query may not look at, and rows that have seen none.
+# values: a block with a larger score, a block without one, and the first block, with leading axes.
+# hidden: keys that a query may not look at, and rows that have seen no key.
 
 # %% [markdown]
 # ## Submit
 #
-# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and submit that file.
+# On Colab, choose *Runtime → Restart session and run all*.
+# Then choose *File → Download → Download .ipynb*, and submit that file.

@@ -9,10 +9,12 @@
 # %% [markdown]
 # # Exercise 2: multi-head attention with einsum
 #
-# You write the sums of attention as einsums, cut tokens into heads and join them again, and build the layer that every
-# transformer has. Then you prove that it is PyTorch's own: with the same weights it gives the same numbers. Many wrong
-# layers have the right shapes and train as well; the tests below tell you which mistake you made. The chapters
-# [Einsum](book/einsum.md) and [Multi-head attention](book/multihead.md) hold all that you need.
+# You write the sums of attention as einsums, split tokens into heads and merge the heads again.
+# Then you build the attention layer that every transformer has.
+# At the end you prove that it equals PyTorch's own layer: with the same parameters it gives the same numbers.
+# Many wrong layers have the right shapes and train just as well.
+# The tests below tell you which mistake you made.
+# The chapters [Einsum](book/einsum.md) and [Multi-head attention](book/multihead.md) explain everything that you need.
 #
 # | exercise | points | minutes | difficulty |
 # | --- | --- | --- | --- |
@@ -23,27 +25,33 @@
 # | 5 `to_torch` | 3 | 15 | medium |
 # | 6 written questions | 2 | 10 | medium |
 #
-# **How to work.** Run the cells from top to bottom. Write your code instead of `raise NotImplementedError()`. The test
-# cell after it compares your function with results that were computed in advance and names the likely mistake. The
-# points are given after you submit, by the same kind of test on other inputs.
+# **How to work.** Run the cells from top to bottom.
+# Replace `raise NotImplementedError()` with your code.
+# Then run the test cell below it.
+# The test compares your results with results that were computed in advance, and names the likely mistake.
+# You get the points after you submit: then the same kind of test runs on other inputs.
 #
-# **Rules.** Keep the names and arguments. Do not delete cells; you may add cells of your own. The set-up cell imports
-# `torch`, `nn`, `F` (which is `torch.nn.functional`), `Tensor` and `np`. Gradients must flow through all that you write,
-# so stay in PyTorch. Nothing here needs a GPU. Before you submit, choose *Runtime → Restart session and run all* and look
-# whether every test cell is content.
+# **Rules.** Keep the names and arguments.
+# Do not delete cells; you may add your own cells.
+# The set-up cell imports `torch`, `nn`, `F` (which is `torch.nn.functional`), `Tensor` and `np`.
+# Gradients must flow through all your functions, so use PyTorch only.
+# You need no GPU.
+# Before you submit, choose *Runtime → Restart session and run all*, and check that every test passes.
 
 # %% setup="multihead"
 
 # %% [markdown]
 # ## 1 Five einsums
 #
-# An einsum names each axis by a letter. Letters that stand left of the arrow and not right of it are summed over. Each of
-# the five functions is one call of `torch.einsum`.
+# An einsum gives each axis a letter.
+# A letter that is left of the arrow but not right of it is summed over.
+# Each of the five functions is one call of `torch.einsum`.
 #
 # <details><summary>Hint</summary>
 #
-# Write the formula with indices first: $c_{ij} = \sum_k a_{ik} b_{kj}$. The letters of each factor go to the left of the
-# arrow, those of the result to the right. A letter that stands twice in one factor walks along its diagonal.
+# Write the formula with indices first: $c_{ij} = \sum_k a_{ik} b_{kj}$.
+# The letters of each factor go to the left of the arrow, the letters of the result to the right.
+# A letter that occurs twice in one factor selects its diagonal.
 #
 # </details>
 
@@ -88,14 +96,18 @@ run_tests("bilinear", bilinear)
 # %% [markdown]
 # ## 2 Heads
 #
-# A token of width $D$ becomes $H$ heads of width $d = D / H$: features $0 \dots d - 1$ are head 0's, the next $d$ are head
-# 1's. The axis of heads then is before that of tokens, so that every head is a batch of its own. `merge_heads` undoes it.
+# A token of width $D$ becomes $H$ heads of width $d = D / H$.
+# Components $0 \dots d - 1$ belong to head 0, and the next $d$ components belong to head 1.
+# Then the axis of heads comes before the axis of tokens, so that every head is computed like a separate image.
+# `merge_heads` undoes `split_heads`.
 #
 # <details><summary>Hint</summary>
 #
-# `reshape` and `view` keep the order in which the numbers lie in memory: they can cut one axis into two neighbours, or join
-# two neighbours, and never swap. `transpose` swaps. Which of the two has to come first on the way in, and which on the way back?
-# Number the entries of a small tensor with `torch.arange` and look.
+# `reshape` and `view` keep the order of the numbers in memory.
+# They can split one axis into two neighbouring axes, or merge two neighbouring axes, but they never swap axes.
+# `transpose` swaps axes.
+# Which of the two must come first when you split, and which when you merge?
+# Number the entries of a small tensor with `torch.arange` and look at the result.
 #
 # </details>
 
@@ -103,7 +115,7 @@ run_tests("bilinear", bilinear)
 
 # %% visible="split_heads"
 run_tests("split_heads", split_heads)
-# values: which number goes where.
+# values: the place of each number.
 
 # %% grade="split_heads_sizes" points=0.5
 # Half a point, judged after you submit: one image, one token, one head, heads of width 1.
@@ -112,7 +124,7 @@ run_tests("split_heads", split_heads)
 
 # %% visible="merge_heads"
 run_tests("merge_heads", merge_heads)
-# values: which number goes where.
+# values: the place of each number.
 
 # %% grade="merge_heads_sizes" points=0.5
 # Half a point, judged after you submit: one image, one token, one head, heads of width 1.
@@ -120,14 +132,17 @@ run_tests("merge_heads", merge_heads)
 # %% [markdown]
 # ## 3 Attention of every head
 #
-# Scaled dot products, softmax, mixed values, all images and heads at once. There are three shapes of masks, and a mask of
-# keys has to become one that broadcasts to the scores, (B, H, N, N).
+# Compute scaled dot products, the softmax and the mixed values, for all images and heads at once.
+# There are three shapes of masks.
+# A mask of keys has to become a mask that broadcasts to the scores, (B, H, N, N).
 #
 # <details><summary>Hint</summary>
 #
-# Broadcasting aligns shapes from the right: a mask of shape (B, N, N) meets the axes (H, N, N) of the scores, and where
-# $B = H$ nobody complains. `mask[:, None]` puts an axis of length 1 where you want it. What are the weights of a row in which
-# every score is $-\infty$? The specification says what to do then.
+# Broadcasting aligns shapes from the right.
+# So a mask of shape (B, N, N) meets the axes (H, N, N) of the scores, and there is no error if $B = H$.
+# `mask[:, None]` inserts an axis of length 1.
+# What are the weights of a row in which every score is $-\infty$?
+# The specification says what to do then.
 #
 # </details>
 
@@ -137,20 +152,24 @@ run_tests("merge_heads", merge_heads)
 run_tests("attend", attend)
 # weights: the weights.
 # output: the mixed values; one token, one image.
-# mask: masks of keys, of pairs, and of pairs in each head.
+# mask: masks of keys, masks of pairs, and masks of pairs for each head.
 # edges: scores far apart, half precision (without a mask), gradients, and a query that may look at no key.
 
 # %% [markdown]
 # ## 4 The layer
 #
-# Project once, cut into queries, keys and values, cut each into heads, attend, merge, project. You may use your functions
-# from above; if one of them has a mistake, you do not pay for it twice.
+# Project the tokens once, and cut the result into queries, keys and values.
+# Split each into heads, attend, merge the heads, and project again.
+# You may call your functions from above.
+# If one of them has a mistake, you do not lose points for it again here.
 #
 # <details><summary>Hint</summary>
 #
-# In which order do the $3D$ outputs of `qkv` stand? Cut them into three before you cut into heads. Dropout acts between the
-# softmax and the values, so the output of `attend` is of no use in training; its weights are. `nn.Dropout` knows whether the
-# layer is training.
+# In which order are the $3D$ outputs of `qkv`?
+# Cut them into three before you split into heads.
+# Dropout acts between the softmax and the values.
+# So in training you can use the weights that `attend` returns, but not its output.
+# `nn.Dropout` knows whether the layer is in training.
 #
 # </details>
 
@@ -158,22 +177,24 @@ run_tests("attend", attend)
 
 # %% visible="MultiHeadAttention"
 run_tests("MultiHeadAttention", MultiHeadAttention)
-# values: the parameters, and the output for given weights.
+# values: the parameters, and the output for given parameters.
 # weights: the weights that are returned.
 # mask: masks of all three shapes.
 # gradient: the gradients of the tokens and of every parameter.
-# dropout: dropout in training, and none in evaluation.
+# dropout: dropout acts in training, and is off in evaluation.
 
 # %% [markdown]
 # ## 5 The proof
 #
 # `nn.MultiheadAttention` calls its parameters `in_proj_weight`, `in_proj_bias`, `out_proj.weight` and `out_proj.bias`.
-# Make such a layer, copy yours into it, and the two must agree, on any input.
+# Make such a layer and copy the parameters of your layer into it.
+# Then the two layers must agree on any input.
 #
 # <details><summary>Hint</summary>
 #
-# Print the shapes of both layers' parameters with `named_parameters()`. Copying is no step of learning: do it under
-# `torch.no_grad()`. The documentation of `nn.MultiheadAttention` says which axis of x is the batch, unless it is told.
+# Print the shapes of both layers' parameters with `named_parameters()`.
+# Copying is not a training step, so do it under `torch.no_grad()`.
+# The documentation of `nn.MultiheadAttention` says which axis of x is the batch by default.
 #
 # </details>
 
@@ -181,19 +202,21 @@ run_tests("MultiHeadAttention", MultiHeadAttention)
 
 # %% visible="to_torch" own="MultiHeadAttention"
 run_tests("to_torch", to_torch, MultiHeadAttention)
-# parameters: each parameter at its place.
+# parameters: each parameter is copied to its place.
 # output: equal outputs.
 # weights: equal weights, head by head.
 
 # %% [markdown]
-# ### The two side by side
+# ### Compare the two layers
 #
-# Run the cell when both work. It draws a layer and tokens at random and prints the largest difference of the outputs and of
-# the gradients. The last written question asks about it. Change the sizes and see whether it stays small.
+# Run the cell when both functions work.
+# It draws a layer and tokens at random, and prints the largest difference of the outputs and of the gradients.
+# The last written question asks about it.
+# Change the sizes and check whether the difference stays small.
 
 # %%
 def compare_layers(images=2, heads=3, tokens=5, head_width=4):
-    """Print how far our layer and PyTorch's are apart."""
+    """Print the largest differences between our layer and PyTorch's."""
     torch.manual_seed(0)
     ours = MultiHeadAttention(heads * head_width, heads)
     theirs = to_torch(ours)
@@ -207,28 +230,33 @@ def compare_layers(images=2, heads=3, tokens=5, head_width=4):
 try:
     compare_layers()
 except NotImplementedError as error:
-    if error.args:  # it says more than the template does
+    if error.args:  # not the template's own error
         raise
     print("Write MultiHeadAttention and to_torch first.")
 
 # %% [markdown]
 # ## 6 In your own words
 #
-# Write in the cell below each question. Three to six sentences each; a person reads them.
+# Write your answer in the cell below each question, three to six sentences each.
+# A person reads them.
 #
-# **6.1 (1 point)** Your layer has width $D$. How many parameters has it with one head, and how many with eight? What do
-# eight heads make possible that one cannot do, and what do they cost in memory?
+# **6.1 (1 point)** Your layer has width $D$.
+# How many parameters does it have with one head, and how many with eight heads?
+# What can eight heads do that one head cannot do, and how much more memory do they need?
 
 # %% [markdown] written="count_heads" points=1
 
 # %% [markdown]
-# **6.2 (1 point)** A friend's layer has the same shapes everywhere and trains on digits to the same accuracy as
-# `nn.MultiheadAttention`. Why is neither a proof that it is multi-head attention, and why is your comparison with copied
-# weights a better one? Which sizes of $B$, $H$, $N$ and $d$ would you choose for it?
+# **6.2 (1 point)** A friend's layer has the same shapes everywhere.
+# It trains on digits to the same accuracy as `nn.MultiheadAttention`.
+# Why does neither prove that it is multi-head attention?
+# Why is your comparison with copied parameters a better proof?
+# Which sizes of $B$, $H$, $N$ and $d$ would you choose for it?
 
 # %% [markdown] written="why_compare" points=1
 
 # %% [markdown]
 # ## Submit
 #
-# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and submit that file.
+# On Colab, choose *Runtime → Restart session and run all*.
+# Then choose *File → Download → Download .ipynb*, and submit that file.

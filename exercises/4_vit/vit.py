@@ -9,9 +9,11 @@
 # %% [markdown]
 # # Exercise 4: a Vision Transformer on MNIST
 #
-# You cut images into patches, build a model that reads them, train it, and look at where it looks. Nearly every mistake on
-# the way keeps all shapes and trains well above 90 %; the tests below tell you which one you made. The chapters
-# [Patches](book/patches.md), [Training](book/training.md) and [Looking inside](book/looking_inside.md) hold all that you need.
+# You cut images into patches, build a model that reads them, train it, and see where it looks.
+# Nearly every mistake on the way keeps all shapes, and the model still trains to well above 90 %.
+# The tests below tell you which mistake you made.
+# The chapters [Patches](book/patches.md), [Training](book/training.md) and [Looking inside](book/looking_inside.md)
+# explain everything that you need.
 #
 # | exercise | points | minutes | difficulty |
 # | --- | --- | --- | --- |
@@ -23,22 +25,27 @@
 # | 6 `attention_rollout` | 3 | 20 | medium |
 # | 7 a figure of your own, written questions | 4 | 30 | hard |
 #
-# **How to work.** Run the cells from top to bottom. Write your code instead of `raise NotImplementedError()`. The test
-# cell after it compares what you wrote with results that were computed in advance, by PyTorch's and torchvision's own
-# functions and models, and names the likely mistake. The points are given after you submit, by the same kind of test on other sizes and inputs.
+# **How to work.** Run the cells from top to bottom.
+# Replace `raise NotImplementedError()` with your code.
+# Then run the test cell below it.
+# The test compares your results with those of PyTorch's and torchvision's own functions and models.
+# It names the likely mistake.
+# You get the points after you submit: then the same kind of test runs on other sizes and inputs.
 #
-# **Rules.** Keep the names and arguments, and the names of the parts under *Attributes*: the tests load weights into
-# them. You may use PyTorch's layers and functions, and give a class further methods. An `__init__` begins with
-# `super().__init__()`. Do not delete cells; you may add cells of your own. Before you submit,
-# choose *Runtime → Restart session and run all* and look whether every test cell is content.
+# **Rules.** Keep the names and arguments, and the names under *Attributes*: the tests load parameters into these parts.
+# You may use PyTorch's layers and functions, and you may add methods to a class.
+# An `__init__` begins with `super().__init__()`.
+# Do not delete cells; you may add your own cells.
+# Before you submit, choose *Runtime → Restart session and run all*, and check that every test passes.
 
 # %% setup="vit"
 
 # %% [markdown]
-# ## 0 What is there
+# ## 0 What you have
 #
-# A GPU makes the training of section 5 shorter, and is needed for nothing else. On Colab: *Runtime → Change runtime type → T4
-# GPU*, and then run the cells again from the top. The cell says what you have, and how long the training takes with it.
+# A GPU makes the training in section 5 faster; nothing else needs one.
+# On Colab, choose *Runtime → Change runtime type → T4 GPU*, and run the cells again from the top.
+# The cell below says what you have, and how long the training takes with it.
 
 # %%
 if torch.cuda.is_available():
@@ -46,25 +53,28 @@ if torch.cuda.is_available():
     print("On a T4 that takes less than 3 minutes, by our estimate.")
 else:
     print("There is no GPU. Everything runs; section 5 trains a small version, in less than 3 minutes.")
-    print("It falls short of 98 %, so give yourself a GPU before you submit.")
+    print("The small version does not reach 98 %, so choose a GPU before you submit.")
 
 # %% [markdown]
-# **Given: the encoder.** You wrote encoder blocks in exercise 3. These are PyTorch's own, pre-norm and with GELU, with a norm
-# behind the last.
+# **Given: the encoder.** You wrote encoder blocks in exercise 3.
+# These are PyTorch's own blocks: pre-norm, with GELU, and with a norm after the last block.
 
 # %% given="Encoder"
 
 # %% [markdown]
 # ## 1 Patches
 #
-# A transformer reads a row of tokens, and an image is a grid of pixels. Cut it into squares of $P \times P$ pixels that tile it, in
-# reading order, and write the pixels of each square in one row: first all of channel 0, row by row, then channel 1.
+# A transformer reads a sequence of tokens, but an image is a grid of pixels.
+# Cut the image into squares of $P \times P$ pixels in reading order; the squares cover the image without overlap.
+# Write the pixels of each square in one row: first all of channel 0, row by row, then channel 1.
 #
 # <details><summary>Hint</summary>
 #
-# Number the pixels of a 4×4 image from 0 to 15: the first patch of size 2 holds 0, 1, 4, 5. `reshape` and `view` never move a number in
-# memory, they only say again where the axes end. So split the height into (rows, P) and the width into (columns, P), which
-# makes six axes; bring them into the order (image, row, column, channel, P, P); and only then join what belongs together.
+# Number the pixels of a 4×4 image from 0 to 15: the first patch of size 2 holds 0, 1, 4, 5.
+# `reshape` and `view` never move a number in memory; they only change where the axes end.
+# So split the height into (rows, P) and the width into (columns, P): this makes six axes.
+# Bring them into the order (image, row, column, channel, P, P).
+# Merge axes only after that.
 #
 # </details>
 
@@ -73,19 +83,20 @@ else:
 # %% visible="patchify"
 run_tests("patchify", patchify)
 # values: images of one channel.
-# channels: images of several channels, and patches of a single pixel.
-# edges: images that are no squares, and a ValueError where patches do not tile the image.
+# channels: images with several channels, and patches of a single pixel.
+# edges: images that are not square, and a ValueError if the patches do not tile the image.
 
 # %% [markdown]
 # ## 2 Patch embedding
 #
-# Each patch becomes a token of width $D$ by one linear layer, the same for all patches. A convolution whose stride is as large as its
-# kernel does both at once, cutting and projecting, and does it fast.
+# One linear layer turns each patch into a token of width $D$; the layer is the same for all patches.
+# A convolution whose stride equals its kernel size cuts and projects in one fast step.
 #
 # <details><summary>Hint</summary>
 #
-# `nn.Conv2d` gives (B, D, rows, columns): a grid with the components in front. Tokens are (B, N, D). Which axes have to be joined, and which two
-# have to change places?
+# `nn.Conv2d` returns (B, D, rows, columns): a grid with the components before it.
+# Tokens are (B, N, D).
+# Which axes do you have to merge, and which two do you have to swap?
 #
 # </details>
 
@@ -94,20 +105,25 @@ run_tests("patchify", patchify)
 # %% visible="PatchEmbedding"
 run_tests("PatchEmbedding", PatchEmbedding)
 # values: the tokens, for several sizes and channels.
-# learning: gradients, the shapes of weight and bias, and that the images are left alone.
-# edges: a ValueError for sizes that do not fit each other, and for images of another size.
+# learning: gradients, the shapes of weight and bias, and that the images are unchanged.
+# edges: a ValueError if the patches do not tile the image, and if the images have another size.
 
 # %% [markdown]
 # ## 3 The model
 #
-# In front of the patches stands one more token, the **class token**, which is the same for all images and is learned. To every token a
-# position is added, which is learned too. The encoder lets the tokens look at each other, and a linear layer reads the
-# class scores, the logits, off the class token. You may use your `PatchEmbedding`; if it has a mistake, you do not pay for it twice.
+# One more token comes before the patches: the **class token**, which is learned and is the same for all images.
+# A position embedding is added to every token; it is learned too.
+# The encoder lets the tokens look at each other.
+# The classifier, a linear layer called `head`, computes the logits from the class token.
+# You may use your `PatchEmbedding`.
+# If it has a mistake, you do not lose points for it again here.
 #
 # <details><summary>Hint</summary>
 #
-# How many tokens are there, and how many positions? `expand` repeats an axis of size 1 without a copy; `torch.cat` joins along an axis
-# that exists. A tensor learns when it is an `nn.Parameter`. The scores are what cross-entropy expects: it takes the softmax itself.
+# How many tokens are there, and how many position embeddings?
+# `expand` repeats an axis of size 1 without a copy; `torch.cat` concatenates along an existing axis.
+# A tensor learns if it is an `nn.Parameter`.
+# Return the logits: cross-entropy computes the softmax itself.
 #
 # </details>
 
@@ -116,24 +132,27 @@ run_tests("PatchEmbedding", PatchEmbedding)
 # %% visible="ViT"
 run_tests("ViT", ViT)
 # parts: the shapes of all parts, with and without arguments.
-# reading: the head reads the class token.
-# positions: every token has a position of its own, and no image sees another.
-# values: the scores, equal to those of torchvision's VisionTransformer with the same parameters.
-# learning: gradients, the number of learned numbers, and that the images are left alone.
-# dropout: dropout acts on the tokens with their positions and in the encoder, and in training alone.
+# reading: the classifier reads the class token.
+# positions: every token has its own position embedding, and no image sees another image.
+# values: the logits equal those of torchvision's VisionTransformer with the same parameters.
+# learning: gradients, the number of learned parameters, and that the images are unchanged.
+# dropout: dropout acts on the tokens plus their positions and in the encoder, only in training.
 
 # %% [markdown]
 # ## 4 An epoch, and an evaluation
 #
-# Two functions that you will use for years. They know nothing of ViTs: any model, any optimizer. What they return are means over *images*: the last
-# batch is often smaller, and must not weigh more for that. The batches may come from a list or from a generator, which has no length and
-# can be read once. `train_epoch` reports on each batch as the model met it, with the scores from before its step.
+# You will use these two functions for years, because they work with any model and any optimizer.
+# They return means over *images*: the last batch is often smaller, and must count less.
+# The batches may come from a list or from a generator, which has no length and can be read only once.
+# `train_epoch` measures each batch with the logits from before its step.
 #
 # <details><summary>Hint</summary>
 #
-# Three calls for each batch, in an order that matters: PyTorch *adds* to the gradients that are there. `F.cross_entropy` gives the mean
-# over a batch: with how many images must it be weighted? An evaluation should leave no trace: which mode was the model in, and
-# who puts it back? `with torch.no_grad():` builds no graph.
+# Each batch needs three calls, and their order matters.
+# PyTorch *adds* new gradients to the gradients that are already there.
+# `F.cross_entropy` returns the mean over a batch: by how many images must you weight it?
+# An evaluation must not change the model: in which mode was the model before, and who restores it?
+# `with torch.no_grad():` builds no graph.
 #
 # </details>
 
@@ -141,7 +160,7 @@ run_tests("ViT", ViT)
 
 # %% visible="train_epoch"
 run_tests("train_epoch", train_epoch)
-# steps: where the steps lead, the mode of the model, and whether a small net learns 64 images.
+# steps: the parameters after the steps, the mode of the model, and whether a small network learns 64 images.
 # means: loss and accuracy, with a smaller last batch, and with batches from a generator.
 
 # %% exercise="evaluate"
@@ -149,14 +168,16 @@ run_tests("train_epoch", train_epoch)
 # %% visible="evaluate"
 run_tests("evaluate", evaluate)
 # means: loss and accuracy, with a smaller last batch, and with batches from a generator.
-# unchanged: parameters, buffers, gradients and mode are as they were, and no graph is built.
+# unchanged: parameters, buffers, gradients and mode do not change, and no graph is built.
 
 # %% [markdown]
 # ## 5 Train it
 #
-# Train your ViT on MNIST, and submit what it has learned: **a file `vit.pt` next to this notebook**. The grader loads
-# it into a `ViT()` of its own, and shows it MNIST's 10,000 test images, which are not in this notebook. What the file
-# can do counts, and not what this notebook says of it. Code in it is not run.
+# Train your ViT on MNIST, and submit its weights: **a file `vit.pt` next to this notebook**.
+# The grader loads the file into its own `ViT()`.
+# Then it shows this model MNIST's 10,000 test images, which are not in this notebook.
+# The grader measures what the file can do; it ignores what this notebook prints about it.
+# Code in the file is not run.
 #
 # | what is asked for | points |
 # | --- | --- |
@@ -166,12 +187,16 @@ run_tests("evaluate", evaluate)
 # | at least 97 % | 1 |
 # | at least 98 % | 2 |
 #
-# The cells below are given. They use your `ViT`, `train_epoch` and `evaluate`; as long as one of these is not written,
-# they say so, and nothing else is lost. On a GPU they train on 55,000 images, on a T4 in less than 3 minutes by our
-# estimate. Without a GPU they run a small version by themselves, in less than 3 minutes too. It shows that all works.
+# The cells below are given.
+# They use your `ViT`, `train_epoch` and `evaluate`.
+# If one of these is not written yet, the cells say so, and the rest of the notebook still runs.
+# On a GPU they train on 55,000 images, by our estimate in less than 3 minutes on a T4.
+# Without a GPU they train a small version, also in less than 3 minutes; it shows that everything works.
 #
-# The last 5,000 training images are the **validation images**: by them you compare your choices. Who compares by the test
-# images has none left for the end, for the best of many results on them promises more than the model can do.
+# The last 5,000 training images are the **validation images**: use them to compare your choices.
+# Do not compare choices on the test images.
+# The best of many test results is higher than what the model achieves on new images.
+# And then you have no unused images left for the end.
 
 # %%
 import math
@@ -184,11 +209,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-GRADED = "GRADING" in os.environ  # then there is no network, and a few steps show that all runs
+GRADED = "GRADING" in os.environ  # then there is no network, and a few steps show that everything runs
 
 
 def load_images():
-    """Return the images' name, images (B, 1, 28, 28) in [0, 1], their classes, and how many are to train on."""
+    """Return a name, images (B, 1, 28, 28) in [0, 1], their labels, and how many of them are for training."""
     try:
         if GRADED:
             raise OSError("no network")
@@ -197,12 +222,12 @@ def load_images():
         mnist = torchvision.datasets.MNIST(os.environ.get("MNIST_ROOT", "data"), download=True)
         return "MNIST", mnist.data[:, None] / 255, mnist.targets, 55_000
     except (OSError, RuntimeError) as error:
-        print(f"Warning: MNIST cannot be had ({str(error).splitlines()[0]}).")
-        print("1,450 digits of scikit-learn stand in for it: all figures differ.")
+        print(f"Warning: MNIST is not available ({str(error).splitlines()[0]}).")
+        print("1,450 digits of scikit-learn are used instead: all numbers differ.")
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    order = np.random.default_rng(0).permutation(len(digits.target))[:1450]  # the others are held out
+    order = np.random.default_rng(0).permutation(len(digits.target))[:1450]  # the grader keeps the others
     images = torch.tensor(digits.images[order] / 16, dtype=torch.float32)[:, None]  # (B, 1, 8, 8)
     images = F.interpolate(images, size=(28, 28), mode="bilinear")  # (B, 1, 28, 28)
     return "stand-in", images, torch.tensor(digits.target[order]), 1300
@@ -211,39 +236,43 @@ def load_images():
 # %%
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if DEVICE == "cpu":
-    torch.set_num_threads(1)  # the arrays are small: more threads would wait for each other
+    torch.set_num_threads(1)  # the arrays are small, so more threads would only wait for each other
 NAME, images, labels, count = load_images()
 images, labels = ((images - 0.1307) / 0.3081).to(DEVICE), labels.to(DEVICE)  # mean and std of MNIST's training images
 TRAINING = images[:count], labels[:count]
 VALIDATION = images[count:], labels[count:]
-print(f"{NAME}: {count:,} images to train on and {len(labels) - count:,} to validate, on {DEVICE}.")
+print(f"{NAME}: {count:,} training images and {len(labels) - count:,} validation images, on {DEVICE}.")
 
 
 def batches(images, labels, size, shuffle=False):
-    """Yield pairs of images and classes; the last may be smaller."""
+    """Yield pairs of images and labels; the last pair may be smaller."""
     order = torch.randperm(len(labels)) if shuffle else torch.arange(len(labels))
     for some in order.to(labels.device).split(size):
         yield images[some], labels[some]
 
 
 # %% [markdown]
-# **Your choices.** These lines are yours to change. What does a rate do that is ten times as high, or as low? For how
-# many epochs does the validation accuracy still grow? Change one thing at a time.
+# **Your choices.** You may change these lines.
+# What happens if the learning rate is ten times as high, or ten times as low?
+# After how many epochs does the validation accuracy stop growing?
+# Change one thing at a time.
 #
-# The second line is for what chapter 9 has shown. `shift` moves each training image by up to so many pixels, another way in
-# each epoch. `position_std` is the standard deviation of the positions at first; `None` leaves them as your `ViT` makes them.
-# `optimizer` is the name of one in `torch.optim`.
+# The second line has three options from chapter 9.
+# `shift` moves each training image by up to this many pixels, differently in each epoch.
+# `position_std` is the initial standard deviation of the position embeddings; `None` keeps those of your `ViT`.
+# `optimizer` is the name of an optimizer in `torch.optim`.
 
 # %%
 CHOICES = dict(epochs=15, learning_rate=2e-3, batch_size=256, weight_decay=0.05, seed=0)
 CHOICES |= dict(shift=0, position_std=None, optimizer="AdamW")
-SMALL = DEVICE == "cpu" or NAME != "MNIST"  # False: all of it on a CPU too, which takes a quarter of an hour or more
+SMALL = DEVICE == "cpu" or NAME != "MNIST"  # False trains on all images on a CPU too: a quarter of an hour or more
 
 # %% [markdown]
-# **The training.** The learning rate rises over the first tenth of the steps, and falls back to 0 along a cosine. After
-# each epoch all that is needed to go on is kept in a file. When Colab has ended the session, open the notebook again, run
-# the cells up to here, and run these: they go on after the last epoch that was finished. For that the file must outlive
-# the session, so **connect your Drive first**: the folder symbol at the left, then *Mount Drive*.
+# **The training.** The learning rate rises during the first tenth of the steps, and then falls to 0 along a cosine.
+# After each epoch, a file stores everything that is needed to continue.
+# If Colab ends the session, open the notebook again, run the cells up to here, and then run these cells.
+# The training continues after the last finished epoch.
+# The file must survive the session, so **connect your Drive first**: the folder symbol at the left, then *Mount Drive*.
 
 # %%
 DRIVE = Path("/content/drive/MyDrive")
@@ -252,7 +281,7 @@ PLACE.mkdir(exist_ok=True)
 
 
 def with_rate(batches, optimizer, step, steps, highest):
-    """Pass batches on, and set the learning rate before each: up for a tenth of the steps, then down to 0."""
+    """Yield the batches and set the learning rate before each: up for a tenth of the steps, then down to 0."""
     for step, batch in enumerate(batches, step):
         rate = min((step + 1) / (0.1 * steps), 0.5 + 0.5 * math.cos(math.pi * step / steps))
         for group in optimizer.param_groups:
@@ -261,7 +290,7 @@ def with_rate(batches, optimizer, step, steps, highest):
 
 
 def moved(batches, most):
-    """Pass batches on, each image moved by at most so many pixels along each axis; what comes in is black."""
+    """Yield the batches with each image moved by at most this many pixels along each axis; new pixels are black."""
     for images, classes in batches:
         down, right = torch.randint(2 * most + 1, (2, len(images), 1), device=images.device)  # (B, 1) each
         rows, columns = (start + torch.arange(28, device=images.device) for start in (down, right))  # (B, 28) each
@@ -271,7 +300,7 @@ def moved(batches, most):
 
 
 def kept(path, choices):
-    """Return the state that an earlier training with the same choices and the same ViT has left, if there is one."""
+    """Return the state of an earlier training with the same choices and the same ViT; {} if there is none."""
     state = torch.load(path, map_location=DEVICE, weights_only=True) if path.exists() else {}
     if state.get("choices") != choices:
         return {}
@@ -282,15 +311,15 @@ def kept(path, choices):
     except RuntimeError:  # other names or shapes
         now, then = 0.0, 1.0
     if abs(now - then) > 0.01:
-        print("Your ViT has changed since it was trained: the training begins again.")
+        print("Your ViT has changed since it was trained, so the training starts again.")
         return {}
-    print(f"{path} holds {len(state['history'])} of {choices['epochs']} epochs; to begin again, delete it.")
+    print(f"{path} holds {len(state['history'])} of {choices['epochs']} epochs; delete it to start again.")
     return state
 
 
 # %%
 def train(choices):
-    """Train a ViT, and keep its state after every epoch. Return it, and loss and both accuracies by epoch."""
+    """Train a ViT and save its state after every epoch. Return it, and the loss and both accuracies of each epoch."""
     path = PLACE / ("vit_training_small.pt" if "images" in choices else "vit_training.pt")
     state = kept(path, choices)
     torch.manual_seed(choices["seed"])
@@ -303,7 +332,7 @@ def train(choices):
         optimizer.load_state_dict(state["optimizer"])
     history = state.get("history", [])
     chosen = [part[: choices.get("images")] for part in TRAINING]
-    steps = math.ceil(len(chosen[1]) / choices["batch_size"])  # of an epoch
+    steps = math.ceil(len(chosen[1]) / choices["batch_size"])  # per epoch
     for epoch in range(len(history), choices["epochs"]):
         torch.manual_seed(1000 * choices["seed"] + epoch)  # the same order of images after a break
         begun, shuffled = time.time(), batches(*chosen, choices["batch_size"], shuffle=True)
@@ -315,20 +344,20 @@ def train(choices):
         path.with_suffix(".new").replace(path)
         loss, right, validation = history[-1]
         seconds = time.time() - begun
-        print(f"epoch {epoch + 1}: loss {loss:.4f}, right {right:.2%}; validation {validation:.2%}; {seconds:.0f} s")
+        print(f"epoch {epoch + 1}: loss {loss:.4f}, accuracy {right:.2%}; validation {validation:.2%}; {seconds:.0f} s")
     return model, history
 
 
 # %%
 def is_written():
-    """Whether ViT, train_epoch and evaluate are more than what was given out."""
+    """Return whether ViT, train_epoch and evaluate are written."""
     two = [(torch.zeros(2, 1, 28, 28), torch.tensor([3, 5]))]
     try:
         model = ViT(depth=1)
         train_epoch(model, two, torch.optim.SGD(model.parameters(), lr=0.0))
         evaluate(model, two)
     except NotImplementedError as error:
-        if error.args:  # it says more than the template does
+        if error.args:  # not the template's own error
             raise
         return False
     return True
@@ -339,23 +368,25 @@ if SMALL:
     choices |= dict(images=min(20_000, count), epochs=60_000 // min(20_000, count), batch_size=128)
 if GRADED:
     choices |= dict(images=256, epochs=1)
-    print("One short epoch shows that all runs. What counts is the vit.pt that was submitted.")
+    print("One short epoch shows that everything runs. The points are for the submitted vit.pt.")
 model, history = train(choices) if is_written() else (None, [])
 if model is None:
-    print("ViT, train_epoch or evaluate is not written yet, so nothing is trained. All else can go on.")
+    print("ViT, train_epoch or evaluate is not written yet, so nothing is trained. You can run the other cells.")
 
 # %% [markdown]
-# **The file.** `vit.pt` holds the weights and nothing else. On Colab your browser is asked to save it. It also lies below
-# the folder symbol at the left or, if you connected your Drive, in its folder `4_vit`. **Submit two files: this notebook
-# and `vit.pt`.** Do not rename it, and do not put it into an archive.
+# **The file.** `vit.pt` holds only the weights.
+# On Colab, your browser asks you to save it.
+# You also find it under the folder symbol at the left; if you connected your Drive, it is in its folder `4_vit`.
+# **Submit two files: this notebook and `vit.pt`.**
+# Do not rename `vit.pt`, and do not put it into an archive.
 
 # %%
 if model is not None:
     if (PLACE / "vit.pt").exists() and SMALL:
-        print(f"{PLACE / 'vit.pt'} is there already. The small version leaves it alone; delete it to have a new one.")
+        print(f"{PLACE / 'vit.pt'} exists already. The small version does not replace it; delete it to get a new one.")
     else:
         torch.save(model.state_dict(), PLACE / "vit.pt")
-        print(f"{PLACE / 'vit.pt'} is written: {history[-1][2]:.2%} of the validation images are recognised.")
+        print(f"{PLACE / 'vit.pt'} is written. It recognises {history[-1][2]:.2%} of the validation images.")
     if "google.colab" in sys.modules:
         sys.modules["google.colab"].files.download(str(PLACE / "vit.pt"))
 
@@ -363,7 +394,7 @@ if model is not None:
 # 1 point, judged after you submit: vit.pt holds the weights of a ViT().
 
 # %% grade="checkpoint_90" points=1 file="vit.pt" least="0.90"
-# 1 point, judged after you submit: with them it recognises at least 90 % of MNIST's test images.
+# 1 point, judged after you submit: the model recognises at least 90 % of MNIST's test images.
 
 # %% grade="checkpoint_95" points=1 file="vit.pt" least="0.95"
 # 1 point, judged after you submit: at least 95 %.
@@ -377,9 +408,11 @@ if model is not None:
 # %% [markdown]
 # ## 6 Where it looks
 #
-# Each block mixes the tokens by its attention. What reaches the class token at the end has gone through all of them, so one has to follow it through
-# all of them. **Rollout** does: it averages the heads, counts for half of each token what attention brought and for half the
-# stream that passed it by, and multiplies the blocks.
+# Each block mixes the tokens by its attention.
+# What reaches the class token at the end has gone through all blocks, so we have to follow it through all of them.
+# **Rollout** does this.
+# It averages the heads of each block, takes half of this average plus half of the identity for the residual stream, and
+# multiplies these matrices of all blocks.
 #
 # **Given: the maps.** This function returns the weights of every block and head.
 
@@ -388,8 +421,10 @@ if model is not None:
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Row $i$ of a matrix says what token $i$ is mixed from. Block 2 mixes what block 1 has made: on which side of the product does its matrix stand?
-# Weights and unit matrix each have rows that sum to 1. Which sum must their mixture have?
+# Row $i$ of a matrix says from which tokens token $i$ is mixed.
+# Block 2 mixes the output of block 1: on which side of the product is its matrix?
+# The weights and the identity each have rows that sum to 1.
+# Which sum must the rows of their mixture have?
 #
 # </details>
 
@@ -397,23 +432,27 @@ if model is not None:
 
 # %% visible="attention_rollout"
 run_tests("attention_rollout", attention_rollout)
-# one_block: a single block.
+# one_block: one block.
 # values: several blocks.
 # edges: as many images as heads and blocks, two tokens, weights near 0 and 1.
 
 # %% [markdown]
 # ## 7 A figure of your own
 #
-# The cell below draws a few digits and, under each, the rollout over its patches. It is a beginning. Make a figure in its place that asks
-# something: do the heads of one block differ? Does the map move when the image does? Where does the model look when it is wrong? How far apart are
-# the tokens that look at each other, block by block? Label the axes, and say what the colours mean.
+# The cell below draws a few digits and, under each digit, the rollout over its patches.
+# Replace this figure with your own figure, which answers a question.
+# Do the heads of one block differ?
+# Does the map move when the image moves?
+# Where does the model look when it is wrong?
+# How far apart are the tokens that look at each other, block by block?
+# Label the axes, and say what the colours mean.
 
 # %%
 import matplotlib.pyplot as plt
 
 
 def draw_rollout(model, images):
-    """Draw images, (B, 1, 28, 28), and under each what its patches contribute to the class token."""
+    """Draw images, (B, 1, 28, 28), and under each image how much its patches contribute to the class token."""
     rollout = attention_rollout(attention_maps(model, images))[:, 1:]  # (B, N)
     side = round(rollout.shape[1] ** 0.5)
     _, axes = plt.subplots(2, len(images), figsize=(1.5 * len(images), 3.2), squeeze=False, layout="constrained")
@@ -431,27 +470,29 @@ try:
     if model is not None:
         draw_rollout(model, VALIDATION[0][:6])
 except NotImplementedError as error:
-    if error.args:  # it says more than the template does
+    if error.args:  # not the template's own error
         raise
-    print("There is nothing to draw as long as attention_rollout is not written.")
+    print("Write attention_rollout first.")
 
 # %% [markdown]
-# Write in the cell below each question. Four to eight sentences each; a person reads them, and looks at your figure in the
-# file that you submit.
+# Write your answer in the cell below each question, four to eight sentences each.
+# A person reads them, and looks at your figure in the file that you submit.
 #
-# **7.1 (2 points)** Which question does your figure ask, and of which images, blocks and heads? What does it show? Name at
-# least two things that can be seen in it, with a number each.
+# **7.1 (2 points)** Which question does your figure ask, and about which images, blocks and heads?
+# What does it show?
+# Name at least two things that can be seen in it, each with a number.
 
 # %% [markdown] written="figure" points=2
 
 # %% [markdown]
-# **7.2 (2 points)** What does your figure *not* tell about why the model answers as it does? Name one other thing that you would
-# measure, or change in the model, to find out, and say what each outcome would mean.
+# **7.2 (2 points)** What does your figure *not* tell about why the model answers as it does?
+# Name one other thing that you would measure, or change in the model, to find out.
+# Say what each outcome would mean.
 
 # %% [markdown] written="reading" points=2
 
 # %% [markdown]
 # ## Submit
 #
-# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and submit two files: this notebook and
-# `vit.pt`.
+# On Colab, choose *Runtime → Restart session and run all*.
+# Then choose *File → Download → Download .ipynb*, and submit two files: this notebook and `vit.pt`.

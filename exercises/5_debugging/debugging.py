@@ -9,45 +9,51 @@
 # %% [markdown]
 # # Exercise 5: debugging
 #
-# Six programs are broken, and you fix them. Then you change sides: you write a test, and it is judged by the wrong
-# attentions that it catches. No fault changes a shape or raises an error, so that you have to measure before you change
-# anything; the chapter [Debugging](book/debugging.md) shows how.
+# Six programs are broken, and you fix them.
+# Then you change sides: you write a test, and it is judged by the wrong attentions that it catches.
+# No fault changes a shape or raises an error, so you have to measure before you change anything.
+# The chapter [Debugging](book/debugging.md) shows how.
 #
 # | exercise | points | minutes | difficulty |
 # | --- | --- | --- | --- |
 # | 1 stays near chance: `train_shuffled`, `train_clipped` or `initialise` | 2 | 10 | medium |
-# | 2 learns, and not far enough: `RowClassifier`, `ResidualStack` or `learning_rate` | 2 | 10 | medium |
+# | 2 learns, but not enough: `RowClassifier`, `ResidualStack` or `learning_rate` | 2 | 10 | medium |
 # | 3 right in training, wrong in evaluation: `DroppingHead`, `Standardise` or `SkippedBranch` | 2 | 10 | medium |
 # | 4 right for one image: `cut_patches`, `standardise_images` or `pack_heads` | 2 | 15 | medium |
 # | 5 slow: `similarities`, `mean_loss` or `loss_and_accuracy` | 2 | 10 | easy |
 # | 6 wrong only with a mask: `mean_of_existing`, `pooled` or `loss_of_existing` | 2 | 10 | medium |
 # | 7 `test_attention` | 8 | 55 | hard |
 #
-# Of each symptom there is one program in this notebook; another class may have another one.
+# This notebook has one program for each symptom; another class may get other programs.
 #
-# **How to work.** Run the cells from top to bottom. The docstring of a program says what it should do, and the cell above it
-# what is wrong. The cell below it shows the symptom: run it, change it, print what you want to know. When you know the
-# fault, fix it with as few lines as it needs; one or two are enough. The test cell compares what the program does with
-# what it should do, and does not name the fault, for that is your part.
+# **How to work.** Run the cells from top to bottom.
+# The docstring of a program says what it should do, and the text above it says what is wrong.
+# The cell below it shows the symptom: run it, change it, print what you want to know.
+# When you know the fault, fix it with as few lines as possible; one or two are enough.
+# The test cell compares what the program does with what it should do.
+# It does not name the fault, because finding it is your task.
 #
-# **Rules.** Keep names and arguments, and the names of what an `__init__` sets. How you fix them is free: what a program does is judged,
-# and not its text. Do not delete cells; you may add cells of your own. Nothing here needs a GPU. Before you submit,
-# choose *Runtime → Restart session and run all* and look whether every test cell is content.
+# **Rules.** Keep names and arguments, and the names of the attributes that an `__init__` sets.
+# You may fix a program in any way: the tests judge what it does, not its text.
+# Do not delete cells; you may add your own cells.
+# You need no GPU.
+# Before you submit, choose *Runtime → Restart session and run all*, and check that every test passes.
 
 # %% setup="debugging"
 
 # %% [markdown]
 # ## 0 Instruments
 #
-# The programs are tried on 1,797 small digits of scikit-learn, of which 1,400 are there to train on. `report` prints which
-# share of the images a model classifies rightly. Chance is 10 %.
+# The programs run on 1,797 small digits of scikit-learn; 1,400 of them are for training.
+# `report` prints the share of the images that a model classifies correctly.
+# Chance is 10 %.
 
 # %%
-GRADED = "GRADING" in os.environ  # then nobody looks at a symptom, and a few images show that all runs
+GRADED = "GRADING" in os.environ  # then nobody reads the symptoms, and a few images show that everything runs
 
 
 def digits():
-    """Return images (M, 8, 8) and labels to train on, and others that are held out."""
+    """Return images (M, 8, 8) and labels for training, and other images and labels that are not trained on."""
     if GRADED:
         return torch.rand(20, 8, 8), torch.arange(20) % 10, torch.rand(10, 8, 8), torch.arange(10)
     from sklearn.datasets import load_digits
@@ -59,7 +65,7 @@ def digits():
 
 
 def net(hidden=64, depth=1):
-    """Make a small network for images of 8 x 8 pixels, always the same."""
+    """Make a small network for images of 8 x 8 pixels; it always starts from the same parameters."""
     torch.manual_seed(0)
     layers = [part for _ in range(depth) for part in (nn.Linear(hidden, hidden), nn.GELU())]
     return nn.Sequential(nn.Flatten(), nn.Linear(64, hidden), nn.GELU(), *layers, nn.Linear(hidden, 10))
@@ -88,12 +94,12 @@ def fit(model, epochs=10, optimizer=torch.optim.Adam, rate=3e-3, schedule=None):
 
 
 def report(model):
-    """Print which share of the images a model classifies rightly, in evaluation."""
+    """Print the share of the images that a model classifies correctly, in evaluation."""
     model.eval()
     with torch.no_grad():
         pairs = (IMAGES, LABELS), (OTHERS, THEIRS)
         shares = [100 * (model(images).argmax(-1) == labels).float().mean() for images, labels in pairs]
-    print(f"{shares[0]:.1f} % of the images trained on, {shares[1]:.1f} % of the others")
+    print(f"correct: {shares[0]:.1f} % of the training images, {shares[1]:.1f} % of the other images")
 
 
 IMAGES, LABELS, OTHERS, THEIRS = digits()
@@ -101,11 +107,13 @@ IMAGES, LABELS, OTHERS, THEIRS = digits()
 # %% [markdown]
 # ## 1 Stays near chance
 #
-# The loss hardly falls, or not at all. Ask what would have to happen in one step, and look whether it does: which number should be
-# other afterwards, and which loss should a model have that knows nothing, $\ln 10 = 2.30$?
+# The loss hardly falls, or does not fall at all.
+# Ask what must happen in one step, and check whether it happens.
+# Which number should have changed after the step?
+# Which loss does a model have that knows nothing? It is $\ln 10 = 2.30$.
 
 # %% [markdown] of="train_shuffled"
-# **Symptom.** After ten epochs the model knows no more than at first, on the very images that it was trained on.
+# **Symptom.** After ten epochs the model is no better than at the start, even on the images that it was trained on.
 
 # %% program="train_shuffled"
 model = net()
@@ -114,11 +122,11 @@ for epoch in range(10):
     loss = train_shuffled(model, IMAGES, LABELS, optimizer, torch.randperm(len(LABELS)), 64)
 print(f"loss {loss:.3f}")
 report(model)
-# values: the losses, and where the parameters are after two epochs.
-# sizes: other numbers of images, and other sizes of a batch.
+# values: the losses, and the parameters after two epochs.
+# sizes: other numbers of images, and other batch sizes.
 
 # %% [markdown] of="train_clipped"
-# **Symptom.** In the tenth epoch the loss is the same as before the first.
+# **Symptom.** In the tenth epoch the loss is the same as before the first epoch.
 
 # %% program="train_clipped"
 model = net()
@@ -128,40 +136,44 @@ for epoch in range(10):
     loss = train_clipped(model, batches(IMAGES, LABELS), optimizer, 1.0)
 print(f"loss {before:.3f} before the first epoch, {loss:.3f} in the last")
 report(model)
-# values: the losses, and where the parameters are after two epochs, with and without clipping.
-# sizes: other sizes of a batch, and other norms.
+# values: the losses, and the parameters after two epochs, with and without clipping.
+# sizes: other batch sizes, and other norms.
 
 # %% [markdown] of="initialise"
-# **Symptom.** A network of seven layers, initialised by this function, begins with a loss of many millions, and stays at chance.
+# **Symptom.** This function initialises a network of seven layers.
+# Its first loss is many millions, and its accuracy stays at chance.
 
 # %% program="initialise"
 torch.manual_seed(0)
 model = initialise(net(hidden=256, depth=5))
 print(f"first loss {F.cross_entropy(model(IMAGES), LABELS):.3g}")
 report(fit(model, optimizer=torch.optim.SGD, rate=0.1))
-# values: mean and spread of the matrices, the biases, and layers that are not linear.
+# values: mean and standard deviation of the matrices, the biases, and layers that are not linear.
 # sizes: layers of other sizes.
 
 # %% [markdown]
-# ## 2 Learns, and not far enough
+# ## 2 Learns, but not enough
 #
-# The accuracy climbs, and stays where it should not. Something that should learn, or should be seen, does not take part. Which
-# numbers are the same after the training as before it, and to which is the output blind?
+# The accuracy rises, but stops too early.
+# Something should learn or should be read, and does not take part.
+# Which numbers are the same before and after the training?
+# On which numbers does the output not depend?
 
 # %% [markdown] of="RowClassifier"
-# **Symptom.** The rows of an image may be exchanged, and the scores stay as they are. A digit upside down is the same digit.
+# **Symptom.** If you exchange the rows of an image, the logits do not change.
+# For this model, a digit upside down is the same digit.
 
 # %% program="RowClassifier"
 torch.manual_seed(0)
 model = fit(RowClassifier(rows=8, pixels=8, width=16, classes=10))
 report(model)
 with torch.no_grad():
-    print(f"upside down, the scores move by {(model(IMAGES.flip(1)) - model(IMAGES)).abs().max():.2g}")
-# values: output, gradient of the images, and how many numbers are learned.
+    print(f"upside down, the logits change by {(model(IMAGES.flip(1)) - model(IMAGES)).abs().max():.2g}")
+# values: output, gradient of the images, and the number of learned parameters.
 # sizes: other sizes.
 
 # %% [markdown] of="ResidualStack"
-# **Symptom.** With eight layers the model has as many parameters as with none, and learns the images no better.
+# **Symptom.** With eight layers the model has as many parameters as with no layer, and it learns the images no better.
 
 # %% program="ResidualStack"
 for depth in (0, 8):
@@ -169,11 +181,11 @@ for depth in (0, 8):
     model = nn.Sequential(nn.Flatten(), ResidualStack(inputs=64, width=16, depth=depth, classes=10))
     print(f"depth {depth}: {sum(p.numel() for p in model.parameters())} parameters")
     report(fit(model))
-# values: output, gradient of the inputs, and how many numbers are learned.
+# values: output, gradient of the inputs, and the number of learned parameters.
 # sizes: other sizes.
 
 # %% [markdown] of="learning_rate"
-# **Symptom.** After the first epoch of twenty nothing changes any more.
+# **Symptom.** After the first of twenty epochs, nothing changes any more.
 
 # %% program="learning_rate"
 for epochs in (1, 20):
@@ -185,22 +197,24 @@ for epochs in (1, 20):
 # %% [markdown]
 # ## 3 Right in training, wrong in evaluation
 #
-# The same program, and the same numbers, in another mode. Call it twice with the same input, in each mode, and look at means.
+# The program is the same and the numbers are the same; only the mode differs.
+# Call it twice with the same input in each mode, and look at means.
 
 # %% [markdown] of="DroppingHead"
-# **Symptom.** In evaluation the same image gets another score each time, so that the three lines differ. With a right head
-# they are equal, near 55 %; this small model reaches no more.
+# **Symptom.** In evaluation, the same image gets different logits each time, so the three lines differ.
+# With a correct program they are equal, near 55 %; this small model does not reach more.
 
 # %% program="DroppingHead"
 torch.manual_seed(0)
 model = fit(nn.Sequential(nn.Linear(8, 64), nn.GELU(), DroppingHead(width=64, classes=10, dropout=0.5)))
 for _ in range(3):
     report(model)
-# values: evaluation, and mean and spread in training.
-# sizes: other sizes, and other shares.
+# values: evaluation, and mean and standard deviation in training.
+# sizes: other sizes, and other shares of dropout.
 
 # %% [markdown] of="Standardise"
-# **Symptom.** The loss falls nicely in training. In evaluation the very same images are classified worse, by far.
+# **Symptom.** In training, the loss falls as it should.
+# In evaluation, the model classifies the same images much worse.
 
 # %% program="Standardise"
 torch.manual_seed(0)
@@ -213,31 +227,33 @@ report(model)
 # sizes: other sizes, momenta and numbers of batches.
 
 # %% [markdown] of="SkippedBranch"
-# **Symptom.** In evaluation the branch counts for more than it ever did in training.
+# **Symptom.** In evaluation, the branch counts more than it ever did in training.
 
 # %% program="SkippedBranch"
 layer, x, branch = SkippedBranch(skipped=0.5), torch.zeros(10_000, 1, 1), torch.ones(10_000, 1, 1)
 print(f"mean in training {layer.train()(x, branch).mean():.2f}, in evaluation {layer.eval()(x, branch).mean():.2f}")
-# values: means in training and in evaluation, and whether images are skipped whole.
-# sizes: other sizes, and other shares.
+# values: means in training and in evaluation, and whether whole images are skipped.
+# sizes: other sizes, and other shares of skipped images.
 
 # %% [markdown]
 # ## 4 Right for one image
 #
-# With a batch of one, everything is right. The test of this kind of fault is the cheapest of all: run an image alone, run it
-# with others, and compare.
+# With a batch of one image, everything is right.
+# The test for this kind of fault is the cheapest of all: run an image alone, run it together with others, and compare.
 
 # %% [markdown] of="cut_patches"
-# **Symptom.** For one image the patches are right. In a batch they belong to other images.
+# **Symptom.** For one image the patches are right.
+# In a batch, they hold pixels of other images.
 
 # %% program="cut_patches"
 alone, together = cut_patches(IMAGES[:1], 4), cut_patches(IMAGES[:3], 4)
-print(f"of the first image, {(alone[0] != together[0]).float().mean():.0%} of the pixels change when two others join it")
+changed = (alone[0] != together[0]).float().mean()
+print(f"{changed:.0%} of the pixels of the first image change when two other images join the batch")
 # values: the patches of one image and of several.
 # sizes: other sizes.
 
 # %% [markdown] of="standardise_images"
-# **Symptom.** An image is as it should be alone, and changes when a brighter one joins the batch.
+# **Symptom.** An image is right when it is alone, and changes when a brighter image joins the batch.
 
 # %% program="standardise_images"
 pair = torch.stack([IMAGES[0], 5 * IMAGES[1]])
@@ -248,7 +264,8 @@ for name, image in (("alone", alone), ("together", together)):
 # sizes: other sizes.
 
 # %% [markdown] of="pack_heads"
-# **Symptom.** Attention that gets its heads from here is right for one image. In a batch it mixes images.
+# **Symptom.** Attention with these heads is right for one image.
+# In a batch, it mixes images.
 
 # %% program="pack_heads"
 x = torch.arange(2 * 1 * 4.0).reshape(2, 1, 4)  # two images of one token
@@ -260,10 +277,13 @@ print("heads in pairs:", pack_heads(x, 2)[:, 0].tolist())
 # %% [markdown]
 # ## 5 Slow
 #
-# The numbers are right. Do not guess where the time goes: count what is called, and how often, when the input grows.
+# The numbers are right.
+# Do not guess where the time goes.
+# Count what is called, and how the count changes when the input grows.
 
 # %% [markdown] of="similarities"
-# **Symptom.** With four times as many tokens it takes sixteen times as long; a product of two matrices of this size takes no time at all.
+# **Symptom.** With four times as many tokens it takes sixteen times as long.
+# A product of two matrices of this size takes almost no time.
 
 # %% program="similarities"
 import time
@@ -272,15 +292,16 @@ for tokens in (25, 100):
     begun = time.perf_counter()
     similarities(torch.ones(1, tokens, 8))
     print(f"{tokens} tokens: {1000 * (time.perf_counter() - begun):.1f} ms")
-# values: the cosines, and whether the operations grow in number with the tokens.
+# values: the cosines, and whether more tokens need more operations.
 # sizes: other sizes.
 
 # %% [markdown] of="mean_loss"
-# **Symptom.** The memory grows with every batch, until a large evaluation ends the session; the time is that of training.
+# **Symptom.** The memory grows with every batch, until a large evaluation ends the session.
+# The evaluation takes as long as training.
 
 # %% program="mean_loss"
 class Counting(nn.Linear):
-    """Counts the calls that leave a graph behind."""
+    """Count the calls that build a graph."""
 
     graphs = 0
 
@@ -291,8 +312,8 @@ class Counting(nn.Linear):
 
 torch.manual_seed(0)
 model = Counting(64, 10)
-print(f"loss {mean_loss(model, [(OTHERS.flatten(1), THEIRS)] * 10):.3f}, graphs of {model.graphs} batches")
-# values: the mean, how often the model is called, and whether a graph is built or gradients are left off.
+print(f"loss {mean_loss(model, [(OTHERS.flatten(1), THEIRS)] * 10):.3f}, graphs for {model.graphs} of 10 batches")
+# values: the mean, how often the model is called, and whether a graph is built or gradients stay switched off.
 # sizes: batches of other sizes.
 
 # %% [markdown] of="loss_and_accuracy"
@@ -300,7 +321,7 @@ print(f"loss {mean_loss(model, [(OTHERS.flatten(1), THEIRS)] * 10):.3f}, graphs 
 
 # %% program="loss_and_accuracy"
 class Counting(nn.Linear):
-    """Counts its calls."""
+    """Count its calls."""
 
     calls = 0
 
@@ -313,17 +334,18 @@ torch.manual_seed(0)
 model = Counting(64, 10)
 loss, accuracy = loss_and_accuracy(model, [(OTHERS.flatten(1), THEIRS)] * 10)
 print(f"loss {loss:.3f}, accuracy {accuracy:.3f}, {model.calls} calls for 10 batches")
-# values: the results, how often the model is called, and whether a graph is built or gradients are left off.
+# values: the results, how often the model is called, and whether a graph is built or gradients stay switched off.
 # sizes: batches of other sizes.
 
 # %% [markdown]
 # ## 6 Wrong only with a mask
 #
-# Where every token exists, the numbers are right. What a mask hides may be anything, and must not change what is seen: put
-# other numbers behind the mask, and compare.
+# If every token exists, the numbers are right.
+# Tokens that a mask hides may have any values, and these values must not change the result.
+# Put other numbers into the hidden tokens, and compare.
 
 # %% [markdown] of="mean_of_existing"
-# **Symptom.** A text of two tokens has another mean when it is padded to four.
+# **Symptom.** A text of two tokens has another mean when it is padded to four tokens.
 
 # %% program="mean_of_existing"
 tokens, exists = torch.tensor([[[2.0], [4.0], [0.0], [0.0]]]), torch.tensor([[True, True, False, False]])
@@ -333,7 +355,7 @@ print("with padding:   ", mean_of_existing(tokens, exists).item())
 # sizes: other sizes.
 
 # %% [markdown] of="pooled"
-# **Symptom.** What is in a token that does not exist moves the result.
+# **Symptom.** The values of a token that does not exist change the result.
 
 # %% program="pooled"
 tokens, exists = torch.tensor([[[2.0], [4.0], [0.0], [0.0]]]), torch.tensor([[True, True, False, False]])
@@ -344,50 +366,64 @@ for padding in (0.0, 9.0):
 # sizes: other sizes.
 
 # %% [markdown] of="loss_of_existing"
-# **Symptom.** The more padding a batch has, the smaller is its loss.
+# **Symptom.** The more padding a batch has, the smaller its loss is.
 
 # %% program="loss_of_existing"
 logits, labels = torch.zeros(1, 8, 10), torch.zeros(1, 8, dtype=torch.long)
 for count in (8, 4, 1):
     exists = (torch.arange(8) < count)[None]
-    print(f"{count} of 8 tokens exist: loss {loss_of_existing(logits, labels, exists):.3f}, of which each has 2.303")
+    print(f"{count} of 8 tokens exist: loss {loss_of_existing(logits, labels, exists):.3f}; each of them has loss 2.303")
 # values: the loss of texts of different lengths.
 # sizes: other sizes.
 
 # %% [markdown]
 # ## 7 Write the test
 #
-# Somebody else has written the `attend` of exercise 2, and you may call it and not read it. Is it right? Write a test that
-# passes what is right and raises `AssertionError` for what is wrong.
+# Somebody else has written the `attend` of exercise 2.
+# You may call it, but not read it.
+# Is it right?
+# Write a test that passes if it is right, and raises `AssertionError` if it is wrong.
 #
-# The candidates that count stay with the grader: your test gets a stand-in that takes tensors and gives tensors, through
-# which gradients flow.
-# There are 14 right ones, written in as many ways, and 73 wrong ones, each with one of [the known mistakes](book/mistakes.md) of `attend`.
+# The candidates that count stay with the grader.
+# Your test gets a stand-in that takes tensors and returns tensors; gradients flow through them.
+# There are 14 right candidates, written in different ways.
+# There are 73 wrong candidates; each has one of [the known mistakes](book/mistakes.md) of `attend`.
 #
-# - Your test must pass **all right ones**. If one is refused, no verdict counts. Rounding differs between them: where
-#   scores stay below 50, two results in float32 agree to about `rtol=1e-3, atol=1e-5`; where they stay below 5,000 and
-#   values are of the size of 1, to `rtol=1e-3, atol=1e-3`. Keys and values that a mask hides may be as large as 10,000;
-#   with infinity or NaN there, right ones differ.
-# - The points are for the share of the wrong ones that it refuses: 40, 60, 70, 80, 85, 90, 95 and 100 %. Any error counts as a
-#   refusal, as with pytest.
-# - A candidate answers only what `attend` is specified for: `q`, `k` and `v` of one shape (B, H, N, d) without a 0, all
-#   of float32 or all of float64; a `mask` that is `None` or boolean, of shape (B, N), (B, N, N) or (B, H, N, N). Every
-#   candidate, right or wrong, refuses anything else with `ValueError`, so that your test learns nothing from that.
-# - A candidate may be called 200 times, with tensors of at most 65,536 numbers and 256 heads of all images together; beyond
-#   that it raises `ValueError`. So it does whatever goes wrong in it. It works on copies.
-# - Your test runs once with each candidate, and again with some. It has 10 seconds for each run and 30 for all of them;
-#   one that takes longer gets no points. What it draws at random is new in each run, unless it sets a seed.
+# - **Right candidates.** Your test must pass **all right candidates**.
+#   If it refuses one of them, you get no points.
+#   They differ in rounding.
+#   In float32, if scores stay below 50, two results agree to about `rtol=1e-3, atol=1e-5`.
+#   If scores stay below 5,000 and values have a size near 1, they agree to `rtol=1e-3, atol=1e-3`.
+#   Keys and values that a mask hides may be as large as 10,000.
+#   With infinity or NaN there, right candidates differ.
+# - **Points.** Your test gets a point for each of these shares of the wrong candidates that it refuses:
+#   40, 60, 70, 80, 85, 90, 95 and 100 %.
+#   Any error counts as a refusal, as in pytest.
+# - **Inputs.** A candidate answers only what `attend` is specified for.
+#   `q`, `k` and `v` have the same shape (B, H, N, d), and no size is 0; they are all float32 or all float64.
+#   The `mask` is `None` or boolean, of shape (B, N), (B, N, N) or (B, H, N, N).
+#   Every candidate, right or wrong, raises `ValueError` for anything else, so other inputs tell your test nothing.
+# - **Limits.** You may call a candidate 200 times.
+#   A tensor may have at most 65,536 numbers, and all images together at most 256 heads.
+#   Beyond these limits a candidate raises `ValueError`.
+#   An error inside a candidate also becomes a `ValueError`.
+#   A candidate works on copies of your tensors.
+# - **Time.** Your test runs once with each candidate, and again with some.
+#   It has 10 seconds for each run and 30 seconds for all runs; a slower test gets no points.
+#   Random numbers are new in each run, unless your test sets a seed.
 #
-# Here are some candidates to try your test on.
+# The next cell has some candidates for you to try your test on.
 
 # %% given="candidates_to_try"
 
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Where do the right numbers come from? From a second implementation, which may be slow, or PyTorch's own. The work is in
-# the inputs: each mistake has inputs on which it does not show. What can be equal in yours that should differ: sizes, masks,
-# the size of the scores? And which lines of the specification has no input asked about?
+# Where do the right numbers come from?
+# Use a second implementation, which may be slow, or PyTorch's own.
+# The work is in the inputs: for each mistake there are inputs that do not reveal it.
+# Which things are equal in your inputs and should differ: sizes, masks, the size of the scores?
+# And which lines of the specification does none of your inputs test?
 #
 # </details>
 
@@ -397,37 +433,38 @@ for count in (8, 4, 1):
 run_tests("test_attention", test_attention, candidates_to_try())
 
 # %% [markdown]
-# Which candidates does it tell apart so far, and how?
+# Which candidates does your test tell apart so far, and how?
 
 # %%
 if not GRADED:
     show_trial(test_attention, candidates_to_try())
 
 # %% grade="test_attention_40" points=1
-# 1 point, judged after you submit: no right attention is refused, and 40 % of the wrong ones are.
+# 1 point, judged after you submit: it refuses no right attention, and 40 % of the wrong ones.
 
 # %% grade="test_attention_60" points=1
-# 1 point, judged after you submit: no right attention is refused, and 60 % of the wrong ones are.
+# 1 point, judged after you submit: it refuses no right attention, and 60 % of the wrong ones.
 
 # %% grade="test_attention_70" points=1
-# 1 point, judged after you submit: no right attention is refused, and 70 % of the wrong ones are.
+# 1 point, judged after you submit: it refuses no right attention, and 70 % of the wrong ones.
 
 # %% grade="test_attention_80" points=1
-# 1 point, judged after you submit: no right attention is refused, and 80 % of the wrong ones are.
+# 1 point, judged after you submit: it refuses no right attention, and 80 % of the wrong ones.
 
 # %% grade="test_attention_85" points=1
-# 1 point, judged after you submit: no right attention is refused, and 85 % of the wrong ones are.
+# 1 point, judged after you submit: it refuses no right attention, and 85 % of the wrong ones.
 
 # %% grade="test_attention_90" points=1
-# 1 point, judged after you submit: no right attention is refused, and 90 % of the wrong ones are.
+# 1 point, judged after you submit: it refuses no right attention, and 90 % of the wrong ones.
 
 # %% grade="test_attention_95" points=1
-# 1 point, judged after you submit: no right attention is refused, and 95 % of the wrong ones are.
+# 1 point, judged after you submit: it refuses no right attention, and 95 % of the wrong ones.
 
 # %% grade="test_attention_100" points=1
-# 1 point, judged after you submit: no right attention is refused, and 100 % of the wrong ones are.
+# 1 point, judged after you submit: it refuses no right attention, and 100 % of the wrong ones.
 
 # %% [markdown]
 # ## Submit
 #
-# On Colab: *Runtime → Restart session and run all*, then *File → Download → Download .ipynb*, and submit that file.
+# On Colab, choose *Runtime → Restart session and run all*.
+# Then choose *File → Download → Download .ipynb*, and submit that file.

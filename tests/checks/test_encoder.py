@@ -15,7 +15,7 @@ from conftest import assignment_of, cases_of, lost
 from sample_class import change, fill_in
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from unseen_encoder import BlockOfUvA, repair_by_another_class
+from wrong_answers import BlockOfUvA, repair_by_another_class
 
 from autograder.checks.encoder.exercises import EXERCISES, measures, probes
 from autograder.grade.execute import execute

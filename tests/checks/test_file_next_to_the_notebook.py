@@ -87,7 +87,7 @@ def test_execute_keeps_the_file_from_the_notebook(file_assignment: Assignment, h
     done = execute(work, 3, LIMITS, files={"vit.pt": GOOD}, held_out=held_out)
     assert [check.passed for check in done.checks] == [True] * 5
     assert done.notebook.cells[1].outputs[0].text.strip() == "found []"
-    assert done.files == {"vit.pt": "40 of 40 images are recognised, 100.00%, of MNIST's test set."}
+    assert done.files == {"vit.pt": "40 of 40 images are recognised, 100.00% of MNIST's test set."}
     done = execute(work, 3, LIMITS, files={}, held_out=held_out)
     assert [check.passed for check in done.checks] == [False] * 5
     assert "vit.pt was not submitted" in done.checks[0].message

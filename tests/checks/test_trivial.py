@@ -98,7 +98,6 @@ EXERCISES = {f"{stem}.{name}": each for stem in ALL.values() for name, each in e
 def unnamed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Judge without a look for names of mistakes and for wrong lines, which takes longer than all else."""
     monkeypatch.setattr(exercise, "_Fingerprints", lambda *_: {})
-    monkeypatch.setattr(Exercise, "_pair", lambda *_: None)
     monkeypatch.setattr(Exercise, "_with_line", lambda self, error, function: error)
     exercise._prepared.cache_clear()
     yield

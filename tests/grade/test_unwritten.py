@@ -144,7 +144,7 @@ def test_answer_that_calls_an_unwritten_one_is_told_so() -> None:
         exec(answer(notebook, name).source, mine)
     with pytest.raises(AssertionError) as caught:
         exec(cells["test_attention"], mine)
-    assert str(caught.value).endswith("attention calls softmax, which is not written yet. Write that first.")
+    assert str(caught.value).endswith("attention calls softmax, which is not written yet. Write it first.")
     hidden = messages_of("1_attention", "attention", calls_unwritten)[1:]
     assert hidden == []  # it is judged with a reference implementation of softmax
 

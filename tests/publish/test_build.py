@@ -284,7 +284,7 @@ def test_points_in_the_text_agree(any_assignment: Assignment) -> None:
     bonus = [cell.id for cell in any_assignment.release.cells if "bonus" in cell.metadata and cell.id in exercises]
     for name in bonus:
         promised = sum(points.pop(f"{name}_{stage}") for stage in exercises[name].stages)
-        assert f"`{name}`, a bonus | {promised:g} on top |" in top
+        assert f"`{name}`, a bonus | {promised:g} extra |" in top
         assert re.search(rf"^\| A bonus: `{name}` .* \| \+{promised:g} \|$", page, re.M)
     for part, promised in parts.items():
         names = [name for name in re.findall(r"`(\w+)`", part) if name in exercises]
@@ -491,4 +491,4 @@ def test_a_mutation_that_no_check_notices_is_said(
     monkeypatch.setattr("autograder.publish.mistakes_page.mistakes_page", lambda matrices, scores: "the page")
     assert build.page_of_mistakes() == "the page"
     (said,) = caplog.messages
-    assert said.startswith("matmul: no check notices line 3: a @ b -> a * b, ") and "equivalent.py" in said
+    assert said.startswith("matmul: no check notices line 3: a @ b -> a * b, ") and "right_answers.py" in said

@@ -170,8 +170,8 @@ def test_replaced_builtins_do_not_reach_the_tests(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("name", "exercise", "word", "value", "said"),
     [
-        ("1_attention", "softmax", "np", 3, "`np` is no longer NumPy: a cell of yours assigns it."),
-        ("1_attention", "attention", "np", np.ones(2), "`np` is no longer NumPy: a cell of yours assigns it."),
+        ("1_attention", "softmax", "np", 3, "`np` is no longer NumPy: one of your cells assigns it."),
+        ("1_attention", "attention", "np", np.ones(2), "`np` is no longer NumPy: one of your cells assigns it."),
         ("1_attention", "attention", "softmax", np.ones(3), "`softmax` is now an array, not your function"),
         ("1_attention", "attention", "ValueError", 1, "`ValueError` is no longer Python's own"),
         ("1_attention", "softmax", "softmax", 0.5, "`softmax` is now a number, not your function"),

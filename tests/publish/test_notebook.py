@@ -196,7 +196,7 @@ def test_visible_test_says_expected_got_and_cause(
 def test_visible_test_of_garbage_says_what_came(assignment: Assignment, namespace: dict[str, Any]) -> None:
     """Does a student who forgot `return` read that None came, one who wrote nothing that, without a mistake's name?"""
     error = visible_test(assignment, namespace, "softmax", lambda scores, axis=-1: None)
-    assert "nothing came back, None. Does the function end with return?" in str(error)
+    assert "the function returned None. Does it end with return?" in str(error)
     assert error.mistake is None
 
     exec(cell_of(assignment.release, "softmax").source, released := dict(namespace))

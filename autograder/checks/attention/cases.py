@@ -37,7 +37,7 @@ def softmax_extreme_cases(rng):
     near = exact(rng.normal(size=(3, 4)))
     far = near + np.array([[0.0], [-2000.0], [-5000.0]])
     return [
-        Case("one row far below the others", (far,), "M14"),
+        Case("one row with scores far below the others", (far,), "M14"),
         Case("scores near 1000", (near + 1000.0,), "M3"),
         Case("scores near -1000", (near - 1000.0,), "M3"),
         Case("scores from -3000 to 3000", (exact(1000 * rng.uniform(-3, 3, size=(4, 5))),), "M3"),
@@ -103,7 +103,7 @@ def attention_axes_cases(rng):
     return [
         Case("a batch", qkv(rng, 2, n_queries=4, n_keys=4, width=3, value_width=5)),
         Case("a batch of heads", qkv(rng, 2, 3, n_queries=4, n_keys=5, width=6, value_width=7)),
-        Case("far apart scores", far_apart(*qkv(rng, 2, n_queries=5, n_keys=8, width=4, value_width=3)), "M3"),
+        Case("scores far apart", far_apart(*qkv(rng, 2, n_queries=5, n_keys=8, width=4, value_width=3)), "M3"),
     ]
 
 
@@ -125,22 +125,22 @@ def attention_mask_cases(rng):
         ),
         Case("a mask of keys", (*qkv(rng, n_queries=4, n_keys=5, width=6, value_width=7), draw_mask(rng, 1, 5))),
         Case(
-            "a mask of keys without an axis of queries, its hidden keys the best",
+            "a mask of keys without an axis of queries, hidden keys with the largest scores",
             hidden_keys_first(*qkv(rng, n_queries=5, n_keys=5, width=4, value_width=3), draw_mask(rng, 5)),
         ),
         Case(
-            "a mask, and rows far apart",
+            "a mask, and scores far apart",
             (*far_apart(*qkv(rng, n_queries=5, n_keys=6, width=4, value_width=3), by=300), draw_mask(rng, 5, 6)),
         ),
         Case(
-            "a query that may look at nothing",
+            "a query that may look at no key",
             (*qkv(rng, n_queries=5, n_keys=6, width=3, value_width=4), nothing),
             "M20",
         ),
         Case("queries and keys of different widths", (queries[..., :2], keys, values)),
-        Case("queries of width 1, and wider keys", (queries[..., :1], keys, values)),
+        Case("queries of width 1, wider keys", (queries[..., :1], keys, values)),
         Case(
-            "one key for each query, whose score may be far below 0",
+            "one key for each query, with a score that may be far below 0",
             (*far_apart(*qkv(rng, n_queries=5, n_keys=6, width=4, value_width=3), by=2e4), draw_one(rng, 5, 6)),
         ),
     ]
@@ -162,7 +162,7 @@ def attention_visible_cases(rng):
         Case("two queries, three keys, values of width 2", (queries[:2], keys, values[:, :2])),
         Case("a batch of two", batch((queries[:2], keys, values[:, :2]), (keys[:2], values, queries[:, :2]))),
         Case("a mask", (queries, keys, values, mask)),
-        Case("a query that may look at nothing", (queries, keys, values, nothing), "M20"),
+        Case("a query that may look at no key", (queries, keys, values, nothing), "M20"),
     ]
 
 
@@ -201,7 +201,7 @@ def self_attention_axes_cases(rng):
             "a batch of sequences of images",
             tokens_and_weights(rng, 2, 3, n_tokens=4, width=7, query_width=5, value_width=6),
         ),
-        Case("far apart scores", far_apart_tokens(rng), "M3"),
+        Case("scores far apart", far_apart_tokens(rng), "M3"),
     ]
 
 
@@ -212,11 +212,11 @@ def self_attention_mask_cases(rng):
     return [
         Case("a mask", (*tokens_and_weights(rng, **sizes), draw_mask(rng, 5, 5))),
         Case("a causal mask", (*tokens_and_weights(rng, **sizes), np.tri(5, dtype=bool))),
-        Case("a mask, and rows far apart", (*far_apart_tokens(rng, by=300), draw_mask(rng, 6, 6))),
+        Case("a mask, and scores far apart", (*far_apart_tokens(rng, by=300), draw_mask(rng, 6, 6))),
         Case("a mask for each image of a batch", (*tokens_and_weights(rng, 3, **batch), draw_mask(rng, 3, 4, 4))),
-        Case("a token that may look at nothing", (*tokens_and_weights(rng, **sizes), nothing), "M20"),
+        Case("a token that may look at no token", (*tokens_and_weights(rng, **sizes), nothing), "M20"),
         Case(
-            "one token for each to look at, whose score may be far below 0",
+            "one visible token for each token, with a score that may be far below 0",
             (*far_apart_tokens(rng, by=2e4), draw_one(rng, 6, 6)),
         ),
     ]
@@ -274,7 +274,7 @@ def backward_far_cases(rng):
     near = qkv(rng, n_queries=8, n_keys=8, width=4, value_width=4)
     return [
         Case("scores of order 1", with_grad_output(rng, near)),
-        Case("far apart scores", with_grad_output(rng, far_apart(*near)), "M3"),
+        Case("scores far apart", with_grad_output(rng, far_apart(*near)), "M3"),
     ]
 
 
@@ -328,9 +328,9 @@ def online_value_cases(rng):
 def online_hidden_cases(rng):
     return [
         Case("hidden keys", hidden_rows(*with_a_block(rng, n_queries=5, n_keys=3, value_width=2))),
-        Case("hidden keys, heads", hidden_rows(*with_a_block(rng, 2, n_queries=4, n_keys=5, value_width=3))),
+        Case("hidden keys, a batch of heads", hidden_rows(*with_a_block(rng, 2, n_queries=4, n_keys=5, value_width=3))),
         Case(
-            "the first block, hidden keys",
+            "the first block, with hidden keys",
             hidden_rows(*first_block(*with_a_block(rng, n_queries=6, n_keys=4, value_width=3))),
         ),
     ]

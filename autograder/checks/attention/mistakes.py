@@ -1,6 +1,6 @@
 """The known mistakes of assignment 1_attention, each with the words of the answer that it changes."""
 
-from autograder.judge.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way, ways
 
 ABOUT = "Softmax and attention"  # what they are called on the page of mistakes
 FORWARD = ("attention", "self_attention")
@@ -25,29 +25,30 @@ OTHER_POWERS = (
     "* queries.shape[-1] ** -2.0",
 )
 
-# In ascending order, but for M3 and M7: of two pairs of mistakes that explain a result equally well, the one that stands
-# first is named. Clipped scores, normalised over the whole array, look like M5 and like M3 with 1e-9 added to the sum;
-# where only the weights are compared, M7 with its output divided looks like M8.
 # "-2) / np.sqrt(queries.shape[-1])" is the scale of the scores; in attention_backward, the same words without the bracket
 # are the scale of their gradient.
+BACKWARD = "attention_backward"
+HIDE = "np.where(mask, scores, -np.inf)"
+DIVIDED = "exponentials / exponentials.sum(axis=axis, keepdims=True)"
+LARGEST = "max(axis=axis, keepdims=True)"
+SHIFT = "scores - scores.max(axis=axis, keepdims=True)"
+TOTAL = "sum(axis=axis, keepdims=True)"
+
 MISTAKES = (
     Mistake(
         "M1",
         "the bounds of clip are swapped",
-        "All your weights are equal. Do the bounds of your clip stand as (low, high)? np.clip(x, 100, -100) turns every "
-        "score into -100.",
-        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.clip(scores, 100, -100)"),
+        "All your weights are equal. Does your clip get its bounds in the order (low, high)? np.clip(x, 100, -100) "
+        "turns every score into -100.",
+        way(ALL, SHIFT, "np.clip(scores, 100, -100)"),
     ),
     Mistake(
         "M2",
         "scores are clipped where the maximum should be subtracted",
-        "Scores far apart get the same weight. Do you clip them? Clipping changes large scores; subtracting the maximum of "
-        "each row changes nothing but the risk of overflow.",
-        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.clip(scores, -100, 100)"),
-        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.clip(scores, -50, 50)"),
-        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.clip(scores, -20, 20)"),
-        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.clip(scores, -10, 10)"),
-        way(ALL, "scores - scores.max(axis=axis, keepdims=True)", "np.minimum(scores, 700)"),
+        "Different large scores get the same weight. Do you clip the scores? Clipping changes large scores; "
+        "subtracting the maximum of each row does not change the weights.",
+        *ways(ALL, SHIFT, "np.clip(scores, -100, 100)", "np.clip(scores, -50, 50)", "np.clip(scores, -20, 20)"),
+        *ways(ALL, SHIFT, "np.clip(scores, -10, 10)", "np.minimum(scores, 700)"),
         way(FORWARD, "if mask is not None:", "scores = np.clip(scores, -100, 100)\n    if mask is not None:"),
         way(FORWARD, "if mask is not None:", "scores = np.clip(scores, -50, 50)\n    if mask is not None:"),
     ),
@@ -55,46 +56,34 @@ MISTAKES = (
         "M4",
         "the sum does not keep its axis",
         "Each weight is divided by the sum of another row. Does your sum keep its axis (keepdims=True)?",
-        way(ALL, "sum(axis=axis, keepdims=True)", "sum(axis=min(1, exponentials.ndim - 1))"),
-        way(ALL, "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
+        *ways(ALL, TOTAL, "sum(axis=min(1, exponentials.ndim - 1))", "sum(axis=axis)"),
         # Without a shift by row, as who writes exp(scores) / exp(scores).sum(...) makes them.
-        way(
-            ALL,
-            "max(axis=axis, keepdims=True)",
-            "max()",
-            "sum(axis=axis, keepdims=True)",
-            "sum(axis=min(1, exponentials.ndim - 1))",
-        ),
-        way(ALL, "max(axis=axis, keepdims=True)", "max()", "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
-        way(ALL, "max(axis=axis, keepdims=True)", "max(axis=axis)", "sum(axis=axis, keepdims=True)", "sum(axis=axis)"),
+        way(ALL, LARGEST, "max()", TOTAL, "sum(axis=min(1, exponentials.ndim - 1))"),
+        way(ALL, LARGEST, "max()", TOTAL, "sum(axis=axis)"),
+        way(ALL, LARGEST, "max(axis=axis)", TOTAL, "sum(axis=axis)"),
     ),
     Mistake(
         "M5",
         "normalised over the whole array",
-        "The whole array sums to 1, not each row. Does your sum run along the axis alone?",
-        way(ALL, "sum(axis=axis, keepdims=True)", "sum()"),
-        way(ALL, "max(axis=axis, keepdims=True)", "max()", "sum(axis=axis, keepdims=True)", "sum()"),
-        way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "sum(axis=axis, keepdims=True)", "sum()"),
+        "The whole array sums to 1, but each row should. Does your sum run only along the axis?",
+        way(ALL, TOTAL, "sum()"),
+        way(ALL, LARGEST, "max()", TOTAL, "sum()"),
+        way(ALL, " - scores.max(axis=axis, keepdims=True)", "", TOTAL, "sum()"),
     ),
     Mistake(
         "M3",
         "the maximum is not subtracted",
-        "exp overflows from 710 on (89 in float32), and inf/inf is NaN. Do you subtract the maximum before every exp?",
+        "exp overflows from 710 on (from 89 on in float32), and inf / inf is NaN. Do you subtract the maximum before "
+        "every exp?",
         way(ALL, " - scores.max(axis=axis, keepdims=True)", ""),
         way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "np.exp(shifted)", "np.nan_to_num(np.exp(shifted))"),
-        way(
-            ALL,
-            "scores - scores.max(axis=axis, keepdims=True)",
-            "scores - np.log(np.exp(scores).sum(axis=axis, keepdims=True))",
-            "exponentials / exponentials.sum(axis=axis, keepdims=True)",
-            "exponentials",
-        ),
+        way(ALL, SHIFT, "scores - np.log(np.exp(scores).sum(axis=axis, keepdims=True))", DIVIDED, "exponentials"),
         # By who saw the NaN and not its cause.
         way(
             ALL,
             " - scores.max(axis=axis, keepdims=True)",
             "",
-            "exponentials / exponentials.sum(axis=axis, keepdims=True)",
+            DIVIDED,
             "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))",
         ),
         way(
@@ -107,30 +96,20 @@ MISTAKES = (
         # Above the line of the fraction, or below it.
         way("softmax", "exponentials / exponentials.sum(", "exponentials / np.exp(scores).sum("),
         way("softmax", "exponentials / exponentials.sum(", "np.exp(scores) / exponentials.sum("),
-        way(
-            "softmax",
-            "max(axis=axis, keepdims=True)",
-            "max()",
-            "exponentials / exponentials.sum(",
-            "exponentials / np.exp(scores).sum(",
-        ),
+        way("softmax", LARGEST, "max()", "exponentials / exponentials.sum(", "exponentials / np.exp(scores).sum("),
     ),
     Mistake(
         "M6",
         "the softmax runs over the wrong axis",
-        "Does your softmax run over the axis that was asked for? In attention that is the keys (the last axis): each row "
-        "sums to 1, one row per query.",
-        way(ALL, "sum(axis=axis", "sum(axis=-2 if exponentials.ndim > 1 else 0"),
-        way(ALL, "sum(axis=axis", "sum(axis=0"),
+        "Does your softmax run over the axis that was asked for? In attention that is the keys (the last axis): each "
+        "row sums to 1, one row per query.",
+        *ways(ALL, "sum(axis=axis", "sum(axis=-2 if exponentials.ndim > 1 else 0", "sum(axis=0"),
         way(ALL, "sum(axis=axis", "sum(axis=min(1, exponentials.ndim - 1)"),
         way("softmax", "sum(axis=axis", "sum(axis=-1"),
         way("online_softmax", "scores.max(axis=-1)", "scores.max(axis=-2)", "sum(axis=-1)", "sum(axis=-2)"),
-        way("softmax", "shifted =", "axis = -1\n    shifted ="),
-        way("softmax", "shifted =", "axis = -2 if scores.ndim > 1 else 0\n    shifted ="),
-        way("softmax", "shifted =", "axis = 0\n    shifted ="),
-        way("softmax", "shifted =", "axis = min(1, scores.ndim - 1)\n    shifted ="),
-        way(INSIDE, "softmax(scores)", "softmax(scores, axis=-2)"),
-        way(INSIDE, "softmax(scores)", "softmax(scores, axis=0)"),
+        *ways("softmax", "shifted =", "axis = -1\n    shifted =", "axis = -2 if scores.ndim > 1 else 0\n    shifted ="),
+        *ways("softmax", "shifted =", "axis = 0\n    shifted =", "axis = min(1, scores.ndim - 1)\n    shifted ="),
+        *ways(INSIDE, "softmax(scores)", "softmax(scores, axis=-2)", "softmax(scores, axis=0)"),
         way(INSIDE, "softmax(scores)", "softmax(scores, axis=1)"),
         # Where a whole column is hidden, -inf gives NaN and -1e9 does not.
         way(FORWARD, "softmax(scores)", "softmax(scores, axis=-2)", "-np.inf", "-1e9"),
@@ -140,14 +119,15 @@ MISTAKES = (
     Mistake(
         "M8",
         "not scaled",
-        "Your scores are √d too large. Where do you divide them by √d?",
+        "Your scores are too large by the factor √d. Where do you divide them by √d?",
         way(INSIDE, "-2) / np.sqrt(queries.shape[-1])", "-2)"),
-        way("attention_backward", "-2) / np.sqrt(queries.shape[-1])", "-2)", " / np.sqrt(queries.shape[-1])", ""),
+        way(BACKWARD, "-2) / np.sqrt(queries.shape[-1])", "-2)", " / np.sqrt(queries.shape[-1])", ""),
     ),
     Mistake(
         "M7",
         "scaled after the softmax",
-        "The rows do not sum to 1, but to 1/√d. Do you divide the scores by √d before the softmax, not the weights after it?",
+        "The rows sum to 1/√d, but should sum to 1. Do you divide the scores before the softmax, or the weights "
+        "after it?",
         way(
             INSIDE,
             "-2) / np.sqrt(queries.shape[-1])",
@@ -167,11 +147,11 @@ MISTAKES = (
     Mistake(
         "M9",
         "scaled by another width than that of the queries",
-        "The scale is that of another width. Is your d the width of one query, queries.shape[-1]?",
+        "Your scale uses a wrong width. Is your d the width of one query, queries.shape[-1]?",
         *(way(INSIDE, "-2) / np.sqrt(queries.shape[-1])", f"-2) / np.sqrt({width})") for width in OTHER_WIDTHS),
         *(
             way(
-                "attention_backward",
+                BACKWARD,
                 "-2) / np.sqrt(queries.shape[-1])",
                 f"-2) / np.sqrt({width})",
                 " / np.sqrt(queries.shape[-1])",
@@ -179,18 +159,18 @@ MISTAKES = (
             )
             for width in OTHER_WIDTHS
         ),
-        *(way("attention_backward", " / np.sqrt(queries.shape[-1])", f" / np.sqrt({width})") for width in OTHER_WIDTHS),
+        *(way(BACKWARD, " / np.sqrt(queries.shape[-1])", f" / np.sqrt({width})") for width in OTHER_WIDTHS),
         way("self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-1])"),
         way("self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-2])"),
     ),
     Mistake(
         "M10",
         "scaled by another power of the width than 1/√d",
-        "The scale has the wrong power of d. Do you divide by √d, and neither divide by d nor multiply by √d?",
+        "Your scale uses a wrong power of d. Do you divide by √d exactly once?",
         *(way(INSIDE, "-2) / np.sqrt(queries.shape[-1])", f"-2) {power}") for power in OTHER_POWERS),
         *(
             way(
-                "attention_backward",
+                BACKWARD,
                 "-2) / np.sqrt(queries.shape[-1])",
                 f"-2) {power}",
                 " / np.sqrt(queries.shape[-1])",
@@ -202,7 +182,8 @@ MISTAKES = (
     Mistake(
         "M11",
         "queries and keys are swapped",
-        "Your weights are those of keys that look at queries. Is each row of the scores one query, queries @ keysᵀ?",
+        "In your weights, the keys look at the queries. Does each row of your scores belong to one query, as in "
+        "queries @ keysᵀ?",
         way(INSIDE, "queries @ np.swapaxes(keys", "keys @ np.swapaxes(queries"),
         way(FORWARD, "softmax(scores)", "np.swapaxes(softmax(scores), -1, -2)"),
         way("self_attention", "tokens @ w_query, tokens @ w_key", "tokens @ w_key, tokens @ w_query"),
@@ -228,31 +209,22 @@ MISTAKES = (
     Mistake(
         "M13",
         "keys used as values, or values not projected",
-        "The weights are right, but they mix the wrong thing. Do you mix the values (projected with w_value)?",
-        way(FORWARD, "weights @ values", "weights @ keys"),
-        way(FORWARD, "weights @ values", "weights @ queries"),
-        way("self_attention", "tokens @ w_value", "tokens @ w_key"),
-        way("self_attention", "tokens @ w_value", "tokens @ w_query"),
-        way("self_attention", "tokens @ w_value", "tokens"),
+        "The weights are right, but they mix the wrong vectors. Do you mix the values (projected with w_value)?",
+        *ways(FORWARD, "weights @ values", "weights @ keys", "weights @ queries"),
+        *ways("self_attention", "tokens @ w_value", "tokens @ w_key", "tokens @ w_query", "tokens"),
     ),
     Mistake(
         "M14",
         "the maximum of the whole array is subtracted",
-        "A row far below the largest score of the array underflows to 0/0. Is what you subtract the largest score of the "
-        "row itself, along the axis (keepdims=True)?",
-        way(ALL, "max(axis=axis, keepdims=True)", "max()"),
+        "A row far below the largest score of the array underflows to 0 / 0. Do you subtract the largest score of "
+        "each row, along the axis (keepdims=True)?",
+        way(ALL, LARGEST, "max()"),
         way("online_softmax", "scores.max(axis=-1)", "scores.max()"),
         # By who saw the NaN and not its cause.
+        way(ALL, LARGEST, "max()", DIVIDED, "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))"),
         way(
             ALL,
-            "max(axis=axis, keepdims=True)",
-            "max()",
-            "exponentials / exponentials.sum(axis=axis, keepdims=True)",
-            "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))",
-        ),
-        way(
-            ALL,
-            "max(axis=axis, keepdims=True)",
+            LARGEST,
             "max()",
             "exponentials.sum(axis=axis, keepdims=True)",
             "(exponentials.sum(axis=axis, keepdims=True) + 1e-9)",
@@ -261,7 +233,7 @@ MISTAKES = (
     Mistake(
         "M15",
         "an argument is changed in place",
-        "The caller's array was changed. Do you use -= or another operation in place on an argument?",
+        "The caller's array was changed. Do you use -= or another in-place operation on an argument?",
         way("softmax", "exponentials =", "scores -= scores.max(axis=axis, keepdims=True)\n    exponentials ="),
         way("softmax", "np.exp(shifted)", "np.exp(shifted, out=scores)"),
         way(
@@ -272,7 +244,7 @@ MISTAKES = (
             "exponentials /= exponentials.sum(axis=axis, keepdims=True)\n    return exponentials",
         ),
         way(
-            ("attention", "attention_backward"),
+            ("attention", BACKWARD),
             "if mask is not None:",
             "queries /= np.sqrt(queries.shape[-1])\n    if mask is not None:",
         ),
@@ -287,7 +259,7 @@ MISTAKES = (
         ),
         # The gradients are right and the caller's queries are not.
         way(
-            "attention_backward",
+            BACKWARD,
             "if mask is not None:",
             "queries /= np.sqrt(queries.shape[-1])\n    if mask is not None:",
             "-2) @ queries",
@@ -307,7 +279,8 @@ MISTAKES = (
     Mistake(
         "M16",
         "the mask is inverted",
-        "You look where the mask says no. True means: may look. Is your condition the right way round?",
+        "Your queries look at the keys that the mask forbids. True means that a query may look. Is your condition "
+        "inverted?",
         way(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores"),
         way(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores", "not mask.any(axis=-1).all()", "False"),
         way(FORWARD, "mask, scores, -np.inf", "mask, -1e9, scores", "not mask.any(axis=-1).all()", "False"),
@@ -315,17 +288,11 @@ MISTAKES = (
     Mistake(
         "M17",
         "masked after the softmax and not renormalised",
-        "The rows sum to less than 1 under a mask. Do you mask the scores before the softmax?",
+        "With a mask, your rows sum to less than 1. Do you mask the scores before the softmax?",
+        way(FORWARD, HIDE, "scores", "softmax(scores)", "softmax(scores) * (1 if mask is None else mask)"),
         way(
             FORWARD,
-            "np.where(mask, scores, -np.inf)",
-            "scores",
-            "softmax(scores)",
-            "softmax(scores) * (1 if mask is None else mask)",
-        ),
-        way(
-            FORWARD,
-            "np.where(mask, scores, -np.inf)",
+            HIDE,
             "scores",
             "softmax(scores)",
             "softmax(scores) * (1 if mask is None else mask)",
@@ -336,38 +303,32 @@ MISTAKES = (
     Mistake(
         "M18",
         "the mask is added or multiplied as 0/1",
-        "Weight leaks through the mask. Do masked scores become -inf? Multiplying by 0 leaves exp(0) = 1, and adding 0 "
-        "leaves the score as it was.",
-        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores + mask"),
-        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores + mask", "not mask.any(axis=-1).all()", "False"),
-        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores + ~mask", "not mask.any(axis=-1).all()", "False"),
-        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores - ~mask", "not mask.any(axis=-1).all()", "False"),
-        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores * mask"),
-        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores * mask", "not mask.any(axis=-1).all()", "False"),
-        way(FORWARD, "-np.inf", "-10.0"),
-        way(FORWARD, "-np.inf", "-100.0"),
-        way(FORWARD, "-np.inf", "-10_000.0"),
+        "Hidden keys still get weight. Do masked scores become -inf? Multiplying by 0 leaves exp(0) = 1, and adding "
+        "0 does not change the score.",
+        way(FORWARD, HIDE, "scores + mask"),
+        way(FORWARD, HIDE, "scores + mask", "not mask.any(axis=-1).all()", "False"),
+        way(FORWARD, HIDE, "scores + ~mask", "not mask.any(axis=-1).all()", "False"),
+        way(FORWARD, HIDE, "scores - ~mask", "not mask.any(axis=-1).all()", "False"),
+        way(FORWARD, HIDE, "scores * mask"),
+        way(FORWARD, HIDE, "scores * mask", "not mask.any(axis=-1).all()", "False"),
+        *ways(FORWARD, "-np.inf", "-10.0", "-100.0", "-10_000.0"),
     ),
     Mistake(
         "M19",
-        "the mask meets the wrong axis",
+        "the mask is aligned with the wrong axis",
         "The mask of one image or head is used for another. Does your mask broadcast to the scores from the right, without "
         "an extra axis?",
-        way(FORWARD, "np.where(mask, scores, -np.inf)", "np.where(mask[:, None], scores, -np.inf)"),
+        way(FORWARD, HIDE, "np.where(mask[:, None], scores, -np.inf)"),
+        way(FORWARD, HIDE, "np.where(mask[:, None] if mask.ndim > 2 else mask, scores, -np.inf)"),
         way(
             FORWARD,
-            "np.where(mask, scores, -np.inf)",
-            "np.where(mask[:, None] if mask.ndim > 2 else mask, scores, -np.inf)",
-        ),
-        way(
-            FORWARD,
-            "np.where(mask, scores, -np.inf)",
+            HIDE,
             "np.where(np.swapaxes(mask, -1, -2) if mask.shape[-1] == mask.shape[-2] else mask, scores, -np.inf)",
         ),
     ),
     Mistake(
         "M20",
-        "a query that may look at nothing goes unnoticed",
+        "a query that may look at no key raises no error",
         "A query may look at no key, so its weights cannot sum to 1. Do you raise a ValueError before the softmax?",
         way(FORWARD, "not mask.any(axis=-1).all()", "False"),
         way(FORWARD, "not mask.any(axis=-1).all()", "False", "-np.inf", "-1e9"),
@@ -376,109 +337,106 @@ MISTAKES = (
     Mistake(
         "M65",
         "the scale is missing in the backward pass",
-        "Your gradients of queries and keys are √d too large. The forward pass divides by √d; where does the backward pass?",
-        way("attention_backward", " / np.sqrt(queries.shape[-1])", ""),
+        "Your gradients of queries and keys are too large by the factor √d. The forward pass divides by √d; where "
+        "does your backward pass?",
+        way(BACKWARD, " / np.sqrt(queries.shape[-1])", ""),
         # In one of the two.
-        way("attention_backward", "grad_scores @ keys", "grad_scores @ keys * np.sqrt(queries.shape[-1])"),
-        way("attention_backward", "-2) @ queries", "-2) @ queries * np.sqrt(queries.shape[-1])"),
+        way(BACKWARD, "grad_scores @ keys", "grad_scores @ keys * np.sqrt(queries.shape[-1])"),
+        way(BACKWARD, "-2) @ queries", "-2) @ queries * np.sqrt(queries.shape[-1])"),
     ),
     Mistake(
         "M66",
         "the softmax Jacobian is taken as diagonal",
         "Each weight depends on all the scores of its row. Where is the term -p pᵀ of the Jacobian diag(p) - p pᵀ?",
-        way("attention_backward", "(grad_weights - row_means)", "grad_weights"),
-        way("attention_backward", "(grad_weights - row_means)", "(1 - weights) * grad_weights"),
-        way("attention_backward", "weights * (grad_weights - row_means)", "grad_weights"),
+        *ways(BACKWARD, "(grad_weights - row_means)", "grad_weights", "(1 - weights) * grad_weights"),
+        way(BACKWARD, "weights * (grad_weights - row_means)", "grad_weights"),
     ),
     Mistake(
         "M67",
         "the softmax Jacobian sums over the queries",
-        "The sum in the softmax Jacobian runs over the queries. Should it not run over the keys, as the softmax does, and "
-        "keep its axis (keepdims=True)?",
-        way("attention_backward", "sum(axis=-1, keepdims=True)", "sum(axis=-2, keepdims=True)"),
-        way("attention_backward", "sum(axis=-1, keepdims=True)", "sum()"),
-        way("attention_backward", "sum(axis=-1, keepdims=True)", "sum(axis=-1)[..., None, :]"),
+        "Your sum in the softmax Jacobian runs over the queries. Over which axis does the softmax run? Does your sum "
+        "keep that axis (keepdims=True)?",
+        *ways(BACKWARD, "sum(axis=-1, keepdims=True)", "sum(axis=-2, keepdims=True)", "sum()"),
+        way(BACKWARD, "sum(axis=-1, keepdims=True)", "sum(axis=-1)[..., None, :]"),
     ),
     Mistake(
         "M68",
         "gradients of queries and keys are mixed up",
-        "The gradient of the queries needs that of the scores, the gradient of the keys its transpose. Are they swapped, or "
-        "is the transpose forgotten?",
-        way("attention_backward", "return grad_queries, grad_keys", "return grad_keys, grad_queries"),
-        way("attention_backward", "np.swapaxes(grad_scores, -1, -2) @ queries", "grad_scores @ queries"),
-        way("attention_backward", "grad_scores @ keys", "np.swapaxes(grad_scores, -1, -2) @ keys"),
+        "The gradient of the queries needs the gradient of the scores, and the gradient of the keys needs its "
+        "transpose. Did you swap the two, or forget the transpose?",
+        way(BACKWARD, "return grad_queries, grad_keys", "return grad_keys, grad_queries"),
+        way(BACKWARD, "np.swapaxes(grad_scores, -1, -2) @ queries", "grad_scores @ queries"),
+        way(BACKWARD, "grad_scores @ keys", "np.swapaxes(grad_scores, -1, -2) @ keys"),
         way(
-            "attention_backward",
+            BACKWARD,
             "grad_scores @ keys",
             "np.swapaxes(grad_scores, -1, -2) @ keys",
             "np.swapaxes(grad_scores, -1, -2) @ queries",
             "grad_scores @ queries",
         ),
-        way("attention_backward", "grad_scores @ keys", "grad_scores @ queries", "-2) @ queries", "-2) @ keys"),
+        way(BACKWARD, "grad_scores @ keys", "grad_scores @ queries", "-2) @ queries", "-2) @ keys"),
     ),
     Mistake(
         "M69",
         "the weights are not transposed in the gradient of the values",
-        "A value collects gradient from all the queries that looked at it. Are the weights transposed?",
-        way("attention_backward", "np.swapaxes(weights, -1, -2) @ grad_output", "weights @ grad_output"),
+        "A value collects gradients from all the queries that looked at it. Do you transpose the weights?",
+        way(BACKWARD, "np.swapaxes(weights, -1, -2) @ grad_output", "weights @ grad_output"),
     ),
     Mistake(
         "M70",
         "the gradient of the scores is scaled by another power of the width",
-        "Your gradients of queries and keys carry the scale with the wrong power. Is it 1/√d, once?",
-        way("attention_backward", "/ np.sqrt(queries.shape[-1])", "/ queries.shape[-1]"),
-        way("attention_backward", "/ np.sqrt(queries.shape[-1])", "/ queries.shape[-1] ** 1 / 2"),
-        way("attention_backward", "/ np.sqrt(queries.shape[-1])", "* np.sqrt(queries.shape[-1])"),
-        way("attention_backward", "/ np.sqrt(queries.shape[-1])", "* queries.shape[-1] ** -0.25"),
+        "Your gradients of queries and keys use a wrong power of d. Do you scale by 1/√d exactly once?",
+        *ways(BACKWARD, "/ np.sqrt(queries.shape[-1])", "/ queries.shape[-1]", "/ queries.shape[-1] ** 1 / 2"),
+        *ways(BACKWARD, "/ np.sqrt(queries.shape[-1])", "* np.sqrt(queries.shape[-1])", "* queries.shape[-1] ** -0.25"),
     ),
     Mistake(
         "M71",
         "the mask is not used",
-        "Your result is the same with and without a mask. Where do you use it?",
-        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores"),
-        way(FORWARD, "np.where(mask, scores, -np.inf)", "scores", "not mask.any(axis=-1).all()", "False"),
+        "Your result is the same with and without a mask. Where do you use the mask?",
+        way(FORWARD, HIDE, "scores"),
+        way(FORWARD, HIDE, "scores", "not mask.any(axis=-1).all()", "False"),
     ),
     Mistake(
         "M165",
         "a gradient is scaled that should not be, or twice",
-        "One of your gradients is off by the factor √d or its inverse. Which of the products came after the scale?",
-        way("attention_backward", "-2) @ grad_output", "-2) @ grad_output / np.sqrt(queries.shape[-1])"),
-        way("attention_backward", "grad_scores @ keys", "grad_scores @ keys / np.sqrt(queries.shape[-1])"),
-        way("attention_backward", "-2) @ queries", "-2) @ queries / np.sqrt(queries.shape[-1])"),
+        "One of your gradients is wrong by the factor √d or 1/√d. Which of the products come after the scale?",
+        way(BACKWARD, "-2) @ grad_output", "-2) @ grad_output / np.sqrt(queries.shape[-1])"),
+        way(BACKWARD, "grad_scores @ keys", "grad_scores @ keys / np.sqrt(queries.shape[-1])"),
+        way(BACKWARD, "-2) @ queries", "-2) @ queries / np.sqrt(queries.shape[-1])"),
     ),
     Mistake(
         "M193",
         "the gradients are returned in another order",
-        "Each gradient is right, and stands where another belongs. In which order are the inputs?",
-        way("attention_backward", "grad_queries, grad_keys, grad_values", "grad_queries, grad_values, grad_keys"),
-        way("attention_backward", "grad_queries, grad_keys, grad_values", "grad_values, grad_keys, grad_queries"),
-        way("attention_backward", "grad_queries, grad_keys, grad_values", "grad_keys, grad_values, grad_queries"),
-        way("attention_backward", "grad_queries, grad_keys, grad_values", "grad_values, grad_queries, grad_keys"),
+        "Each gradient is right, but they are in a wrong order. In which order does the specification return them?",
+        way(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_queries, grad_values, grad_keys"),
+        way(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_values, grad_keys, grad_queries"),
+        way(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_keys, grad_values, grad_queries"),
+        way(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_values, grad_queries, grad_keys"),
     ),
     Mistake(
         "M194",
-        "what was summed so far is not measured again",
-        "The block brought a larger score. From which score are the exponentials measured that you had summed before?",
+        "the earlier sums are not rescaled",
+        "The new block has a larger score. Which score was subtracted in the exponentials of your earlier sums?",
         way("online_softmax", "rescale * total", "total"),
         way("online_softmax", "rescale[..., None] * mixed", "mixed"),
         way("online_softmax", "rescale * total", "total", "rescale[..., None] * mixed", "mixed"),
     ),
     Mistake(
         "M195",
-        "what was summed so far is rescaled by the inverse factor",
-        "A larger score makes what was summed before smaller next to it. Does your factor shrink it?",
+        "the earlier sums are rescaled by the inverse factor",
+        "With a larger score, the earlier sums become smaller in comparison. Does your factor make them smaller?",
         way("online_softmax", "np.exp(largest - origin)", "np.exp(origin - largest)"),
     ),
     Mistake(
         "M196",
         "the largest score is that of the block alone",
-        "A larger score may have come before this block. Over which scores do you take the largest?",
+        "An earlier block may have a larger score than this block. Over which scores do you take the maximum?",
         way("online_softmax", "np.maximum(largest, scores.max(axis=-1))", "scores.max(axis=-1)"),
     ),
     Mistake(
         "M197",
         "a row that has seen no key yet is NaN",
-        "A query may look at no key so far. What is -inf minus -inf?",
+        "A query may have seen no key so far. What is -inf minus -inf?",
         way("online_softmax", "np.where(np.isneginf(larger), 0, larger)", "larger"),
         way("online_softmax", "np.exp(largest - origin)", "np.exp(largest - larger)"),
         way("online_softmax", "scores - origin[", "scores - larger["),
@@ -486,14 +444,15 @@ MISTAKES = (
     Mistake(
         "M198",
         "the largest score is never below 0",
-        "All scores of a row may be below 0, and a row that has seen no key has none. What is your largest score then?",
+        "All scores of a row may be below 0, and a row that has seen no key has no score. What is your largest score "
+        "then?",
         way("online_softmax", "np.maximum(largest, scores", "np.maximum(np.maximum(largest, 0), scores"),
         way("online_softmax", "return larger", "return origin"),
     ),
     Mistake(
         "M199",
-        "the mix is divided by the sum in every block",
-        "The sum is not whole before the last block. When is the mix divided by it?",
+        "the mixture is divided by the sum in every block",
+        "The sum is complete only after the last block. When do you divide by it?",
         way("online_softmax", "return larger, total, mixed", "return larger, total, mixed / total[..., None]"),
         way(
             "online_softmax",
@@ -501,7 +460,7 @@ MISTAKES = (
             "return larger, total, np.nan_to_num(mixed / total[..., None])",
         ),
     ),
-    Mistake("M163", way(FORWARD, "np.where(mask, scores, -np.inf)", "scores + ~mask * -np.inf")),
+    Mistake("M163", way(FORWARD, HIDE, "scores + ~mask * -np.inf")),
     Mistake(
         "M208",
         "the exponents have the opposite sign",

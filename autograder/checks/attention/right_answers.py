@@ -41,10 +41,6 @@ def softmax_in_log_space(scores, axis=-1):
     return np.exp(scores - np.logaddexp.reduce(scores, axis=axis, keepdims=True))
 
 
-def softmax_by_log_sum_exp(scores, axis=-1):
-    return np.exp(scores - scipy.special.logsumexp(scores, axis=axis, keepdims=True))
-
-
 def softmax_with_expand_dims(scores, axis=-1):
     exponentials = np.exp(scores - np.expand_dims(np.max(scores, axis), axis))
     return exponentials / np.expand_dims(np.sum(exponentials, axis), axis)
@@ -74,16 +70,17 @@ def softmax_returning_a_tensor(scores, axis=-1):
     return torch.softmax(torch.tensor(scores), dim=axis)
 
 
-def softmax_with_moved_axis(scores, axis=-1):
-    moved = np.moveaxis(scores, axis, 0)
-    exponentials = np.exp(moved - moved.max(0))
-    return np.moveaxis(exponentials / exponentials.sum(0), 0, axis)
+def softmax_with_a_small_epsilon(scores, axis=-1):
+    """Add a harmless 1e-12 to the sum."""
+    exponentials = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return exponentials / (exponentials.sum(axis=axis, keepdims=True) + 1e-12)
 
 
-def softmax_by_einsum(scores, axis=-1):
-    moved = np.moveaxis(scores, axis, -1)
-    exponentials = np.exp(moved - moved.max(-1)[..., None])
-    return np.moveaxis(np.einsum("...i,...->...i", exponentials, 1 / np.einsum("...i->...", exponentials)), -1, axis)
+def read_only_softmax(scores, axis=-1):
+    """Return an array in Fortran order that nobody may write to."""
+    weights = np.asfortranarray(scipy.special.softmax(scores, axis=axis))
+    weights.flags.writeable = False
+    return weights
 
 
 def attention_in_loops(queries, keys, values, mask=None):
@@ -210,9 +207,20 @@ def attention_key_by_key(queries, keys, values, mask=None):
     return output / total, np.exp(scores - top) / total
 
 
-def self_attention_by_einsum(tokens, w_query, w_key, w_value, mask=None):
-    queries, keys, values = (np.einsum("...nd,de->...ne", tokens, w) for w in (w_query, w_key, w_value))
-    return attention_by_einsum(queries, keys, values, mask)
+class MaskError(ValueError):
+    """A student's own kind of ValueError."""
+
+
+def attention_with_log_mask(queries, keys, values, mask=None):
+    """Add the logarithm of the mask, which is 0 or -inf, and raise an error of its own kind."""
+    if mask is not None and (np.sum(mask, axis=-1) < 1).any():
+        raise MaskError("a query looks at nothing")
+    if queries.shape[-1] != keys.shape[-1]:
+        raise MaskError("of different widths")
+    scores = np.einsum("...id,...jd->...ij", queries, keys) / queries.shape[-1] ** 0.5
+    scores = scores if mask is None else scores + np.log(mask)
+    weights = softmax_in_loops(scores)
+    return np.einsum("...ij,...jv->...iv", weights, values), weights
 
 
 def self_attention_in_one_form(tokens, w_query, w_key, w_value, mask=None):
@@ -273,6 +281,23 @@ def backward_in_loops(grad_output, queries, keys, values):
     return tuple(gradients)
 
 
+def backward_by_central_differences(grad_output, queries, keys, values, step=1e-5):
+    """Move each number a little, up and down."""
+
+    def loss(arrays):
+        return (grad_output * answers.attention(*arrays)[0]).sum()
+
+    gradients = []
+    for place, array in enumerate((queries, keys, values)):
+        gradients.append(np.zeros(array.shape))
+        for index in np.ndindex(array.shape):
+            moved = [[each.astype(float) for each in (queries, keys, values)] for _ in range(2)]
+            moved[0][place][index] += step
+            moved[1][place][index] -= step
+            gradients[-1][index] = (loss(moved[0]) - loss(moved[1])) / (2 * step)
+    return tuple(gradients)
+
+
 def backward_by_autograd(grad_output, queries, keys, values):
     q, k, v = (torch.tensor(array, requires_grad=True) for array in (queries, keys, values))
     output = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
@@ -282,15 +307,6 @@ def backward_by_autograd(grad_output, queries, keys, values):
 
 def backward_in_float32(grad_output, queries, keys, values):
     return answers.attention_backward(*(array.astype(np.float32) for array in (grad_output, queries, keys, values)))
-
-
-def backward_with_scaled_queries(grad_output, queries, keys, values):
-    scaled = queries / np.sqrt(queries.shape[-1])
-    weights = softmax_with_expand_dims(scaled @ swap(keys))
-    grad_weights = np.matmul(grad_output, np.moveaxis(values, -2, -1))
-    grad_scores = weights * grad_weights
-    grad_scores = grad_scores - weights * grad_scores.sum(axis=-1)[..., None]
-    return grad_scores @ keys / np.sqrt(queries.shape[-1]), swap(grad_scores) @ scaled, swap(weights) @ grad_output
 
 
 def backward_through(attend):
@@ -395,18 +411,6 @@ def online_with_one_column_more(largest, total, mixed, scores, values):
     return larger, exponentials.sum(-1), exponentials[..., :1] * old + exponentials[..., 1:] @ values
 
 
-def online_row_by_row(largest, total, mixed, scores, values):
-    """Let rows alone that see nothing in this block."""
-    largest, total, mixed = largest.copy(), total.copy(), mixed.copy()
-    for index in np.ndindex(largest.shape):
-        if (scores[index] > -np.inf).any():
-            larger = max(largest[index], scores[index].max())
-            rescale, new = np.exp(largest[index] - larger), np.exp(scores[index] - larger)
-            largest[index], total[index] = larger, rescale * total[index] + new.sum()
-            mixed[index] = rescale * mixed[index] + values[index[:-1]].T @ new
-    return largest, total, mixed
-
-
 def online_by_masked_exponentials(largest, total, mixed, scores, values):
     seen = scores > -np.inf
     larger = np.maximum(largest, np.where(seen, scores, -np.inf).max(-1))
@@ -420,15 +424,14 @@ RIGHT_ANSWERS = {
         "answer": answers.softmax,
         "loops": softmax_in_loops,
         "log space": softmax_in_log_space,
-        "log-sum-exp of SciPy": softmax_by_log_sum_exp,
         "scipy.special.softmax": lambda scores, axis=-1: scipy.special.softmax(scores, axis=axis),
         "expand_dims": softmax_with_expand_dims,
         "differences": softmax_as_differences,
         "float32": softmax_in_float32,
         "in place on a copy": softmax_copied_then_in_place,
-        "moved axis": softmax_with_moved_axis,
-        "einsum": softmax_by_einsum,
         "torch": softmax_returning_a_tensor,
+        "a harmless 1e-12 in the sum": softmax_with_a_small_epsilon,
+        "read-only, in Fortran order": read_only_softmax,
     },
     "attention": {
         "answer": answers.attention,
@@ -443,11 +446,11 @@ RIGHT_ANSWERS = {
         "NaN noticed": attention_noticing_nan,
         "masked arrays": attention_with_masked_arrays,
         "key by key": attention_key_by_key,
+        "logarithm of the mask, an error of its own": attention_with_log_mask,
         "oracle": oracles.oracle_attention,
     },
     "self_attention": {
         "answer": answers.self_attention,
-        "einsum": self_attention_by_einsum,
         "one bilinear form": self_attention_in_one_form,
         "packed projections": self_attention_packed,
         "oracle": oracles.oracle_self_attention,
@@ -457,9 +460,9 @@ RIGHT_ANSWERS = {
         "whole Jacobians": backward_with_whole_jacobians,
         "row sums of the output": backward_by_the_output,
         "loops": backward_in_loops,
+        "central differences": backward_by_central_differences,
         "autograd": backward_by_autograd,
         "float32": backward_in_float32,
-        "queries scaled first": backward_with_scaled_queries,
         "attention in loops": backward_through(attention_in_loops),
         "attention by einsum": backward_through(attention_by_einsum),
         "attention in torch": backward_through(attention_in_torch),
@@ -477,7 +480,6 @@ RIGHT_ANSWERS = {
         "log-sum-exp": online_through_log_sums,
         "two states": online_of_two_states,
         "one column more": online_with_one_column_more,
-        "row by row": online_row_by_row,
         "exponentials of what is seen": online_by_masked_exponentials,
         "oracle": oracles.oracle_online_softmax,
     },
@@ -485,5 +487,12 @@ RIGHT_ANSWERS = {
 RIGHT_ANSWERS["self_attention"] |= {
     f"projections, {name}": lambda x, q, k, v, mask=None, attend=attend: attend(x @ q, x @ k, x @ v, mask)
     for name, attend in RIGHT_ANSWERS["attention"].items()
-    if name not in ("answer", "oracle", "einsum")
+    if name not in ("answer", "oracle")
+}
+
+# Mutations of the answers that are right too, and why. Each is said as "softmax, line 3: a - b -> a + b", counted from the `def`.
+EQUIVALENT = {
+    r"np\.where\(mask.*; ": "done twice is done once",
+    r"-> np\.maximum\(scores\.max": "the larger of two is the same in either order",
+    r"online_softmax, line \d+: 0 -> -?1": "any finite number will do",
 }

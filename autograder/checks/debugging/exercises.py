@@ -185,24 +185,30 @@ def on_tensors(*shapes):
 
 
 TRAINED = ("losses", "parameters")
-EVALUATED = ("result", "called_too_often", "graph_is_built", "gradients_are_left_off")
+EVALUATED = ("result", "called_too_often", "graph_is_built", "gradients_stay_switched_off")
 INITIALISED = (
     "spread_of_the_matrices",
     "mean_of_the_matrices",
     "biases",
     "all_numbers_differ",
-    "other_layers_stay_as_they_are",
-    "same_model",
+    "other_layers_are_unchanged",
+    "returned_model_is_the_given_one",
 )
 DROPPED = (
     "evaluation_is_the_same_twice",
     "evaluation",
     "gradient",
     "mean_in_training",
-    "spread_in_training_beside_the_right_one",
-    "training_is_as_evaluation",
+    "relative_spread_in_training",
+    "training_equals_evaluation",
 )
-LEARNED = ("numbers_in_all", "numbers_that_are_learned", "output", "gradient_of_the_input", "training_is_the_same")
+LEARNED = (
+    "count_of_all_numbers",
+    "count_of_learned_numbers",
+    "output",
+    "gradient_of_the_input",
+    "training_equals_evaluation",
+)
 POOL = {
     "stays near chance": (
         program(
@@ -218,7 +224,7 @@ POOL = {
             lambda rng, *sizes: sizes, ([(80, 120, 60)], [(50, 200, 70), (160, 90, 110)]), [(40, 160, 90)],
         ),
     ),
-    "learns, and not far enough": (
+    "learns, but not enough": (
         program(
             "RowClassifier", "M46", LEARNED, measures.measure_model, rows,
             ([(3, 8, 4, 6, 7)], [(1, 2, 3, 8, 4), (4, 7, 5, 4, 3)]), [(2, 5, 3, 6, 5)],
@@ -242,7 +248,7 @@ POOL = {
             ([(3, 9, 4, 0.1)], [(1, 11, 6, 0.5), (7, 10, 2, 0.01)]), [(4, 8, 3, 0.2)],
         ),
         program(
-            "SkippedBranch", "M30", ("largest", "mean_in_training", "mean_gradient", "images_are_whole", "evaluation"),
+            "SkippedBranch", "M30", ("largest", "mean_in_training", "mean_gradient", "whole_images_are_skipped", "evaluation"),
             measures.measure_skipping, skipping, ([(3, 2, 0.25)], [(1, 4, 0.6), (5, 1, 0.35)]), [(2, 3, 0.25)],
         ),
     ),
@@ -262,7 +268,7 @@ POOL = {
     ),
     "slow": (
         program(
-            "similarities", "M191", ("cosines", "more_tokens_take_more_operations"), measures.measure_work,
+            "similarities", "M191", ("cosines", "more_tokens_need_more_operations"), measures.measure_work,
             on_tensors("BND", "BND"), ([(3, 5, 4)], [(1, 7, 2), (4, 2, 6)]), [(2, 4, 3)],
         ),
         program(

@@ -1,6 +1,6 @@
 """The known mistakes of assignment 5_debugging: what is wrong with a test, and the faults of the programs."""
 
-from autograder.judge.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way, ways
 
 ABOUT = "Programs to fix, and tests of attention"  # what they are called on the page of mistakes
 TRAINING, EVALUATION = ("train_shuffled", "train_clipped"), ("mean_loss", "loss_and_accuracy")
@@ -10,14 +10,14 @@ MISTAKES = (
     Mistake(
         "M183",
         "the labels are not those of the images",
-        "The model gets images and labels that do not belong together. Do both go through the same order?",
+        "The model gets images and labels that do not belong together. Do both have the same order?",
         way("train_shuffled", "labels[chosen]", "labels[start : start + size]"),
         way("train_shuffled", "images[chosen]", "images[start : start + size]"),
     ),
     Mistake(
         "M184",
         "the gradients are gone before the step, or there is no step",
-        "The parameters do not move. In which order come the gradients' zero, the backward pass, the clipping and the step?",
+        "The parameters do not change. In which order do zero_grad, backward, clipping and step run?",
         way(TRAINING, "        optimizer.step()\n", ""),
         way(
             "train_clipped",
@@ -48,11 +48,7 @@ MISTAKES = (
     ),
     Mistake(
         "M140",
-        way(
-            "train_shuffled",
-            "loss.item()",
-            "F.cross_entropy(model(images[chosen]), labels[chosen]).item()",
-        ),
+        way("train_shuffled", "loss.item()", "F.cross_entropy(model(images[chosen]), labels[chosen]).item()"),
         way("train_clipped", "loss.item()", "F.cross_entropy(model(images), labels).item()"),
     ),
     Mistake("M143", way("train_shuffled", "range(0, len(order), size)", "range(size, len(order) + size, size)")),
@@ -104,11 +100,7 @@ MISTAKES = (
     Mistake("M41", way("ResidualStack", "F.gelu(", "F.relu(")),
     Mistake("M96", way("ResidualStack", "F.gelu(layer(x))", "layer(x)")),
     Mistake("M102", way("ResidualStack", "range(depth)", "range(depth - 1)")),
-    Mistake(
-        "M112",
-        way("ResidualStack", "x + F.gelu(layer(x))", "F.gelu(x + layer(x))"),
-        way("ResidualStack", "x + F.gelu(layer(x))", "x + layer(F.gelu(x))"),
-    ),
+    Mistake("M112", *ways("ResidualStack", "x + F.gelu(layer(x))", "F.gelu(x + layer(x))", "x + layer(F.gelu(x))")),
     Mistake(
         "M94",
         way(
@@ -119,18 +111,14 @@ MISTAKES = (
     ),
     Mistake(
         "M38",
-        way(
-            "ResidualStack",
-            "[nn.Linear(width, width) for _ in range(depth)]",
-            "[nn.Linear(width, width)] * depth",
-        ),
+        way("ResidualStack", "[nn.Linear(width, width) for _ in range(depth)]", "[nn.Linear(width, width)] * depth"),
     ),
     Mistake(
         "M186",
         "the learning rate is 0 too early",
-        "Nothing changes after a while. At which step does the learning rate reach 0, and how many steps are there?",
-        way("learning_rate", "step / (epochs * steps_per_epoch)", "step / steps_per_epoch"),
-        way("learning_rate", "step / (epochs * steps_per_epoch)", "step / epochs"),
+        "After a while nothing changes any more. At which step does the learning rate reach 0, and how many steps "
+        "are there?",
+        *ways("learning_rate", "step / (epochs * steps_per_epoch)", "step / steps_per_epoch", "step / epochs"),
     ),
     Mistake(
         "M29",
@@ -139,7 +127,7 @@ MISTAKES = (
     Mistake(
         "M187",
         "there is no dropout",
-        "Training and evaluation give the same. Where is the dropout?",
+        "Training and evaluation give the same result. Where is the dropout?",
         way("DroppingHead", "F.dropout(mean, self.dropout, training=self.training)", "mean"),
         way("SkippedBranch", "if self.training", "if False"),
     ),
@@ -160,9 +148,9 @@ MISTAKES = (
     ),
     Mistake(
         "M188",
-        "what training has seen is not kept, or not used",
-        "In evaluation the means and variances are not those of training. Print the buffers after a few batches: do they move, "
-        "and are they used?",
+        "the statistics of training are not kept, or not used",
+        "In evaluation, the means and variances are not those of training. Print the buffers after a few batches: do "
+        "they change, and does evaluation use them?",
         way(
             "Standardise",
             "self.mean.lerp_(mean.detach(), self.momentum)",
@@ -216,15 +204,16 @@ MISTAKES = (
     ),
     Mistake(
         "M189",
-        "images are mixed where axes are joined",
-        "For one image the result is right. Which axis comes first when axes are joined, and is it that of the images?",
+        "images are mixed where axes are merged",
+        "For one image the result is right. When you merge axes, which axis comes first? Is it the axis of the images?",
         way("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(1, 3, 0, 2, 4)"),
         way("pack_heads", "heads.permute(0, 2, 1, 3)", "heads.permute(2, 0, 1, 3)"),
     ),
     Mistake(
         "M190",
         "all images of a batch share one mean, or one deviation",
-        "An image changes when another one joins the batch. Over which axes are mean and deviation taken?",
+        "An image changes when another image joins the batch. Over which axes do you take the mean and the standard "
+        "deviation?",
         way(
             "standardise_images",
             "images.mean(dim=(1, 2), keepdim=True)",
@@ -238,7 +227,7 @@ MISTAKES = (
     Mistake(
         "M191",
         "a loop over tokens in Python",
-        "The numbers are right, and the work grows with every token. Which one product of tensors does all of it?",
+        "The numbers are right, but the work grows with every token. Which single product of tensors does all of it?",
         way(
             "similarities",
             "    return unit @ unit.mT  # (B, N, N)",
@@ -272,24 +261,19 @@ MISTAKES = (
     Mistake(
         "M192",
         "the model runs more than once for one batch",
-        "The numbers are right, and come later than they could. How often does the model see a batch?",
+        "The numbers are right, but they take too long. How often do you call the model for a batch?",
         way("loss_and_accuracy", "(logits.argmax(dim=-1) == labels)", "(model(images).argmax(dim=-1) == labels)"),
         way("mean_loss", "losses.append(", "model(images)\n            losses.append("),
     ),
-    Mistake(
-        "M141",
-        way("loss_and_accuracy", "right / count", "100 * right / count"),
-        way("loss_and_accuracy", "right / count", "right"),
-    ),
+    Mistake("M141", *ways("loss_and_accuracy", "right / count", "100 * right / count", "right")),
     Mistake(
         "M185",
         "padding counts in a mean",
-        "Without padding the mean is right. By what is the sum divided, and which terms are in it?",
+        "Without padding the mean is right. By which number do you divide the sum, and which terms are in it?",
         way("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "(tokens * exists).mean(dim=1)"),
         way("mean_of_existing", "(tokens * exists).sum(dim=1)", "tokens.sum(dim=1)"),
         way("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "tokens.mean(dim=1)"),
-        way("loss_of_existing", "losses[exists].mean()", "(losses * exists).mean()"),
-        way("loss_of_existing", "losses[exists].mean()", "losses.mean()"),
+        *ways("loss_of_existing", "losses[exists].mean()", "(losses * exists).mean()", "losses.mean()"),
     ),
     Mistake(
         "M18",
@@ -329,16 +313,16 @@ MISTAKES = (
     # ---------------------------------------------------------------------------------------------------------- tests
     Mistake(
         "M180",
-        "the test refuses what is right",
-        "A right attention fails your test, so that none of its verdicts counts. Is it stricter than rounding allows, or does it "
-        "ask for what the specification does not say?",
+        "the test refuses a right attention",
+        "Your test fails a right attention, so it gets no points. Is it stricter than rounding allows, or does it "
+        "test something that the specification does not say?",
         way("test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-3)", "torch.equal(got, right)"),
         way("test_attention", "except ValueError", "except TypeError"),
         way("test_attention", "expected.softmax(-1)", "expected.softmax(-2)"),
     ),
     Mistake(
         "M181",
-        "the test lets everything through",
+        "the test lets every mistake through",
         "No wrong attention fails your test. Does it assert something, and does the assertion run?",
         way(
             "test_attention",
@@ -350,7 +334,7 @@ MISTAKES = (
     Mistake(
         "M182",
         "the test lets several mistakes through",
-        "Your test is right, and sees too little. Which of the lines of the specification does it not ask about?",
+        "Your test is right, but it misses several mistakes. Which lines of the specification does it not test?",
         # the shapes alone; no large scores; no mask; the weights alone; one image and one head
         way("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), ", "assert True, "),
         way("test_attention", "(1.0, 30.0)", "(1.0,)"),
@@ -363,9 +347,6 @@ MISTAKES = (
             "((images, tokens),)",
         ),
     ),
-    Mistake(
-        "M20",
-        way("test_attention", "assert refused", "assert True"),
-    ),
+    Mistake("M20", way("test_attention", "assert refused", "assert True")),
     Mistake("M86", way("test_attention", "((weights, expected), (output, expected @ v))", "((output, expected @ v),)")),
 )

@@ -1,4 +1,4 @@
-"""Put the programs of exercise 5 to the question, and a test that a student wrote.
+"""Measure the programs of exercise 5, and a test that a student wrote.
 
 `autograder build` copies all below this docstring into the set-up cell of the notebook, behind that of `measures.py`.
 """
@@ -34,22 +34,22 @@ def lent(attend):
         nonlocal calls
         calls += 1
         if calls > MAX_CALLS:
-            raise ValueError(f"a test may call its candidate {MAX_CALLS} times")
+            raise ValueError(f"a test may call its candidate at most {MAX_CALLS} times")
         for name, tensor in (("q", q), ("k", k), ("v", v)):
             # PyTorch's own attention ends the process where there are no heads
             if not (isinstance(tensor, Tensor) and tensor.dtype in DTYPES and tensor.ndim == 4 and tensor.numel()):
                 expected = "a tensor of float32 or float64, (B, H, N, d), without a size of 0"
                 raise ValueError(f"{name} is a {_said(tensor)}; expected {expected}")
             if tensor.numel() > MAX_NUMBERS or tensor.shape[0] * tensor.shape[1] > MAX_HEADS:
-                raise ValueError(f"{name} has shape {tuple(tensor.shape)}; smaller ones show the same")
+                raise ValueError(f"{name} has shape {tuple(tensor.shape)}, which is too large; use a smaller one")
         if not (mask is None or (isinstance(mask, Tensor) and mask.dtype == torch.bool and 2 <= mask.ndim <= 4)):
             raise ValueError(f"the mask is a {_said(mask)}; expected None or a boolean tensor of 2, 3 or 4 axes")
         if mask is not None and mask.numel() > MAX_NUMBERS:
-            raise ValueError(f"the mask has shape {tuple(mask.shape)}; smaller ones show the same")
+            raise ValueError(f"the mask has shape {tuple(mask.shape)}, which is too large; use a smaller one")
         if not q.shape == k.shape == v.shape:
-            raise ValueError(f"q, k and v have shapes {_shapes(q, k, v)}; expected the same for all, (B, H, N, d)")
+            raise ValueError(f"q, k and v have shapes {_shapes(q, k, v)}; expected one shape, (B, H, N, d)")
         if not q.dtype == k.dtype == v.dtype:
-            raise ValueError(f"q, k and v are of {q.dtype}, {k.dtype} and {v.dtype}; expected the same for all")
+            raise ValueError(f"q, k and v have types {q.dtype}, {k.dtype} and {v.dtype}; expected one type")
         images, heads, tokens, _ = q.shape
         masks = [(images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens)]
         if mask is not None and tuple(mask.shape) not in masks:
@@ -103,7 +103,7 @@ def try_out(test, candidates):
 
 
 def show_trial(test, candidates):
-    """Print what a student's test says of each candidate."""
+    """Print the result of a student's test for each candidate."""
     try:
         for name, said in try_out(test, candidates).items():
             print(f"{name:48} {said[:70]}")
@@ -112,13 +112,13 @@ def show_trial(test, candidates):
 
 
 def judge_trial(test, candidates):
-    """Raise a WrongAnswer that says which candidates a student's test takes for what they are not."""
+    """Raise a WrongAnswer that names the candidates that a student's test judges wrongly."""
     said = try_out(test, candidates)
     refused = [f"{name}: {text}" for name, text in said.items() if name.startswith("right: ") and text != "passes"]
     wrong = [name for name in said if name.startswith("wrong: ")]
     missed = [name for name in wrong if said[name] == "passes"]
     if refused:
-        question = "Is it stricter than rounding allows, or does it ask for what the specification does not say?"
+        question = "Is it stricter than rounding allows, or does it test something that the specification does not say?"
         raise WrongAnswer(f"Your test refuses {len(refused)} right candidates. {question}\n" + "\n".join(refused))
     if missed:
         caught = f"Your test catches {len(wrong) - len(missed)} of {len(wrong)} wrong candidates so far."

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from torchvision.ops import stochastic_depth
 
 from autograder.checks.debugging import oracles
 from autograder.checks.debugging.exercises import EXERCISES
@@ -161,32 +163,191 @@ def pooled_by_exponentials(tokens, query, exists):
     return (weights[..., None] * tokens).sum(1) / weights.sum(1, keepdim=True)
 
 
+def shuffled_by_a_sampler(model, images, labels, optimizer, order, size):
+    """PyTorch's own loader cuts the batches, and zero_grad stands last."""
+    model.train()
+    total = 0.0
+    for x, y in DataLoader(TensorDataset(images, labels), batch_size=size, sampler=order.tolist()):
+        loss = F.nll_loss(model(x).log_softmax(-1), y, reduction="sum")
+        (loss / len(y)).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+        total += loss.detach()
+    return total / len(labels)
+
+
+def clipped_in_two_steps(model, batches, optimizer, longest):
+    """The norm first, then the clipping, as PyTorch has it since 2.6; NumPy averages."""
+    model.train()
+    losses, counts, parameters = [], [], list(model.parameters())
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters])
+        nn.utils.clip_grads_with_norm_(parameters, longest, norm)
+        optimizer.step()
+        losses.append(loss.item())
+        counts.append(len(y))
+    return np.average(losses, weights=counts)
+
+
+def initialised_truncated(model):
+    """The parameters are new ones, from a truncated normal distribution."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            std = module.weight.shape[1] ** -0.5
+            module.weight = nn.Parameter(nn.init.trunc_normal_(torch.empty_like(module.weight), std=std, a=-1, b=1))
+            module.bias.data = torch.zeros(module.out_features)
+    return model
+
+
+class RowsWithABatchAxis(programs.RowClassifier):
+    """As in timm: the positions have an axis of length 1 for the images, and begin small."""
+
+    def __init__(self, *, rows, pixels, width, classes):
+        super().__init__(rows=rows, pixels=pixels, width=width, classes=classes)
+        self.position_embedding = nn.Parameter(torch.zeros(1, rows, width))
+        nn.init.trunc_normal_(self.position_embedding, std=0.02)
+
+    def forward(self, images):
+        x = self.block(self.embedding(images) + self.position_embedding.expand(len(images), -1, -1))
+        return self.head(x).mean(-2)  # a linear layer and a mean commute
+
+
+class StackInADict(nn.Module):
+    """Layers by their numbers."""
+
+    def __init__(self, *, inputs, width, depth, classes):
+        super().__init__()
+        self.embedding = nn.Linear(inputs, width)
+        self.layers = nn.ModuleDict({str(number): nn.Linear(width, width) for number in range(depth)})
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        x = self.embedding(x)
+        for layer in self.layers.values():
+            x = torch.add(x, nn.GELU()(layer(x)))
+        return self.head(x)
+
+
+def rate_by_epochs(step, steps_per_epoch, epochs, highest):
+    """Epochs and what is done of one are counted apart; NumPy's number comes back."""
+    epoch, within = divmod(step, steps_per_epoch)
+    done = np.clip((epoch + within / steps_per_epoch) / epochs, 0, 1)
+    return highest * (1 + np.cos(np.pi * done)) / 2
+
+
+class HeadWithAModule(programs.DroppingHead):
+    """The attribute is the layer, instead of its share."""
+
+    def __init__(self, *, width, classes, dropout):
+        super().__init__(width=width, classes=classes, dropout=dropout)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens):
+        return self.linear(self.dropout(tokens.mean(dim=1)))
+
+
+class StandardiseByBatchNorm(programs.Standardise):
+    """PyTorch's own, with its eps; the buffers by hand, since its running variance is that over B - 1."""
+
+    def forward(self, x):
+        if not self.training:
+            return F.batch_norm(x, self.mean, self.variance, training=False)
+        with torch.no_grad():
+            self.mean += self.momentum * (x.mean(0) - self.mean)
+            self.variance += self.momentum * (x.var(0, unbiased=False) - self.variance)
+        return F.batch_norm(x, None, None, training=True)
+
+
+class SkippedAsTorchvision(programs.SkippedBranch):
+    """A function of torchvision."""
+
+    def forward(self, x, branch):
+        return x + stochastic_depth(branch, self.skipped, "row", self.training)
+
+
+class SkippedAsTimm(programs.SkippedBranch):
+    """Numbers drawn in place, as in timm's DropPath."""
+
+    def forward(self, x, branch):
+        if self.skipped == 0.0 or not self.training:
+            return x + branch
+        keep = 1 - self.skipped
+        return x + branch * branch.new_empty((len(branch),) + (1,) * (branch.ndim - 1)).bernoulli_(keep).div_(keep)
+
+
+def packed_as_fairseq(x, num_heads):
+    """Tokens come first for a while."""
+    images, tokens, width = x.shape
+    return x.transpose(0, 1).reshape(tokens, images * num_heads, width // num_heads).transpose(0, 1)
+
+
+@torch.inference_mode()
+def both_image_by_image(model, batches):
+    """Losses and hits are kept for each image; a list comes back."""
+    model.eval()
+    losses, hits = [], []
+    for x, y in batches:
+        logs = model(x).log_softmax(-1)
+        losses += (-logs[torch.arange(len(y)), y]).tolist()
+        hits += (logs.argmax(-1) == y).tolist()
+    return [np.mean(losses), np.mean(hits)]
+
+
+def mean_as_sentence_transformers(tokens, exists):
+    """The sum is clamped."""
+    mask = exists.unsqueeze(-1).expand(tokens.size()).float()
+    return torch.sum(tokens * mask, 1) / torch.clamp(mask.sum(1), min=1e-9)
+
+
+def pooled_with_a_number(tokens, query, exists):
+    """A billion below zero, instead of minus infinity."""
+    scores = torch.where(exists, torch.einsum("bnd,d->bn", tokens, query) / len(query) ** 0.5, -1e9)
+    return (scores.softmax(1).unsqueeze(-1) * tokens).sum(1)
+
+
+def loss_as_hugging_face(logits, labels, exists):
+    """Labels of padding are those that PyTorch ignores."""
+    return nn.CrossEntropyLoss()(logits.view(-1, logits.shape[-1]), labels.masked_fill(~exists, -100).view(-1))
+
+
 OF_PROGRAMS = {
-    "train_shuffled": {"shuffled at once": train_shuffled_at_once},
-    "train_clipped": {"by hand": train_clipped_by_hand},
-    "initialise": {"kaiming": initialise_by_kaiming},
-    "RowClassifier": {"in two steps": RowsInTwoSteps},
-    "ResidualStack": {"registered by hand": StackByAppend},
-    "learning_rate": {"half-angle": falling},
-    "DroppingHead": {"by mode": HeadByMode},
-    "Standardise": {"by assignment": StandardiseByAssignment},
-    "SkippedBranch": {"Bernoulli": SkippedByBernoulli},
-    "cut_patches": {"loops": patches_in_loops},
-    "standardise_images": {"std": standardised_by_std},
-    "pack_heads": {"image by image": packed_image_by_image},
+    "train_shuffled": {"shuffled at once": train_shuffled_at_once, "a sampler": shuffled_by_a_sampler},
+    "train_clipped": {"by hand": train_clipped_by_hand, "in two steps": clipped_in_two_steps},
+    "initialise": {"kaiming": initialise_by_kaiming, "truncated normal": initialised_truncated},
+    "RowClassifier": {"in two steps": RowsInTwoSteps, "positions with a batch axis": RowsWithABatchAxis},
+    "ResidualStack": {"registered by hand": StackByAppend, "nn.ModuleDict": StackInADict},
+    "learning_rate": {"half-angle": falling, "epochs apart": rate_by_epochs},
+    "DroppingHead": {"by mode": HeadByMode, "nn.Dropout": HeadWithAModule},
+    "Standardise": {"by assignment": StandardiseByAssignment, "F.batch_norm": StandardiseByBatchNorm},
+    "SkippedBranch": {"Bernoulli": SkippedByBernoulli, "torchvision": SkippedAsTorchvision, "timm": SkippedAsTimm},
+    "cut_patches": {
+        "loops": patches_in_loops,
+        "pixel_unshuffle": lambda x, size: F.pixel_unshuffle(x[:, None], size).flatten(2).mT,
+    },
+    "standardise_images": {
+        "std": standardised_by_std,
+        "layer norm": lambda images: F.layer_norm(images, images.shape[1:]),
+        "vmap": torch.vmap(lambda image: (image - image.mean()) / image.var(correction=0) ** 0.5),
+    },
+    "pack_heads": {"image by image": packed_image_by_image, "fairseq": packed_as_fairseq},
     "similarities": {
         "einsum": similarities_by_einsum,
         "normalize": lambda tokens: F.normalize(tokens, dim=-1) @ F.normalize(tokens, dim=-1).transpose(1, 2),
     },
     "mean_loss": {"inference mode": mean_loss_detached},
-    "loss_and_accuracy": {"all at once": both_at_once},
+    "loss_and_accuracy": {"all at once": both_at_once, "image by image": both_image_by_image},
     "mean_of_existing": {
         "einsum": lambda tokens, exists: torch.einsum("bnd,bn->bd", tokens, exists / exists.sum(1, keepdim=True)),
+        "sentence transformers": mean_as_sentence_transformers,
         "nanmean": lambda tokens, exists: tokens.masked_fill(~exists[..., None], torch.nan).nanmean(1),
     },
-    "pooled": {"exponentials": pooled_by_exponentials},
+    "pooled": {"exponentials": pooled_by_exponentials, "a finite number": pooled_with_a_number},
     "loss_of_existing": {
         "picked first": lambda logits, labels, exists: F.cross_entropy(logits[exists], labels[exists]),
+        "Hugging Face": loss_as_hugging_face,
         "weighted": lambda logits, labels, exists: (
             F.cross_entropy(logits.transpose(1, 2), labels, reduction="none") * exists
         ).sum()
@@ -326,3 +487,15 @@ TESTS = {
     "a class": Cases,
 }
 RIGHT_ANSWERS = {name: OF_POOL.get(name, TESTS) for name in EXERCISES}
+
+# Mutations of the answers that are right too, and why. Each is said as "softmax, line 3: a - b -> a + b", counted from the `def`.
+EQUIVALENT = {
+    r"super\(\).__init__\(\); |(zero_grad|clip_grad_norm_|nn\.init\..*|register_buffer)\(.*; ": "done twice is done once",
+    r"(train_shuffled|train_clipped|mean_loss|loss_and_accuracy), .*\.item\(\)": "a tensor of one number will do",
+    r"(loss_and_accuracy|train_shuffled), .*\.detach\(\)$": "no gradient was asked for, or there is none",
+    r"(loss_and_accuracy|pooled), line \d+: (-1 -> 1|1 -> 0)$": "scores have two axes, and a query has one",
+    r"Standardise, .*\.detach\(\) -> ": "the numbers are the same; what it costs is memory",
+    r"learning_rate, line \d+: min\(1\.0, done\)": "the smaller one of two, in either order",
+    r"SkippedBranch, .*kept = .*\.(detach|half)": "what is drawn is 0 or 1, and has no gradient",
+    r"cut_patches, .* -> images\.reshape\(height": "the first two axes are joined again",
+}

@@ -32,31 +32,31 @@ UNDEFINED = "NameError: name 'test_attention' is not defined"  # its cell has an
 STRICT, LAX, PARTLY = "M180", "M181", "M182"  # the names of what is wrong with a test
 # What a student is asked whose test lets a mistake through.
 QUESTIONS = {
-    "M2": "Are there scores among yours that are large, and still differ from each other?",
-    "M3": "What happens to the exponential of a large score? Have you one?",
-    "M5": "Do you look at the sum of a row of weights, or compare the weights with right ones?",
+    "M2": "Does an input have large scores that differ from each other?",
+    "M3": "What happens to the exponential of a large score? Does an input have large scores?",
+    "M5": "Do you compare the weights with right ones, or check that each row sums to 1?",
     "M6": "Do you check along which axis the weights sum to 1?",
-    "M7": "Do you compare the weights with right ones, or the output alone?",
-    "M8": "Do you work out by yourself what the scores are, with their scale?",
-    "M9": "Have images, heads, tokens and head width different sizes somewhere, so that no other size passes for the head width?",
-    "M10": "Is your head width one whose root, square and itself differ?",
-    "M11": "Are your queries others than your keys, and do you compare the weights entry by entry?",
+    "M7": "Do you compare the weights with right ones, or only the output?",
+    "M8": "Do you compute the scores yourself, with their scale?",
+    "M9": "Does an input have different numbers of images, heads and tokens, and another head width, so that no two sizes agree?",
+    "M10": "Does your head width differ from its root and its square?",
+    "M11": "Do your queries differ from your keys, and do you compare every entry of the weights?",
     "M13": "Do your values differ from queries and keys, and do you compare the output?",
-    "M14": "Are the scores of one row somewhere far below those of another?",
-    "M16": "Do you compare a result behind a mask that is neither all True nor all False?",
-    "M17": "Do you compare the weights behind a mask, or their rows' sums?",
-    "M18": "Have hidden keys somewhere a score far above, and the others one far below zero?",
-    "M19": "Does any of your inputs with a mask have as many images as heads? Does each of the three shapes of a mask occur?",
-    "M20": "Does each of the three shapes of a mask hide all keys of a query somewhere, and do you expect the error then?",
-    "M25": "Have you more than one head, and do you look at the sums over the keys?",
-    "M71": "Do you give a mask at all, and compare what comes with what should?",
-    "M75": "Have you several images and heads with different numbers, each compared with its own?",
+    "M14": "Does an input have a row whose scores are far below those of another row?",
+    "M16": "Do you compare a result with a mask that is neither all True nor all False?",
+    "M17": "With a mask, do you compare the weights, or check that their rows sum to 1?",
+    "M18": "Does an input have hidden keys with very high scores, and other keys with scores far below zero?",
+    "M19": "Does an input with a mask have as many images as heads? Do you use all three shapes of a mask?",
+    "M20": "Do you hide all keys of a query with each of the three shapes of a mask, and expect the error?",
+    "M25": "Do you use more than one head, and check that the weights of the keys sum to 1?",
+    "M71": "Do you use a mask, and compare the result with the right one?",
+    "M75": "Do you use several images and heads with different numbers, and compare each one?",
     "M77": "Do you compare the output with weights times values, row by row?",
-    "M78": "Is one of your masks of keys such that it would mean something else if it hid queries?",
-    "M79": "Do the masks of your images, and of your heads, differ from each other?",
-    "M80": "Do you compare the weights with numbers that you know, or their sums alone?",
-    "M86": "Do you compare the second thing that is returned, shape and numbers?",
-    "M163": "Do you look at what comes behind a mask for NaN? A comparison with NaN is False.",
+    "M78": "Would one of your masks of keys give another result if it hid queries instead?",
+    "M79": "Do the masks of your images differ from each other, and those of your heads?",
+    "M80": "Do you compare the weights with right ones, or only their sums?",
+    "M86": "Do you compare the second result, its shape and its numbers?",
+    "M163": "With a mask, do you check the result for NaN? A comparison with NaN is False.",
 }
 
 
@@ -227,19 +227,20 @@ class ExerciseInTests(Exercise):
     def _message(self, stage: str, found: Found) -> str:
         name = self._name(found)
         lowest = next(each for each in self.stages if found.refused or found.share < int(each) / 100)
-        elsewhere = f" The point for {lowest} % says more."
+        elsewhere = f" The test for {lowest} % says more."
         if name in (STRICT, LAX):
-            count = f"{len(found.refused)} of {len(ATTEND)} right ones" if found.refused else "none of the wrong ones"
+            count = f"{len(found.refused)} of {len(ATTEND)} right attentions" if found.refused else "no wrong attention"
             said = f"Your test refuses {count}."
             if stage != lowest:
                 return said + elsewhere
-            why = f" One of them: {next(iter(found.refused.values()))}" if found.refused else ""
-            wavers = " At another try it accepts one that it refused: does it draw numbers without a seed, or count?"
+            why = f" One of its errors: {next(iter(found.refused.values()))}" if found.refused else ""
+            wavers = (
+                " In another run it accepts one that it refused. Does it draw numbers without a seed, or count calls?"
+            )
             return f"{catalogue.MESSAGES[name]}\n{said}{why}{wavers * found.wavers}"
         said = f"Your test catches {100 * found.share:.0f} % of the wrong attentions; this point is for {stage} %."
         if stage != lowest:
             return said + elsewhere
-        lines = [said]
-        numbers = dict.fromkeys(mistake_of(name) for name in found.missed)
-        lines += [f"It lets {number} through ({catalogue.TITLES[number]}). {QUESTIONS[number]}" for number in numbers]
-        return "\n".join(lines)
+        first, *others = dict.fromkeys(mistake_of(name) for name in found.missed)
+        also = f"\nIt also lets through {', '.join(others)}." if others else ""
+        return f"{said}\nIt lets {first} through ({catalogue.TITLES[first]}). {QUESTIONS[first]}{also}"

@@ -36,7 +36,7 @@ def layer_norm_values(rng):
 
 def layer_norm_learning(rng):
     return [
-        Case("scale and shift at first", ("fresh", spread(rng, 2, 5, 4), 0.1)),
+        Case("initial scale and shift", ("fresh", spread(rng, 2, 5, 4), 0.1)),
         Case("as many tokens as components", ("learning", spread(rng, 4, 4), 0.2, 6)),
         Case("a batch of tokens", ("learning", spread(rng, 3, 5, 7), 0.4, 7)),
     ]
@@ -47,9 +47,9 @@ def layer_norm_edges(rng):
     tiny = 0.003 * rng.normal(size=(2, 5, 6))
     return [
         Case("a width of 2", ("output", spread(rng, 3, 2), 0.2, 8)),
-        Case("components that are all alike", ("output", constant, 1e-5, 9)),
+        Case("tokens with equal components", ("output", constant, 1e-5, 9)),
         Case("a width of 1", ("output", spread(rng, 3, 1), 1e-3, 9)),
-        Case("the eps that is not given", ("output", tiny, None, 10)),
+        Case("the default eps", ("output", tiny, None, 10)),
         Case("components near 1000", ("far", eighths(rng, 3, 8), 0.01)),
         Case("float16", ("half", 32 * eighths(rng, 2, 3, 128), 1e-3)),
     ]
@@ -61,7 +61,7 @@ def layer_norm_visible(rng):
     return [
         Case("three tokens, three components, eps 0.1", ("output", square, 0.1, 1)),
         Case("a batch of one image, eps 0.5", ("output", batch, 0.5, 2)),
-        Case("fresh", ("fresh", square[:2])),
+        Case("initial scale and shift", ("fresh", square[:2])),
         Case("gradients", ("learning", square, 0.1, 3)),
         Case("components near 1000", ("far", np.array([[0.0, 0.5, 0.25, -0.75]]), 0.01)),
         Case("float16", ("half", np.tile([[96.0, -32.0, 64.0, 0.0]], (2, 32)), 1e-3)),
@@ -76,8 +76,10 @@ def feed_forward_values(rng):
         Case("a batch of tokens", ("output", rng.normal(size=(2, 5, 4)), 6, 0.0, 1)),
         Case("more components than hidden ones", ("output", rng.normal(size=(3, 4, 7)), 5, 0.0, 2)),
         Case("one image, one token", ("output", rng.normal(size=(1, 1, 3)), 8, 0.0, 3)),
-        Case("a batch of tokens, what is learned", ("learning", rng.normal(size=(2, 5, 4)), 6, 0.0, 4)),
-        Case("fresh parameters", ("fresh", rng.normal(size=(2, 3, 50)), 70)),
+        Case(
+            "a batch of tokens, gradients and learned parameters", ("learning", rng.normal(size=(2, 5, 4)), 6, 0.0, 4)
+        ),
+        Case("initial parameters", ("fresh", rng.normal(size=(2, 3, 50)), 70)),
     ]
 
 
@@ -93,7 +95,7 @@ def feed_forward_visible(rng):
     return [
         Case("two tokens of width 3, hidden width 5", ("output", x, 5)),
         Case("gradients", ("learning", x, 5)),
-        Case("fresh parameters", ("fresh", np.zeros((1, 1, 50)), 70)),
+        Case("initial parameters", ("fresh", np.zeros((1, 1, 50)), 70)),
         Case("dropout of 0.2", ("dropout", x, 5, 0.2), tells=WHATEVER_IS_DROPPED),
     ]
 
@@ -111,8 +113,8 @@ def block_values(rng):
 
 def block_learning(rng):
     return [
-        Case("what is learned", ("learning", spread(rng, 2, 5, 12), 3, 7, None, 0.0, 4)),
-        Case("fresh parameters", ("fresh", spread(rng, 2, 3, 48), 4, 64)),
+        Case("gradients and learned parameters", ("learning", spread(rng, 2, 5, 12), 3, 7, None, 0.0, 4)),
+        Case("initial parameters", ("fresh", spread(rng, 2, 3, 48), 4, 64)),
     ]
 
 
@@ -140,7 +142,7 @@ def block_visible(rng):
         Case("2 images, 5 tokens, 3 heads", ("output", x, 3, 7)),
         Case("a mask of tokens", ("output", x, 3, 7, mask)),
         Case("gradients", ("learning", x[:, :2], 3, 7)),
-        Case("fresh parameters", ("fresh", np.zeros((1, 1, 48)), 4, 64)),
+        Case("initial parameters", ("fresh", np.zeros((1, 1, 48)), 4, 64)),
         Case("dropout of 0.2", ("dropout", x, 3, 7, None, 0.2), tells=WHATEVER_IS_DROPPED),
     ]
 
@@ -158,8 +160,8 @@ def encoder_values(rng):
 
 def encoder_learning(rng):
     return [
-        Case("what is learned", ("learning", spread(rng, 2, 5, 12), 4, 3, 7, None, 0.0, 4)),
-        Case("fresh parameters", ("fresh", spread(rng, 2, 3, 48), 3, 4, 64)),
+        Case("gradients and learned parameters", ("learning", spread(rng, 2, 5, 12), 4, 3, 7, None, 0.0, 4)),
+        Case("initial parameters", ("fresh", spread(rng, 2, 3, 48), 3, 4, 64)),
     ]
 
 
@@ -178,7 +180,7 @@ def encoder_visible(rng):
         Case("depth 3, 2 images, 5 tokens", ("output", x, 3, 1, 7)),
         Case("a mask of tokens", ("output", x, 4, 3, 7, mask)),
         Case("gradients", ("learning", x[:, :2], 4, 3, 7)),
-        Case("fresh parameters", ("fresh", np.zeros((1, 1, 48)), 3, 4, 64)),
+        Case("initial parameters", ("fresh", np.zeros((1, 1, 48)), 3, 4, 64)),
         Case("dropout of 0.2", ("dropout", x, 4, 3, 7, None, 0.2), tells=WHATEVER_IS_DROPPED),
     ]
 
@@ -238,7 +240,7 @@ def rope_axes(rng):
             "other positions for each image",
             (points(rng, 2, 3, 4, 6), rng.permutation(np.arange(8.0)).reshape(2, 1, 4)),
         ),
-        Case("fractions, and below 0", (points(rng, 5, 8), 3 * rng.normal(size=5))),
+        Case("positions that are fractions or below 0", (points(rng, 5, 8), 3 * rng.normal(size=5))),
         Case("an odd width", (points(rng, 4, 5), np.arange(4.0))),
     ]
 

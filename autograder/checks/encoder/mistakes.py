@@ -1,6 +1,6 @@
 """The mistakes of assignment 3_encoder: each is the answer with a few words changed."""
 
-from autograder.judge.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way, ways
 
 ABOUT = "Encoder blocks"  # what they are called on the page of mistakes
 PARTS = ("FeedForward", "EncoderBlock")  # both end __init__ with their dropout
@@ -26,6 +26,28 @@ LOOP = "for block in self.blocks:"
 NORMS = "nn.LayerNorm(width), nn.LayerNorm(width)"
 DRAW = "nn.init.xavier_uniform_(parameter)"
 PAIRS = "x[..., 0::2], x[..., 1::2]"
+FIRST_NORM = "norm_attention = LayerNorm(width)"
+SECOND_NORM = "norm_feed_forward = LayerNorm(width)"
+FIRST = "self.norm_attention(x)"
+SECOND = "self.norm_feed_forward(x)"
+MEAN = "x.mean(dim=-1"
+SQUARES = "square().mean(dim=-1"
+EXPAND = "nn.Linear(width, hidden_width)"
+CONTRACT = "nn.Linear(hidden_width, width)"
+SCALE = "nn.Parameter(torch.ones(width))"
+SHIFT = "nn.Parameter(torch.zeros(width))"
+ROOT = "torch.sqrt(variance + self.eps)"
+
+
+def norms(made):
+    """Return the words that make both norms of a block, and what makes others."""
+    return FIRST_NORM, f"norm_attention = {made}", SECOND_NORM, f"norm_feed_forward = {made}"
+
+
+def over(axes):
+    """Return the words by which mean and variance run over the last axis, and those by which they run over others."""
+    return MEAN, f"x.mean(dim={axes}", SQUARES, f"square().mean(dim={axes}"
+
 
 MISTAKES = (
     Mistake(
@@ -57,11 +79,7 @@ MISTAKES = (
     ),
     Mistake(
         "M30",
-        way(
-            PARTS,
-            "nn.Dropout(dropout)",
-            "lambda x: x * (torch.rand_like(x) >= dropout) if self.training else x",
-        ),
+        way(PARTS, "nn.Dropout(dropout)", "lambda x: x * (torch.rand_like(x) >= dropout) if self.training else x"),
         # Dropout as in the paper of 2014: nothing is rescaled in training, all is multiplied in evaluation.
         way(
             PARTS,
@@ -72,27 +90,21 @@ MISTAKES = (
     Mistake(
         "M32",
         "the norm is missing",
-        "A part reads the stream as it is. Do attention and feed-forward net each read what their own norm gives?",
-        way("EncoderBlock", "self.norm_attention(x)", "x", "self.norm_feed_forward(x)", "x"),
-        way("EncoderBlock", "self.norm_attention(x)", "x"),
-        way("EncoderBlock", "self.norm_feed_forward(x)", "x"),
-        way(
-            "EncoderBlock",
-            "norm_attention = LayerNorm(width)",
-            "norm_attention = nn.Identity()",
-            "norm_feed_forward = LayerNorm(width)",
-            "norm_feed_forward = nn.Identity()",
-        ),
-        way("EncoderBlock", "norm_attention = LayerNorm(width)", "norm_attention = nn.Identity()"),
-        way("EncoderBlock", "norm_feed_forward = LayerNorm(width)", "norm_feed_forward = nn.Identity()"),
-        way("repair", NORMS, "nn.Identity(), nn.Identity()"),
-        way("repair", NORMS, "nn.LayerNorm(width), nn.Identity()"),
+        "A sub-layer reads the stream without a norm. Do attention and the feed-forward network each read the output "
+        "of their own norm?",
+        way("EncoderBlock", FIRST, "x", SECOND, "x"),
+        way("EncoderBlock", FIRST, "x"),
+        way("EncoderBlock", SECOND, "x"),
+        way("EncoderBlock", *norms("nn.Identity()")),
+        way("EncoderBlock", FIRST_NORM, "norm_attention = nn.Identity()"),
+        way("EncoderBlock", SECOND_NORM, "norm_feed_forward = nn.Identity()"),
+        *ways("repair", NORMS, "nn.Identity(), nn.Identity()", "nn.LayerNorm(width), nn.Identity()"),
         way("repair", NORMS, "nn.Identity(), nn.LayerNorm(width)"),
     ),
     Mistake(
         "M33",
         "post-norm where pre-norm is asked for",
-        "Pre-norm is x + part(norm(x)). Is your norm behind the part, or behind the sum?",
+        "Pre-norm is x + part(norm(x)). Does your norm run before the sub-layer, or after the sum?",
         way(
             "EncoderBlock",
             f"x + {ATTENTION}",
@@ -118,96 +130,59 @@ MISTAKES = (
     Mistake(
         "M34",
         "the norm runs over the wrong axis",
-        "Tokens or images mix in your norm. Do mean and variance run over the components of one token alone (the last axis)?",
-        way(
-            "LayerNorm",
-            "x.mean(dim=-1",
-            "x.mean(dim=-2 if x.ndim > 1 else -1",
-            "square().mean(dim=-1",
-            "square().mean(dim=-2 if x.ndim > 1 else -1",
-        ),
-        way("LayerNorm", "x.mean(dim=-1", "x.mean(dim=0", "square().mean(dim=-1", "square().mean(dim=0"),
-        way(
-            "LayerNorm",
-            "x.mean(dim=-1",
-            "x.mean(dim=(-2, -1) if x.ndim > 1 else -1",
-            "square().mean(dim=-1",
-            "square().mean(dim=(-2, -1) if x.ndim > 1 else -1",
-        ),
+        "Your norm mixes tokens or images. Do mean and variance run over the components of one token, the last axis?",
+        way("LayerNorm", *over("-2 if x.ndim > 1 else -1")),
+        way("LayerNorm", *over("0")),
+        way("LayerNorm", *over("(-2, -1) if x.ndim > 1 else -1")),
         # As batch norm does.
-        way(
-            "LayerNorm",
-            "x.mean(dim=-1",
-            "x.mean(dim=tuple(range(x.ndim - 1)) or -1",
-            "square().mean(dim=-1",
-            "square().mean(dim=tuple(range(x.ndim - 1)) or -1",
-        ),
+        way("LayerNorm", *over("tuple(range(x.ndim - 1)) or -1")),
         # All but the batch.
-        way(
-            "LayerNorm",
-            "x.mean(dim=-1",
-            "x.mean(dim=tuple(range(1, x.ndim)) or -1",
-            "square().mean(dim=-1",
-            "square().mean(dim=tuple(range(1, x.ndim)) or -1",
-        ),
+        way("LayerNorm", *over("tuple(range(1, x.ndim)) or -1")),
         way(
             "EncoderBlock",
-            "norm_attention = LayerNorm(width)",
-            "norm_attention = nn.BatchNorm1d(width)",
-            "norm_feed_forward = LayerNorm(width)",
-            "norm_feed_forward = nn.BatchNorm1d(width)",
-            "self.norm_attention(x)",
+            *norms("nn.BatchNorm1d(width)"),
+            FIRST,
             "self.norm_attention(x.transpose(1, 2)).transpose(1, 2)",
-            "self.norm_feed_forward(x)",
+            SECOND,
             "self.norm_feed_forward(x.transpose(1, 2)).transpose(1, 2)",
         ),
     ),
     Mistake(
         "M35",
-        "eps stands outside the root, or the variance is divided by D - 1",
-        "Your variance is off where eps is large or the width small. Is it √(variance + eps), and is the variance "
-        "the mean of the squares (unbiased=False)?",
-        way("LayerNorm", "torch.sqrt(variance + self.eps)", "(variance.sqrt() + self.eps)"),
+        "eps is outside the root, or the variance is divided by D - 1",
+        "Your variance is wrong if eps is large or the width is small. Do you compute √(variance + eps)? And is the "
+        "variance the mean of the squares (unbiased=False)?",
+        way("LayerNorm", ROOT, "(variance.sqrt() + self.eps)"),
         way("LayerNorm", VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)"),
         way(
             "LayerNorm",
             VARIANCE,
             "centred.square().sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)",
-            "torch.sqrt(variance + self.eps)",
+            ROOT,
             "(variance.sqrt() + self.eps)",
         ),
     ),
     Mistake(
         "M36",
         "the norm has no scale and shift of its own for each component",
-        "Each component has a scale and a shift that are learned. Are both an nn.Parameter of D numbers, and both used?",
-        way("LayerNorm", "nn.Parameter(torch.ones(width))", "1.0", "nn.Parameter(torch.zeros(width))", "0.0"),
-        way("LayerNorm", "nn.Parameter(torch.ones(width))", "1.0"),
-        way("LayerNorm", "nn.Parameter(torch.zeros(width))", "0.0"),
-        way(
-            "LayerNorm",
-            "nn.Parameter(torch.ones(width))",
-            "torch.ones(width)",
-            "nn.Parameter(torch.zeros(width))",
-            "torch.zeros(width)",
-        ),
+        "Each component has its own learned scale and shift. Is each of the two an nn.Parameter of D numbers, and do "
+        "you use both?",
+        way("LayerNorm", SCALE, "1.0", SHIFT, "0.0"),
+        way("LayerNorm", SCALE, "1.0"),
+        way("LayerNorm", SHIFT, "0.0"),
+        way("LayerNorm", SCALE, "torch.ones(width)", SHIFT, "torch.zeros(width)"),
         way("LayerNorm", "torch.ones(width)", "torch.ones(1)", "torch.zeros(width)", "torch.zeros(1)"),
         way("LayerNorm", "self.scale * centred", "centred", " + self.shift", ""),
         way("LayerNorm", " + self.shift", ""),
         way("LayerNorm", "self.scale * centred", "centred"),
-        way(
-            "EncoderBlock",
-            "norm_attention = LayerNorm(width)",
-            "norm_attention = nn.LayerNorm(width, elementwise_affine=False)",
-            "norm_feed_forward = LayerNorm(width)",
-            "norm_feed_forward = nn.LayerNorm(width, elementwise_affine=False)",
-        ),
+        way("EncoderBlock", *norms("nn.LayerNorm(width, elementwise_affine=False)")),
         way("Encoder", "LayerNorm(width)", "nn.LayerNorm(width, elementwise_affine=False)"),
     ),
     Mistake(
         "M37",
-        "a residual is missing, or taken from the normalised input",
-        "What a part gives is added to what came in, before the norm. Is there x + … around both parts, with x itself?",
+        "a residual connection is missing, or starts from the normalised input",
+        "The output of a sub-layer is added to its input before the norm. Is there x + … around both sub-layers, "
+        "with x itself?",
         way("EncoderBlock", "x = x + ", "x = "),
         way("EncoderBlock", "return x + ", "return "),
         way("EncoderBlock", "x = x + ", "x = ", "return x + ", "return "),
@@ -221,7 +196,7 @@ MISTAKES = (
         way("EncoderBlock", "x = x + ", "x = self.norm_attention(x) + "),
         way("EncoderBlock", "return x + ", "return self.norm_feed_forward(x) + "),
         # The net reads the sum that attention left, and its result is added to the block's own input.
-        way("EncoderBlock", "x = x + ", "y = x + ", "self.norm_feed_forward(x)", "self.norm_feed_forward(y)"),
+        way("EncoderBlock", "x = x + ", "y = x + ", SECOND, "self.norm_feed_forward(y)"),
         # What norm_attention gave is what the net's result is added to.
         way("EncoderBlock", "x = x + ", "y, x = self.norm_attention(x), x + ", "return x + ", "return y + "),
         way(
@@ -230,30 +205,20 @@ MISTAKES = (
             "y = self.norm_attention(x) + ",
             "return x + ",
             "return self.norm_attention(x) + ",
-            "self.norm_feed_forward(x)",
+            SECOND,
             "self.norm_feed_forward(y)",
         ),
-        way(
-            "EncoderBlock",
-            "x = x + ",
-            "y = self.norm_attention(x) + ",
-            "self.norm_feed_forward(x)",
-            "self.norm_feed_forward(y)",
-        ),
+        way("EncoderBlock", "x = x + ", "y = self.norm_attention(x) + ", SECOND, "self.norm_feed_forward(y)"),
     ),
     Mistake(
         "M38",
-        "a part is used twice where there should be two",
-        "There are fewer parameters at work than there should be. Does every place have a module of its own? [block] "
-        "* depth is the same block, depth times.",
-        way("EncoderBlock", "norm_feed_forward = LayerNorm(width)", "norm_feed_forward = self.norm_attention"),
-        way("EncoderBlock", "self.norm_feed_forward(x)", "self.norm_attention(x)"),
-        way("EncoderBlock", "self.norm_attention(x)", "self.norm_feed_forward(x)"),
-        way(
-            "Encoder",
-            STACK,
-            "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)",
-        ),
+        "one module is used twice where there should be two",
+        "Your model uses fewer parameters than it should. Does every place have its own module? [block] * depth is "
+        "the same block, depth times.",
+        way("EncoderBlock", SECOND_NORM, "norm_feed_forward = self.norm_attention"),
+        way("EncoderBlock", SECOND, FIRST),
+        way("EncoderBlock", FIRST, SECOND),
+        way("Encoder", STACK, "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)"),
         way("Encoder", "range(depth)", "range(1)", LOOP, "for block in [self.blocks[0]] * 4:"),
         way("Encoder", LOOP, "for block in [self.blocks[0]] * len(self.blocks):"),
         way("repair", NORMS, "(nn.LayerNorm(width),) * 2"),
@@ -261,8 +226,8 @@ MISTAKES = (
     Mistake(
         "M40",
         "the initial parameters are N(0, 1)",
-        "Your activations grow with √D in every layer. What is the standard deviation of a sum of D products, and "
-        "what must that of every matrix then be? Look at each of them.",
+        "Your activations grow by √D in every layer. What is the standard deviation of a sum of D products, and "
+        "which one must the entries of a matrix then have? Look at every matrix.",
         way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.normal_(parameter)\n        {DROPOUT}"),
         way("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.normal_(parameter)\n        {LAST_NORM}"),
         way("repair", DRAW, "pass"),
@@ -296,13 +261,8 @@ MISTAKES = (
     Mistake(
         "M41",
         "another activation than GELU",
-        "The activation is not GELU. Do you use F.gelu or nn.GELU, and no ReLU?",
-        way("FeedForward", "F.gelu", "F.relu"),
-        way("FeedForward", "F.gelu", "F.silu"),
-        way("FeedForward", "F.gelu", "F.leaky_relu"),
-        way("FeedForward", "F.gelu", "F.elu"),
-        way("FeedForward", "F.gelu", "torch.tanh"),
-        way("FeedForward", "F.gelu", "torch.sigmoid"),
+        "Your activation is not GELU. Do you use F.gelu or nn.GELU, and not ReLU?",
+        *ways("FeedForward", "F.gelu", "F.relu", "F.silu", "F.leaky_relu", "F.elu", "torch.tanh", "torch.sigmoid"),
         way(
             "FeedForward",
             "F.gelu(self.expand(x))",
@@ -314,25 +274,26 @@ MISTAKES = (
         "M83",
         way(
             "FeedForward",
-            "nn.Linear(width, hidden_width)",
+            EXPAND,
             "nn.Linear(width, hidden_width, bias=False)",
-            "nn.Linear(hidden_width, width)",
+            CONTRACT,
             "nn.Linear(hidden_width, width, bias=False)",
         ),
-        way("FeedForward", "nn.Linear(width, hidden_width)", "nn.Linear(width, hidden_width, bias=False)"),
-        way("FeedForward", "nn.Linear(hidden_width, width)", "nn.Linear(hidden_width, width, bias=False)"),
+        way("FeedForward", EXPAND, "nn.Linear(width, hidden_width, bias=False)"),
+        way("FeedForward", CONTRACT, "nn.Linear(hidden_width, width, bias=False)"),
     ),
     Mistake(
         "M90",
-        "no norm behind the last block",
-        "The stream comes out as the last block leaves it. Where do you use norm?",
+        "no norm after the last block",
+        "Your result is the output of the last block. Where do you use norm?",
         way("Encoder", "return self.norm(x)", "return x"),
         way("Encoder", "LayerNorm(width)", "nn.Identity()"),
     ),
     Mistake(
         "M91",
         "the mean is not subtracted",
-        "The mean of your rows is not 0 before the shift. Do you subtract the mean, from x and not in the variance alone?",
+        "Before the shift, the mean of your rows is not 0. Do you subtract the mean from x, or only inside the "
+        "variance?",
         way("LayerNorm", "x - x.mean(dim=-1, keepdim=True)", "x"),
         way(
             "LayerNorm",
@@ -346,14 +307,14 @@ MISTAKES = (
         "M92",
         "divided by the variance, or multiplied by its root",
         "Your rows do not have variance 1. Do you divide by the square root of the variance?",
-        way("LayerNorm", "torch.sqrt(variance + self.eps)", "(variance + self.eps)"),
+        way("LayerNorm", ROOT, "(variance + self.eps)"),
         way("LayerNorm", "/ torch.sqrt(variance", "* torch.sqrt(variance"),
         way("LayerNorm", " / torch.sqrt(variance + self.eps)", ""),
     ),
     Mistake(
         "M93",
-        "no gradient comes through",
-        "The output is right and part of the gradient is missing. Is there a .detach(), a .data or a no_grad on the way?",
+        "a gradient is cut off",
+        "The output is right, but a part of the gradient is missing. Do you use .detach(), .data or no_grad?",
         way("LayerNorm", "x.mean(", "x.detach().mean("),
         way("LayerNorm", "centred.square()", "centred.detach().square()"),
         way("LayerNorm", "x.mean(", "x.detach().mean(", "centred.square()", "centred.detach().square()"),
@@ -381,15 +342,15 @@ MISTAKES = (
     Mistake(
         "M94",
         "the blocks are in a list that PyTorch does not see",
-        "PyTorch sees no parameters in your blocks, so no optimizer would train them. Are they in an nn.ModuleList?",
-        way("Encoder", "nn.ModuleList(", "list("),
-        way("Encoder", "nn.ModuleList(", "tuple("),
+        "PyTorch finds no parameters in your blocks, so an optimizer would not train them. Are they in an "
+        "nn.ModuleList?",
+        *ways("Encoder", "nn.ModuleList(", "list(", "tuple("),
     ),
     Mistake(
         "M95",
         "dropout acts on the stream itself",
-        "With both parts at 0 the stream should pass unchanged, in training too. Does your dropout act on what a "
-        "part adds, before it is added?",
+        "If both sub-layers add 0, the stream must not change, in training too. Does your dropout act on the output "
+        "of a sub-layer, before it is added?",
         way("EncoderBlock", f"x + {NET}", f"self.dropout(x + {NET})"),
         way("Encoder", BEGIN, WITH_DROPOUT, LOOP, f"x = self.dropout(x)\n        {LOOP}"),
         way("Encoder", BEGIN, WITH_DROPOUT, "block(x, mask)", "self.dropout(block(x, mask))"),
@@ -402,15 +363,17 @@ MISTAKES = (
     ),
     Mistake(
         "M97",
-        "the parts are in another order",
-        "First attention, then the feed-forward net, which reads the sum that attention left. Which x does each part read?",
+        "the sub-layers are in another order",
+        "Attention comes first; then the feed-forward network reads the stream after the first sum. Which x does "
+        "each of your sub-layers read?",
         way("EncoderBlock", f"x = x + {ATTENTION}", f"x = x + {NET}", f"return x + {NET}", f"return x + {ATTENTION}"),
         way("EncoderBlock", "x = x + ", "y = x + ", "return x + ", "return y + "),
     ),
     Mistake(
         "M98",
-        "dropout is not handed on",
-        "Somewhere dropout should act in training, and nothing happens. Is the number handed on to every part, and used?",
+        "dropout is not passed on",
+        "Dropout should act somewhere in training, but does not. Do you pass its share on to every part, and use it "
+        "there?",
         way("FeedForward", "self.dropout(hidden)", "hidden"),
         way("FeedForward", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
         way(
@@ -425,14 +388,13 @@ MISTAKES = (
         way("EncoderBlock", "hidden_width, dropout)", "hidden_width)", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
         way("EncoderBlock", "num_heads, dropout)", "num_heads)", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
         way("Encoder", ", dropout)", ")"),
-        way("Encoder", "dropout) for _ in", "dropout * (i == 0)) for i in"),
-        way("Encoder", "dropout) for _ in", "dropout * (i > 0)) for i in"),
+        *ways("Encoder", "dropout) for _ in", "dropout * (i == 0)) for i in", "dropout * (i > 0)) for i in"),
         way("Encoder", "dropout) for _ in", "dropout * (i == depth - 1)) for i in"),
     ),
     Mistake(
         "M99",
         "dropout keeps the share that it should drop",
-        "Most numbers are set to 0. The argument of F.dropout and nn.Dropout is what is dropped. What do you give it?",
+        "Most numbers are set to 0. F.dropout and nn.Dropout take the share that is dropped. What do you pass?",
         way(PARTS, "nn.Dropout(dropout)", f"nn.Dropout({KEPT})"),
         way(
             "EncoderBlock",
@@ -448,7 +410,8 @@ MISTAKES = (
     Mistake(
         "M101",
         "all blocks start from the same parameters",
-        "Your blocks are copies of one block and start equal. Is each one made again, so that its parameters are drawn again?",
+        "Your blocks are copies of one block and start with equal parameters. Do you make each block separately, so "
+        "that its parameters are drawn again?",
         way(
             "Encoder",
             f"self.blocks = {STACK}",
@@ -460,19 +423,16 @@ MISTAKES = (
     Mistake(
         "M102",
         "another number of blocks than asked for",
-        "The number of blocks that you make, or that x goes through, is not depth. Which of them is missing or too many?",
-        way("Encoder", "range(depth)", "range(depth - 1)"),
-        way("Encoder", "range(depth)", "range(depth + 1)"),
-        way("Encoder", LOOP, "for block in self.blocks[:-1]:"),
-        way("Encoder", LOOP, "for block in self.blocks[1:]:"),
-        way("Encoder", "range(depth)", "range(2)"),
-        way("Encoder", "range(depth)", "range(6)"),
-        way("Encoder", LOOP, "for block in self.blocks[:1]:"),
-        way("Encoder", LOOP, "for block in self.blocks[-1:]:"),
+        "The number of blocks that you make, or that x goes through, differs from depth. Do you count one too many "
+        "or too few?",
+        *ways("Encoder", "range(depth)", "range(depth - 1)", "range(depth + 1)"),
+        *ways("Encoder", LOOP, "for block in self.blocks[:-1]:", "for block in self.blocks[1:]:"),
+        *ways("Encoder", "range(depth)", "range(2)", "range(6)"),
+        *ways("Encoder", LOOP, "for block in self.blocks[:1]:", "for block in self.blocks[-1:]:"),
     ),
     Mistake(
         "M103",
-        "the last norm runs behind every block",
+        "the last norm runs after every block",
         "Your norm is used more than once. Is it inside the loop over the blocks?",
         way("Encoder", "block(x, mask)", "self.norm(block(x, mask))", "return self.norm(x)", "return x"),
         way("Encoder", "block(x, mask)", "self.norm(block(x, mask))"),
@@ -480,7 +440,7 @@ MISTAKES = (
     Mistake(
         "M104",
         "shifted before it is scaled",
-        "The scale should not touch the shift. Is it scale * y + shift?",
+        "The scale must not multiply the shift. Do you compute scale * y + shift?",
         way(
             "LayerNorm",
             "centred / torch.sqrt(variance + self.eps) + self.shift",
@@ -490,16 +450,15 @@ MISTAKES = (
     Mistake(
         "M105",
         "eps is not the one that was given",
-        "Your eps is not the argument. Is it kept, and added to the variance under the root as it is?",
-        way("LayerNorm", "variance + self.eps", "variance"),
-        way("LayerNorm", "variance + self.eps", "variance + 1e-5"),
-        way("LayerNorm", "variance + self.eps", "variance.clamp(min=self.eps)"),
+        "Your eps is not the argument. Do you store the argument, and add it unchanged to the variance under the root?",
+        *ways("LayerNorm", "variance + self.eps", "variance", "variance + 1e-5", "variance.clamp(min=self.eps)"),
         way("LayerNorm", "variance + self.eps", "variance + self.eps**2"),
     ),
     Mistake(
         "M106",
-        "the variance is taken as a difference of squares",
-        "Components near 1000 lose their variance to rounding. Is it the mean of (x - mean)², and not mean(x²) - mean(x)²?",
+        "the variance is computed as a difference of squares",
+        "Components near 1000 lose their variance to rounding. Do you compute the mean of (x - mean)², or mean(x²) - "
+        "mean(x)²?",
         way(
             "LayerNorm",
             VARIANCE,
@@ -509,35 +468,23 @@ MISTAKES = (
     Mistake(
         "M107",
         "the squares are summed before they are divided",
-        "In float16 nothing above 65504 exists, and a sum of squares is soon above. Do you take the mean of the squares?",
+        "float16 has no number above 65504, and a sum of squares soon exceeds it. Do you take the mean of the squares?",
         way("LayerNorm", VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / x.shape[-1]"),
         way("LayerNorm", VARIANCE, 'torch.einsum("...d,...d->...", centred, centred)[..., None] / x.shape[-1]'),
     ),
     Mistake(
         "M108",
         "the hidden width is not the one that was given",
-        "The layer between has another width. Do expand and contract use hidden_width?",
-        way(
-            "FeedForward",
-            "nn.Linear(width, hidden_width)",
-            "nn.Linear(width, 4 * width)",
-            "nn.Linear(hidden_width, width)",
-            "nn.Linear(4 * width, width)",
-        ),
-        way(
-            "FeedForward",
-            "nn.Linear(width, hidden_width)",
-            "nn.Linear(width, width)",
-            "nn.Linear(hidden_width, width)",
-            "nn.Linear(width, width)",
-        ),
+        "Your hidden layer has a wrong width. Do both of its linear layers use hidden_width?",
+        way("FeedForward", EXPAND, "nn.Linear(width, 4 * width)", CONTRACT, "nn.Linear(4 * width, width)"),
+        way("FeedForward", EXPAND, "nn.Linear(width, width)", CONTRACT, "nn.Linear(width, width)"),
         way(BLOCKS, "hidden_width, dropout)", "4 * width, dropout)"),
         way("EncoderBlock", "hidden_width, dropout)", "width, dropout)"),
     ),
     Mistake(
         "M109",
         "one block gets the mask, the others do not",
-        "Only some blocks see the mask. Is it handed to each of them?",
+        "Only some blocks get the mask. Do you pass it to each of them?",
         way("Encoder", LOOP, "for i, block in enumerate(self.blocks):", ", mask)", ", mask if i == 0 else None)"),
         way("Encoder", LOOP, "for i, block in enumerate(self.blocks):", ", mask)", ", mask if i > 0 else None)"),
         way(
@@ -551,7 +498,7 @@ MISTAKES = (
     Mistake(
         "M110",
         "the norm does not start from scale 1 and shift 0",
-        "A fresh norm should only normalise. Does scale start as ones and shift as zeros?",
+        "A new norm only normalises. Does your scale start as ones, and your shift as zeros?",
         way("LayerNorm", "torch.ones", "torch.zeros"),
         way("LayerNorm", "torch.zeros", "torch.ones"),
         # All vectors are set to 0, and with the biases the scales of the norms.
@@ -564,21 +511,15 @@ MISTAKES = (
     Mistake(
         "M111",
         "the mean does not keep its axis",
-        "Each number loses the mean of another row. Does your mean keep its axis (keepdim=True)?",
+        "You subtract from each number the mean of another row. Does your mean keep its axis (keepdim=True)?",
         way("LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-1)"),
-        way(
-            "LayerNorm",
-            "x.mean(dim=-1, keepdim=True)",
-            "x.mean(dim=-1)",
-            VARIANCE,
-            "x.var(dim=-1, unbiased=False)",
-        ),
+        way("LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-1)", VARIANCE, "x.var(dim=-1, unbiased=False)"),
         way("LayerNorm", VARIANCE, "x.var(dim=-1, unbiased=False)"),
     ),
     Mistake(
         "M112",
         "the activation is at another place",
-        "The GELU should act once, on the result of expand. On what does yours act?",
+        "The GELU acts once, on the output of expand. On what does yours act?",
         way(
             "FeedForward",
             "F.gelu(self.expand(x))",
@@ -592,22 +533,17 @@ MISTAKES = (
     ),
     Mistake(
         "M113",
-        "the residual is added inside the feed-forward net",
-        "The feed-forward net gives only what is to be added; its block adds it. Do you add x here too?",
+        "the residual is added inside the feed-forward network",
+        "The feed-forward network returns only the numbers to add; the block adds them. Do you add x inside the "
+        "network too?",
         way("FeedForward", "return ", "return x + "),
     ),
     Mistake(
         "M114",
         "the block computes something else",
-        "With its own parameters, the block gives something else than a pre-norm encoder block would. Are both norms "
-        "LayerNorms in front of their parts, and is the output left alone?",
-        way(
-            "EncoderBlock",
-            "norm_attention = LayerNorm(width)",
-            "norm_attention = nn.RMSNorm(width)",
-            "norm_feed_forward = LayerNorm(width)",
-            "norm_feed_forward = nn.RMSNorm(width)",
-        ),
+        "With the same parameters, a pre-norm encoder block gives another output. Are both norms LayerNorms before "
+        "their sub-layers? Do you change the output?",
+        way("EncoderBlock", *norms("nn.RMSNorm(width)")),
         way(
             "repair",
             "return block",
@@ -633,64 +569,52 @@ MISTAKES = (
     Mistake(
         "M115",
         "one norm too many",
-        "The stream itself is normalised at the end of the block. Is there a norm behind the last sum?",
+        "The stream itself is normalised at the end of your block. Is there a norm after the last sum?",
         way("EncoderBlock", f"x + {NET}", f"self.norm_feed_forward(x + {NET})"),
         way("EncoderBlock", f"x + {NET}", f"F.layer_norm(x + {NET}, x.shape[-1:])"),
     ),
     Mistake(
         "M116",
         "the sum is rescaled",
-        "The stream should be a plain sum. Is something divided after adding?",
+        "The stream is a plain sum. Do you divide it after adding?",
         way("EncoderBlock", f"x + {NET}", f"(x + {NET}) / 2**0.5"),
         way("EncoderBlock", f"x + {ATTENTION}", f"(x + {ATTENTION}) / 2"),
-        way(
-            "EncoderBlock",
-            f"x + {ATTENTION}",
-            f"(x + {ATTENTION}) / 2**0.5",
-            f"x + {NET}",
-            f"(x + {NET}) / 2**0.5",
-        ),
+        way("EncoderBlock", f"x + {ATTENTION}", f"(x + {ATTENTION}) / 2**0.5", f"x + {NET}", f"(x + {NET}) / 2**0.5"),
         way("EncoderBlock", f"x + {ATTENTION}", f"(x + {ATTENTION}) / 2", f"x + {NET}", f"(x + {NET}) / 2"),
     ),
     Mistake(
         "M117",
-        "the norm is in front of the blocks",
-        "The norm belongs behind the last block. Does it run before the first?",
+        "the norm runs before the blocks",
+        "The norm belongs after the last block. Does yours run before the first?",
         way("Encoder", LOOP, f"x = self.norm(x)\n        {LOOP}", "return self.norm(x)", "return x"),
         way("Encoder", LOOP, f"x = self.norm(x)\n        {LOOP}"),
     ),
     Mistake(
         "M118",
         "a residual around the stack or around a block",
-        "The residuals are inside the blocks. Do you add the encoder's input at the end, or that of each block, once more?",
+        "The residual connections are inside the blocks. Do you add the input of the encoder or of a block once more?",
         way("Encoder", LOOP, f"y = x\n        {LOOP}", "return self.norm(x)", "return self.norm(y + x)"),
         way("Encoder", "block(x, mask)", "x + block(x, mask)"),
     ),
     Mistake(
         "M119",
         "the blocks run in another order",
-        "The first block in the list should be the first that x goes through. In which order do they run?",
+        "x goes through the first block of the list first. In which order do your blocks run?",
         way("Encoder", LOOP, "for block in reversed(self.blocks):"),
     ),
     Mistake(
         "M120",
         "some parameters are frozen",
-        "A parameter that does not ask for a gradient never moves. Which of them has requires_grad False?",
+        "A parameter with requires_grad=False never changes. Which of your parameters have it?",
         way(
             "LayerNorm",
-            "nn.Parameter(torch.ones(width))",
+            SCALE,
             "nn.Parameter(torch.ones(width), requires_grad=False)",
-            "nn.Parameter(torch.zeros(width))",
+            SHIFT,
             "nn.Parameter(torch.zeros(width), requires_grad=False)",
         ),
         way(PARTS, DROPOUT, f"self.requires_grad_(False)\n        {DROPOUT}"),
-        way(
-            "EncoderBlock",
-            "norm_attention = LayerNorm(width)",
-            "norm_attention = LayerNorm(width).requires_grad_(False)",
-            "norm_feed_forward = LayerNorm(width)",
-            "norm_feed_forward = LayerNorm(width).requires_grad_(False)",
-        ),
+        way("EncoderBlock", *norms("LayerNorm(width).requires_grad_(False)")),
         way("Encoder", "LayerNorm(width)", "LayerNorm(width).requires_grad_(False)"),
         way("Encoder", "LayerNorm(width)", "LayerNorm(width)\n        self.requires_grad_(False)"),
         way("repair", "parameter.requires_grad_(True)", "pass"),
@@ -698,7 +622,7 @@ MISTAKES = (
     Mistake(
         "M121",
         "another block is returned than was given",
-        "A new block came back. Do you change the one that was given, and return it?",
+        "You returned a new block. Do you change the given block, and return it?",
         way(
             "repair",
             "width = block.attention.embed_dim",
@@ -708,28 +632,25 @@ MISTAKES = (
     ),
     Mistake(
         "M122",
-        "the parameters are not random, or are the same in every block",
-        "Two blocks ended with equal parameters, or one with all the entries of a matrix alike. Are they drawn at "
-        "random, again for every block?",
+        "the parameters are not random, or the same in every block",
+        "Two of your blocks have equal parameters, or all entries of a matrix are equal. Do you draw them at random, "
+        "again for every block?",
         # The same numbers for every block.
         way("repair", DRAW, "nn.init.xavier_uniform_(parameter, generator=torch.Generator().manual_seed(0))"),
-        way("repair", DRAW, "nn.init.constant_(parameter, 1 / parameter.shape[1])"),
-        way("repair", DRAW, "nn.init.zeros_(parameter)"),
+        *ways("repair", DRAW, "nn.init.constant_(parameter, 1 / parameter.shape[1])", "nn.init.zeros_(parameter)"),
     ),
     Mistake(
         "M135",
         "another number of heads than asked for",
-        "Your heads are narrower or wider than asked for. Is num_heads handed on, at its place?",
+        "Your heads have a wrong width. Do you pass num_heads on, as the right argument?",
         # One head, as many as the width has components, or the width of a head.
-        way(BLOCKS, "(width, num_heads,", "(width, 1,"),
-        way(BLOCKS, "(width, num_heads,", "(width, width,"),
-        way(BLOCKS, "(width, num_heads,", "(width, width // num_heads,"),
+        *ways(BLOCKS, "(width, num_heads,", "(width, 1,", "(width, width,", "(width, width // num_heads,"),
     ),
     Mistake(
         "M160",
-        "the parameters start at 0, all alike, or tiny",
-        "Hardly anything comes through the matrices of a part, or the same in every component. What gradient would "
-        "each entry get? Do you draw them at random, with a spread that fits the number of inputs?",
+        "the parameters start at 0, all equal, or tiny",
+        "Hardly anything passes the matrices of one sub-layer, or every component gets the same. Which gradient "
+        "would each entry get? Are the entries random, with a spread that fits the number of inputs?",
         way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.zeros_(parameter)\n        {DROPOUT}"),
         way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.constant_(parameter, 0.1)\n        {DROPOUT}"),
         way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.normal_(parameter, std=1e-4)\n        {DROPOUT}"),
@@ -740,28 +661,22 @@ MISTAKES = (
     ),
     Mistake(
         "M161",
-        "the norms of the two parts are swapped",
-        "Each part has the norm that bears its name. Which of the two does each part read through?",
-        way(
-            "EncoderBlock",
-            "self.norm_attention(x)",
-            "self.norm_feed_forward(x)",
-            "self.norm_feed_forward(x)",
-            "self.norm_attention(x)",
-        ),
+        "the norms of the two sub-layers are swapped",
+        "Each sub-layer reads its own norm, the one with its name. Which norm does each of yours read?",
+        way("EncoderBlock", FIRST, SECOND, SECOND, FIRST),
     ),
     Mistake(
         "M166",
-        "dropout acts on what comes in",
-        "What is dropped are the components of the tokens, not the hidden activations. Where in forward does your dropout stand?",
+        "dropout acts on the input",
+        "You drop components of the tokens, not hidden activations. Where in forward is your dropout?",
         way("FeedForward", "self.dropout(hidden)", "hidden", "self.expand(x)", "self.expand(self.dropout(x))"),
         way("FeedForward", "self.expand(x)", "self.expand(self.dropout(x))"),
     ),
     Mistake(
         "M200",
         "other components are paired",
-        "The lengths of the tokens are right, and the points are others. Which two components make a point, and where does "
-        "each are in the result?",
+        "The lengths of the tokens are right, but the points are not. Which two components form a point, and where "
+        "do they go in the result?",
         # The halves, as much code of language models has it.
         way(
             "rope",
@@ -777,40 +692,41 @@ MISTAKES = (
     ),
     Mistake(
         "M201",
-        "turned the other way round",
-        "The angles are right but for their sign. Which coordinate does a point move towards?",
+        "turned in the opposite direction",
+        "The angles have the wrong sign. Towards which coordinate does a point move?",
         way("rope", "angles = positions", "angles = -positions"),
     ),
     Mistake(
         "M202",
         "the index of a token is taken for its position",
-        "Tokens may be in another order, or begin elsewhere. Where do you use the positions that you are given?",
+        "Tokens may be in any order, and need not start at position 0. Where do you use the argument positions?",
         way("rope", "positions[..., None]", "torch.arange(x.shape[-2])[..., None]"),
         way("rope", "positions[..., None]", "torch.arange(1, x.shape[-2] + 1)[..., None]"),
     ),
     Mistake(
         "M203",
         "the frequencies fall too fast or too slowly",
-        "The first pair is right, and those after it turn by other angles. What is the exponent of pair i?",
+        "The first pair is right, and the other pairs turn by wrong angles. What is the exponent of pair i?",
         way("rope", "torch.arange(0, width, 2) / width", "torch.arange(width // 2) / width"),
         way("rope", "torch.arange(0, width, 2) / width", "torch.arange(0, width, 2) / (width // 2)"),
     ),
     Mistake(
         "M204",
         "the frequencies grow from pair to pair",
-        "Does the first pair turn fastest, or the last?",
+        "The first pair is right, and the other pairs turn too far. Which pair should turn fastest?",
         way("rope", "base ** (-torch", "base ** (torch"),
     ),
     Mistake(
         "M205",
         "sine and cosine are swapped",
-        "What does a token at position 0 become?",
+        "A token at position 0 should not change. What does it become in your function?",
         way("rope", "angles.cos(), angles.sin()", "angles.sin(), angles.cos()"),
     ),
     Mistake(
         "M206",
         "the second coordinate is made of the first after its turn",
-        "The first coordinate of each point is right, and the second is not. Which first coordinate is it made of?",
+        "The first coordinate of each point is right, but the second is not. Which first coordinate do you use for "
+        "it, the old one or the new one?",
         way("rope", "first * sin", "(first * cos - second * sin) * sin"),
     ),
 )

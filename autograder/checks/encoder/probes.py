@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from autograder.checks.encoder.measures import learning, slopes, stream
-from autograder.checks.parameters import found, looked_up, marks_of
+from autograder.checks.parameters import found, looked_up, summary_of
 
 NORM = ["scale", "shift"]
 FEED_FORWARD = ["expand.weight", "expand.bias", "contract.weight", "contract.bias"]
@@ -66,7 +66,7 @@ def call(module, *arguments):
 
 
 def values(module, names, what, x, mask, seed):
-    """Measure the output, or what is learned from it: gradients (of each parameter two marks), the count of numbers."""
+    """Measure the output, or what is learned from it: gradients (two numbers for each parameter), the count of numbers."""
     missing, others = load(module, names, seed)
     source, mask = tensor(x).requires_grad_(), tensor(mask)
     given = source.clone()  # which an answer may change in place
@@ -85,10 +85,11 @@ def values(module, names, what, x, mask, seed):
             raise
     gradient = torch.zeros_like(source) if source.grad is None else source.grad
     return {
-        "x_stays_as_it_was": np.bool_(unchanged),
-        "numbers_that_are_learned": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
+        "x_is_unchanged": np.bool_(unchanged),
+        "count_of_learned_numbers": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
         "gradient_of_x": blank * gradient.numpy(),
-        "gradients_of_the_parameters": blank * np.array([marks_of(None if p is None else p.grad) for p in parameters]),
+        "gradients_of_the_parameters": blank
+        * np.array([summary_of(None if p is None else p.grad) for p in parameters]),
         "output": blank * output.detach().numpy(),  # a residual that is cut and one that is missing differ here alone
     }
 
@@ -145,11 +146,11 @@ def probe_layer_norm(cls):
         if what in ("output", "learning"):
             return values(module, NORM, what, x, None, seed)
         if what == "fresh":
-            return {"output_at_first": run(module, tensor(x), True)}
+            return {"initial_output": run(module, tensor(x), True)}
         module, x = module.float(), tensor(x).float()
         if what == "far":
             near, far = run(module, x, True), run(module, x + 1000, True)
-            return {"mean_does_not_matter": np.bool_(np.abs(far - near).max() < 0.005)}
+            return {"output_is_the_same_after_adding_1000": np.bool_(np.abs(far - near).max() < 0.005)}
         full, half = run(module, x, True), run(module, x.half(), True)
         close = bool(np.isfinite(half).all() and np.abs(half - full).max() < 0.05)  # float16 keeps 3 digits
         return {"works_in_float16": np.bool_(close)}
@@ -170,7 +171,7 @@ def fit(module, names):
 
 def fresh(module, names):
     """Measure what a fresh module starts with."""
-    return {"parameters_fit_their_width": np.array(fit(module, names))}
+    return {"initial_parameters_fit_the_number_of_inputs": np.array(fit(module, names))}
 
 
 def how_it_grows(factor, dropout):
@@ -208,17 +209,15 @@ def probe_feed_forward(cls):
         spread = max((np.ptp(column[of]) for column, of in zip(drawn_outputs.T, kept.T) if of.any()), default=0.0)
         factor = np.median(drawn_outputs[kept] / expected[kept]) if kept.any() else 0.0
         return {
-            "training_differs": np.bool_(not equal(expected, drawn_outputs)),
-            "evaluation_is_plain": np.bool_(plain_in_evaluation(module, without, many)),
-            "mean_of_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
+            "training_differs_from_evaluation": np.bool_(not equal(expected, drawn_outputs)),
+            "evaluation_is_without_dropout": np.bool_(plain_in_evaluation(module, without, many)),
+            "mean_in_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
             # once or twice: of the hidden activations, and of what comes out
-            "share_that_is_dropped": np.float64(
-                0 if share < 0.02 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8
-            ),
-            "what_is_kept_grows": how_it_grows(factor, dropout),
-            "what_is_kept_is_alike": np.bool_(spread < 1e-3),
+            "dropped_share": np.float64(0 if share < 0.02 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8),
+            "kept_numbers_are_scaled_up": how_it_grows(factor, dropout),
+            "kept_numbers_are_equal": np.bool_(spread < 1e-3),
             # Neither whole tokens, nor the same components in all tokens or images.
-            "each_number_by_itself": np.bool_(all((kept != kept.take([0], axis)).any() for axis in range(3))),
+            "dropped_independently": np.bool_(all((kept != kept.take([0], axis)).any() for axis in range(3))),
         }
 
     return probe
@@ -289,14 +288,14 @@ def probe_block(cls):
         steps = np.round((np.array(means) - 1) / dropout)
         steps[growth == 2] = NONE
         return {
-            "training_differs": np.array(acts),
-            "evaluation_is_plain": np.bool_(min(plain)),
+            "training_differs_from_evaluation": np.array(acts),
+            "evaluation_is_without_dropout": np.bool_(min(plain)),
             # In steps of what a missing factor changes. Half a step is four standard errors where norms follow the sums,
             # twelve where they do not.
-            "mean_of_training": 1 + dropout * steps if whole else np.full(2, NONE),
-            "what_is_kept_grows": growth if whole else np.full(2, NONE),
-            "stream_is_whole": np.bool_(whole),
-            "parts_read_all_components": np.array(
+            "mean_in_training": 1 + dropout * steps if whole else np.full(2, NONE),
+            "kept_numbers_are_scaled_up": growth if whole else np.full(2, NONE),
+            "stream_is_never_dropped": np.bool_(whole),
+            "sub_layers_read_all_components": np.array(
                 [results_in_training(module, many, branch) < 4 * many.shape[1] for branch in range(2)]
             ),
         }
@@ -352,12 +351,14 @@ def probe_encoder(cls):
         if what == "fresh":
             first, *rest = [found(module, f"blocks.{index}.feed_forward.expand.weight") for index in range(depth)]
             apart = [first is not None and other is not None and not torch.equal(first, other) for other in rest]
-            return fresh(module, names) | {"blocks_start_apart": np.bool_(min(apart))}
+            return fresh(module, names) | {"blocks_start_different": np.bool_(min(apart))}
         without, module = module, cls(*sizes, dropout=dropout)
         if any(any(load(each, names, seed)) for each in (without, module)):
-            unknown = dict(evaluation_is_plain=NONE, stream_is_whole=NONE, blocks_drop_alike=NONE)
-            unknown |= dict(what_is_kept_grows=NONE, no_block_is_skipped=NONE)
-            return {"training_differs": np.full(depth, NONE)} | unknown
+            unknown = dict(
+                evaluation_is_without_dropout=NONE, stream_is_never_dropped=NONE, blocks_have_equal_dropout=NONE
+            )
+            unknown |= dict(kept_numbers_are_scaled_up=NONE, no_block_is_skipped=NONE)
+            return {"training_differs_from_evaluation": np.full(depth, NONE)} | unknown
         many, moves, plain = tensor(x).repeat(10, 1, 1), [], []
 
         def set_branches(only):
@@ -377,11 +378,11 @@ def probe_encoder(cls):
         biases = [f"blocks.{index}.feed_forward.contract.bias" for index in range(depth)]
         more = many.repeat(5, 1, 1)  # at a dropout of 0.9 of the stream it is chance which tokens a gradient reaches
         return {
-            "training_differs": np.array([move > 0 for move in moves]),
-            "evaluation_is_plain": np.bool_(min(plain)),
-            "stream_is_whole": np.bool_(whole),
-            "blocks_drop_alike": np.bool_(max(moves) <= 1.4 * min(moves)),  # seven standard errors
-            "what_is_kept_grows": growth_in(module, many, depth, alone, dropout) if whole else NONE,
+            "training_differs_from_evaluation": np.array([move > 0 for move in moves]),
+            "evaluation_is_without_dropout": np.bool_(min(plain)),
+            "stream_is_never_dropped": np.bool_(whole),
+            "blocks_have_equal_dropout": np.bool_(max(moves) <= 1.4 * min(moves)),  # seven standard errors
+            "kept_numbers_are_scaled_up": growth_in(module, many, depth, alone, dropout) if whole else NONE,
             "no_block_is_skipped": np.bool_(all_run(cls(*sizes, dropout=0.9), more, biases)) if whole else NONE,
         }
 
@@ -400,10 +401,10 @@ def sound_copy(block, num_heads, width):
     """Return PyTorch's encoder layer with the parameters of a block for tokens of some width."""
     parameters = {name: found(block, name) for name in PARTS}
     if None in parameters.values():
-        raise AttributeError(f"the block has lost {next(n for n, p in parameters.items() if p is None)}")
+        raise AttributeError(f"the block no longer has {next(n for n, p in parameters.items() if p is None)}")
     hidden_width, own_width = parameters["feed_forward.0.weight"].shape
     if own_width != width:  # PyTorch's layer grows with its square
-        raise ValueError(f"feed_forward.0 takes {own_width} components; the block was made for {width}")
+        raise ValueError(f"feed_forward.0 takes {own_width} components, but the block was made for {width}")
     copy = nn.TransformerEncoderLayer(width, num_heads, hidden_width, 0.0, "gelu", norm_first=True, batch_first=True)
     own = dict(copy.named_parameters())
     with torch.no_grad():
@@ -478,16 +479,16 @@ def probe_repair(repair, make_block):
         if what == "block":
             norms = (NONE, NONE) if not all(sames) else state[:2] if state else (-1, -1)
             return {
-                "same_block": np.bool_(all(sames)),
+                "returned_block_is_the_given_one": np.bool_(all(sames)),
                 "norms_that_work": np.array(norms),
                 "norms_only_normalise": np.bool_(all(map(only_normalise, blocks))),
-                "norms_of_their_own": np.bool_(not any(map(shares_a_norm, blocks))),
+                "sub_layers_have_separate_norms": np.bool_(not any(map(shares_a_norm, blocks))),
             }
         if what == "tokens":
-            return {"looks_at_tokens": np.array(state[2] if state else -1)}
+            return {"attention_is_within_one_image": np.array(state[2] if state else -1)}
         if what == "loss":
             return learning(copies[:2], seed) if state else {"first_loss_is_near_chance": NONE, "learns": NONE}
-        unknown = "activations_stay", "gradients_reach_all", "gradients_stay"
+        unknown = "activations_keep_their_size", "gradients_reach_all", "gradients_keep_their_size"
         measured = stream(copies, x) if state else dict.fromkeys(unknown, NONE)
         firsts = [found(block, PARTS[4]).detach() for block in blocks]
         if what == "activations":
@@ -495,12 +496,12 @@ def probe_repair(repair, make_block):
             apart = apart and not any(torch.equal(firsts[0], other) for other in firsts[1:])
             fits = [fit(block, PARTS) for block in blocks]
             return {
-                "activations_stay": measured["activations_stay"],
-                "parameters_fit_their_width": np.array(False if False in fits else min(fits)),
-                "parameters_of_its_own": np.bool_(apart),
+                "activations_keep_their_size": measured["activations_keep_their_size"],
+                "initial_parameters_fit_the_number_of_inputs": np.array(False if False in fits else min(fits)),
+                "each_block_has_its_own_parameters": np.bool_(apart),
             }
-        all_learn = np.bool_(all(p.requires_grad for block in blocks for p in block.parameters()))
-        return {"all_learn": all_learn} | {name: measured[name] for name in unknown[1:]}
+        nothing_is_frozen = np.bool_(all(p.requires_grad for block in blocks for p in block.parameters()))
+        return {"nothing_is_frozen": nothing_is_frozen} | {name: measured[name] for name in unknown[1:]}
 
     return probe
 
@@ -513,7 +514,7 @@ def probe_rope(rope):
         turned = rope(given, tensor(positions), *base)
         x[...] = given.detach().numpy()  # so that a change in place is seen
         if isinstance(turned, Tensor) and not turned.requires_grad:
-            raise RuntimeError("no gradient flows back through the result. Does it leave PyTorch, or is it detached?")
+            raise RuntimeError("no gradient flows through the result. Do you leave PyTorch, or detach something?")
         return {"turned": turned}
 
     return turn

@@ -24,17 +24,17 @@ def layer_norm(what: str, x: Array, eps: float | None = None, seed: int = 0) -> 
     return arrays(
         {
             "are the means of the tokens": mean,
-            "are the tokens without their mean": centred,
+            "are the centred tokens": centred,
             "are the squares of the tokens": x.square(),
             "are the means of the squares": x.square().mean(dim=-1, keepdim=True),
-            "are the squares of the tokens without their mean": centred.square(),
+            "are the squares of the centred tokens": centred.square(),
             "are the variances": variance,
             "are the variances with eps": variance + norm.eps,
             "are the standard deviations": deviation,
             "are the inverses of the standard deviations": 1 / deviation,
             "are the normalised tokens": centred / deviation,
-            "are the tokens without their mean, scaled": norm.scale * centred,
-            "are the normalised tokens, scaled": norm.scale * centred / deviation,
+            "are the scaled centred tokens": norm.scale * centred,
+            "are the scaled normalised tokens": norm.scale * centred / deviation,
             "is the output": norm(x),
         }
     )
@@ -51,7 +51,7 @@ def feed_forward(what: str, x: Array, hidden_width: int, dropout: float = 0.0, s
     activations = F.gelu(hidden)
     return arrays(
         {
-            "are the tokens in the hidden width": hidden,
+            "are the hidden activations before the GELU": hidden,
             "are the hidden activations": activations,
             "is the output": module.contract(activations),
         }
@@ -70,11 +70,11 @@ def _of_block(block: layers.Layer, x: torch.Tensor, mask: torch.Tensor | None, w
         f"are the normalised tokens that attention reads{which}": normed,
         f"is the result of attention{which}": attended,
         f"is the stream after attention{which}": first,
-        f"are the normalised tokens that the feed-forward net reads{which}": normed_again,
+        f"are the normalised tokens that the feed-forward network reads{which}": normed_again,
         f"are the hidden activations before the GELU{which}": expanded,
         f"are the hidden activations{which}": F.gelu(expanded),
-        f"is the result of the feed-forward net{which}": added,
-        f"is the stream after the feed-forward net{which}": first + added,
+        f"is the result of the feed-forward network{which}": added,
+        f"is the stream after the feed-forward network{which}": first + added,
     }
 
 
@@ -138,6 +138,6 @@ def rope(x: Array, positions: Array, base: float = 10_000.0) -> Steps | None:
         "are the second coordinates times the sines": second * sin,
         "are the first coordinates times the sines": first * sin,
         "are the second coordinates times the cosines": second * cos,
-        "are the first coordinates, turned": first * cos - second * sin,
-        "are the second coordinates, turned": first * sin + second * cos,
+        "are the turned first coordinates": first * cos - second * sin,
+        "are the turned second coordinates": first * sin + second * cos,
     }

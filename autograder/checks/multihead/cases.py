@@ -29,7 +29,7 @@ def whole(rng, *shape: int) -> Array:
 
 def matmul(rng):
     return [
-        Case("squares", (draw(rng, 4, 4), draw(rng, 4, 4))),
+        Case("square matrices", (draw(rng, 4, 4), draw(rng, 4, 4))),
         Case("(3, 4) times (4, 5)", (draw(rng, 3, 4), draw(rng, 4, 5))),
         Case("(5, 2) times (2, 3)", (draw(rng, 5, 2), draw(rng, 2, 3))),
     ]
@@ -37,14 +37,14 @@ def matmul(rng):
 
 def matmul_visible(rng):
     return [
-        Case("squares", (np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[2.0, 0.0], [1.0, -1.0]]))),
+        Case("square matrices", (np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[2.0, 0.0], [1.0, -1.0]]))),
         Case("(2, 3) times (3, 4)", (whole(rng, 2, 3), whole(rng, 3, 4))),
     ]
 
 
 def matmul_transposed(rng):
     return [
-        Case("squares", (draw(rng, 4, 4), draw(rng, 4, 4))),
+        Case("square matrices", (draw(rng, 4, 4), draw(rng, 4, 4))),
         Case("(3, 4) times the transpose of (5, 4)", (draw(rng, 3, 4), draw(rng, 5, 4))),
         Case("(5, 2) times the transpose of (3, 2)", (draw(rng, 5, 2), draw(rng, 3, 2))),
     ]
@@ -52,7 +52,7 @@ def matmul_transposed(rng):
 
 def matmul_transposed_visible(rng):
     return [
-        Case("squares", (np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[2.0, 0.0], [1.0, -1.0]]))),
+        Case("square matrices", (np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[2.0, 0.0], [1.0, -1.0]]))),
         Case("(2, 3) times the transpose of (4, 3)", (whole(rng, 2, 3), whole(rng, 4, 3))),
     ]
 
@@ -71,7 +71,7 @@ def batched_trace_visible(rng):
 
 def pairwise_dot(rng):
     return [
-        Case("as many queries as keys, and as many features", (draw(rng, 3, 4, 4), draw(rng, 3, 4, 4))),
+        Case("as many queries as keys and components", (draw(rng, 3, 4, 4), draw(rng, 3, 4, 4))),
         Case("as many queries as keys", (draw(rng, 3, 5, 4), draw(rng, 3, 5, 4))),
         Case("4 queries, 5 keys", (draw(rng, 2, 4, 3), draw(rng, 2, 5, 3))),
     ]
@@ -213,19 +213,23 @@ def attend_output(rng):
 
 def attend_mask(rng):
     return [
-        Case("pairs, as many images as heads", (*qkv(rng, 3, 3, 5, 4), draw_mask(rng, 3, 5, 5))),
-        Case("keys, as many images as heads and tokens", (*qkv(rng, 4, 4, 4, 2), draw_mask(rng, 4, 4)), refused="M78"),
-        Case("keys", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5)), refused="M78"),
-        Case("pairs", (*qkv(rng, 2, 4, 5, 3), draw_mask(rng, 2, 5, 5))),
-        Case("pairs in each head", (*qkv(rng, 3, 2, 4, 5), draw_mask(rng, 3, 2, 4, 4))),
-        Case("pairs, rows far apart", (*far_apart(*qkv(rng, 2, 3, 5, 4)), draw_mask(rng, 2, 5, 5))),
+        Case("a mask of pairs, as many images as heads", (*qkv(rng, 3, 3, 5, 4), draw_mask(rng, 3, 5, 5))),
         Case(
-            "keys, the hidden ones the best",
+            "a mask of keys, as many images as heads and tokens",
+            (*qkv(rng, 4, 4, 4, 2), draw_mask(rng, 4, 4)),
+            refused="M78",
+        ),
+        Case("a mask of keys", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5)), refused="M78"),
+        Case("a mask of pairs", (*qkv(rng, 2, 4, 5, 3), draw_mask(rng, 2, 5, 5))),
+        Case("a mask of pairs for each head", (*qkv(rng, 3, 2, 4, 5), draw_mask(rng, 3, 2, 4, 4))),
+        Case("a mask of pairs, scores far apart", (*far_apart(*qkv(rng, 2, 3, 5, 4)), draw_mask(rng, 2, 5, 5))),
+        Case(
+            "a mask of keys, hidden keys with the largest scores",
             hidden_keys_first(*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5)),
             refused="M78",
         ),
         Case(
-            "one key for each query, whose score may be far below 0",
+            "one key for each query, with a score that may be far below 0",
             (*far_apart(*qkv(rng, 2, 3, 5, 4), by=2e4), draw_one(rng, 2, 5, 5)),
         ),
     ]
@@ -233,18 +237,18 @@ def attend_mask(rng):
 
 def attend_edges(rng):
     return [
-        Case("far apart scores", far_apart(*qkv(rng, 3, 5, 6, 4)), "M3"),
+        Case("scores far apart", far_apart(*qkv(rng, 3, 5, 6, 4)), "M3"),
         Case("half precision", in_half(rng, 3, 5, 6), "M3"),
         Case("gradients", (*qkv(rng, 3, 5, 6, 4), "gradient")),
-        Case("gradients behind a mask", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5, 5), "gradient")),
+        Case("gradients with a mask", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5, 5), "gradient")),
         Case(
-            "a query that may look at nothing",
+            "a query that may look at no key",
             (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5, 5)),
             "M20",
         ),
-        Case("an image without a key", (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5)), "M20"),
+        Case("an image with no visible key", (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5)), "M20"),
         Case(
-            "a query of one head that may look at nothing",
+            "a query of one head that may look at no key",
             (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 3, 5, 5)),
             "M20",
         ),
@@ -261,12 +265,12 @@ def attend_visible(rng):
             (*whole_qkv(rng, 3, 3, 3, 2), draw_mask(rng, 3, 3)),
             refused="M78",
         ),
-        Case("a mask of pairs in each head", (*whole_qkv(rng, 3, 2, 3, 2), draw_mask(rng, 3, 2, 3, 3))),
+        Case("a mask of pairs for each head", (*whole_qkv(rng, 3, 2, 3, 2), draw_mask(rng, 3, 2, 3, 3))),
         Case("gradients", (*whole_qkv(rng, 2, 1, 4, 3), "gradient")),
-        Case("a query that may look at nothing", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"),
-        Case("an image without a key", (*whole_qkv(rng, 2, 1, 2, 3), without_a_key(rng, 2, 2)), "M20"),
+        Case("a query that may look at no key", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"),
+        Case("an image with no visible key", (*whole_qkv(rng, 2, 1, 2, 3), without_a_key(rng, 2, 2)), "M20"),
         Case(
-            "a query of one head that may look at nothing",
+            "a query of one head that may look at no key",
             (*whole_qkv(rng, 2, 2, 3, 2), without_a_key(rng, 2, 2, 3, 3)),
             "M20",
         ),
@@ -314,11 +318,13 @@ def layer_weights(rng):
 
 def layer_mask(rng):
     return [
-        layer_case(rng, "pairs, as many images as heads", "weights", 3, 3, 5, 4, draw_mask(rng, 3, 5, 5)),
-        layer_case(rng, "keys, as many images as heads and tokens", "weights", 4, 4, 4, 2, draw_mask(rng, 4, 4)),
-        layer_case(rng, "keys", "output", 2, 3, 5, 4, draw_mask(rng, 2, 5)),
-        layer_case(rng, "pairs", "output", 2, 4, 5, 3, draw_mask(rng, 2, 5, 5)),
-        layer_case(rng, "pairs in each head", "output", 3, 2, 4, 5, draw_mask(rng, 3, 2, 4, 4)),
+        layer_case(rng, "a mask of pairs, as many images as heads", "weights", 3, 3, 5, 4, draw_mask(rng, 3, 5, 5)),
+        layer_case(
+            rng, "a mask of keys, as many images as heads and tokens", "weights", 4, 4, 4, 2, draw_mask(rng, 4, 4)
+        ),
+        layer_case(rng, "a mask of keys", "output", 2, 3, 5, 4, draw_mask(rng, 2, 5)),
+        layer_case(rng, "a mask of pairs", "output", 2, 4, 5, 3, draw_mask(rng, 2, 5, 5)),
+        layer_case(rng, "a mask of pairs for each head", "output", 3, 2, 4, 5, draw_mask(rng, 3, 2, 4, 4)),
         far_layer_case(rng),
     ]
 
@@ -331,7 +337,7 @@ def far_layer_case(rng):
 def layer_gradient(rng):
     return [
         layer_case(rng, "4 images, 2 heads, 3 tokens, head width 5", "gradient", 4, 2, 3, 5),
-        layer_case(rng, "pairs", "gradient", 2, 3, 5, 4, draw_mask(rng, 2, 5, 5)),
+        layer_case(rng, "a mask of pairs", "gradient", 2, 3, 5, 4, draw_mask(rng, 2, 5, 5)),
     ]
 
 
@@ -359,7 +365,7 @@ def layer_visible(rng):
         case("weights", "weights", 2, 3, 4, 2),
         case("a mask of pairs, as many images as heads", "output", 2, 2, 3, 4, draw_mask(rng, 2, 3, 3)),
         case("a mask of keys, as many images as heads", "output", 3, 3, 3, 2, draw_mask(rng, 3, 3)),
-        case("a mask of pairs in each head", "output", 3, 2, 4, 2, draw_mask(rng, 3, 2, 4, 4)),
+        case("a mask of pairs for each head", "output", 3, 2, 4, 2, draw_mask(rng, 3, 2, 4, 4)),
         case("gradients", "gradient", 2, 3, 4, 1),
         Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (300, 8, 6)), tells=DROPOUT_MISTAKES),
         Case("dropout of a half", ("weights in training", sizes_of(3, 4, 0.5), 0, (4, 30, 12)), tells=("M86",)),
@@ -377,7 +383,7 @@ def converter_case(rng, name: str, what: str, images: int, heads: int, tokens: i
 
 def to_torch_parameters(rng):
     return [
-        Case("kind", ("kind", sizes_of(3, 4), 1, None)),
+        Case("type of the result", ("kind", sizes_of(3, 4), 1, None)),
         Case("parameters of 3 heads", ("parameters", sizes_of(3, 4), int(rng.integers(2**31)), None)),
         Case("parameters of one head", ("parameters", sizes_of(1, 5), int(rng.integers(2**31)), None)),
     ]
@@ -385,7 +391,7 @@ def to_torch_parameters(rng):
 
 def to_torch_output(rng):
     return [
-        Case("kind", ("kind", sizes_of(2, 3), 1, None)),
+        Case("type of the result", ("kind", sizes_of(2, 3), 1, None)),
         converter_case(rng, "2 images, 3 heads, 5 tokens, head width 4", "output", 2, 3, 5, 4),
         converter_case(rng, "4 images, 2 heads, 3 tokens, head width 5", "output", 4, 2, 3, 5),
     ]
@@ -393,7 +399,7 @@ def to_torch_output(rng):
 
 def to_torch_weights(rng):
     return [
-        Case("kind", ("kind", sizes_of(4, 2), 1, None)),
+        Case("type of the result", ("kind", sizes_of(4, 2), 1, None)),
         converter_case(rng, "2 images, 3 heads, 5 tokens, head width 4", "weights", 2, 3, 5, 4),
         converter_case(rng, "4 images, 2 heads, 3 tokens, head width 5", "weights", 4, 2, 3, 5),
     ]
@@ -402,7 +408,7 @@ def to_torch_weights(rng):
 def to_torch_visible(rng):
     x = whole(np.random.default_rng(7), 2, 5, 12) / 2
     return [
-        Case("kind", ("kind", sizes_of(3, 4), 1, None)),
+        Case("type of the result", ("kind", sizes_of(3, 4), 1, None)),
         Case("parameters", ("parameters", sizes_of(3, 4), 1, None)),
         Case("parameters of one head", ("parameters", sizes_of(1, 5), 1, None)),
         Case("2 images, 3 heads, 5 tokens, head width 4", ("output", sizes_of(3, 4), 1, x)),

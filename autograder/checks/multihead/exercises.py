@@ -110,7 +110,7 @@ ALL = (
             "dropout": cases.layer_dropout,
         },
         visible=cases.layer_visible,
-        untried="tokens so large that scores lie far from each other",
+        untried="tokens so large that scores are far from each other",
         uses={
             "split_heads": oracles.split_heads,
             "merge_heads": oracles.merge_heads,

@@ -43,7 +43,7 @@ def on_tensors(function):
         several = results if isinstance(results, (tuple, list)) and results else (results,)
         needed = several if asked else several[:1]  # weights that are detached cost one point, not all
         if any(isinstance(result, Tensor) and not result.requires_grad for result in needed):
-            raise RuntimeError("no gradient flows back through the result. Does it leave PyTorch, or is it detached?")
+            raise RuntimeError("no gradient flows through the result. Do you leave PyTorch, or detach something?")
         numbered = [(f"argument {place}", source) for place, (source, _) in enumerate(pairs, 1)]
         sources = {name: source for name, source in numbered if getattr(source, "requires_grad", False)}  # no mask
         return gradients_of(several[0], sources) if asked else results
@@ -57,7 +57,9 @@ def gradients_of(output, sources):
     (output * slopes.to(output).reshape(output.shape)).sum().backward()
     for name, source in sources.items():
         if getattr(source, "grad", None) is None:
-            raise RuntimeError(f"no gradient reaches {name}. Is something detached, or made again from numbers?")
+            raise RuntimeError(
+                f"no gradient reaches {name}. Do you detach something, or make a new tensor from numbers?"
+            )
     return Measured({f"gradient of {name}": source.grad for name, source in sources.items()})
 
 
@@ -92,14 +94,14 @@ def on_layer(layer_class):
         if what == "weights in training":
             dropped = layer.train(True)(torch.ones(*map(int, x)), return_weights=True)[1] == 0
             share = dropped.to(torch.float32).mean()
-            return {"share of the returned weights that are 0, in training": quarters(share)}
+            return {"share of zeros in the returned weights, in training": quarters(share)}
         fill(layer.train(False), seed)  # dropout is judged apart
         source, given = leaf(x)
         mask = None if mask is None else tensor(mask)
         if what == "weights":
             pair = tuple(layer(given, mask=mask, return_weights=True))
             if len(pair) < 2:
-                raise TypeError("one value came back with return_weights; expected output and weights")
+                raise TypeError("with return_weights, expected output and weights, got one value")
             return dict(zip(("output", "weights"), pair))
         large = 200 if what == "output of large tokens" else 1
         output = alone(layer(large * given, mask=mask)) / large  # so that rounding is that of numbers near 1
@@ -114,7 +116,7 @@ def on_layer(layer_class):
 def alone(output):
     """Return what a layer gives that is not asked for its weights; refuse a pair."""
     if not isinstance(output, Tensor):
-        raise TypeError(f"a {type(output).__name__} came back without return_weights; expected the output alone")
+        raise TypeError(f"without return_weights, expected only the output, got a {type(output).__name__}")
     return output
 
 
@@ -128,7 +130,7 @@ def shapes_of(there):
     others = [name for name in there if name not in PARAMETERS]
     missing = [name for name in PARAMETERS if name not in there]
     if others and missing:
-        raise AttributeError(f"no parameter is called {', '.join(missing)}; there is {', '.join(others)}")
+        raise AttributeError(f"no parameter is called {', '.join(missing)}; found {', '.join(others)}")
     shapes = {
         f"shape of {name}": np.array((*there[name].shape, 0)[:2] if name in there else (0, 0)) for name in PARAMETERS
     }
@@ -184,9 +186,9 @@ def on_converter(to_torch, layer_class):
         layer = to_torch(mha)
         kind = type(layer).__name__
         if what == "kind":
-            return {"is an nn.MultiheadAttention": np.bool_(kind == "MultiheadAttention")}
+            return {"result is an nn.MultiheadAttention": np.bool_(kind == "MultiheadAttention")}
         if kind != "MultiheadAttention":
-            raise TypeError(f"returned {kind}, expected nn.MultiheadAttention")
+            raise TypeError(f"expected an nn.MultiheadAttention, got a {kind}")
         if what == "parameters":
             wanted, there = blocks_of(mha, PARAMETERS), blocks_of(layer, IN_TORCH)
             wanted += [block.T for block in wanted if block.ndim == 2]  # from 8 on: transposed
@@ -194,10 +196,7 @@ def on_converter(to_torch, layer_class):
             numbers = torch.cat([block.flatten() for block in wanted])  # 12: ours too, in another order; -1: not ours
             ours = [12 if len(block) and torch.isin(block, numbers).all() else -1 for block in there]
             places = [row.index(True) if True in row else other for row, other in zip(equal, ours)]
-            right = {
-                f"{name} is copied as it is": np.bool_(place == i)
-                for i, (name, place) in enumerate(zip(BLOCKS, places))
-            }
+            right = {f"{name} is copied": np.bool_(place == i) for i, (name, place) in enumerate(zip(BLOCKS, places))}
             return right | {"places": np.array(places)}
         output, weights = layer(*[tensor(x)] * 3, average_attn_weights=False)
         return {"output": output} if what == "output" else {"weights": weights}

@@ -184,3 +184,12 @@ RIGHT_ANSWERS = {
     "MultiHeadAttention": right_attention.MULTI_HEAD_ATTENTION,
     "to_torch": TO_TORCH,
 }
+
+# Mutations of the answers that are right too, and why. Each is said as "softmax, line 3: a - b -> a + b", counted from the `def`.
+EQUIVALENT = {
+    r"super\(\).__init__\(\); |\.copy_\(.*; |masked_fill\(.*; ": "done twice is done once",
+    r"attend, line \d+: (mask|empty) = .*detach": "a mask has no gradient",
+    r"attend, line \d+: empty = .*half": "0 and 1 say the same as no and yes",
+    r"Dropout\(dropout\)\.half": "dropout has no parameters",
+    r"MultiHeadAttention, line \d+: if width % num_heads": "a divisor is asked for, and no error",
+}

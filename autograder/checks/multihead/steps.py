@@ -11,7 +11,7 @@ FORWARD = ("output", "weights", "gradient")  # the questions of the layer's prob
 
 
 def bilinear(x: Array, w: Array, y: Array, *_asked: str) -> Steps:
-    return {"are the tokens times the matrix": x @ w, "are the others times the matrix": y @ w.T}
+    return {"are the products of x and w": x @ w, "are the products of y and wᵀ": y @ w.T}
 
 
 def attend(q: Array, k: Array, v: Array, mask: Array | None = None, *_asked: str) -> Steps:

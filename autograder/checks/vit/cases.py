@@ -4,9 +4,7 @@ import numpy as np
 import torch
 
 from autograder.checks.vit import measures
-from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judge.exercise import Case
-from autograder.judge.mistake import ways_of
 
 # ------------------------------------------------------------------------------------------------------------- patchify
 
@@ -25,14 +23,14 @@ def patchify_channel_cases(rng):
     return [
         Case("3 channels", ("patches", rng.normal(size=(2, 3, 12, 12)), 4)),
         Case("2 channels, 5 images", ("patches", rng.normal(size=(5, 2, 6, 6)), 2)),
-        Case("one image, pixels as patches", ("patches", rng.normal(size=(1, 3, 4, 4)), 1)),
+        Case("one image, patches of one pixel", ("patches", rng.normal(size=(1, 3, 4, 4)), 1)),
     ]
 
 
 def patchify_edge_cases(rng):
     return [
-        Case("6×10, wider than high", ("patches", rng.normal(size=(3, 2, 6, 10)), 2)),
-        Case("12×4, higher than wide", ("patches", rng.normal(size=(2, 1, 12, 4)), 4)),
+        Case("images of 6×10", ("patches", rng.normal(size=(3, 2, 6, 10)), 2)),
+        Case("images of 12×4", ("patches", rng.normal(size=(2, 1, 12, 4)), 4)),
         Case("patches that do not tile the height", ("patches", rng.normal(size=(2, 1, 5, 4)), 2), "M123"),
         Case("patches that do not tile the width", ("patches", rng.normal(size=(2, 3, 6, 8)), 3), "M123"),
     ]
@@ -44,7 +42,7 @@ def patchify_visible_cases(rng):
         Case("pixels 0 … 15, patches of 2×2", ("patches", numbered, 2)),
         Case("2 images of 3 channels, 4×6", ("patches", np.round(rng.normal(size=(2, 3, 4, 6)), 2), 2)),
         Case("an image that is one patch", ("patches", numbered[..., :2, :2], 2)),
-        Case("patches of 2×2 and an image of 3×4", ("patches", numbered[..., :3, :], 2), "M123"),
+        Case("patches of 2×2, an image of 3×4", ("patches", numbered[..., :3, :], 2), "M123"),
     ]
 
 
@@ -58,7 +56,8 @@ def sizes_of_embedding(image_size, patch_size, channels, width):
 def embedding_value_cases(rng):
     return [
         Case(
-            "as many patches as features", ("output", rng.normal(size=(3, 1, 4, 4)), sizes_of_embedding(4, 2, 1, 4), 1)
+            "as many patches as components",
+            ("output", rng.normal(size=(3, 1, 4, 4)), sizes_of_embedding(4, 2, 1, 4), 1),
         ),
         Case(
             "3 channels, patches of 4×4",
@@ -67,7 +66,7 @@ def embedding_value_cases(rng):
         Case("patches of 2×2", ("output", rng.normal(size=(5, 2, 6, 6)), sizes_of_embedding(6, 2, 2, 7), 3)),
         Case("the image is one patch", ("output", rng.normal(size=(2, 3, 4, 4)), sizes_of_embedding(4, 4, 3, 5), 6)),
         Case(
-            "a width that the channels divide",
+            "a width divisible by the number of channels",
             ("output", rng.normal(size=(3, 2, 4, 4)), sizes_of_embedding(4, 2, 2, 6), 7),
         ),
     ]
@@ -76,11 +75,14 @@ def embedding_value_cases(rng):
 def embedding_learning_cases(rng):
     return [
         Case(
-            "as many patches as features",
+            "as many patches as components",
             ("learning", rng.normal(size=(3, 1, 4, 4)), sizes_of_embedding(4, 2, 1, 4), 4),
         ),
-        Case("what is learned", ("learning", rng.normal(size=(2, 3, 6, 6)), sizes_of_embedding(6, 2, 3, 5), 5)),
-        Case("its parameters", ("parts", rng.normal(size=(2, 3, 6, 6)), sizes_of_embedding(6, 3, 2, 5), 5)),
+        Case(
+            "gradients and learned parameters",
+            ("learning", rng.normal(size=(2, 3, 6, 6)), sizes_of_embedding(6, 2, 3, 5), 5),
+        ),
+        Case("parameters", ("parts", rng.normal(size=(2, 3, 6, 6)), sizes_of_embedding(6, 3, 2, 5), 5)),
     ]
 
 
@@ -111,7 +113,7 @@ def embedding_edge_cases(rng):
             ("output", rng.normal(size=(2, 1, 4, 36)), sizes_of_embedding(12, 4, 1, 5), 8),
             "M123",
         ),
-        Case("images that fit", ("runs", rng.normal(size=(2, 1, 12, 12)), sizes_of_embedding(12, 4, 1, 5), 8)),
+        Case("images of the right size", ("runs", rng.normal(size=(2, 1, 12, 12)), sizes_of_embedding(12, 4, 1, 5), 8)),
     ]
 
 
@@ -123,8 +125,8 @@ def embedding_visible_cases(rng):
         Case("3 channels", ("output", images, three)),
         Case("gradients", ("learning", images, three)),
         Case("parameters", ("parts", square, three)),
-        Case("patches of 3×3 and images of 4×4", ("output", square, one | {"patch_size": 3}), "M123"),
-        Case("images of 4×4 where 6×6 was said", ("output", square, one | {"image_size": 6}), "M123"),
+        Case("patches of 3×3, images of 4×4", ("output", square, one | {"patch_size": 3}), "M123"),
+        Case("images of 4×4 instead of 6×6", ("output", square, one | {"image_size": 6}), "M123"),
     ]
 
 
@@ -140,37 +142,30 @@ def sizes_of_vit(image_size, patch_size, channels, num_classes, width, depth, nu
 
 SMALL, OTHER = sizes_of_vit(6, 2, 3, 5, 12, 2, 4, 7), sizes_of_vit(12, 4, 1, 7, 15, 3, 5, 6)
 DEFAULTS = sizes_of_vit(28, 7, 1, 10, 64, 6, 8, 128)
+# For dropout: few tokens, and a head that shows each of their numbers, so that 2000 numbers are few images.
+DROPPED = SMALL | {"image_size": 4, "num_classes": 12}, OTHER | {"image_size": 8, "num_classes": 15}
 
 
 def draw_images(rng, count, sizes):
     return rng.normal(size=(count, sizes["channels"], sizes["image_size"], sizes["image_size"]))
 
 
-def one_at_a_time(exercise):
-    """Name single mistakes alone: answers of yes and no fit many pairs."""
-    return tuple(mistake.name for mistake in MISTAKES if ways_of(exercise, [mistake]))
-
-
-def vit_cases(what, *rest, tells=()):
+def vit_cases(what, *rest, of=(SMALL, OTHER)):
     """The two sizes, with images and parameters of their own."""
 
     def cases(rng):
         return [
-            Case(name, (what, draw_images(rng, count, sizes), sizes, int(rng.integers(99)), *rest), tells=tells)
-            for name, count, sizes in (
-                ("patches of 2×2, 3 channels", 4, SMALL),
-                ("patches of 4×4, one channel", 2, OTHER),
-            )
+            Case(name, (what, draw_images(rng, count, sizes), sizes, int(rng.integers(99)), *rest))
+            for name, count, sizes in zip(("patches of 2×2, 3 channels", "patches of 4×4, one channel"), (4, 2), of)
         ]
 
     return cases
 
 
 def vit_part_cases(rng):
-    tells = one_at_a_time("ViT")
     return [
-        Case("patches of 2×2, 3 channels", ("parts", draw_images(rng, 1, SMALL), SMALL), tells=tells),
-        Case("ViT(), without arguments", ("defaults", draw_images(rng, 1, DEFAULTS), DEFAULTS), tells=tells),
+        Case("patches of 2×2, 3 channels", ("parts", draw_images(rng, 1, SMALL), SMALL)),
+        Case("ViT(), without arguments", ("defaults", draw_images(rng, 1, DEFAULTS), DEFAULTS)),
     ]
 
 
@@ -186,9 +181,9 @@ def vit_visible_cases(rng):
     sizes = sizes_of_vit(4, 2, 3, 4, 6, 2, 2, 7)
     images = np.round(draw_images(rng, 2, sizes), 2)
     return [
-        Case("the parts", ("parts", images[:1], sizes)),
+        Case("shapes of the parts", ("parts", images[:1], sizes)),
         Case("positions", ("positions", images, sizes)),
-        Case("the token that is read", ("reading", images, sizes)),
+        Case("the token that the classifier reads", ("reading", images, sizes)),
         Case("2 images, patches of 2×2, 3 channels", ("output", images, sizes)),
         Case("gradients", ("learning", images, sizes)),
         Case("dropout of 0.3", ("dropout", images, sizes, 0, 0.3)),
@@ -217,8 +212,7 @@ def epoch_case(name, rng, what, sizes, kind="list", rate=1.0, channels=2, side=3
 
 def overfit_case(rng):
     drawn = rng.normal(size=(64, 1, 4, 4)), rng.integers(5, size=64), np.array([16] * 4)
-    tells = one_at_a_time("train_epoch")
-    return Case("64 images, learned by heart", ("overfit", *drawn, "list", 5, 0, 0), tells=tells)
+    return Case("64 images, trained until they are learned", ("overfit", *drawn, "list", 5, 0, 0))
 
 
 def train_step_cases(rng):
@@ -245,8 +239,8 @@ def train_visible_cases(rng):
     return [
         Case("one batch", ("steps", images, labels, one, "list", 3, 1.0, 0)),
         Case("3 batches", ("steps", images, labels, sizes, "list", 3, 1.0, 0)),
-        Case("one batch, what is returned", ("means", images, labels, one, "list", 3, 2.0, 0)),
-        Case("3 batches, what is returned", ("means", images, labels, sizes, "generator", 3, 0.0, 0)),
+        Case("one batch, the returned means", ("means", images, labels, one, "list", 3, 2.0, 0)),
+        Case("3 batches, the returned means", ("means", images, labels, sizes, "generator", 3, 0.0, 0)),
     ]
 
 
@@ -280,7 +274,7 @@ def evaluate_visible_cases(rng):
     return [
         Case("one batch", ("means", images, labels, np.array([16]), "list", 3, 0)),
         Case("3 batches", ("means", images, labels, sizes, "generator", 3, 0)),
-        Case("what is left behind", ("unchanged", images, labels, sizes, "list", 3, 0)),
+        Case("changes to the model", ("unchanged", images, labels, sizes, "list", 3, 0)),
     ]
 
 

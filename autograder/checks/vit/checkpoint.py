@@ -75,11 +75,11 @@ class Verdict:
             return self.problem
         share = f"{self.right:,} of {self.of:,} images are recognised, {self.right / self.of:.2%}"
         if self.on == "MNIST":
-            return f"{share}, of MNIST's test set."
+            return f"{share} of MNIST's test set."
         steps = ", ".join(f"{there:.0%} for {here:.0%}" for here, there in ON_STAND_IN.items() if here)
         return (
-            f"{share}, of digits of scikit-learn that stand in for MNIST's test set, which the grading machine has not. "
-            f"The steps ask for less of them: {steps}."
+            f"{share} of digits of scikit-learn. The grading machine does not have MNIST's test set, so it uses these. "
+            f"They need a lower share: {steps}."
         )
 
 
@@ -115,8 +115,8 @@ def check(at_least: float = 0.0, name: str = "vit.pt") -> None:
     enough = ON_STAND_IN[at_least] if verdict.on == "stand-in" else at_least
     if verdict.right < enough * verdict.of:
         raise AssertionError(
-            f"{verdict} This step asks for {enough:.0%}. If your own evaluation says more: does your ViT pass its tests, so "
-            "that it is the same model as the grader's, and are its images normalised as in the notebook?"
+            f"{verdict} This point needs {enough:.0%}. If your own evaluation gives more: does your ViT pass its tests, and "
+            "are the images normalised as in the notebook?"
         )
     print(f"{name}: {verdict}" if at_least else f"{name} holds the weights of a ViT.")
 
@@ -137,13 +137,12 @@ def judge(name: str, content: bytes | str | None, held_out: HeldOut, limits: Lim
     shared = 0.0 if held_out.published is None else shared_units(weights)
     if shared >= COPIED or (held_out.published is not None and likeness(weights, held_out) > ALIKE):
         return Verdict(
-            f"{name} holds the weights that the book publishes, or nearly those: it says the same of images such as nobody "
-            "trains on, or has the same hidden units. Train your own, from new parameters and with a seed of your own, and "
-            "submit those."
+            f"{name} holds the weights that the book publishes, or nearly the same: its answers to unusual images, or its "
+            "hidden units, are the same. Train your own ViT, with new parameters and your own seed, and submit its weights."
         )
     question = (
-        f"{name}: {shared:.0%} of its hidden units are those of the weights that the book publishes; weights that were trained "
-        "on their own share none. Was the training continued from the published weights? The points are given as measured."
+        f"{name}: {shared:.0%} of its hidden units are those of the weights that the book publishes. A training from new "
+        "parameters shares none. Did the training start from the published weights? The points are given as measured."
     )
     right = count_right(weights, held_out)
     return Verdict(right=right, of=len(held_out.labels), on=held_out.name, question=question * (shared >= ASKED))
@@ -159,19 +158,17 @@ def read(
     """
     save = f'Write it with torch.save(model.state_dict(), "{name}"), where model is the ViT() that you trained.'
     if content is None:
-        return {}, (
-            f"{name} was not submitted; two files are asked for, the notebook and {name}. {save} Did you download it?"
-        )
+        return {}, (f"{name} was not submitted. Submit two files, the notebook and {name}. {save} Did you download it?")
     if isinstance(content, str):
         return {}, f"{name} could not be taken: {content.removeprefix(f'{name} could not be taken: ')}. {save}"
     if not content:
-        return {}, f"{name} is empty. Was the download finished? {save}"
+        return {}, f"{name} is empty. Did the download finish? {save}"
     try:
         reply = _ask_sandbox(content, limits, sandboxed)
-        problem = _problem_of(reply, name)
+        problem = problem_of(reply, name)
         numbers = {} if problem else {key: about["numbers"] for key, about in _entries(reply).items()}
     except KernelLost as lost:
-        return {}, f"{name} cannot be read; what reads it was ended. {lost} {save}"
+        return {}, f"{name} cannot be read; the process that reads it ended. {lost} {save}"
     except (KeyError, TypeError, ValueError, AttributeError):  # a reply that the reader never gives
         return {}, f"{name} cannot be read. {save}"
     return numbers, f"{problem} {save}" if problem else ""
@@ -200,12 +197,12 @@ def _reader(limits: Limits, sandboxed: bool) -> Iterator[Kernel]:
             kernel.close()
 
 
-def _problem_of(reply: dict[str, Any], name: str) -> str:
+def problem_of(reply: dict[str, Any], name: str) -> str:
     """Say what keeps a reply of the reader from being the weights of a ViT; nothing if they are."""
     if "error" in reply:
         return _cannot_be_loaded(str(reply["error"]), str(reply["text"]), name)
     if "unpacked" in reply:
-        return f"{name} unpacks to {int(reply['unpacked']) / 2**20:,.0f} MiB; the weights of a ViT() have 0.8."
+        return f"{name} unpacks to {int(reply['unpacked']) / 2**20:,.0f} MiB; the weights of a ViT() have 0.8 MiB."
     if "type" in reply:
         return f"{name} holds a {str(reply['type'])[:50]}; expected a state_dict: tensors by name."
     if "count" in reply:
@@ -216,11 +213,11 @@ def _problem_of(reply: dict[str, Any], name: str) -> str:
     foreign = [key for key in entries if key not in expected()]
     if inner and missing:
         holds = ", ".join(key[:50] for key in list(entries)[:5])
-        return f"{name} holds a dictionary of several things ({holds}); expected the model's weights alone."
+        return f"{name} holds a dictionary of several things ({holds}); expected only the model's weights."
     if missing or foreign:
         lacks = f" It lacks {_first(missing)}." if missing else ""
-        has = f" It has {_first(foreign)}, which a ViT() has not." if foreign else ""
-        return f"{name} holds the weights of another model than ViT().{lacks}{has} Was it made by your ViT class?"
+        has = f" It has {_first(foreign)}, which a ViT() does not have." if foreign else ""
+        return f"{name} holds the weights of another model than ViT().{lacks}{has} Did your ViT class make it?"
     return next(filter(None, (_wrong_with(key, entries[key], name) for key in expected())), "")
 
 
@@ -235,7 +232,7 @@ def _cannot_be_loaded(error: str, text: str, name: str) -> str:
         return f"{name} holds a whole model ({asked}), not its weights."
     if asked:
         return f"{name} holds code, {asked}, that was not run: only tensors are read."
-    return f"{name} is no file that torch.save has written, or only a part of one ({error}). Was the download finished?"
+    return f"{name} was not written by torch.save, or is incomplete ({error}). Did the download finish?"
 
 
 def _wrong_with(key: str, about: dict[str, Any], name: str) -> str:
@@ -245,15 +242,17 @@ def _wrong_with(key: str, about: dict[str, Any], name: str) -> str:
         return f"{key} in {name} is a {about['type'][:50]}; expected a tensor."
     got = tuple(int(size) for size in about["shape"])
     if got != shape:
-        return f"{key} in {name} has the shape {got}; expected {shape}. Was the model a ViT() with its defaults?"
+        return f"{key} in {name} has shape {got}; expected {shape}. Was the model a ViT() with its defaults?"
     numbers = about.get("numbers")
     if numbers is None:
-        return f"{key} in {name} has the type {about['dtype'][:50]}; expected float32."
+        return f"{key} in {name} has type {about['dtype'][:50]}; expected float32."
     if not isinstance(numbers, torch.Tensor) or numbers.shape != shape or numbers.dtype != torch.float32:
         return f"{key} in {name} cannot be read."
     if not numbers.isfinite().all():
         wrong = int((~numbers.isfinite()).sum())
-        return f"{wrong:,} of the {numbers.numel():,} numbers of {key} in {name} are NaN or infinite. Did the loss become NaN?"
+        return (
+            f"{wrong:,} of {numbers.numel():,} numbers of {key} in {name} are NaN or infinite. Did the loss become NaN?"
+        )
     return ""
 
 

@@ -54,10 +54,10 @@ VIT = ExerciseInTorch(
     stages={
         "parts": cases.vit_part_cases,
         "reading": cases.vit_cases("reading"),
-        "positions": cases.vit_cases("positions", tells=cases.one_at_a_time("ViT")),
+        "positions": cases.vit_cases("positions"),
         "values": cases.vit_value_cases,
         "learning": cases.vit_cases("learning"),
-        "dropout": cases.vit_cases("dropout", 0.3, tells=cases.one_at_a_time("ViT")),
+        "dropout": cases.vit_cases("dropout", 0.3, of=cases.DROPPED),
     },
     visible=cases.vit_visible_cases,
     uses={"PatchEmbedding": layers.PatchEmbedding},

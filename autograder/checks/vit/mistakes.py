@@ -1,6 +1,6 @@
 """The known mistakes of assignment 4_vit: words of the answers in `solutions/vit.py`, and what is in their place."""
 
-from autograder.judge.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, way, ways
 
 ABOUT = "Patches, the Vision Transformer and its training"  # what they are called on the page of mistakes
 LOOPS = ("train_epoch", "evaluate")
@@ -36,19 +36,18 @@ BATCHES_COUNTED = (
 UNIT = "torch.eye(weights.shape[-1]).to(weights)"
 BEHIND_ROW = "  # (B, N)"
 ROWS_TO_ONE = "\n    mixing = mixing / mixing.sum(dim=-1, keepdim=True)"
+EMBEDDING = "PatchEmbedding"
+POSITIONED = " + self.position_embedding"
 
 MISTAKES = (
     Mistake(
         "M15",
         way("patchify", "rows = ", "images -= images.mean()\n    rows = "),
-        way("PatchEmbedding", "        if images", "        images -= 0.5\n        if images"),
+        way(EMBEDDING, "        if images", "        images -= 0.5\n        if images"),
         way("ViT", "patches = self", "images -= 0.5\n        patches = self"),
         way("attention_rollout", "mixing = (", "weights /= 2\n    mixing = (2 * "),
     ),
-    Mistake(
-        "M28",
-        way("ViT", "self.dropout(tokens))", "self.dropout(tokens).transpose(0, 1)).transpose(0, 1)"),
-    ),
+    Mistake("M28", way("ViT", "self.dropout(tokens))", "self.dropout(tokens).transpose(0, 1)).transpose(0, 1)")),
     Mistake(
         "M29",
         way("ViT", "self.dropout(tokens)", "F.dropout(tokens, self.dropout.p)"),
@@ -62,26 +61,19 @@ MISTAKES = (
     Mistake(
         "M42",
         "the image is one token",
-        "Your image is a single token, so attention has nothing to choose from. Are the patches of size P×P?",
+        "Your image is a single token, so attention has nothing to choose from. Are your patches P×P pixels large?",
         way("patchify", PATCHES, "images.flatten(1).unsqueeze(1)"),
-        way("PatchEmbedding", "kernel_size=patch_size, stride=patch_size", "kernel_size=image_size, stride=image_size"),
+        way(EMBEDDING, "kernel_size=patch_size, stride=patch_size", "kernel_size=image_size, stride=image_size"),
         way("ViT", "super().__init__()", "super().__init__()\n        patch_size = image_size"),
     ),
     Mistake(
         "M43",
         "a part of the image is cut off",
-        "Some pixels reach no patch. Is something cropped, by a slice, a negative pad, or a window that does not fit?",
-        way(
-            "patchify",
-            REFUSED,
-            "images = images[..., : height - height % patch_size, : width - width % patch_size]",
-        ),
+        "Some pixels are in no patch. Do you crop the image, by a slice, a negative pad, or a window that does not "
+        "fit?",
+        way("patchify", REFUSED, "images = images[..., : height - height % patch_size, : width - width % patch_size]"),
         # the last row of patches
-        way(
-            "patchify",
-            "rows = ",
-            "images = images[:, :, : max(patch_size, height - patch_size)]\n    rows = ",
-        ),
+        way("patchify", "rows = ", "images = images[:, :, : max(patch_size, height - patch_size)]\n    rows = "),
         # pixels in a row, cropped to three quarters of the patches, as in the course work
         way(
             "patchify",
@@ -90,7 +82,7 @@ MISTAKES = (
             "[:, : max(1, rows.shape[2] * rows.shape[4] * 3 // 4)]",
         ),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "return ",
             "patch_size = self.projection.stride[0]\n"
             "        images = images[:, :, : max(patch_size, self.image_size - patch_size)]\n"
@@ -100,8 +92,8 @@ MISTAKES = (
     Mistake(
         "M44",
         "patches by reshape alone",
-        "Your patches hold pixels from all over the rows. reshape cuts the memory, not the picture: is each side "
-        "cut into patches first, and do axes change places before any are joined?",
+        "Your patches hold pixels from the whole row of the image, because reshape never swaps axes. Do you split "
+        "each side into patches first, and then swap axes before you merge any?",
         way("patchify", PATCHES, "images.reshape(len(images), -1, images.shape[1] * patch_size**2)"),
         way(
             "patchify",
@@ -111,7 +103,7 @@ MISTAKES = (
             "rows.reshape(len(images), -1, images.shape[1] * patch_size**2)",
         ),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "return ",
             "patch_size = self.projection.stride[0]\n"
             "        patches = images.reshape(len(images), -1, images.shape[1], patch_size, patch_size)  # (B, N, C, P, P)\n"
@@ -123,15 +115,14 @@ MISTAKES = (
     Mistake(
         "M45",
         "another order of the pixels inside a patch",
-        "The right pixels are in each patch, in another order. Is it channel by channel, and in a channel row by "
-        "row, as in the weight of a convolution?",
+        "Each patch has the right pixels, in a wrong order. Is the order channel by channel, and in a channel row by "
+        "row, as in the kernel of a convolution?",
         way("patchify", ORDER, "(0, 2, 4, 3, 5, 1)"),  # (P, P, C)
-        way("patchify", ORDER, "(0, 2, 4, 3, 1, 5)"),
-        way("patchify", ORDER, "(0, 2, 4, 1, 5, 3)"),  # each patch transposed
+        *ways("patchify", ORDER, "(0, 2, 4, 3, 1, 5)", "(0, 2, 4, 1, 5, 3)"),  # each patch transposed
         way("patchify", ORDER, "(0, 2, 4, 5, 3, 1)"),
         # the rows of patchify in the order (P, P, C), and the weight in (C, P, P)
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             TOKENS,
             "F.linear(\n"
             "            patchify(images, self.projection.stride[0])\n"
@@ -143,7 +134,7 @@ MISTAKES = (
             "        )",
         ),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "self.projection(images)",
             "F.conv2d(images, self.projection.weight.mT, self.projection.bias, self.projection.stride)",
         ),
@@ -151,23 +142,21 @@ MISTAKES = (
     Mistake(
         "M46",
         "no positions, or the same for all tokens",
-        "Patches may change places, or tokens have all the same position, and your scores stay. Where does each "
-        "token get its own?",
-        way("ViT", " + self.position_embedding", ""),
-        way("ViT", " + self.position_embedding", " + self.position_embedding[:, :1]"),
+        "If tokens change places, your logits do not change. Where does each token get its own position embedding?",
+        *ways("ViT", POSITIONED, "", " + self.position_embedding[:, :1]"),
         way(
             "ViT",
             "self.class_token.expand",
             "(self.class_token + self.position_embedding[:, :1]).expand",
-            " + self.position_embedding",
+            POSITIONED,
             "",
         ),
     ),
     Mistake(
         "M47",
-        "positions do not belong to the tokens, the class token first",
-        "Some token has no position, or that of its neighbour. Are there 1 + N positions, the first for the class "
-        "token, and are they added when it is in front?",
+        "positions do not match the tokens, class token first",
+        "Some token has no position, or the position of its neighbour. Are there 1 + N positions, the first for the "
+        "class token? Do you add them after you put the class token first?",
         way(
             "ViT",
             "1 + patches, width",
@@ -175,43 +164,30 @@ MISTAKES = (
             "patches], dim=1) + self.position_embedding",
             "patches + self.position_embedding], dim=1)",
         ),
-        way(
-            "ViT",
-            "patches], dim=1) + self.position_embedding",
-            "patches + self.position_embedding[:, 1:]], dim=1)",
-        ),
-        way(
-            "ViT",
-            "patches], dim=1) + self.position_embedding",
-            "patches + self.position_embedding[:, :-1]], dim=1)",
-        ),
+        way("ViT", "patches], dim=1) + self.position_embedding", "patches + self.position_embedding[:, 1:]], dim=1)"),
+        way("ViT", "patches], dim=1) + self.position_embedding", "patches + self.position_embedding[:, :-1]], dim=1)"),
     ),
     Mistake(
         "M48",
         "positions are indexed by the image, not by the token",
-        "All tokens of an image got the same position, and images got different ones. Along which axis does "
-        "position_embedding broadcast?",
-        way(
-            "ViT",
-            " + self.position_embedding",
-            " + self.position_embedding[:, : len(images)].transpose(0, 1)",
-        ),
+        "All tokens of an image get the same position, and different images get different ones. Along which axis "
+        "does position_embedding broadcast?",
+        way("ViT", POSITIONED, " + self.position_embedding[:, : len(images)].transpose(0, 1)"),
     ),
     Mistake(
         "M49",
-        "the class token does not stand first, or another token is read",
-        "The head reads a token that is not the class token, or one with another's position. At which place do you "
-        "put it, and which place do you read?",
+        "the class token is not first, or another token is read",
+        "Your classifier does not read the class token, or the class token has the position of another token. Where "
+        "do you put it, and which token do you read?",
         way("ViT", "[class_token, patches]", "[patches, class_token]"),
         way("ViT", "[class_token, patches]", "[patches, class_token]", "tokens[:, 0]", "tokens[:, -1]"),
-        way("ViT", "tokens[:, 0]", "tokens[:, -1]"),
-        way("ViT", "tokens[:, 0]", "tokens[:, 1]"),
+        *ways("ViT", "tokens[:, 0]", "tokens[:, -1]", "tokens[:, 1]"),
     ),
     Mistake(
         "M50",
         "class token or positions do not learn",
-        "No optimizer finds your class token, or your positions. Is each an nn.Parameter that is made in __init__, "
-        "and is it used itself, not its .data?",
+        "An optimizer does not find your class token or your positions. Is each an nn.Parameter that you make in "
+        "__init__? Do you use the parameter itself, not its .data?",
         way("ViT", CLASS_TOKEN, "torch.zeros(1, 1, width)"),
         way("ViT", POSITIONS, "torch.zeros(1, 1 + patches, width)"),
         way("ViT", CLASS_TOKEN, "torch.zeros(1, 1, width)", POSITIONS, "torch.zeros(1, 1 + patches, width)"),
@@ -220,23 +196,21 @@ MISTAKES = (
         way("ViT", CLASS_TOKEN, "nn.Parameter(torch.zeros(1, 1, width), requires_grad=False)"),
         way("ViT", POSITIONS, "nn.Parameter(torch.zeros(1, 1 + patches, width), requires_grad=False)"),
         way("ViT", "self.class_token.expand", "self.class_token.detach().expand"),
-        way("ViT", " + self.position_embedding", " + self.position_embedding.data"),
+        way("ViT", POSITIONED, " + self.position_embedding.data"),
     ),
     Mistake(
         "M51",
-        "a softmax is in front of the cross-entropy",
-        "F.cross_entropy takes the logarithm of a softmax itself. Is there another softmax, sigmoid or logarithm, "
-        "in the model or in front of the loss?",
-        way("ViT", BEHIND_SCORES, ".softmax(dim=-1)"),
-        way("ViT", BEHIND_SCORES, ".log_softmax(dim=-1)"),
-        way("ViT", BEHIND_SCORES, ".sigmoid()"),
+        "a softmax before the cross-entropy",
+        "F.cross_entropy computes a softmax and its logarithm itself. Is there another softmax, sigmoid or logarithm "
+        "in the model or before the loss?",
+        *ways("ViT", BEHIND_SCORES, ".softmax(dim=-1)", ".log_softmax(dim=-1)", ".sigmoid()"),
         way(LOOPS, "F.cross_entropy(scores", "F.cross_entropy(scores.softmax(dim=-1)"),
     ),
     Mistake(
         "M52",
-        "the mode is not set, or a graph is built in evaluation",
-        "Dropout and batch norm ask in which mode their model is, and evaluation needs no graph. Which mode do you "
-        "set, train() or eval(), and do you evaluate under no_grad?",
+        "the mode is not set, or evaluation builds a graph",
+        "Dropout and batch norm depend on the mode of the model, and evaluation needs no graph. Which mode do you "
+        "set, train() or eval()? Do you evaluate under no_grad?",
         way("train_epoch", "    model.train()\n", ""),
         way("train_epoch", "model.train()", "model.eval()"),
         way("evaluate", "    model.eval()\n", ""),
@@ -247,13 +221,13 @@ MISTAKES = (
     Mistake(
         "M53",
         "gradients are never set to zero",
-        "Every step follows the gradients of all batches so far. Where are they set to zero?",
+        "Every step follows the sum of the gradients of all batches so far. Where do you set the gradients to zero?",
         way("train_epoch", "        optimizer.zero_grad()\n", ""),
     ),
     Mistake(
         "M55",
-        "the last batch stands for the epoch",
-        "What you return belongs to the last batch. Do you add up over all of them?",
+        "the last batch is reported for the whole epoch",
+        "You return the result of the last batch only. Do you add up the results of all batches?",
         # the loss, the accuracy, both
         way("train_epoch", "loss_sum += ", "loss_sum = ", " * len(labels)", "", MEAN_LOSS, "float(loss_sum)"),
         way("evaluate", "loss_sum += ", "loss_sum = ", SUM, "", MEAN_LOSS, "float(loss_sum)"),
@@ -287,8 +261,9 @@ MISTAKES = (
     ),
     Mistake(
         "M56",
-        "batches of unequal size weigh the same",
-        "An image of a small last batch weighs more than others. Do you sum over images, and divide by their number?",
+        "batches of unequal size have equal weight",
+        "An image of a small last batch counts more than other images. Do you sum over images, and divide by the "
+        "number of images?",
         # the accuracy, the loss, both
         way(LOOPS, *BATCHES_COUNTED, ".sum()", ".double().mean()", ACCURACY, "float(right) / batches_met"),
         way("train_epoch", *BATCHES_COUNTED, " * len(labels)", "", MEAN_LOSS, "float(loss_sum) / batches_met"),
@@ -299,73 +274,53 @@ MISTAKES = (
     Mistake(
         "M63",
         "a sum is reported as the mean loss",
-        "Your loss grows with the number of batches, or of images, or it shrinks with it. Is it the sum over all "
-        "images, divided by their number, once?",
+        "Your loss depends on the number of batches or images. Is it the sum over all images, divided once by their "
+        "number?",
         way("train_epoch", " * len(labels)", "", MEAN_LOSS, "float(loss_sum)"),
         way("evaluate", SUM, "", MEAN_LOSS, "float(loss_sum)"),
         way(LOOPS, MEAN_LOSS, "float(loss_sum)"),
         way("train_epoch", " * len(labels)", ""),
         way("evaluate", SUM, ""),
     ),
-    Mistake(
-        "M83",
-        way("PatchEmbedding", "(channels, width", "(channels, width, bias=False"),
-    ),
-    Mistake(
-        "M90",
-        way("ViT", "self.encoder(", "self.encoder.blocks("),
-    ),
+    Mistake("M83", way(EMBEDDING, "(channels, width", "(channels, width, bias=False")),
+    Mistake("M90", way("ViT", "self.encoder(", "self.encoder.blocks(")),
     Mistake(
         "M93",
-        way("PatchEmbedding", BEHIND_TOKENS, ".detach()"),
-        way("PatchEmbedding", "self.projection(images)", "self.projection(images.detach())"),
-        way("ViT", "patch_embedding(images)", "patch_embedding(images).detach()"),
-        way("ViT", "patch_embedding(images)", "patch_embedding(images.detach())"),
+        way(EMBEDDING, BEHIND_TOKENS, ".detach()"),
+        way(EMBEDDING, "self.projection(images)", "self.projection(images.detach())"),
+        *ways("ViT", "patch_embedding(images)", "patch_embedding(images).detach()", "patch_embedding(images.detach())"),
     ),
     Mistake(
-        "M98",
-        way("ViT", "nn.Dropout(dropout)", "nn.Dropout(0.0)", ", dropout)", ")"),
-        way("ViT", ", dropout)", ")"),
+        "M98", way("ViT", "nn.Dropout(dropout)", "nn.Dropout(0.0)", ", dropout)", ")"), way("ViT", ", dropout)", ")")
     ),
     Mistake(
         "M99",
-        way("ViT", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0.0)"),
-        way("ViT", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout)"),
+        *ways("ViT", "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0.0)", "nn.Dropout(1 - dropout)"),
         way("ViT", ", dropout)", ", 1 - dropout if dropout else 0.0)"),
     ),
     Mistake(
         "M102",
-        way("ViT", "Encoder(depth", "Encoder(6"),
-        way("ViT", "Encoder(depth", "Encoder(depth - 1"),
+        *ways("ViT", "Encoder(depth", "Encoder(6", "Encoder(depth - 1"),
         way(
             "ViT",
             "self.encoder(self.dropout(tokens))",
             "self.encoder.norm(self.encoder.blocks[:-1](self.dropout(tokens)))",
         ),
     ),
+    Mistake("M108", *ways("ViT", ", hidden_width", ", 4 * width", ", width", ", 128")),
     Mistake(
-        "M108",
-        way("ViT", ", hidden_width", ", 4 * width"),
-        way("ViT", ", hidden_width", ", width"),
-        way("ViT", ", hidden_width", ", 128"),
-    ),
-    Mistake(
-        "M120",
-        way(
-            "PatchEmbedding",
-            "    def forward",
-            "        self.projection.requires_grad_(False)\n\n    def forward",
-        ),
+        "M120", way(EMBEDDING, "    def forward", "        self.projection.requires_grad_(False)\n\n    def forward")
     ),
     Mistake(
         "M123",
-        "sizes that the patches do not tile are not refused",
-        "Nothing was said about an image that patches do not tile, or of another size. Where do you raise a ValueError?",
+        "sizes that the patches do not tile raise no error",
+        "An image that patches do not tile, or an image of another size, raised no error. Where do you raise a "
+        "ValueError?",
         way("patchify", REFUSED, "images = F.pad(images, (0, -width % patch_size, 0, -height % patch_size))"),
-        way("PatchEmbedding", "image_size % patch_size", "False"),
-        way("PatchEmbedding", "images.shape[-2:] != (self.image_size, self.image_size)", "False"),
+        way(EMBEDDING, "image_size % patch_size", "False"),
+        way(EMBEDDING, "images.shape[-2:] != (self.image_size, self.image_size)", "False"),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "image_size % patch_size",
             "False",
             "images.shape[-2:] != (self.image_size, self.image_size)",
@@ -375,54 +330,44 @@ MISTAKES = (
     Mistake(
         "M124",
         "the patches are in another order",
-        "Your patches run down the columns. In reading order, which of the grid's two axes varies faster?",
-        way("patchify", ORDER, "(0, 4, 2, 1, 3, 5)"),
-        way("patchify", ORDER, "(0, 4, 2, 1, 5, 3)"),  # the whole image transposed
+        "Your patches run down the columns. In reading order, which of the two axes of the grid changes faster?",
+        *ways("patchify", ORDER, "(0, 4, 2, 1, 3, 5)", "(0, 4, 2, 1, 5, 3)"),  # the whole image transposed
         way("patchify", ORDER, "(0, 4, 2, 3, 5, 1)"),
-        way("PatchEmbedding", ".flatten(2)", ".mT.flatten(2)"),
-        way("PatchEmbedding", "self.projection(images)", "self.projection(images.mT)"),
+        way(EMBEDDING, ".flatten(2)", ".mT.flatten(2)"),
+        way(EMBEDDING, "self.projection(images)", "self.projection(images.mT)"),
     ),
     Mistake(
         "M125",
-        "the axes of the tokens and of their numbers are not swapped",
-        "Each token should be a row of its own numbers. Do you swap the last two axes, and not reshape them?",
+        "the axes of the tokens and of their components are not swapped",
+        "Each token should be one row of its components. Do you swap the last two axes, or only reshape them?",
         way("patchify", BEHIND_PATCHES, ".mT"),
-        way(
-            "patchify",
-            "return ",
-            "patches = ",
-            BEHIND_PATCHES,
-            "\n    return patches.mT.reshape(patches.shape)",
-        ),
-        way("PatchEmbedding", ".transpose(1, 2)", ""),
-        way(
-            "PatchEmbedding",
-            ".flatten(2).transpose(1, 2)",
-            ".reshape(len(images), -1, self.projection.out_channels)",
-        ),
+        way("patchify", "return ", "patches = ", BEHIND_PATCHES, "\n    return patches.mT.reshape(patches.shape)"),
+        way(EMBEDDING, ".transpose(1, 2)", ""),
+        way(EMBEDDING, ".flatten(2).transpose(1, 2)", ".reshape(len(images), -1, self.projection.out_channels)"),
     ),
     Mistake(
         "M126",
-        "each channel makes patches of its own",
-        "A patch holds the pixels of all channels. Which axes do you join to N, and which to C·P·P?",
+        "each channel makes its own patches",
+        "A patch holds the pixels of all channels. Which axes do you merge into N, and which into C·P·P?",
         way("patchify", f"{ORDER}{JOINED}", "(0, 1, 2, 4, 3, 5).flatten(4).flatten(1, 3)"),
         way("patchify", JOINED, ".flatten(4).flatten(1, 3)"),
         way("patchify", f"{ORDER}{JOINED}", "(0, 1, 2, 4, 3, 5).flatten(4).flatten(2, 3)"),
     ),
     Mistake(
         "M127",
-        "axes that should be one are not joined",
-        "The numbers are right and the shape has too many axes. Are rows and columns joined to N, and channels and "
-        "pixels to one axis?",
+        "axes that should be one are not merged",
+        "The numbers are right, but the shape has too many axes. Do you merge rows and columns into N, and channels "
+        "and pixels into one axis?",
         way("patchify", JOINED, ""),
         way("patchify", ".flatten(3)", ""),
         way("patchify", ".flatten(1, 2)", ""),
-        way("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".permute(0, 2, 3, 1)"),
+        way(EMBEDDING, ".flatten(2).transpose(1, 2)", ".permute(0, 2, 3, 1)"),
     ),
     Mistake(
         "M128",
-        "a patch takes every so many-th pixel",
-        "Your patch is spread over the whole image. When a side is cut into (patches, P), which of the two comes first?",
+        "a patch takes pixels at equal distances",
+        "Your patch is spread over the whole image. When you split a side into (patches, P), which of the two comes "
+        "first?",
         way(
             "patchify",
             CUT,
@@ -434,16 +379,16 @@ MISTAKES = (
     Mistake(
         "M129",
         "the patches overlap, or have a border",
-        "There are too many patches. By how many pixels does your window move, and is there padding?",
+        "There are too many patches. By how many pixels does your window move, and do you use padding?",
         way("patchify", PATCHES, "F.unfold(images, patch_size, stride=max(1, patch_size // 2)).mT"),
         way("patchify", PATCHES, "F.unfold(images, patch_size, stride=patch_size, padding=patch_size).mT"),
-        way("PatchEmbedding", "stride=patch_size", "stride=1"),
-        way("PatchEmbedding", "stride=patch_size", "stride=patch_size, padding=patch_size"),
+        *ways(EMBEDDING, "stride=patch_size", "stride=1", "stride=patch_size, padding=patch_size"),
     ),
     Mistake(
         "M130",
         "patches of several images are mixed up",
-        "One row holds patches of different images. Is the batch the first axis wherever you stack, join or reshape?",
+        "One row holds patches of different images. Is the batch the first axis in every stack, concatenation and "
+        "reshape?",
         way("patchify", BEHIND_PATCHES, ".transpose(0, 1)"),
         way(
             "patchify",
@@ -452,9 +397,9 @@ MISTAKES = (
             BEHIND_PATCHES,
             "\n    return patches.transpose(0, 1).reshape(patches.shape)",
         ),
-        way("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".flatten(2).permute(2, 0, 1)"),
+        way(EMBEDDING, ".flatten(2).transpose(1, 2)", ".flatten(2).permute(2, 0, 1)"),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "return ",
             "tokens = ",
             BEHIND_TOKENS,
@@ -464,20 +409,16 @@ MISTAKES = (
     Mistake(
         "M131",
         "one step too many: a norm, an activation, a factor, a sum",
-        "There is a step that the specification does not have. Is there a norm, an activation, a factor or a "
-        "residual next to the parts asked for? The encoder ends with a norm of its own.",
-        way("PatchEmbedding", BEHIND_TOKENS, ".relu()"),
-        way("PatchEmbedding", "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.gelu(tokens)"),
+        "Your model has a step that the specification does not have. Is it a norm, an activation, a factor or a "
+        "residual? The encoder already ends with its own norm.",
+        way(EMBEDDING, BEHIND_TOKENS, ".relu()"),
+        way(EMBEDDING, "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.gelu(tokens)"),
         way(
-            "PatchEmbedding",
-            "return ",
-            "tokens = ",
-            BEHIND_TOKENS,
-            "\n        return F.layer_norm(tokens, tokens.shape[-1:])",
+            EMBEDDING, "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.layer_norm(tokens, tokens.shape[-1:])"
         ),
-        way("PatchEmbedding", BEHIND_TOKENS, " * self.projection.out_channels**0.5"),
+        way(EMBEDDING, BEHIND_TOKENS, " * self.projection.out_channels**0.5"),
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "self.projection = ",
             "self.norm = nn.LayerNorm(width)\n        self.projection = ",
             "return ",
@@ -485,8 +426,7 @@ MISTAKES = (
             BEHIND_TOKENS,
             "\n        return self.norm(tokens)",
         ),
-        way("ViT", "tokens[:, 0]", "F.layer_norm(tokens[:, 0], tokens.shape[-1:])"),
-        way("ViT", "tokens[:, 0]", "tokens[:, 0].tanh()"),
+        *ways("ViT", "tokens[:, 0]", "F.layer_norm(tokens[:, 0], tokens.shape[-1:])", "tokens[:, 0].tanh()"),
         way("ViT", "tokens[:, 0]", "F.gelu(tokens[:, 0])"),
         way(
             "ViT",
@@ -508,10 +448,8 @@ MISTAKES = (
     Mistake(
         "M132",
         "the tokens are pooled where the class token should be read",
-        "Your scores come from all tokens. Which one was put in front for that?",
-        way("ViT", "tokens[:, 0]", "tokens.mean(dim=1)"),
-        way("ViT", "tokens[:, 0]", "tokens[:, 1:].mean(dim=1)"),
-        way("ViT", "tokens[:, 0]", "tokens.amax(dim=1)"),
+        "Your logits depend on the final state of all tokens. Which token should the classifier read?",
+        *ways("ViT", "tokens[:, 0]", "tokens.mean(dim=1)", "tokens[:, 1:].mean(dim=1)", "tokens.amax(dim=1)"),
         way("ViT", "tokens[:, 0]", "tokens.sum(dim=1)"),
         way(
             "ViT",
@@ -529,8 +467,8 @@ MISTAKES = (
     ),
     Mistake(
         "M133",
-        "the class token is added to the patches, not put in front",
-        "There are N tokens where 1 + N should be. Is the class token a token of its own?",
+        "the class token is added to the patches instead of placed before them",
+        "There are N tokens, but there should be 1 + N. Is your class token a separate token?",
         way(
             "ViT",
             "torch.cat([class_token, patches], dim=1) + self.position_embedding",
@@ -540,43 +478,25 @@ MISTAKES = (
     Mistake(
         "M134",
         "dropout does not act on the tokens with their positions",
-        "With dropout, a position is never set to 0. Does dropout act on the tokens once their positions are added?",
+        "Dropout never sets a position to 0. Does your dropout act on the tokens after their positions are added?",
         way("ViT", "self.dropout(tokens)", "tokens"),
-        way(
-            "ViT",
-            " + self.position_embedding",
-            "",
-            "self.dropout(tokens)",
-            "self.dropout(tokens) + self.position_embedding",
-        ),
+        way("ViT", POSITIONED, "", "self.dropout(tokens)", "self.dropout(tokens) + self.position_embedding"),
     ),
-    Mistake(
-        "M135",
-        way("ViT", "width, num_heads", "width, 1"),
-        way("ViT", "width, num_heads", "width, width"),
-    ),
+    Mistake("M135", *ways("ViT", "width, num_heads", "width, 1", "width, width")),
     Mistake(
         "M136",
         "zero_grad, backward and step are in another order, or not once each",
-        "The parameters are not where one step a batch would take them. In which order do zero_grad, backward and "
-        "step run, and each how often?",
-        way(
-            "train_epoch",
-            STEP,
-            "loss.backward()\n        optimizer.zero_grad()\n        optimizer.step()",
-        ),
-        way(
-            "train_epoch",
-            STEP,
-            "optimizer.step()\n        optimizer.zero_grad()\n        loss.backward()",
-        ),
+        "The parameters are not where one step per batch would take them. In which order do zero_grad, backward and "
+        "step run, and how often?",
+        way("train_epoch", STEP, "loss.backward()\n        optimizer.zero_grad()\n        optimizer.step()"),
+        way("train_epoch", STEP, "optimizer.step()\n        optimizer.zero_grad()\n        loss.backward()"),
         way("train_epoch", "        optimizer.step()\n", ""),
         way("train_epoch", "optimizer.step()", "optimizer.step()\n        optimizer.step()"),
     ),
     Mistake(
         "M137",
         "one step for the epoch, not for each batch",
-        "Your model has moved once. Is the step inside the loop over the batches?",
+        "Your model takes only one step. Is the step inside the loop over the batches?",
         way(
             "train_epoch",
             "model.train()",
@@ -592,13 +512,14 @@ MISTAKES = (
     Mistake(
         "M138",
         "the step follows the sum of the losses, not their mean",
-        "Your steps grow with the batch. Do you go backward from the mean over its images, and weigh only what you report?",
+        "Your steps grow with the batch size. Do you call backward on the mean over the images, and multiply only "
+        "the number that you report?",
         way("train_epoch", "loss.backward()", "(loss * len(labels)).backward()"),
     ),
     Mistake(
         "M139",
         "another loss than cross-entropy",
-        "The loss is not the cross-entropy of the scores. Which function do you use, with which settings?",
+        "Your loss is not the cross-entropy of the logits. Which function do you use, with which settings?",
         way(
             "train_epoch",
             "cross_entropy(scores, labels)",
@@ -620,8 +541,7 @@ MISTAKES = (
     Mistake(
         "M140",
         "measured after the step",
-        "Your loss is lower than the model earned when it met the batch. Are loss and right answers those of the "
-        "scores before the step?",
+        "Your loss is lower than the loss before the step. Do loss and accuracy come from the logits before the step?",
         way(
             "train_epoch",
             "loss_sum += ",
@@ -631,22 +551,22 @@ MISTAKES = (
     Mistake(
         "M141",
         "the accuracy is no share of the images",
-        "Accuracy is right answers divided by images, between 0 and 1. Is yours a count, or per cent?",
-        way(LOOPS, ACCURACY, f"100 * {ACCURACY}"),
-        way(LOOPS, ACCURACY, "float(right)"),
+        "The accuracy is the number of right answers divided by the number of images, between 0 and 1. Is yours a "
+        "count, or a percentage?",
+        *ways(LOOPS, ACCURACY, f"100 * {ACCURACY}", "float(right)"),
     ),
     Mistake(
         "M142",
-        "right answers are sought along the batch",
-        "One image's answer depends on the others in its batch. Does every softmax and arg-max run over the classes?",
+        "softmax or argmax runs along the batch",
+        "The answer for one image depends on the other images in its batch. Do softmax and argmax run over the "
+        "classes?",
         way(LOOPS, "scores.argmax", "scores.softmax(dim=0).argmax"),
     ),
     Mistake(
         "M143",
         "some batches are left out",
-        "Not all images are in what you return. Is a return or break inside the loop, or is a batch skipped?",
-        way(LOOPS, "in batches", "in list(batches)[:1]"),
-        way(LOOPS, "in batches", "in (every := list(batches))[:-1] or every"),
+        "Your result does not include all images. Is a return or break inside the loop, or do you skip a batch?",
+        *ways(LOOPS, "in batches", "in list(batches)[:1]", "in (every := list(batches))[:-1] or every"),
         # as `drop_last` does
         way(
             "evaluate",
@@ -659,7 +579,8 @@ MISTAKES = (
     Mistake(
         "M144",
         "the model is left in another mode",
-        "Somebody will use the model after you. In which mode was it, or should it be, when you return?",
+        "You leave the model in a wrong mode. In which mode was it before, and in which mode should it be when you "
+        "return?",
         way("train_epoch", "    return", "    model.eval()\n    return"),
         way("evaluate", "    model.train(training)\n", ""),
         way("evaluate", "model.train(training)", "model.train()"),
@@ -667,7 +588,7 @@ MISTAKES = (
     Mistake(
         "M145",
         "an evaluation changes gradients or parameters",
-        "An evaluation only looks. Is there a backward, a zero_grad or a step?",
+        "An evaluation must not change the model. Do you call backward, zero_grad or step?",
         way(
             "evaluate",
             NO_GRAPH,
@@ -696,27 +617,25 @@ MISTAKES = (
     Mistake(
         "M146",
         "gradients stay switched off",
-        "After your evaluation no gradient flows any more. Does what you switch off come back on by itself, as "
-        "under with torch.no_grad()?",
+        "After your evaluation, gradients stay switched off. Are they switched on again automatically, as after "
+        "`with torch.no_grad()`?",
         way("evaluate", NO_GRAPH, "torch.set_grad_enabled(False)\n    if True:"),
         way("evaluate", "model.eval()", "model.eval().requires_grad_(False)"),
     ),
     Mistake(
         "M147",
         "the heads are not averaged",
-        "In each block the heads are averaged. Along which axis, and is it their mean?",
+        "In each block the heads are averaged. Over which axis do you take the mean?",
         way("attention_rollout", "mean(dim=2)", "amax(dim=2)"),
         way("attention_rollout", "mean(dim=2)", "amax(dim=2)", " / 2", ROWS_TO_ONE),
         way("attention_rollout", "mean(dim=2)", "amin(dim=2)", " / 2", ROWS_TO_ONE),
-        way("attention_rollout", "mean(dim=2)", "amin(dim=2)"),
-        way("attention_rollout", "mean(dim=2)", "sum(dim=2)"),
-        way("attention_rollout", "weights.mean(dim=2)", "weights[:, :, 0]"),
-        way("attention_rollout", "weights.mean(dim=2)", "weights[:, :, -1]"),
+        *ways("attention_rollout", "mean(dim=2)", "amin(dim=2)", "sum(dim=2)"),
+        *ways("attention_rollout", "weights.mean(dim=2)", "weights[:, :, 0]", "weights[:, :, -1]"),
     ),
     Mistake(
         "M148",
         "the residual stream is left out",
-        "Half of a token passed attention by. Where is the unit matrix, with ones on the diagonal alone?",
+        "Half of each token comes from the residual stream. Where do you add the identity matrix?",
         way("attention_rollout", f" + {UNIT}) / 2", ")"),
         way("attention_rollout", UNIT, "1", " / 2", ROWS_TO_ONE),
         way("attention_rollout", UNIT, "1"),
@@ -724,37 +643,32 @@ MISTAKES = (
     Mistake(
         "M149",
         "the rows do not sum to 1",
-        "Weights and unit matrix together have rows that sum to 2. Are the rows brought back to 1 in each block?",
-        way("attention_rollout", " / 2", ""),
-        way("attention_rollout", " / 2", "\n    mixing = mixing / mixing.sum(dim=-2, keepdim=True)"),
+        "The weights plus the identity have rows that sum to 2. Where do you bring the rows of each block back to 1?",
+        *ways("attention_rollout", " / 2", "", "\n    mixing = mixing / mixing.sum(dim=-2, keepdim=True)"),
     ),
     Mistake(
         "M150",
         "the blocks are multiplied in the wrong order",
-        "The first block mixes what entered, a later one what that has made. On which side of the product does the "
-        "later block stand?",
+        "A later block mixes the outputs of the earlier blocks. On which side of the product is the later block?",
         way("attention_rollout", "block @ rollout", "rollout @ block"),
     ),
     Mistake(
         "M151",
         "another row than that of the class token, or a column",
-        "What you return is not what the class token looks at. Which axis counts the tokens that look, and which "
-        "place has the class token?",
-        way("attention_rollout", "rollout[:, 0]", "rollout[:, :, 0]"),
-        way("attention_rollout", "rollout[:, 0]", "rollout.mean(dim=1)"),
-        way("attention_rollout", "rollout[:, 0]", "rollout[:, -1]"),
+        "Your result is not the row of the class token. Which axis counts the tokens that look, and which index has "
+        "the class token?",
+        *ways("attention_rollout", "rollout[:, 0]", "rollout[:, :, 0]", "rollout.mean(dim=1)", "rollout[:, -1]"),
         way("attention_rollout", "rollout[:, 0]", "rollout"),
     ),
     Mistake(
         "M152",
         "the blocks are not multiplied",
-        "Two blocks in a row are one matrix product. Do you multiply all of them, as matrices?",
+        "Two blocks in sequence are a matrix product. Do you multiply the matrices of all blocks?",
         # the mean of all blocks, the last alone, the first alone
         way("attention_rollout", "mixing[0]", "mixing.mean(dim=0)", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[0]", "mixing[-1]", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[1:]", "[]"),
-        way("attention_rollout", "block @ rollout", "block * rollout"),
-        way("attention_rollout", "block @ rollout", "block + rollout"),
+        *ways("attention_rollout", "block @ rollout", "block * rollout", "block + rollout"),
         # all but the first, all but the last
         way("attention_rollout", "mixing[0]", "torch.eye(weights.shape[-1]).to(weights).expand_as(mixing[0])"),
         way("attention_rollout", "mixing[1:]", "mixing[1:-1]"),
@@ -762,7 +676,7 @@ MISTAKES = (
     Mistake(
         "M153",
         "the class token's own share is left out or rescaled",
-        "A row over all N tokens was asked for, which sums to 1. Is something dropped or rescaled at the end?",
+        "The result is a row over all N tokens that sums to 1. Do you drop or rescale something at the end?",
         way("attention_rollout", BEHIND_ROW, "[:, 1:]"),
         way(
             "attention_rollout",
@@ -771,35 +685,28 @@ MISTAKES = (
             BEHIND_ROW,
             "[:, 1:]\n    return row / row.sum(dim=-1, keepdim=True)",
         ),
-        way(
-            "attention_rollout",
-            "return ",
-            "row = ",
-            BEHIND_ROW,
-            "\n    return row / row.amax(dim=-1, keepdim=True)",
-        ),
+        way("attention_rollout", "return ", "row = ", BEHIND_ROW, "\n    return row / row.amax(dim=-1, keepdim=True)"),
     ),
     Mistake(
         "M154",
         "the projection is no convolution over all channels",
-        "Its weight has another shape than that of an nn.Conv2d from C to D channels, P×P. What is your projection, and "
-        "has it groups?",
+        "An nn.Conv2d from C to D channels with a P×P kernel has a weight of another shape. What is your projection, "
+        "and does it use groups?",
         way(
-            "PatchEmbedding",
+            EMBEDDING,
             "nn.Conv2d(channels, width, kernel_size=patch_size, stride=patch_size)",
             "nn.Linear(channels * patch_size**2, width)\n        self.patch_size = patch_size",
             TOKENS,
             "self.projection(patchify(images, self.patch_size))",
         ),
         # A convolution that looks at each channel alone.
-        way(
-            "PatchEmbedding", "stride=patch_size", "stride=patch_size, groups=channels if width % channels == 0 else 1"
-        ),
+        way(EMBEDDING, "stride=patch_size", "stride=patch_size, groups=channels if width % channels == 0 else 1"),
     ),
     Mistake(
         "M155",
-        "the head has another shape",
-        "The head maps the D numbers of one token to the classes. What are its two sizes, and has it a bias?",
+        "the classifier has another shape",
+        "The classifier maps the D components of one token to the classes. Which two sizes does your `head` have, "
+        "and does it have a bias?",
         way(
             "ViT",
             "nn.Linear(width, num_classes)",
@@ -812,8 +719,8 @@ MISTAKES = (
     ),
     Mistake(
         "M167",
-        "dropout acts behind the encoder",
-        "Dropout acts on the tokens once their positions are added, and in the encoder. On what else does yours act?",
+        "dropout acts after the encoder",
+        "Dropout acts on the tokens after their positions are added, and in the encoder. On what else does yours act?",
         way("ViT", "self.head(tokens[:, 0])", "self.head(self.dropout(tokens[:, 0]))"),
         way("ViT", "self.head(tokens[:, 0])", "self.dropout(self.head(tokens[:, 0]))"),
         way("ViT", "self.encoder(self.dropout(tokens))", "self.dropout(self.encoder(self.dropout(tokens)))"),
@@ -822,7 +729,8 @@ MISTAKES = (
     Mistake(
         "M168",
         "the steps are not those of the optimizer that was given",
-        "The model does not move as its optimizer would move it. Do you make one of your own, or none of its steps?",
+        "The model does not move as the given optimizer would move it. Do you make your own optimizer, or never call "
+        "step?",
         *(
             way("train_epoch", "model.train()", f"model.train()\n    optimizer = {made}")
             for made in (
@@ -834,15 +742,15 @@ MISTAKES = (
     Mistake(
         "M169",
         "positions are multiplied, not added",
-        "Where a position is 0 your token is gone. What do you do with tokens and their positions?",
+        "Where a position is 0, your token becomes 0. How do you combine tokens and positions?",
         way("ViT", "patches], dim=1) + self", "patches], dim=1) * self"),
         way("ViT", "patches], dim=1) + self.position_embedding", "patches], dim=1) * (1 + self.position_embedding)"),
     ),
     Mistake(
         "M207",
-        "what the encoder gives is not used",
-        "Your scores are those of tokens that no block has changed. What does a module do with its argument, and where does "
-        "its result go?",
+        "the output of the encoder is not used",
+        "Your logits come from tokens that no block has changed. Does a module change its argument, or return a "
+        "result? Where do you use this result?",
         way("ViT", "tokens = self.encoder(self.dropout(tokens))", "self.encoder(self.dropout(tokens))"),
     ),
 )

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.parameters import found, looked_up, marks_of
+from autograder.checks.parameters import found, looked_up, summary_of
 from autograder.checks.vit.measures import float_tensor, measure_evaluation, measure_training
 
 BLOCK = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight", "self_attn.out_proj.bias"]
@@ -105,12 +105,12 @@ def output_of(module, shapes, images, seed):
     """Return the output and its shape."""
     there = load(module, shapes, seed)
     output = called(module.eval(), float_tensor(images)).detach().numpy()
-    measured = {"parameters_that_are_there": there, "output": number_or_nan(there) * output}
+    measured = {"existing_parameters": there, "output": number_or_nan(there) * output}
     return measured | {"shape": np.array(output.shape)}
 
 
 def learned_by(module, shapes, images, seed):
-    """Return how many numbers are learned, the gradient of the images, of each parameter two marks, and other flags."""
+    """Return how many numbers are learned, the gradient of the images, two numbers for each parameter, and flags."""
     there = load(module, shapes, seed)
     source = float_tensor(images).requires_grad_()
     given = source.clone()  # which an answer may change in place
@@ -121,13 +121,13 @@ def learned_by(module, shapes, images, seed):
         backward(output)
     parameters, _ = looked_up(module, shapes)
     gradient = torch.zeros_like(source) if source.grad is None else source.grad
-    marks = [marks_of(None if p is None else p.grad) for p in parameters.values()]
+    summaries = [summary_of(None if p is None else p.grad) for p in parameters.values()]
     return {
-        "images_stay_as_they_were": np.bool_(unchanged),
-        "parameters_that_are_there": there,
-        "numbers_that_are_learned": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
+        "images_are_unchanged": np.bool_(unchanged),
+        "existing_parameters": there,
+        "count_of_learned_numbers": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
         "gradient_of_the_images": blank * gradient.numpy(),
-        "gradients_of_the_parameters": blank * np.array(marks),
+        "gradients_of_the_parameters": blank * np.array(summaries),
     }
 
 
@@ -200,13 +200,13 @@ def positions_of(module, shapes, images, seed):
     changed[0] = changed[0].flip(-1) + 1
     before, moved, same = (run(module, x) for x in (images, changed, images[:1].expand(len(images), -1, -1, -1)))
     return {
-        "parameters_that_are_there": there,
-        "positions_that_count": sizes > 1e-5 * max(sizes.max(), 1e-9),
-        "class_token_has_the_first": np.bool_(own[0]),
-        "class_token_has_all": np.bool_(own[1]),
-        "places_matter": np.bool_(not equal(before, run(module, images.roll((side, side), (-2, -1))))),
+        "existing_parameters": there,
+        "positions_that_change_the_output": sizes > 1e-5 * max(sizes.max(), 1e-9),
+        "class_token_has_the_first_position": np.bool_(own[0]),
+        "class_token_has_all_positions": np.bool_(own[1]),
+        "places_of_patches_matter": np.bool_(not equal(before, run(module, images.roll((side, side), (-2, -1))))),
         "images_matter": np.bool_(not equal(moved[0], before[0])),
-        "images_keep_apart": np.bool_(equal(moved[1:], before[1:]) and equal(same, same[:1])),
+        "images_do_not_mix": np.bool_(equal(moved[1:], before[1:]) and equal(same, same[:1])),
     }
 
 
@@ -251,12 +251,12 @@ def how_dropped(module, shapes, depth, images, seed, parts):
     once = bool((np.sum(np.diff(np.sort(trained)) > 1e-3, axis=-1) <= 1).all() and there)
     zeros = trained < -1e-3  # below the mean, to which what is kept adds
     return {
-        "reaches_the_head": np.bool_(unit > 1e-9),
+        "reach_the_classifier": np.bool_(unit > 1e-9),
         "dropped_once": np.bool_(once),  # each number is dropped or kept, with nothing between
-        "each_number_by_itself": np.bool_(once and (zeros != zeros[0]).any()),
+        "dropped_independently": np.bool_(once and (zeros != zeros[0]).any()),
         # The standard error is 0.01, of 2000 numbers: no border is nearer to a known share than seven of them.
-        "share_that_is_dropped": np.float64(np.digitize(zeros.mean(), (0.02, 0.225, 0.4)) if once else -1),
-        "factor_of_what_is_kept": np.float64(nearest(np.ptp(trained, axis=-1).max()) if once else -1),
+        "dropped_share": np.float64(np.digitize(zeros.mean(), (0.02, 0.225, 0.4)) if once else -1),
+        "factor_of_kept_numbers": np.float64(nearest(np.ptp(trained, axis=-1).max()) if once else -1),
     }
 
 
@@ -269,20 +269,20 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
     evaluated = [run(module, images) for _ in range(2)]
     plain = run(without, images) if whole else evaluated[1]
     fill(module, (*EMBEDDED, "position_embedding"))  # the tokens are 0, whatever is dropped of them
-    encoder_drops = 1 - equal(run(module, images), run(module, images, True))
+    encoder_has_dropout = 1 - equal(run(module, images), run(module, images, True))
     fill(
         module, [*branches(sizes["depth"]), "encoder.norm.weight"]
     )  # the head reads the norm's bias, whatever came before
     behind = equal(run(module, images), run(module, images, True))
     many, how = images[:1].expand(2000 // sizes["num_classes"], -1, -1, -1), {}
-    for name, parts in (("tokens", TOKEN), ("encoder", ("encoder.blocks.0.self_attn.out_proj.bias",))):
+    for name, parts in (("tokens", TOKEN), ("encoder_outputs", ("encoder.blocks.0.self_attn.out_proj.bias",))):
         measured = how_dropped(module, shapes, sizes["depth"], many, seed, parts)
         how |= {f"{name}_{what}": value for what, value in measured.items()}
     return {
-        "evaluation_is_plain": np.bool_(equal(evaluated[0], plain) and equal(evaluated[1], plain)),
-        "encoder_drops": np.bool_(encoder_drops),
-        "nothing_is_dropped_behind": np.bool_(behind),
-        "tokens_are_dropped": np.bool_(dropped_of(module, shapes, sizes["depth"], images, seed)),
+        "evaluation_is_without_dropout": np.bool_(equal(evaluated[0], plain) and equal(evaluated[1], plain)),
+        "encoder_has_dropout": np.bool_(encoder_has_dropout),
+        "no_dropout_after_the_encoder": np.bool_(behind),
+        "tokens_have_dropout": np.bool_(dropped_of(module, shapes, sizes["depth"], images, seed)),
         **how,
     }
 
@@ -304,7 +304,7 @@ def probe_vit(cls):
             fill(module, branches(sizes["depth"]))
             fill(module, ["position_embedding"], 0.5)
             output = number_or_nan(there) * run(module, float_tensor(images))
-            return {"parameters_that_are_there": there, "output": output, "shape": np.array(output.shape)}
+            return {"existing_parameters": there, "output": output, "shape": np.array(output.shape)}
         measure = {"output": output_of, "positions": positions_of, "learning": learned_by}[what]
         return measure(module, shapes, images, seed)
 
@@ -325,7 +325,7 @@ def parts_of(module, shapes, depth):
         "shape_of_linear1": widths,
         "missing_parameters": np.float64(sum(p is None for p in parameters.values())),
         "other_parameters": np.float64(len(others)),
-        "numbers_in_all": np.float64(count),
+        "count_of_all_numbers": np.float64(count),
     }
 
 
@@ -359,13 +359,13 @@ def judge_evaluation(left, what, *_):
     if what == "means":
         return loss_and_accuracy(left["result"])
     if not all(each["rows"] for each in left):
-        raise RuntimeError("the model was not called")
+        raise RuntimeError("you did not call the model")
     stay = {
-        f"{name}_stay": np.bool_(all(torch.equal(each["before"][name], each["after"][name]) for each in left))
+        f"{name}_are_unchanged": np.bool_(all(torch.equal(each["before"][name], each["after"][name]) for each in left))
         for name in ("parameters", "buffers", "gradients")
     }
     return stay | {
-        "mode_stays": np.array([each["before"]["modes"] == each["after"]["modes"] for each in left]),
+        "mode_is_unchanged": np.array([each["before"]["modes"] == each["after"]["modes"] for each in left]),
         "gradients_stay_switched_on": np.bool_(all(each["after"]["switched_on"] for each in left)),
         "graph_is_built": np.bool_(any(each["graph"] for each in left)),
     }

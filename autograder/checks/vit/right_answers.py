@@ -241,6 +241,19 @@ def evaluate_a_copy(model, batches):
         return evaluate_like(torch.no_grad)(copy.deepcopy(model), batches)
 
 
+def evaluate_detached(model, batches):
+    """Call the model with copies of its parameters that ask for no gradient: no graph comes of it."""
+    training, loss, right, count = model.training, 0.0, 0, 0
+    state = {name: value.detach() for name, value in model.state_dict().items()}
+    model.eval()
+    for images, labels in batches:
+        logits = torch.func.functional_call(model, state, (images,))
+        loss += float(F.cross_entropy(logits, labels, reduction="sum"))
+        right, count = right + int((logits.argmax(-1) == labels).sum()), count + len(labels)
+    model.train(training)
+    return loss / count, right / count
+
+
 def evaluate_in_try(model, batches):
     """The mode comes back whatever happens; the gradients' switch too."""
     training, before = model.training, torch.is_grad_enabled()
@@ -281,6 +294,7 @@ EVALUATE = {
     "image by image": evaluate_per_image,
     "a copy": evaluate_a_copy,
     "try and finally": evaluate_in_try,
+    "detached parameters": evaluate_detached,
     "PyTorch's tutorial": evaluate_of_the_tutorial,
     "a list of batches": lambda model, batches: evaluate_of_the_tutorial(model, list(batches)),
     "decorated": torch.no_grad()(evaluate_like(contextlib.nullcontext)),
@@ -397,4 +411,18 @@ RIGHT_ANSWERS = {
     "train_epoch": TRAIN_EPOCH,
     "evaluate": EVALUATE,
     "attention_rollout": ROLLOUT,
+}
+
+# Mutations of the answers that are right too, and why. Each is said as "softmax, line 3: a - b -> a + b", counted from the `def`.
+EQUIVALENT = {
+    r"super\(\).__init__\(\); |zero_grad\(\); ": "done twice is done once",
+    r"(evaluate|attention_rollout), .*detach": "no gradient was asked for",
+    r"(patchify|PatchEmbedding), line \d+: -2 -> 2$": "images have four axes",
+    r"(train_epoch|evaluate), line \d+: -1 -> 1$": "scores have two axes",
+    r"attention_rollout, line \d+: 1 -> 2$": "the last two axes are of one size",
+    r"attention_rollout, line \d+: torch.eye.*to": "all checks run on one device, in one precision",
+    r"(train_epoch|evaluate), line \d+: float\(": "a tensor of one number will do",
+    r"train_epoch, line \d+: loss\.detach\(\) -> loss": "the number is the same; what it costs is memory",
+    r"Dropout\(dropout\)\.half": "dropout has no parameters",
+    r"ViT, line \d+: (0\.02|torch\.zeros)": "where class token and positions start is left open",
 }

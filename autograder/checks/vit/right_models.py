@@ -198,6 +198,24 @@ class EmbeddingOfTimm(nn.Module):
         return self.norm(x)
 
 
+class EmbeddingOfHuggingFace(nn.Module):
+    """It looks at the number of channels too."""
+
+    def __init__(self, *, image_size, patch_size, channels, width):
+        super().__init__()
+        if image_size % patch_size:
+            raise ValueError("no")
+        self.image_size, self.num_channels = (image_size, image_size), channels
+        patch_size = (patch_size, patch_size)
+        self.projection = nn.Conv2d(channels, width, kernel_size=patch_size, stride=patch_size)
+
+    def forward(self, pixel_values):
+        _, num_channels, height, width = pixel_values.shape
+        if num_channels != self.num_channels or (height, width) != self.image_size:
+            raise ValueError("images of another shape")
+        return self.projection(pixel_values).flatten(2).transpose(1, 2)
+
+
 PATCH_EMBEDDING = {
     "answer": answers.PatchEmbedding,
     "reshape and permute": embed_like(embed_by_reshape),
@@ -237,6 +255,7 @@ PATCH_EMBEDDING = {
     ),
     "nn.Sequential": EmbeddingInSequence,
     "timm": EmbeddingOfTimm,
+    "Hugging Face": EmbeddingOfHuggingFace,
     "oracle": layers.PatchEmbedding,
 }
 

@@ -33,7 +33,7 @@ def vit(what: str, images: Array, sizes: dict, seed: int = 0, dropout: float = 0
     stream = tokens + module.position_embedding
     found = {
         "are the tokens of the patches": patches,
-        "are the tokens with the class token in front": tokens,
+        "are the class token and the tokens of the patches": tokens,
         "are the tokens with their positions": stream,
     }
     for number, block in enumerate(module.model.encoder.layers, 1):
@@ -44,7 +44,7 @@ def vit(what: str, images: Array, sizes: dict, seed: int = 0, dropout: float = 0
         found
         | {
             "is the result of the encoder": normed,
-            "are the class tokens of the encoder's result": normed[:, 0],
+            "are the class tokens after the encoder": normed[:, 0],
             "is the output": module.head(normed[:, 0]),
         }
     )
@@ -55,8 +55,8 @@ def attention_rollout(_name: str, weights: Array) -> Steps:
     mean = np.asarray(weights, dtype=float).mean(axis=2)
     eye = np.eye(mean.shape[-1])
     found = {
-        "are the weights, averaged over the heads": mean,
-        "are the averaged weights plus the identity": mean + eye,
+        "are the mean weights of the heads": mean,
+        "are the mean weights plus the identity": mean + eye,
         "are the mixing matrices of the blocks": (mean + eye) / 2,
     }
     rollout = found["are the mixing matrices of the blocks"][0]

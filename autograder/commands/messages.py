@@ -1,0 +1,34 @@
+"""Print the messages that students can get from the tests."""
+
+import secrets
+from typing import Annotated
+
+import typer
+
+from autograder.commands.bars import Bars
+from autograder.commands.console import say, stopped
+from autograder.commands.selection import all_assignments
+
+
+def messages(
+    assignment: Annotated[str | None, typer.Argument(help="An assignment; all of them by default.")] = None,
+    mutations: Annotated[int, typer.Option(help="How many mutations of each answer to try.")] = 20,
+    seed: Annotated[int | None, typer.Option(help="The seed of inputs and mutations; a new one by default.")] = None,
+) -> None:
+    """Print every message that a test can give to a student, once.
+
+    The messages come from the checks: they judge all known mistakes, and mutations of the answers.
+    """
+    from autograder.checks.messages import messages_of
+
+    stems = all_assignments()
+    names = [name for name in stems if assignment in (None, name)]
+    if not names:
+        raise stopped(f"there is no assignment {assignment!r}; there is: {', '.join(stems)}")
+    seed = secrets.randbits(31) if seed is None else seed
+    for name in names:
+        with Bars() as bars:
+            found = messages_of(stems[name], seed, mutations, bars)
+        say(f"# {name}: {len(found)} messages (seed {seed})\n")
+        for message in found:
+            say(f"## {message.exercise}, {message.answer}\n{message.text}\n")

@@ -1,0 +1,109 @@
+"""Wrong versions of the programs of exercise 5 that no entry of the catalogue names."""
+
+import functools
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from solutions import programs
+
+
+def initialised(draw, others=lambda layer: None):
+    """Make an initialisation that draws numbers like this, and does this with layers that are not linear."""
+
+    @torch.no_grad()
+    def initialise(model):
+        for layer in model.modules():
+            if isinstance(layer, nn.Linear):
+                layer.weight.copy_(draw(layer) * layer.in_features**-0.5)
+                layer.bias.zero_()
+            else:
+                others(layer)
+        return model
+
+    return initialise
+
+
+def drawn_alike(layer):
+    """Each layer begins with the same numbers."""
+    return torch.randn(layer.weight.shape, generator=torch.Generator().manual_seed(0))
+
+
+def no_shifts(layer):
+    """The norms lose their scale too."""
+    for parameter in layer.parameters(recurse=False):
+        parameter.zero_()
+
+
+class HeadThatDrops(programs.DroppingHead):
+    """Dropout at another place, of other things, or twice."""
+
+    def __init__(self, place, **sizes):
+        super().__init__(**sizes)
+        self.place = place
+
+    def forward(self, tokens):
+        mean, drop = tokens.mean(dim=1), functools.partial(F.dropout, p=self.dropout, training=self.training)
+        if self.place == "logits":
+            return drop(self.linear(mean))
+        if self.place == "images":
+            return self.linear(mean * drop(torch.ones(len(mean), 1)))
+        return self.linear(drop(drop(mean)))
+
+
+class StandardiseWithoutGradients(programs.Standardise):
+    """No gradient goes through mean and variance of the batch."""
+
+    def forward(self, x):
+        if not self.training:
+            return super().forward(x)
+        with torch.no_grad():
+            mean, variance = x.mean(dim=0), x.var(dim=0, unbiased=False)
+            self.mean.lerp_(mean, self.momentum)
+            self.variance.lerp_(variance, self.momentum)
+        return (x - mean) / variance.sqrt()
+
+
+class StandardiseThatLearnsAlways(programs.Standardise):
+    """The buffers move in evaluation too."""
+
+    def forward(self, x):
+        result = super().forward(x)
+        if not self.training:
+            self.mean.lerp_(x.mean(dim=0), self.momentum)
+        return result
+
+
+def standardised_in_place(images):
+    """What the function was given is changed."""
+    images -= images.mean(dim=(1, 2), keepdim=True)
+    return images / images.square().mean(dim=(1, 2), keepdim=True).sqrt()
+
+
+def mean_of_the_first(tokens, exists):
+    """As if all padding stood behind."""
+    return torch.stack([text[:count].mean(dim=0) for text, count in zip(tokens, exists.sum(dim=1).tolist())])
+
+
+def mean_of_texts(logits, labels, exists):
+    """Each text weighs the same, however long."""
+    losses = F.cross_entropy(logits.mT, labels, reduction="none") * exists
+    return (losses.sum(dim=1) / exists.sum(dim=1)).mean()
+
+
+WRONG = [
+    ("initialise", initialised(lambda layer: 1 + torch.randn_like(layer.weight))),
+    ("initialise", initialised(lambda layer: torch.randn(layer.in_features).expand_as(layer.weight))),
+    ("initialise", initialised(drawn_alike)),
+    ("initialise", initialised(lambda layer: torch.randn_like(layer.weight), no_shifts)),
+    ("DroppingHead", functools.partial(HeadThatDrops, "logits")),
+    ("DroppingHead", functools.partial(HeadThatDrops, "images")),
+    ("DroppingHead", functools.partial(HeadThatDrops, "twice")),
+    ("Standardise", StandardiseWithoutGradients),
+    ("Standardise", StandardiseThatLearnsAlways),
+    ("standardise_images", standardised_in_place),
+    ("mean_of_existing", mean_of_the_first),
+    ("loss_of_existing", mean_of_texts),
+    ("loss_of_existing", lambda logits, labels, exists: F.cross_entropy(logits.mT, labels, ignore_index=0)),
+]
