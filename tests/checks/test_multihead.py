@@ -160,7 +160,7 @@ def test_parameters_of_other_names_are_told() -> None:
 
     error = EXERCISES["MultiHeadAttention"].failures(Layer, 0)["values"]
     assert error.mistake is None
-    assert "no parameter is called out.weight, out.bias; there is proj.weight, proj.bias" in str(error)
+    assert "no parameter is called out.weight, out.bias; found proj.weight, proj.bias" in str(error)
 
 
 @pytest.mark.parametrize("name", ["split_heads", "merge_heads"])
