@@ -29,7 +29,7 @@ def attention(queries, keys, values):
 """
 STEPS = {  # the variable that should hold each step
     "scores": "are the scaled scores",
-    "shifted": "are the scores, shifted",
+    "shifted": "are the shifted scores",
     "powers": "are the exponentials",
     "weights": "are the weights",
     "output": "is the output",
