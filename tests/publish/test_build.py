@@ -336,8 +336,8 @@ def table_of(assignment: Assignment) -> str:
 
 
 def test_setup_helper_is_short(any_assignment: Assignment) -> None:
-    """Has the helper at most 170 lines, and is it autograder/judge/compare.py word for word?"""
-    assert sum(bool(line.strip()) for line in helper().splitlines()) <= 170
+    """Has the helper at most 175 lines, and is it autograder/judge/compare.py word for word?"""
+    assert sum(bool(line.strip()) for line in helper().splitlines()) <= 175
     assert helper() in setup_of(any_assignment)
 
 
@@ -425,7 +425,7 @@ def test_stale_files_notices_changed_sources(tree: Path) -> None:
 def test_build_check_names_the_file_and_the_fix(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the command name each stale file and what to do, exit with 1, and change nothing?"""
     edited, missing = tree / "exercises" / NOTEBOOK, tree / "book" / "softmax.ipynb"
-    edited.write_text(edited.read_text(encoding="utf-8").replace("You build", "You will build"), encoding="utf-8")
+    edited.write_text(edited.read_text(encoding="utf-8").replace("# Exercise 1", "# Exercise one"), encoding="utf-8")
     before = edited.read_bytes()
     missing.unlink()
     monkeypatch.setattr(build, "stale_files", partial(stale_files, tree))
@@ -464,7 +464,7 @@ def test_exercise_cell_of_a_class_marks_the_bodies_of_its_methods() -> None:
     parts = re.split(r"### (BEGIN|END) SOLUTION\n", text + "\n")
     assert parts[1::2] == ["BEGIN", "END"] * 2
     assert "class MultiHeadAttention" in parts[0]
-    assert "Its parameters are" in parts[0]
+    assert "qkv: nn.Linear" in parts[0]
     assert parts[2].lstrip().startswith("super().__init__()")
     assert "def forward" in parts[4]
     assert "Compute the new tokens" in parts[4]
