@@ -89,7 +89,7 @@ def test_result_without_a_gradient_gets_no_point(name: str, function: Callable) 
     """Does a function that leaves PyTorch, or detaches, lose its points, and is it told why?"""
     found = EXERCISES[name].failures(function, 0)
     assert found.keys() == EXERCISES[name].stages.keys()
-    assert all("no gradient flows back" in str(error) for error in found.values())
+    assert all("no gradient flows through the result" in str(error) for error in found.values())
 
 
 def test_attend_that_checks_masks_of_pairs_alone_loses_one_point() -> None:
