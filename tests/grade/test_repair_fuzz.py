@@ -111,7 +111,7 @@ def is_answer_in_code(cell: NotebookNode) -> bool:
 
 
 @pytest.mark.parametrize("kind", soon(("alike", "defining", "torn", "own", "copies")))
-def test_mending_takes_steps_in_proportion(assignment: Assignment, perfect: NotebookNode, kind: str) -> None:
+def test_repair_takes_steps_in_proportion(assignment: Assignment, perfect: NotebookNode, kind: str) -> None:
     """Do twice as many cells take no more than twice the steps, whatever they look like?"""
 
     def file(count: int) -> bytes:
