@@ -18,7 +18,7 @@ from autograder.installed import enter_repository
 
 COMMANDS = {  # in the order in which the help lists them
     "build": authoring.build,
-    "edition": authoring.edition,
+    "student-version": authoring.student_version,
     "book": authoring.book,
     "record": authoring.record,
     "demo": demo,
@@ -26,7 +26,7 @@ COMMANDS = {  # in the order in which the help lists them
     "settle": grading.settle,
     "feedback": reporting.feedback,
     "report": reporting.report,
-    "alike": reporting.alike,
+    "similarity": reporting.similarity,
     "answer": reporting.answer,
     "forget": lms.forget,
     "collect": lms.collect,

@@ -19,9 +19,9 @@ class Settings:
     """A course's settings; each has a default, so that a course needs no file."""
 
     name: str = TITLE  # of the course
-    repository: str = ""  # the students' edition's own: https://github.com/YOU/COURSE
+    repository: str = ""  # the student version's own: https://github.com/YOU/COURSE
     branch: str = "main"
-    book: str = ""  # where that edition's book is published; by default GitHub Pages of the repository
+    book: str = ""  # where its book is published; by default GitHub Pages of the repository
     questions: str = ""  # where students ask again: an address of a form, https://…, or of mail, mailto:…
     assignments: tuple[str, ...] = ()  # those of the course; all by default
     due: dict[str, datetime] = field(default_factory=dict)  # by assignment, with a time zone

@@ -80,7 +80,7 @@ LONG = (
     "contributing",
     "grade",
     "build",
-    "edition",
+    "student_version",
     "confined",
     "instructors",
     "samples",

@@ -58,7 +58,7 @@ def mark_everything(course: Path) -> None:
 def test_quick_start_prints_what_it_says(said: list[tuple[str, str, str]]) -> None:
     """Does every command print what is quoted, to the letter?"""
     assert [command.split()[1] for command, _, _ in said] == [
-        "edition", "tests/sample_class.py", "collect", "grade", "feedback", "report", "export", "export"
+        "student-version", "tests/sample_class.py", "collect", "grade", "feedback", "report", "export", "export"
     ]  # fmt: skip
     for command, expected, printed in said:
         assert [line.rstrip() for line in printed.splitlines()] == [line.rstrip() for line in expected.splitlines()], (

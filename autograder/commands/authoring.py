@@ -1,4 +1,4 @@
-"""From the sources to notebooks, book and students' edition, and the proof of the checks."""
+"""From the sources to notebooks, book and student version, and the proof of the checks."""
 
 import contextlib
 import io
@@ -44,29 +44,29 @@ def build(
     say("Every generated file is up to date.")
 
 
-def edition(
+def student_version(
     students: Annotated[
-        Path, typer.Option("--students", help="The folder to write; empty, or an edition that is written again.")
+        Path, typer.Option("--students", help="The folder to write; empty, or a student version that is written again.")
     ],
     course: CourseOption = COURSE,
     only: Annotated[
         str | None, typer.Option(help="Its assignments, with commas: 1_attention,2_multihead. All by default.")
     ] = None,
 ) -> None:
-    """Write the students' edition: a repository with book and exercises, your addresses, and no answer.
+    """Write the student version: a repository with book and exercises, your addresses, and no answer.
 
     COURSE/course.toml says where it will be: repository = "https://github.com/YOU/COURSE".
     """
-    from autograder.publish.edition import write_edition
+    from autograder.publish.student_version import write_student_version
     from autograder.settings import read_settings
 
     with stopping_at(ValueError):
         settings = read_settings(course)
         settings.check_names(course, all_assignments())
-        names = write_edition(students, settings, [each.strip() for each in only.split(",")] if only else None)
-    say(f"Students' edition of {', '.join(names)}: {students.resolve()}")
+        names = write_student_version(students, settings, [each.strip() for each in only.split(",")] if only else None)
+    say(f"Student version of {', '.join(names)}: {students.resolve()}")
     say("Look at it, make the repository on GitHub, and push:")
-    push = f"git add -A && git commit -m Edition && git push {settings.repository} {settings.branch}"
+    push = f"git add -A && git commit -m Version && git push {settings.repository} {settings.branch}"
     say(f"  cd {students} && {push}")
 
 

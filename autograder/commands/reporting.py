@@ -67,23 +67,23 @@ def report(
     stop_if_not_graded(result for *_, results in graded for result in results)
 
 
-def alike(
+def similarity(
     assignments: AssignmentsArgument = None,
     everything: AllOption = False,
     course: CourseOption = COURSE,
     as_json: JsonOption = False,
 ) -> None:
-    """List submissions that are more alike than the class: a reason to look, and no proof.
+    """List submissions that are more similar than the class: a reason to look, and no proof.
 
-    Writes COURSE/report/ASSIGNMENT/alike.html, in which they stand side by side, and alike.csv.
+    Writes the similarity report, COURSE/report/ASSIGNMENT/similarity.html, which shows them side by side, and similarity.csv.
     """
-    from autograder.report.similarity import write_alike
+    from autograder.report.similarity import write_similarity
 
     said = {}
     for name in chosen(assignments, everything, course):
         graded = graded_class(name, course)
         with Bars() as bars:
-            page, pairs, files = write_alike(*graded, bars)
+            page, pairs, files = write_similarity(*graded, bars)
         said[name] = {"page": page, "pairs": [[p.first, p.second, p.share, p.reasons] for p in pairs], "files": files}
         if not as_json:
             for pair in pairs:

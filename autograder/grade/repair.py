@@ -24,7 +24,7 @@ MAX_RECEIPT = 200  # entries
 EARLIER = "The notebook is of an earlier release; its locked cells were replaced by those of this one."
 # What begins a tag, a link, an image or a link's address in Markdown
 ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[(:])")
-ADDRESS = re.compile(r"https://[^\s\"'<>)]+")  # in an edition, the instructor's own
+ADDRESS = re.compile(r"https://[^\s\"'<>)]+")  # in a student version, the instructor's own
 ASCII = re.compile(r"[^\x00-\x7f]")
 COLAB_LINES = re.compile(r"^\s*([%!]\s*(pip|conda|apt|apt-get|mamba)\b|from google\.colab import|drive\.mount\()")
 

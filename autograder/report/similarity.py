@@ -130,13 +130,13 @@ def same_mistakes(results: list[Result], own: dict[str, dict[str, str]]) -> dict
     return found
 
 
-def write_alike(
+def write_similarity(
     course: Course,
     assignment: Assignment,
     results: list[Result],
     progress: Progress = lambda *_: None,
 ) -> tuple[Path, list[Pair], dict[str, list[str]]]:
-    """Write report/ASSIGNMENT/alike.html and alike.csv; return the page, the pairs, and who has the same file."""
+    """Write report/ASSIGNMENT/similarity.html and similarity.csv; return the page, the pairs, and who has the same file."""
     students = [result.student for result in results if result.has_marks]
     own = {student: own_code(course, assignment, student) for student in students}
     codes = {student: "\n\n".join(cells.values()) for student, cells in own.items()}
@@ -156,9 +156,9 @@ def write_alike(
         for name, groups in files.items()
         for together in groups
     ]
-    page = page_template("alike.html.j2").render(
+    page = page_template("similarity.html.j2").render(
         assignment=assignment.name, pairs=list(pairs.values()), files=files, students=len(students), threshold=THRESHOLD
     )
-    write_atomically(folder / "alike.csv", csv_text(table, columns))
-    write_atomically(folder / "alike.html", page)
-    return folder / "alike.html", list(pairs.values()), files
+    write_atomically(folder / "similarity.csv", csv_text(table, columns))
+    write_atomically(folder / "similarity.html", page)
+    return folder / "similarity.html", list(pairs.values()), files

@@ -8,7 +8,7 @@
     {repo}`the README <README.md>`      a link to a file of the repository, or to the repository itself with <.>
     {published}`a PDF <book.pdf>`       a link to a file that is published next to the book, and is not one of its pages
 
-Where there is no folder `solutions/` (the student edition), a solution leaves nothing behind.
+Where there is no folder `solutions/` (the student version), a solution leaves nothing behind.
 """
 
 import ast

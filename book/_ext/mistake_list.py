@@ -7,7 +7,7 @@
     What a student who made it is asked.
     ::::
 
-Where there is a folder `solutions/`, an entry ends with the line that makes the mistake; in the student edition, which has
+Where there is a folder `solutions/`, an entry ends with the line that makes the mistake; in the student version, which has
 none, it does not: that line holds a part of the answer. `book/_static/mistakes.js` filters the list.
 """
 
@@ -77,7 +77,7 @@ class MistakeEntry(SphinxDirective):
         return [node]
 
     def line(self, name: str, exercise: str) -> str:
-        """Return what the first way of making a mistake writes; nothing in an edition without answers."""
+        """Return what the first way of making a mistake writes; nothing in a version without answers."""
         answers = Path(self.env.srcdir, "solutions")
         if not answers.is_dir():
             return ""

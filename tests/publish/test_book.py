@@ -345,7 +345,7 @@ def test_exercise_page_has_a_colab_button(site: str) -> None:
 
 @pytest.mark.parametrize(("name", "stem"), ALL.items())
 def test_exercise_page_ends_with_the_solutions(site: str, name: str, stem: str) -> None:
-    """Does a self-study edition show every answer, folded away, and a student edition none?"""
+    """Does a self-study version show every answer, folded away, and a student version none?"""
     boxes = parse(HTML / "book" / f"{name}_exercise.html").find_all("details", class_="sd-dropdown")
     shown = [re.search(r"(?:def|class) (\w+)", box.get_text())[1] for box in boxes]
     there = (ROOT / "solutions").is_dir()

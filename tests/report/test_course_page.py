@@ -204,7 +204,7 @@ def test_settings_say_what_a_course_is(tmp_path: Path) -> None:
 def test_settings_that_are_wrong_are_one_line(tmp_path: Path, text: str, said: str) -> None:
     """Does a mistake in course.toml stop a command with where, what and the fix?"""
     (tmp_path / "course.toml").write_text(text, encoding="utf-8")
-    for command in (("report", "1_attention"), ("edition", "--students", str(tmp_path / "students"))):
+    for command in (("report", "1_attention"), ("student-version", "--students", str(tmp_path / "students"))):
         done = run(*command, "--course", str(tmp_path))
         assert done.exit_code == 1 and done.stdout == ""
         assert str(tmp_path / "course.toml") in done.stderr and said in done.stderr

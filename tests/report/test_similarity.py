@@ -19,7 +19,7 @@ from test_cli import run
 from autograder.course.course import Assignment, Course, Result
 from autograder.grade.grade import load_assignment
 from autograder.imports import ROOT
-from autograder.report.similarity import THRESHOLD, alike_pairs, own_code, same_files, same_mistakes, write_alike
+from autograder.report.similarity import THRESHOLD, alike_pairs, own_code, same_files, same_mistakes, write_similarity
 
 CLASSES = 10  # drawn of each assignment
 
@@ -148,13 +148,13 @@ def test_own_code_is_read_in_bounded_time(course: Course, assignment: Assignment
 
 def test_alike_writes_page_and_table_with_the_words(course: Course, assignment: Assignment) -> None:
     """Do page and command say that it is no proof, show both sides, and name an unusual mistake in the same words?"""
-    page, (pair,), files = write_alike(course, assignment, course.load_results(assignment.name))
+    page, (pair,), files = write_similarity(course, assignment, course.load_results(assignment.name))
     assert (pair.first, pair.second, files) == ("ada", "goran", {})
     assert pair.reasons == ["100% of the shorter code", "M6 in attention, made by nobody else, in the same words"]
     text = page.read_text(encoding="utf-8")
     assert "A reason to look, and no proof." in text and text.count("<pre>") == 2
-    assert "ada,goran,1.0" in (page.parent / "alike.csv").read_text(encoding="utf-8-sig")
-    done = run("alike", assignment.name, "--course", str(course.root))
+    assert "ada,goran,1.0" in (page.parent / "similarity.csv").read_text(encoding="utf-8-sig")
+    done = run("similarity", assignment.name, "--course", str(course.root))
     assert done.exit_code == 0 and "1 to look at, which is no proof" in done.stdout
 
 

@@ -1,4 +1,4 @@
-"""Is the students' edition whole, is it the instructor's own, and is no answer anywhere in it?"""
+"""Is the student version whole, is it the instructor's own, and is no answer anywhere in it?"""
 
 import json
 import os
@@ -23,7 +23,7 @@ from autograder.grade.grade import load_assignment
 from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
 from autograder.judge.exercise import exercises_of
-from autograder.publish.edition import write_edition
+from autograder.publish.student_version import write_student_version
 from autograder.settings import Settings, read_settings
 
 TOML = """name = "A course"
@@ -50,7 +50,7 @@ IN_CHAPTERS = {
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A course that says where its edition will be."""
+    """A course that says where its student version will be."""
     folder = tmp_path_factory.mktemp("course")
     (folder / "course.toml").write_text(TOML, encoding="utf-8")
     return folder
@@ -58,9 +58,9 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def edition(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The students' edition with every assignment."""
+    """The student version with every assignment."""
     folder = tmp_path_factory.mktemp("students") / "edition"
-    write_edition(folder, read_settings(course))
+    write_student_version(folder, read_settings(course))
     return folder
 
 
@@ -107,7 +107,7 @@ def leaks(texts: dict[Path, str]) -> list[tuple[str, Path]]:
     return found
 
 
-def test_edition_holds_no_line_of_an_answer(edition: Path) -> None:
+def test_student_version_holds_no_line_of_an_answer(edition: Path) -> None:
     """Is no line of any answer in any file, and would one be found?"""
     texts = {path.relative_to(edition): text_of(path) for path in files_of(edition)}
     assert leaks(texts) == []
@@ -116,7 +116,7 @@ def test_edition_holds_no_line_of_an_answer(edition: Path) -> None:
     } == set(ALL.values())
 
 
-def test_edition_holds_no_written_answer(edition: Path) -> None:
+def test_student_version_holds_no_written_answer(edition: Path) -> None:
     """Is no sentence of the model answers to written questions, and of their mark schemes, in any file?"""
     text = "\n".join(map(text_of, files_of(edition)))
     for name in ALL:
@@ -127,7 +127,7 @@ def test_edition_holds_no_written_answer(edition: Path) -> None:
         assert [each for each in sentences if each in text] == []
 
 
-def test_edition_leaves_out_what_is_the_instructors(edition: Path) -> None:
+def test_student_version_leaves_out_what_is_the_instructors(edition: Path) -> None:
     """Is nothing there of solutions, checks, tests, attacks, and of the pages for instructors and after an exercise?"""
     places = [path.relative_to(edition).as_posix() for path in files_of(edition)]
     wrong = re.compile(r"(solutions|autograder|tests|data|course)/|book/(instructors|attacks|after_|wrong_lines)")
@@ -137,7 +137,7 @@ def test_edition_leaves_out_what_is_the_instructors(edition: Path) -> None:
         assert word not in text, word
 
 
-def test_edition_has_the_instructors_addresses(edition: Path) -> None:
+def test_student_version_has_the_instructors_addresses(edition: Path) -> None:
     """Do repository, branch, Colab and the published book lead to the instructor's own, everywhere?"""
     ours = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     config = yaml.safe_load((edition / "_config.yml").read_text(encoding="utf-8"))
@@ -157,7 +157,7 @@ def test_edition_has_the_instructors_addresses(edition: Path) -> None:
     assert "**Submit until 12 October 2026, 18:00 UTC.**" in (edition / "book" / "1_attention_exercise.md").read_text()
 
 
-def test_notebook_of_the_edition_needs_no_repair(edition: Path) -> None:
+def test_notebook_of_the_student_version_needs_no_repair(edition: Path) -> None:
     """Is nobody told to have changed a cell where the addresses alone are the instructor's own?"""
     for name in ALL:
         assignment = load_assignment(name)
@@ -171,7 +171,7 @@ def test_notebook_of_the_edition_needs_no_repair(edition: Path) -> None:
         assert other != data and repair_notebook(other, assignment.instructor, assignment.release).receipt != []
 
 
-def test_edition_pins_what_it_needs(edition: Path) -> None:
+def test_student_version_pins_what_it_needs(edition: Path) -> None:
     """Has every package that it names the version of our lock, and do the files of other tools parse?"""
     locked = set(re.findall(r"(?m)^\S+==\S+", (ROOT / "requirements.txt").read_text(encoding="utf-8")))
     for place in ("requirements.txt", "binder/requirements.txt", "constraints.txt"):
@@ -183,9 +183,17 @@ def test_edition_pins_what_it_needs(edition: Path) -> None:
     assert workflow[True]["push"]["branches"] == ["autumn"]
 
 
-def test_edition_only_of_some_is_whole(course: Path, tmp_path: Path) -> None:
+def test_student_version_only_of_some_is_whole(course: Path, tmp_path: Path) -> None:
     """With --only, are the other exercises gone, from contents, tables and links too, and is what is written again the same?"""
-    command = ("edition", "--students", str(tmp_path / "some"), "--course", str(course), "--only", "2_multihead")
+    command = (
+        "student-version",
+        "--students",
+        str(tmp_path / "some"),
+        "--course",
+        str(course),
+        "--only",
+        "2_multihead",
+    )
     for _ in range(2):
         done = run(*command)
         assert done.exit_code == 0, done.output
@@ -202,21 +210,21 @@ def test_edition_only_of_some_is_whole(course: Path, tmp_path: Path) -> None:
     assert all((some / f"{place}.md").exists() for place in re.findall(r"file: (\S+)", contents))
 
 
-def test_edition_spares_a_folder_of_somebody_else(tmp_path: Path) -> None:
+def test_student_version_spares_a_folder_of_somebody_else(tmp_path: Path) -> None:
     """Is a folder with other files left as it is, and is an unknown assignment, or no address, one line?"""
     (tmp_path / "diary.txt").write_text("mine", encoding="utf-8")
     settings = Settings(repository="https://github.com/a/b")
     with pytest.raises(ValueError, match="is not empty"):
-        write_edition(tmp_path, settings)
+        write_student_version(tmp_path, settings)
     assert [path.name for path in tmp_path.iterdir()] == ["diary.txt"]
     with pytest.raises(ValueError, match="there is no assignment '9_x'"):
-        write_edition(tmp_path / "new", settings, ["9_x"])
-    done = run("edition", "--students", str(tmp_path / "new"), "--course", str(tmp_path))
+        write_student_version(tmp_path / "new", settings, ["9_x"])
+    done = run("student-version", "--students", str(tmp_path / "new"), "--course", str(tmp_path))
     assert done.exit_code == 1 and 'repository = "https://github.com/YOU/COURSE"' in done.stderr
     assert not (tmp_path / "new").exists()
 
 
-def test_check_of_the_edition_says_what_visible_tests_see(
+def test_check_of_the_student_version_says_what_visible_tests_see(
     edition: Path, assignment: Assignment, tmp_path: Path
 ) -> None:
     """Does what runs at a push pass right answers, name a mistake, and pass over an exercise that was not begun?"""
@@ -241,11 +249,11 @@ def test_check_of_the_edition_says_what_visible_tests_see(
 
 
 @pytest.mark.deep
-def test_clone_of_the_edition_builds_its_book(edition: Path, tmp_path: Path) -> None:
+def test_clone_of_the_student_version_builds_its_book(edition: Path, tmp_path: Path) -> None:
     """Does a fresh clone build its book without a warning, by the workflow's command, with no answer on any page?"""
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     subprocess.run(["git", *identity, "add", "-A"], cwd=edition, check=True)
-    subprocess.run(["git", *identity, "commit", "-q", "-m", "Edition"], cwd=edition, check=True)
+    subprocess.run(["git", *identity, "commit", "-q", "-m", "Version"], cwd=edition, check=True)
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "-q", str(edition), str(clone)], check=True)
     workflow = yaml.safe_load((clone / ".github" / "workflows" / "publish.yml").read_text(encoding="utf-8"))
@@ -268,7 +276,7 @@ def test_clone_of_the_edition_builds_its_book(edition: Path, tmp_path: Path) -> 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", ALL)
-def test_exercise_of_the_edition_runs_alone(edition: Path, name: str, tmp_path: Path) -> None:
+def test_exercise_of_the_student_version_runs_alone(edition: Path, name: str, tmp_path: Path) -> None:
     """Does every given cell of a released notebook run in an empty folder, and fail only for want of an answer?"""
     from nbclient import NotebookClient
 

@@ -1,4 +1,4 @@
-"""The students' edition: a repository of its own with book and exercises, and no answer.
+"""The student version: a repository of its own with book and exercises, and no answer.
 
 What it holds comes from this repository: the pages without what only instructors read, the released notebooks, and in all
 of them the instructor's own addresses. What it needs to be published, opened and run is made from `students/`.
@@ -19,7 +19,7 @@ from autograder.publish.chapters import build_chapters
 from autograder.publish.generated import exercise_of, sources, stale
 from autograder.settings import Settings
 
-MARK = ".students-edition"  # in the folder: that it is ours, and may be written again
+MARK, OLD_MARK = ".student-version", ".students-edition"  # in the folder: that it is ours, and may be written again
 NOT_FOR_STUDENTS = re.compile(r"^<!-- not for students -->\n.*?^<!-- to here -->\n", re.M | re.S)
 SOLUTION = re.compile(r"^```\{solution\}.*?^```\n\n?", re.M | re.S)
 PAGES_LEFT_OUT = re.compile(r"instructors.*|attacks|after_.*|wrong_lines")
@@ -32,8 +32,8 @@ sphinx-design sphinxcontrib-bibtex math-core pydata-sphinx-theme myst-nb myst-pa
 OF_NOTEBOOKS = "torch torchvision numpy scipy matplotlib scikit-learn jupyterlab"
 
 
-def write_edition(folder: Path, settings: Settings, only: list[str] | None = None) -> list[str]:
-    """Write the students' edition of this repository.
+def write_student_version(folder: Path, settings: Settings, only: list[str] | None = None) -> list[str]:
+    """Write the student version of this repository.
 
     Args:
         folder: Where to; empty, or what this function wrote before, which is written again. Its `.git` stays.
@@ -48,7 +48,7 @@ def write_edition(folder: Path, settings: Settings, only: list[str] | None = Non
     """
     if not settings.repository or not settings.address_of_book:
         raise ValueError(
-            'course.toml has to say where the edition will be: repository = "https://github.com/YOU/COURSE", and book '
+            'course.toml has to say where the student version will be: repository = "https://github.com/YOU/COURSE", and book '
             "= … where its pages are not GitHub's"
         )
     known = {source.parent.name: source for source in sources()}
@@ -58,19 +58,19 @@ def write_edition(folder: Path, settings: Settings, only: list[str] | None = Non
     if old := stale():
         raise ValueError(f'{old[0]} is stale: its sources changed. Run "make exercises"')
     folder = folder.resolve()
-    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
-        raise ValueError(f"{folder} is not empty, and not a students' edition; name another folder")
+    if folder.exists() and any(folder.iterdir()) and not any((folder / mark).exists() for mark in (MARK, OLD_MARK)):
+        raise ValueError(f"{folder} is not empty, and not a student version; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.name != ".git":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    _Edition(folder, settings, [known[name] for name in known if name in names]).write()
+    _StudentVersion(folder, settings, [known[name] for name in known if name in names]).write()
     if not (folder / ".git").exists() and shutil.which("git"):
         subprocess.run(["git", "init", "-q", "-b", settings.branch, str(folder)], check=True)
     return [name for name in known if name in names]
 
 
-class _Edition:
+class _StudentVersion:
     """What is written into one folder."""
 
     def __init__(self, folder: Path, settings: Settings, chosen: list[Path]) -> None:
@@ -87,7 +87,8 @@ class _Edition:
     def write(self) -> None:
         """Write everything."""
         self._put(
-            MARK, 'Written by "autograder edition --students". What is changed here is lost when it is written again.\n'
+            MARK,
+            'Written by "autograder student-version --students". What is changed here is lost when it is written again.\n',
         )
         for name in COPIED:
             self._put(name, (ROOT / name).read_text(encoding="utf-8"))
