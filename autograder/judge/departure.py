@@ -591,9 +591,9 @@ def _of_error(rows, waiting, at, got):
         for i in waiting
         if rows[i].value is not None and rows[i].value.ndim
     ]
-    said = f": {', '.join(dict.fromkeys(shapes))}" if shapes else ""
+    said = f": {', '.join([*dict.fromkeys(shapes)][:3])}" if shapes else ""
     called = f", called in line {at[2]}," if at[2] else ""
-    for name, line in at[3].items():
+    for name, line in [*at[3].items()][:1]:
         said += f"; `{name}` was set in line {line}"
     text = f"Line {at[0]} of {at[1]}{called} raised the error{said}."
     return Departure(text, at[0], None, at[1], at[2] or next(iter(at[3].values()), 0), raised=True)

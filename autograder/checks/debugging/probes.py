@@ -119,7 +119,9 @@ def judge_trial(test, candidates):
     missed = [name for name in wrong if said[name] == "passes"]
     if refused:
         question = "Is it stricter than rounding allows, or does it test something that the specification does not say?"
-        raise WrongAnswer(f"Your test refuses {len(refused)} right candidates. {question}\n" + "\n".join(refused))
+        more = [f"and {len(refused) - 2} more"] * (len(refused) > 2)
+        said = "\n".join([*refused[:2], *more])
+        raise WrongAnswer(f"Your test refuses {len(refused)} right candidates. {question}\n{said}")
     if missed:
         caught = f"Your test catches {len(wrong) - len(missed)} of {len(wrong)} wrong candidates so far."
         raise WrongAnswer(f"{caught} It lets these through:\n" + "\n".join(missed))

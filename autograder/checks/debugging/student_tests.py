@@ -28,6 +28,7 @@ from autograder.sandbox.likeness import try_on
 UNSEEN = ("M15", "M15/2", "M18/7")
 DECOYS = 2  # wrong candidates that come as often as what looks right
 REPEATED = 5  # wrong candidates that come again among the last
+MOST_LISTED = 10  # mistakes by their numbers, in a message
 UNDEFINED = "NameError: name 'test_attention' is not defined"  # its cell has an error
 STRICT, LAX, PARTLY = "M180", "M181", "M182"  # the names of what is wrong with a test
 # What a student is asked whose test lets a mistake through.
@@ -242,5 +243,6 @@ class ExerciseInTests(Exercise):
         if stage != lowest:
             return said + elsewhere
         first, *others = dict.fromkeys(mistake_of(name) for name in found.missed)
-        also = f"\nIt also lets through {', '.join(others)}." if others else ""
+        more = f" and {len(others) - MOST_LISTED} others" if len(others) > MOST_LISTED else ""
+        also = f"\nIt also lets through {', '.join(others[:MOST_LISTED])}{more}." if others else ""
         return f"{said}\nIt lets {first} through ({catalogue.TITLES[first]}). {QUESTIONS[first]}{also}"
