@@ -3,7 +3,9 @@
 A browser cannot say on which page a place is, so the book is printed again until the numbers of pages in it are right.
 """
 
+import io
 import json
+import logging
 import os
 import re
 import subprocess
@@ -13,7 +15,8 @@ from pathlib import Path
 
 import matplotlib
 from bs4 import BeautifulSoup, Tag
-from pypdf import PdfReader
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import NameObject, TextStringObject
 
 from autograder.files import write_atomically
 from autograder.imports import ROOT
@@ -64,7 +67,8 @@ def print_book(root: Path = ROOT, solutions: bool = False, progress: Progress = 
             if page == before:
                 break
         progress("printed", TIMES, TIMES)
-        write_atomically(target, printed.read_bytes())
+        titles = [title for each in book.articles for title in (each.title, *(title for _, title in each.sections()))]
+        write_atomically(target, with_titles(printed, titles))
     return target
 
 
@@ -127,6 +131,22 @@ def run_browser(browser: str, source: Path, target: Path, folder: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not target.exists():
         raise BookError(f"{browser} did not print the book: {done.stderr.strip()}")
+
+
+def with_titles(printed: Path, titles: list[str]) -> bytes:
+    """Return a PDF whose outline has whole titles: Chromium leaves out the space at which a title's line ends."""
+    whole = {"".join(title.split()): " ".join(title.split()) for title in titles}
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns that it counts objects otherwise than Chromium
+    writer, written = PdfWriter(clone_from=printed), io.BytesIO()
+    waiting = [writer.root_object["/Outlines"]]
+    while waiting:
+        entry = waiting.pop().get_object()
+        waiting += [entry[way] for way in ("/First", "/Next") if way in entry]
+        title = whole.get("".join(entry.get("/Title", "").split()))
+        if title:
+            entry[NameObject("/Title")] = TextStringObject(title)
+    writer.write(written)
+    return written.getvalue()
 
 
 def with_numbers(page: str, numbers: dict[str, int]) -> str:

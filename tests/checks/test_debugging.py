@@ -146,11 +146,12 @@ def test_every_program_has_its_cells(name: str) -> None:
 def test_cell_shows_the_symptom(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Does the cell below a program print something else once the program is repaired?"""
     monkeypatch.delenv("GRADING", raising=False)
+    helpers, _ = setup_of("5_debugging")  # before the pool is another one: the assignment is kept for all tests
     monkeypatch.setattr("autograder.publish.build._exercises_of", lambda stem: PROGRAMS)
     instruments = next(cell.source for cell in cells_of(SOURCE) if "def digits" in cell.source)
     said = []
     for broken in (True, False):
-        names = setup_of("5_debugging")[0] | {"__name__": "notebook"}
+        names = helpers | {"__name__": "notebook"}
         with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()) as printed:
             for source in (
                 instruments,
