@@ -1,9 +1,11 @@
 """Files that are written whole or not at all, and files that a stranger named."""
 
 import contextlib
+import fcntl
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -55,6 +57,16 @@ def read_json(path: Path, fix: str) -> Any:
         return None
     except ValueError:
         raise ValueError(f"{path} cannot be read: it is damaged or cut off. {fix}") from None
+
+
+def made_once(path: Path, make: Callable[[], Any]) -> Any:
+    """Return what a JSON file holds; if it is not there, make it, in one of all processes that want the same."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            write_atomically(path, json.dumps(make()))
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_plain_file(path: Path, most: int = MAX_BYTES, start: int | None = None) -> bytes:

@@ -1,7 +1,5 @@
 """The kill matrix: which check catches which known mistake and names it, and that every correct answer passes."""
 
-import fcntl
-import json
 import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from autograder.files import write_atomically
+from autograder.files import made_once
 from autograder.imports import ROOT, digest_of, files_behind
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
@@ -137,20 +135,15 @@ def kept_matrix(assignment: str, stem: str, seed: int, progress: Progress = lamb
     modules = [f"autograder.checks.{stem}.{part}" for part in ("exercises", "right_answers")]
     files = files_behind("autograder.judge.kill_matrix", *modules)
     digest = digest_of(files, assignment, stem, str(seed), sys.version, np.__version__, torch.__version__)
-    path = MATRICES / f"{digest}.json"
-    MATRICES.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes that want the same make it once
-        if not path.exists():
-            write_atomically(path, json.dumps(asdict(kill_matrix(assignment, stem, seed, progress))))
-    fields = json.loads(path.read_text(encoding="utf-8"))
-    return Matrix(**fields | {kind: [Verdict(**v) for v in fields[kind]] for kind in ("mutants", "correct")})
+    made = made_once(MATRICES / f"{digest}.json", lambda: asdict(kill_matrix(assignment, stem, seed, progress)))
+    return Matrix(**made | {kind: [Verdict(**v) for v in made[kind]] for kind in ("mutants", "correct")})
 
 
 def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Verdict:
     failures = exercise.failures(function, seed)
     verdict = Verdict(exercise.name, name, {stage: error.mistake for stage, error in failures.items()})
-    verdict.symptoms = [symptom_of(error.got, error.case["expected"]) for error in failures.values() if error.case]
+    first = [error.wrong[0] for error in failures.values() if error.wrong]
+    verdict.symptoms = [symptom_of(got, case["expected"]) for case, got in first]
     visible = exercise.visible_cases()
     torch.default_generator.manual_seed(seed)  # whatever ran before
     try:

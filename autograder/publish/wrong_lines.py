@@ -2,22 +2,19 @@
 
 import ast
 import difflib
-import fcntl
 import json
 import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from autograder.files import write_atomically
+from autograder.files import made_once
 from autograder.imports import ROOT, digest_of, files_behind
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
@@ -77,13 +74,9 @@ class Riddle:
 
 def riddles() -> list[Riddle]:
     """Return the riddles that were made of the same files, by whichever process; make them if there are none."""
-    path = KEPT / f"{digest_of(files_of_riddles(), sys.version, np.__version__, torch.__version__)}.json"
-    KEPT.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes that want the same make it once
-        if not path.exists():
-            write_atomically(path, json.dumps([asdict(riddle) for riddle in make_riddles()]))
-    return [Riddle(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
+    digest = digest_of(files_of_riddles(), sys.version, np.__version__, torch.__version__)
+    made = made_once(KEPT / f"{digest}.json", lambda: [asdict(riddle) for riddle in make_riddles()])
+    return [Riddle(**fields) for fields in made]
 
 
 def files_of_riddles() -> set[Path]:
@@ -160,7 +153,7 @@ def _functions(text: str) -> dict[str, list[str]]:
 def _riddle(part: int, exercise: Exercise, name: str, code: list[str], wrong: int, right: str) -> Riddle | None:
     function = exercise.mistakes()[name]
     visible = _seen(exercise, function, exercise.visible_cases())
-    hidden = {stage: _seen(exercise, function, cases) for stage, cases in _hidden_cases(exercise).items()}
+    hidden = {stage: _seen(exercise, function, exercise.stage_cases(stage, SEED)) for stage in exercise.stages}
     shows = _shows([each for seen in (visible, *hidden.values()) for each in seen])
     if shows is None:
         return None
@@ -180,14 +173,6 @@ def _riddle(part: int, exercise: Exercise, name: str, code: list[str], wrong: in
         visible=bool(visible),
         shows=shows,
     )
-
-
-@cache
-def _hidden_cases(exercise: Exercise) -> dict[str, list[dict[str, Any]]]:
-    """Return the prepared cases of each hidden stage."""
-    cases = iter(exercise.hidden_cases(SEED))
-    counts = {stage: len(make(np.random.default_rng(SEED))) for stage, make in exercise.stages.items()}
-    return {stage: list(islice(cases, count)) for stage, count in counts.items()}
 
 
 def _seen(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> list[tuple[dict, dict]]:
