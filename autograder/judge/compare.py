@@ -19,14 +19,12 @@ TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 d
 
 
 class WrongAnswer(AssertionError):
-    """An answer that is wrong: the name of the likely mistake, and the case and outcome that show it, where there are any."""
+    """An answer that is wrong: the name of the likely mistake, and the cases that show it, where there are any."""
 
-    def __init__(self, text, mistake=None, fits=(), got=None, case=None, wrong=(), departure=None, took=0.0):
+    def __init__(self, text, mistake=None, wrong=(), departure=None, took=0.0):
         super().__init__(text)
         self.mistake = mistake  # "M6", or None
-        self.fits = fits  # all known mistakes that give this outcome
-        self.got, self.case, self.wrong = got, case, wrong  # the last: each case that shows it, with its outcome
-        self.took = took  # seconds that the function took for all cases
+        self.wrong, self.took = wrong, took  # each case that shows it, with its outcome; seconds for all cases
         self.departure = departure  # the line at which it departs from the known steps, if that was looked for
 
 
@@ -115,8 +113,7 @@ def difference(got, expected, show):
 
 def span(numbers):
     """Return the smallest and the largest number, or one number if they are printed alike."""
-    low, high = f"{numbers.min():.3g}", f"{numbers.max():.3g}"
-    return low if low == high else f"{low} … {high}"
+    return " … ".join(dict.fromkeys(f"{number:.3g}" for number in (numbers.min(), numbers.max())))
 
 
 def extract(mine, right, wrong):
@@ -184,7 +181,7 @@ def judge(function, names, cases, messages, show=True, book=""):
             text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
             if show and "arrays" in mine and "arrays" in case["expected"]:
                 draw(text, mine["arrays"], case["expected"]["arrays"])
-            raise WrongAnswer(text, mistake, list(fits), mine, case, [(c, g) for c, g, _, t in tried if t], None, took)
+            raise WrongAnswer(text, mistake, [(c, g) for c, g, _, t in tried if t], None, took)
 
 
 def fitting(case, mine, prints, tried, names):

@@ -48,7 +48,7 @@ def with_line(error, probed, names, recorder):
         names: Of its results.
         recorder: Records the values of the notebook in which it is; None for an answer that is in none.
     """
-    if getattr(error, "mistake", "") is not None or error.case is None:  # it has a name, or is no error of ours
+    if getattr(error, "mistake", "") is not None or not error.wrong:  # it has a name, or is no error of ours
         return error
     if recorder is None or error.took > MAX_TOOK:
         return error
@@ -68,7 +68,7 @@ def _with_line(error, probed, names, recorder):
             outcome(probed(), case["arguments"], names)
         found = departure(recorder.found(), case["arguments"], got, case["expected"], steps)
         if found is not None:
-            return WrongAnswer(f"{error}\n{found.text}", None, error.fits, error.got, error.case, error.wrong, found)
+            return WrongAnswer(f"{error}\n{found.text}", None, error.wrong, found)
     return error
 
 
@@ -593,7 +593,7 @@ def _of_error(rows, waiting, at, got):
     ]
     said = f": {', '.join([*dict.fromkeys(shapes)][:3])}" if shapes else ""
     called = f", called in line {at[2]}," if at[2] else ""
-    for name, line in [*at[3].items()][:1]:
-        said += f"; `{name}` was set in line {line}"
+    name, set_in = next(iter(at[3].items()), ("", 0))
+    said += f"; `{name}` was set in line {set_in}" if name else ""
     text = f"Line {at[0]} of {at[1]}{called} raised the error{said}."
-    return Departure(text, at[0], None, at[1], at[2] or next(iter(at[3].values()), 0), raised=True)
+    return Departure(text, at[0], None, at[1], at[2] or set_in, raised=True)

@@ -129,7 +129,13 @@ class Exercise:
 
     def hidden_cases(self, seed: int) -> list[dict[str, Any]]:
         """Return the prepared cases of all hidden stages."""
-        return [case for stage in self.stages for case in _prepared(self, stage, seed)]
+        return [case for stage in self.stages for case in self.stage_cases(stage, seed)]
+
+    @cache  # noqa: B019  as above
+    def stage_cases(self, stage: str, seed: int) -> list[dict[str, Any]]:
+        """Return the prepared cases of a hidden stage."""
+        rng = np.random.default_rng([seed, zlib.crc32(f"{self.name}/{stage}".encode())])
+        return self.prepare(self.stages[stage](rng))
 
     @cache  # noqa: B019  as above
     def visible_cases(self) -> list[dict[str, Any]]:
@@ -146,7 +152,7 @@ class Exercise:
         Raises:
             WrongAnswer: the function is wrong.
         """
-        cases, changed = _prepared(self, stage, seed), False
+        cases, changed = self.stage_cases(stage, seed), False
         torch.default_generator.manual_seed(seed)  # whatever ran before
         try:
             with replaced(function, self.given | self.uses) as changed:
@@ -219,12 +225,6 @@ class _Fingerprints(Mapping[str, list[float]]):
         got = self.exercise.run(self.exercise.mistakes()[name], self.case)
         shows = "error" not in got and difference(got, self.expected, show=False)
         return fingerprint(got) if shows else None
-
-
-@cache
-def _prepared(exercise: Exercise, stage: str, seed: int) -> list[dict[str, Any]]:
-    rng = np.random.default_rng([seed, zlib.crc32(f"{exercise.name}/{stage}".encode())])
-    return exercise.prepare(exercise.stages[stage](rng))
 
 
 @contextmanager

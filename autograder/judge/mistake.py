@@ -43,7 +43,7 @@ def way(exercises: str | tuple[str, ...], *words: str) -> Way:
 
 
 def ways(exercises: str | tuple[str, ...], old: str, *new: str) -> list[Way]:
-    """Describe ways that each put something else in place of the same words; arguments as `way`."""
+    """Describe ways that each replace the same words; arguments as `way`."""
     return [way(exercises, old, words) for words in new]
 
 

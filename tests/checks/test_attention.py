@@ -165,8 +165,8 @@ def test_seed_gives_the_same_inputs() -> None:
         for stage in each.stages:
             drawn = {}
             for round_, seed in enumerate([5, 5, 6]):
-                exercise._prepared.cache_clear()
-                drawn[round_] = [case["arguments"] for case in exercise._prepared(each, stage, seed)]
+                Exercise.stage_cases.cache_clear()
+                drawn[round_] = [case["arguments"] for case in each.stage_cases(stage, seed)]
             for first, again, other in zip(*drawn.values(), strict=True):
                 for one, same, different in zip(first, again, other, strict=True):
                     np.testing.assert_array_equal(one, same)
@@ -181,7 +181,7 @@ def test_seed_differs_between_stages() -> None:
         case["arguments"][0].tobytes()
         for each in EXERCISES.values()
         for stage in each.stages
-        for case in exercise._prepared(each, stage, 5)
+        for case in each.stage_cases(stage, 5)
     ]
     assert len(set(arrays)) >= len(arrays) - 5, "only the six axes of one array share it"
 

@@ -12,7 +12,7 @@ from wrong_answers import WRONG
 from autograder.checks.debugging.exercises import PROGRAMS
 from autograder.judge import catalogue
 from autograder.judge.compare import outcome
-from autograder.judge.exercise import Exercise, _prepared, exercises_of, right_answers_of
+from autograder.judge.exercise import Exercise, exercises_of, right_answers_of
 from autograder.judge.mistake import changed_answer
 
 EXERCISES = {stem: exercises_of(stem) for stem in ALL.values()}
@@ -221,7 +221,7 @@ def test_result_where_an_error_is_due_loses_the_point(name: str) -> None:
         except ValueError:
             return (1 * arguments[0],) * len(each.names) if each.names else 1 * arguments[0]
 
-    due = {stage for stage in each.stages for case in _prepared(each, stage, 0) if "error" in case["expected"]}
+    due = {stage for stage in each.stages for case in each.stage_cases(stage, 0) if "error" in case["expected"]}
     assert {*lost(each, refuses_nothing)} == due != set()
 
 

@@ -99,9 +99,9 @@ def unnamed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Judge without a look for names of mistakes and for wrong lines, which takes longer than all else."""
     monkeypatch.setattr(exercise, "_Fingerprints", lambda *_: {})
     monkeypatch.setattr(Exercise, "_with_line", lambda self, error, function: error)
-    exercise._prepared.cache_clear()
+    Exercise.stage_cases.cache_clear()
     yield
-    exercise._prepared.cache_clear()
+    Exercise.stage_cases.cache_clear()
 
 
 @pytest.mark.parametrize("name", EXERCISES)

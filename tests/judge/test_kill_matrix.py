@@ -12,8 +12,8 @@ from conftest import NAME, lost, matrix_of
 from autograder.checks.attention.exercises import EXERCISES
 from autograder.checks.attention.mistakes import MISTAKES
 from autograder.imports import ROOT
-from autograder.judge import catalogue, compare, exercise
-from autograder.judge.exercise import exercises_of
+from autograder.judge import catalogue, compare
+from autograder.judge.exercise import Exercise, exercises_of
 from autograder.judge.kill_matrix import Matrix, Verdict, kept_matrix, kill_matrix
 from autograder.judge.mistake import Mistake, way
 
@@ -112,7 +112,7 @@ def test_wrong_answer_survives_blind_checks(
     """Is a wrong answer, of numbers, of a class or of a training, not killed where the comparison tolerates everything?"""
     each = exercises_of(stem)[name]
     assert lost(each, each.mistakes()[mistake])
-    exercise._prepared.cache_clear()
+    Exercise.stage_cases.cache_clear()
     monkeypatch.setattr(compare, "TOLERANCE", {"rtol": 1e9, "atol": 1e9, "equal_nan": True})
     assert lost(each, each.mistakes()[mistake]) == {}
-    exercise._prepared.cache_clear()
+    Exercise.stage_cases.cache_clear()

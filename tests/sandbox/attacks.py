@@ -48,7 +48,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
 from autograder.grade.grade import grade, load_assignment
 from autograder.grade.workers import Workers
-from autograder.judge.exercise import _prepared, exercises_of
+from autograder.judge.exercise import exercises_of
 from autograder.report.feedback import write_feedback
 from autograder.report.report import write_report
 from autograder.sandbox.host.bubblewrap import Limits
@@ -183,7 +183,7 @@ def numbers_in(text: str) -> set[str]:
 def expected_numbers(assignment: Assignment) -> set[str]:
     """Return the numbers that the hidden tests of this run expect, rounded to six digits; round ones left out."""
     exercises = exercises_of(assignment.notebook).values()
-    cases = [case for e in exercises for stage in e.stages for case in _prepared(e, stage, SEED)]
+    cases = [case for each in exercises for case in each.hidden_cases(SEED)]
     arrays = [np.ravel(array) for case in cases for array in case["expected"].get("arrays", {}).values()]
     numbers = np.abs(np.concatenate([array for array in arrays if array.dtype.kind == "f"]))
     numbers = numbers[(numbers > 1e-3) & (numbers != numbers.round(3))]
