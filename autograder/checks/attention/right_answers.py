@@ -281,20 +281,20 @@ def backward_in_loops(grad_output, queries, keys, values):
     return tuple(gradients)
 
 
-def backward_by_central_differences(grad_output, queries, keys, values, step=1e-5):
-    """Move each number a little, up and down."""
+def backward_by_complex_steps(grad_output, queries, keys, values, step=1e-30):
+    """The imaginary part after a tiny imaginary step (Squire and Trapp, 1998): no difference, so no digit is lost."""
 
-    def loss(arrays):
-        return (grad_output * answers.attention(*arrays)[0]).sum()
+    def loss(q, k, v):
+        scores = q @ swap(k) * q.shape[-1] ** -0.5
+        powers = np.exp(scores - scores.real.max(-1, keepdims=True))
+        return (grad_output * (powers / powers.sum(-1, keepdims=True) @ v)).sum()
 
-    gradients = []
-    for place, array in enumerate((queries, keys, values)):
-        gradients.append(np.zeros(array.shape))
-        for index in np.ndindex(array.shape):
-            moved = [[each.astype(float) for each in (queries, keys, values)] for _ in range(2)]
-            moved[0][place][index] += step
-            moved[1][place][index] -= step
-            gradients[-1][index] = (loss(moved[0]) - loss(moved[1])) / (2 * step)
+    gradients = [np.zeros(array.shape) for array in (queries, keys, values)]
+    for place, gradient in enumerate(gradients):
+        for index in np.ndindex(gradient.shape):
+            moved = [array.astype(complex) for array in (queries, keys, values)]
+            moved[place][index] += step * 1j
+            gradient[index] = loss(*moved).imag / step
     return tuple(gradients)
 
 
@@ -460,7 +460,7 @@ RIGHT_ANSWERS = {
         "whole Jacobians": backward_with_whole_jacobians,
         "row sums of the output": backward_by_the_output,
         "loops": backward_in_loops,
-        "central differences": backward_by_central_differences,
+        "complex steps": backward_by_complex_steps,
         "autograd": backward_by_autograd,
         "float32": backward_in_float32,
         "attention in loops": backward_through(attention_in_loops),

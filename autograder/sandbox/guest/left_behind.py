@@ -30,7 +30,7 @@ class State:
 
     def watch(self, source: str) -> None:
         """Note the functions of libraries that were imported since, and of PyTorch before a cell that names it runs."""
-        if_it_is_there = contextlib.suppress(Exception)  # a cell may put something else in the place of a library
+        if_it_is_there = contextlib.suppress(Exception)  # a cell may have replaced a library
         if "torch" in source:
             with if_it_is_there:
                 importlib.import_module("torch")

@@ -32,7 +32,7 @@ def helped(notebook: NotebookNode) -> None:
 RESOURCES = (
     Attack(
         "endless-loop",
-        "Never returns from softmax, which uses a cell of one's own that another answer uses too.",
+        "Never returns from softmax, which uses a helper in another cell that another answer uses too.",
         spoiled(helped),
         "softmax",
         TIMED_OUT,
