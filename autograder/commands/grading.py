@@ -106,7 +106,7 @@ def grade_class(
     bars = Bars()
     try:
         with bars:
-            from autograder.grade.mark_keys import versions
+            from autograder.grade.result_keys import versions
 
             bars.say(f"{name}: looking for what is new in {folder}, to grade it with {versions()}")
             from autograder.grade.workers import InstallationError

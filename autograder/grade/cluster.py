@@ -1,4 +1,4 @@
-"""Grade on a Dask cluster: submissions, checks and results cross, and nothing else. Who asked records the marks.
+"""Grade on a Dask cluster: submissions, checks and results cross, and nothing else. Who asked records the points.
 
 A worker needs this package and bubblewrap, no disk in common and no gradebook. Before it gets a submission it is asked for
 its versions and its sandbox. It has one submission at a time, so that a lost or hanging worker costs that one another try.
@@ -17,7 +17,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from autograder.grade.job import grade_one
-from autograder.grade.mark_keys import PACKAGES
+from autograder.grade.result_keys import PACKAGES
 from autograder.grade.task import Job, Task
 from autograder.grade.workers import InstallationError
 from autograder.imports import ROOT, files_behind
@@ -43,7 +43,7 @@ class ClusterError(InstallationError):
 
 
 def versions() -> dict[str, str]:
-    """Return what a mark depends on in addition to submission and assignment, of the machine on which this runs, by name."""
+    """Return what a result depends on in addition to submission and assignment, of the machine on which this runs, by name."""
     checks = [f"autograder.checks.{source.stem}.{part}" for source in sources() for part in ("exercises", "checkpoint")]
     files = files_behind("autograder.grade.cluster", *checks)
     files |= set((ROOT / "autograder" / "sandbox").rglob("*.py"))

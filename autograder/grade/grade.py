@@ -19,7 +19,7 @@ from pebble import ProcessExpired
 from autograder.course.course import Assignment, Course, Result, Submission
 from autograder.course.settled import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
-from autograder.grade.mark_keys import content_of, grader_key, key_of, versions
+from autograder.grade.result_keys import content_of, grader_key, key_of, versions
 from autograder.grade.task import Job, Task
 from autograder.grade.workers import InstallationError, Workers, call
 from autograder.imports import ROOT

@@ -1,7 +1,7 @@
 """Grade one submission: what a process that grades imports, here and on a cluster.
 
 It needs no course and no gradebook: nbgrader, which takes seconds to import, is not behind this module. Whatever is, and
-the checks of the assignment, is what a mark depends on.
+the checks of the assignment, is what a result depends on.
 """
 
 import json

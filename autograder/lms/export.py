@@ -22,7 +22,7 @@ from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import students
 from autograder.course.roster import Person, Roster, Worksheet
 from autograder.files import Unreadable, read_plain_file, shown, write_atomically
-from autograder.grade.mark_keys import content_of
+from autograder.grade.result_keys import content_of
 from autograder.lms.ledger import Ledger
 from autograder.report.page import plain_number
 from autograder.report.report import STATES, marks_table

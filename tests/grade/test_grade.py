@@ -24,7 +24,7 @@ from test_cli import run
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.grade.grade import grade
-from autograder.grade.mark_keys import versions
+from autograder.grade.result_keys import versions
 from autograder.grade.workers import Workers
 from autograder.judge import catalogue
 from autograder.judge.exercise import exercises_of

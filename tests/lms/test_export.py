@@ -16,7 +16,7 @@ from autograder.cli import app
 from autograder.course.course import Assignment, Course, Result
 from autograder.course.roster import read_worksheet
 from autograder.files import write_atomically
-from autograder.grade.mark_keys import content_of
+from autograder.grade.result_keys import content_of
 from autograder.lms.collect import collect
 from autograder.lms.export import Exported, prepare_export
 

@@ -1,4 +1,4 @@
-"""What a mark depends on: the grader, the checks of its assignment and all that was submitted, and nothing else.
+"""What a result depends on: the grader, the checks of its assignment and all that was submitted, and nothing else.
 
 While a submission's key stays, so does its result.
 """
@@ -20,7 +20,7 @@ PACKAGES = ("numpy", "torch", "scipy", "ipython")  # whose versions count
 
 
 def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Path = ROOT) -> str:
-    """Return what a mark depends on in addition to the submission: assignment, its checks, grader, libraries, images."""
+    """Return what a result depends on in addition to the submission: assignment, its checks, grader, libraries, images."""
     words = [nbformat.writes(assignment.instructor), str(sandboxed)]
     modules = ["autograder.grade.job", f"autograder.checks.{assignment.notebook}.exercises"]
     if held_out is not None:
@@ -36,14 +36,14 @@ def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Pat
 
 @cache  # the packages' folders are read for it, and each result says it
 def versions() -> str:
-    """Return the versions on which marks depend most, in words: a student may have others."""
+    """Return the versions on which points depend most, in words: a student may have others."""
     packages = {"NumPy": "numpy", "PyTorch": "torch"}
     found = [f"Python {platform.python_version()}", *(f"{title} {version(name)}" for title, name in packages.items())]
     return ", ".join(found)
 
 
 def key_of(grader_key: str, content: str) -> str:
-    """Return what a mark depends on: the grader and all that was submitted."""
+    """Return what a result depends on: the grader and all that was submitted."""
     return hashlib.sha256(f"{grader_key} {content}".encode()).hexdigest()
 
 
