@@ -95,6 +95,6 @@ bench-grading: setup
 
 formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader \
-	  --HTMLExporter.preprocessors=autograder.report.mark_scheme.ShowMarkSchemes $(if $(filter 0,$(shell id -u)),--allow-root)
+	  --HTMLExporter.preprocessors=autograder.report.rubric.ShowRubrics $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: help setup demo lint test test-all test-debian13 lock exercises book pdf epub grade train bench-training bench-grading formgrader

@@ -171,7 +171,7 @@ def test_exercises_hold_notebooks_and_their_texts_alone() -> None:
 
 @pytest.mark.parametrize("word", ["BEGIN SOLUTION", "HIDDEN TESTS", "MARK SCHEME", "autograder", "solutions"])
 def test_release_holds_nothing_of_ours(release: str, word: str) -> None:
-    """Is there no marker, hidden test, mark scheme or import of the grader in what students get?"""
+    """Is there no marker, hidden test, rubric or import of the grader in what students get?"""
     assert word.lower() not in release.lower()
 
 

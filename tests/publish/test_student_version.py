@@ -117,7 +117,7 @@ def test_student_version_holds_no_line_of_an_answer(edition: Path) -> None:
 
 
 def test_student_version_holds_no_written_answer(edition: Path) -> None:
-    """Is no sentence of the model answers to written questions, and of their mark schemes, in any file?"""
+    """Is no sentence of the model answers to written questions, and of their rubrics, in any file?"""
     text = "\n".join(map(text_of, files_of(edition)))
     for name in ALL:
         cells = load_assignment(name).instructor.cells
