@@ -20,7 +20,7 @@ from autograder.course.course import Course
 from autograder.spreadsheets import Table, read_table
 
 MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")  # in English
-MOODLE_ANONYMOUS = "participant"  # stands for every name where marking is blind
+MOODLE_ANONYMOUS = "participant"  # stands for every name where submissions are anonymous
 MAX_ID = 120  # bytes: nbgrader's gradebook has 128 characters for it, a folder's name 255 bytes
 
 
@@ -111,7 +111,7 @@ class Roster:
             name: As the file's name has it, without the characters that the system takes out.
         """
         if not number:
-            return None, "its name holds the marks of two participants, one of them in the student's own words"
+            return None, "its name holds the numbers of two participants, one of them in the student's own words"
         holders = [person for person in self.people if person.numbers.get(system) == number]
         if len(holders) > 1:
             return None, f"{_ids(holders)} have the same number {number}"
