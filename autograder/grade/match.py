@@ -209,7 +209,7 @@ class Matching:
                 if index is not None:
                     self._take(place, index)
                     self.receipt.append(
-                        f"The answer {name_of(blank)} had lost its mark; it was recognised by its position."
+                        f"The answer {name_of(blank)} had lost its id; it was recognised by its position."
                     )
             elif not is_answer(blank):
                 wanted = words_of(blank.source)
