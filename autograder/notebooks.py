@@ -19,7 +19,7 @@ MAX_SOURCE = 1_000_000  # characters of one cell
 MAX_PIECES = 50  # places at which a damaged file is looked into again
 MAX_PIECE = 5000  # characters that are kept of what is no cell
 CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?= |\r?$)", re.M)  # the marks that git writes at the start of a line
-MARKS = "The file has git's conflict marks."
+CONFLICT_MARKS = "The file has git's conflict marks."
 # A picture in a text, as Colab keeps it. So many characters are no picture but an example of an address.
 PICTURE = re.compile(r"data:image/([a-z]{1,10})[a-z.+;=-]{0,50};base64,[A-Za-z0-9+/=%\s]{200,}")
 NAMED_PICTURE = re.compile(
@@ -74,9 +74,9 @@ def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: Fa
         if ours == theirs:
             return whole
         whole.cells, whole.other = ours, Notebook(theirs)
-        whole.receipt.append(MARKS)
+        whole.receipt.append(CONFLICT_MARKS)
         return whole
-    receipt.append(MARKS)
+    receipt.append(CONFLICT_MARKS)
     notebooks = []
     for side in (ours, theirs):
         try:

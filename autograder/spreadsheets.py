@@ -19,7 +19,7 @@ from autograder.files import Unreadable, read_plain_file
 csv.field_size_limit(2**31 - 1)
 
 DELIMITERS = ",;\t"
-MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # at the start of what Excel calls "Unicode text"
+BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # at the start of what Excel calls "Unicode text"
 
 # A spreadsheet takes a cell for a formula by its first visible character; the wide forms are those of Japanese keyboards.
 # It may split at another separator than the table's, so each part of a cell counts as a cell.
@@ -141,7 +141,7 @@ def _text_of(path: Path) -> str:
     except Unreadable as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
     try:
-        text = data.decode(MARKS.get(data[:2], "utf-8-sig"))
+        text = data.decode(BYTE_ORDER_MARKS.get(data[:2], "utf-8-sig"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ValueError(

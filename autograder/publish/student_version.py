@@ -19,7 +19,7 @@ from autograder.publish.chapters import build_chapters
 from autograder.publish.generated import exercise_of, sources, stale
 from autograder.settings import Settings
 
-MARK, OLD_MARK = ".student-version", ".students-edition"  # in the folder: that it is ours, and may be written again
+LABEL, OLD_LABEL = ".student-version", ".students-edition"  # in the folder: that it is ours, and may be written again
 NOT_FOR_STUDENTS = re.compile(r"^<!-- not for students -->\n.*?^<!-- to here -->\n", re.M | re.S)
 SOLUTION = re.compile(r"^```\{solution\}.*?^```\n\n?", re.M | re.S)
 PAGES_LEFT_OUT = re.compile(r"instructors.*|attacks|after_.*|wrong_lines")
@@ -58,7 +58,7 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
     if old := stale():
         raise ValueError(f'{old[0]} is stale: its sources changed. Run "make exercises"')
     folder = folder.resolve()
-    if folder.exists() and any(folder.iterdir()) and not any((folder / mark).exists() for mark in (MARK, OLD_MARK)):
+    if folder.exists() and any(folder.iterdir()) and not any((folder / label).exists() for label in (LABEL, OLD_LABEL)):
         raise ValueError(f"{folder} is not empty, and not a student version; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
@@ -87,7 +87,7 @@ class _StudentVersion:
     def write(self) -> None:
         """Write everything."""
         self._put(
-            MARK,
+            LABEL,
             'Written by "autograder student-version --students". What is changed here is lost when it is written again.\n',
         )
         for name in COPIED:
