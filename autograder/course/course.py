@@ -82,8 +82,8 @@ class Result:
     versions: str = ""  # with which it was graded, in words; older records do not say it
 
     @property
-    def has_marks(self) -> bool:
-        """Whether there is a mark; a submission that nobody could read, or that we failed on, has none, not 0."""
+    def has_score(self) -> bool:
+        """Whether there is a score; a submission that nobody could read, or that we failed on, has none, not 0."""
         return bool(self.checks)
 
     def ask(self, decision: Decision | None) -> None:
@@ -368,7 +368,7 @@ class Course:
         except (FileNotFoundError, ValueError, TypeError):
             return None
         executed = (self.root / "autograded" / id_in_gradebook(student) / assignment).glob("*.ipynb")
-        return result if not result.has_marks or any(map(_is_whole, executed)) else None
+        return result if not result.has_score or any(map(_is_whole, executed)) else None
 
     def load_results(self, assignment: str) -> list[Result]:
         """Return every kept result of an assignment, by student; a file that cannot be read is a result that says so."""
@@ -390,7 +390,7 @@ class Course:
         write_atomically(self.result_path(result.student, result.assignment), text + "\n")
 
     def record(self, result: Result, assignment: Assignment) -> None:
-        """Write the marks of a result to the gradebook. Marks that were given by hand stay.
+        """Write the points of a result to the gradebook. Points from manual grading stay.
 
         The result is kept before, by `save_result`; it says that it is recorded only when the gradebook has it, so that a
         grader that is killed in between records it when it is run again. To record many, open the `gradebook` around them.
@@ -400,7 +400,7 @@ class Course:
         """
         when = self._settle_time(result.student, assignment.name)
         with self.gradebook(), self._importable():
-            if result.has_marks:
+            if result.has_score:
                 text = self.autograded_path(result.student, assignment).read_text(encoding="utf-8")
                 notebook = nbformat.v4.reads(text)  # ours: there is no need to validate it
                 self._recorder.record(result.student, assignment.name, assignment.notebook, notebook, when)
@@ -410,7 +410,7 @@ class Course:
         self.save_result(result)
 
     def renew_penalties(self, assignment: Assignment) -> None:
-        """Work out again what is taken off for submitting late, if something is: from the marks and dates as they are now.
+        """Work out again what is taken off for submitting late, if something is: from the points and dates as they are now.
 
         Raises:
             GradebookError: as `record`, or the plugin that takes points off failed.
@@ -472,9 +472,9 @@ class Course:
     def scores(self, assignment: Assignment) -> dict[str, dict[str, tuple[float, bool]]]:
         """Return every grade of an assignment by student and cell, as (score, needs a person) pairs."""
         with self.reading() as db:
-            found = tables.marks(db, assignment.name)
+            found = tables.grades(db, assignment.name)
         return {
-            student: {cell: (mark.score, mark.waits) for cell, mark in own.items()} for student, own in found.items()
+            student: {cell: (grade.score, grade.waits) for cell, grade in own.items()} for student, own in found.items()
         }
 
 

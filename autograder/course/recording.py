@@ -1,6 +1,6 @@
 """nbgrader's gradebook of a course: made, opened, and written to in one transaction a submission.
 
-The marks are nbgrader's own: its preprocessors work them out here from an open gradebook, where they would open it again
+The grades are nbgrader's own: its preprocessors work them out here from an open gradebook, where they would open it again
 for every submission. This module comes with nbgrader, which takes seconds to import; to read there is `gradebook`.
 """
 
@@ -225,11 +225,11 @@ def _register(
 
 
 class Recorder:
-    """Writes marks to an open gradebook as nbgrader's own preprocessors do."""
+    """Writes grades to an open gradebook as nbgrader's own preprocessors do."""
 
     def __init__(self, gradebook: Gradebook, url: URL, config: Config) -> None:
         self.gradebook, self.url = gradebook, url
-        self._save_marks, self._penalties = _SaveAutoGrades(config=config), _AssignLatePenalties(config=config)
+        self._save_grades, self._penalties = _SaveAutoGrades(config=config), _AssignLatePenalties(config=config)
 
     def record(
         self,
@@ -239,13 +239,13 @@ class Recorder:
         notebook: NotebookNode | None = None,
         when: datetime | None = None,
     ) -> None:
-        """Write a student, and the marks of a submission, in one transaction. Marks and comments of a person stay.
+        """Write a student, and the grades of a submission, in one transaction. Points and comments of a person stay.
 
         Args:
             student: Who it is.
             assignment: The name of the assignment.
             stem: That of its notebook.
-            notebook: As it was executed; None if there is no mark.
+            notebook: As it was executed; None if there is no score.
             when: It was submitted, with a time zone; None if that is not known, and then it stays as it was.
         """
         db, student = self.gradebook.db, id_in_gradebook(student)
@@ -275,13 +275,13 @@ class Recorder:
         grades = self._rows(Grade, GradeCell, submitted)
         comments = self._rows(Comment, SolutionCell, submitted)
         resources = {"notebook": stem, "assignment": assignment, "student": student, "rows": _Rows(grades, comments)}
-        self._save_marks.preprocess(notebook, {"nbgrader": resources})
+        self._save_grades.preprocess(notebook, {"nbgrader": resources})
         db.add_all([submission, submitted, *grades.values(), *comments.values()])
-        db.flush()  # so that a penalty is worked out from the sum of the marks
+        db.flush()  # so that a penalty is worked out from the sum of the points
         self._penalties.assign(submission, submitted)
 
     def renew_penalties(self, assignment: str) -> None:
-        """Take off again what is taken off for submitting late: marks by hand or an extension may have changed it."""
+        """Take off again what is taken off for submitting late: manual grading or an extension may have changed it."""
         db = self.gradebook.db
         db.remove()
         rows = select(SubmittedAssignment, SubmittedNotebook)

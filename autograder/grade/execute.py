@@ -31,7 +31,7 @@ CUT = "[Cut here. The whole is in the file that was submitted.]"
 
 
 class GraderError(RuntimeError):
-    """Something failed on our side, so that no mark can be given."""
+    """Something failed on our side, so that no points can be given."""
 
 
 @dataclass
@@ -98,7 +98,7 @@ def execute(
         with contextlib.ExitStack() as judging:
             judging.enter_context(seeded(seed))
             for name, stem in files_of(notebook.cells).items():  # before any code of the student's runs
-                checkpoint = checks_of(stem, "checkpoint")  # by name: other assignments' marks do not depend on it
+                checkpoint = checks_of(stem, "checkpoint")  # by name: other assignments do not depend on it
                 held_out = held_out or checkpoint.held_out()
                 verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
                 judging.enter_context(checkpoint.judging(verdicts))
@@ -114,7 +114,7 @@ def execute(
                 elif is_grade(cell):
                     cell.outputs, error = judge.test(cell)
                     checks += [] if is_solution(cell) else [_check_result(cell, error)]
-                else:  # a visible test: it gives no mark, and may pass what cannot cross, as a model of ours
+                else:  # a visible test: it gives no points, and may pass what cannot cross, as a model of ours
                     try:
                         cell.outputs, error = judge.test(cell)
                     except GraderError as fault:
@@ -209,12 +209,12 @@ def _shorten(notebook: NotebookNode, limits: Limits) -> None:
 
 
 def _assert_outputs_say(notebook: NotebookNode, checks: list[CheckResult]) -> None:
-    """Raise a GraderError unless the notebook has an error where a test failed, and nowhere else: nbgrader marks by that."""
+    """Raise a GraderError unless the notebook has an error where a test failed, and nowhere else: nbgrader grades by that."""
     cells = {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells if is_locked(cell)}
     for check in checks:
         said = any(output.output_type == "error" for output in cells[check.name].outputs)
         if said == check.passed:
-            raise GraderError(f"{check.name}: the outputs would give another mark than the test")
+            raise GraderError(f"{check.name}: the outputs would give other points than the test")
 
 
 def _is_own(cell: NotebookNode) -> bool:

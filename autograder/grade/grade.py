@@ -57,10 +57,10 @@ def grade(
     data: Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> list[Result]:
-    """Grade every submission of an assignment that is new or changed, and record the marks.
+    """Grade every submission of an assignment that is new or changed, and record the points.
 
     Args:
-        course: Where the submissions lie and the marks go.
+        course: Where the submissions lie and the points go.
         assignment: What was asked for.
         seed: From which hidden checks draw their inputs; by default that of the run that this one continues, or a new one.
         regrade: Grade again what has a result already.
@@ -154,7 +154,7 @@ def _look_through(
         course.save_result(results[-1])
     for student in course.students():
         kept = course.load_result(student, assignment.name)
-        if kept is not None and kept.has_marks and student not in in_gradebook:  # which was lost, and is another
+        if kept is not None and kept.has_score and student not in in_gradebook:  # which was lost, and is another
             kept.recorded = False
         try:
             found, state, why = course.read_submission(student, assignment), "missing", "No notebook was submitted."
@@ -281,7 +281,7 @@ class _Proof:
     def _conclude(self, wrong: list[str]) -> None:
         if wrong:
             raise InstallationError(
-                "No mark was given, because the grader does not work here: the answers must get every point and the "
+                "Nothing was graded, because the grader does not work here: the answers must get every point and the "
                 "unsolved notebook none.\n" + "\n".join(wrong) + '\nIs the environment complete ("make setup")?'
             )
         write_atomically(self.path, self.text)

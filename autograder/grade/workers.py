@@ -26,7 +26,7 @@ Jobs = dict[str, tuple[Any, ...]]  # by name the arguments of a function
 
 
 class InstallationError(RuntimeError):
-    """The grader itself does not work, so that no mark may be given."""
+    """The grader itself does not work, so that no points may be given."""
 
 
 class Workers:

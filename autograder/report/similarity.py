@@ -137,7 +137,7 @@ def write_similarity(
     progress: Progress = lambda *_: None,
 ) -> tuple[Path, list[Pair], dict[str, list[str]]]:
     """Write report/ASSIGNMENT/similarity.html and similarity.csv; return the page, the pairs, and who has the same file."""
-    students = [result.student for result in results if result.has_marks]
+    students = [result.student for result in results if result.has_score]
     own = {student: own_code(course, assignment, student) for student in students}
     codes = {student: "\n\n".join(cells.values()) for student, cells in own.items()}
     pairs = {(pair.first, pair.second): pair for pair in alike_pairs(codes, progress)}

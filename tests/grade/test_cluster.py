@@ -1,4 +1,4 @@
-"""Does a class get the same marks on a cluster, each once, whatever becomes of its workers?"""
+"""Does a class get the same points on a cluster, each once, whatever becomes of its workers?"""
 
 import logging
 import os
@@ -108,7 +108,7 @@ def judged(course: Course) -> dict[str, tuple[str, list[CheckResult]]]:
 
 
 def outcome(course: Course, assignment: Assignment) -> dict[str, object]:
-    """Return all that the marks are told by: the table that is sent, the gradebook, and the executed notebooks."""
+    """Return all that the points are told by: the table that is sent, the gradebook, and the executed notebooks."""
     results = course.load_results(NAME)
     (table,) = prepare_export(course, assignment, results, "csv").write().files
     executed = {path.parts[-3]: path.read_bytes() for path in sorted(course.root.glob("autograded/*/*/*.ipynb"))}
@@ -359,7 +359,7 @@ def test_workers_on_other_machines_with_tls(
     assignment: Assignment,
     tmp_path: Path,
 ) -> None:
-    """Are the marks those at home if workers have their own network and no course, and every byte is encrypted?"""
+    """Are the points those at home if workers have their own network and no course, and every byte is encrypted?"""
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-days", "2"]
     subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)

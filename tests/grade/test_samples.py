@@ -1,4 +1,4 @@
-"""Do sample submissions of the exercises in PyTorch get the marks that they earned, with the mistakes named, anywhere?
+"""Do sample submissions of the exercises in PyTorch get the points that they earned, with the mistakes named, anywhere?
 
 Each is made from the answers, submitted, repaired, run in the sandbox and graded; those of 1_attention are in test_grade.py.
 """
@@ -107,7 +107,7 @@ def results_of(
 
 
 @pytest.mark.parametrize(("name", "student"), EVERYBODY)
-def test_sample_gets_its_marks(results_of: Callable[[str], dict[str, Result]], name: str, student: str) -> None:
+def test_sample_gets_its_points(results_of: Callable[[str], dict[str, Result]], name: str, student: str) -> None:
     """Does a mistake cost its own points and no others, and is it named? Does a bonus cost nothing?"""
     result = results_of(name)[student]
     bonus = [check for check in result.checks if check["name"].startswith(f"{sample_class.BONUS.get(name)}_")]
@@ -124,7 +124,7 @@ ON_ANOTHER = [pytest.param(name, True, marks=pytest.mark.deep) for name in sampl
 
 
 @pytest.mark.parametrize(("name", "everybody"), [("2_multihead", False), *ON_ANOTHER])
-def test_marks_do_not_depend_on_the_processor(
+def test_points_do_not_depend_on_the_processor(
     results_of: Callable[[str], dict[str, Result]], tmp_path: Path, name: str, everybody: bool
 ) -> None:
     """Does the same seed give every point and every named mistake again where the libraries round otherwise?"""

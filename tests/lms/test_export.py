@@ -1,4 +1,4 @@
-"""Do marks and feedback come back to Moodle and Canvas as those systems read them?"""
+"""Do scores and feedback come back to Moodle and Canvas as those systems read them?"""
 
 import csv
 import io
@@ -55,7 +55,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
     hands = {"ada": dict.fromkeys(WRITTEN, 1.5), "bea": dict.fromkeys(WRITTEN, 0.0)}
     with course.gradebook() as gradebook:
         for outcome in results:
-            if outcome.has_marks:
+            if outcome.has_score:
                 put_in_gradebook(gradebook, assignment, outcome, hands[outcome.student])
         penalise(gradebook, assignment, "bea", 2.0)
     for outcome in results:
@@ -128,7 +128,7 @@ def collected(course: Course, graded: Path, assignment: Assignment, tmp_path: Pa
 
 
 def test_export_moodle(course: Course, collected: list[Result], assignment: Assignment, sheet: Path, of: float) -> None:
-    """From a download to the worksheet and back: same columns and rows, marks, states, and never 0 for no mark?"""
+    """From a download to the worksheet and back: same columns and rows, scores, states, and never 0 for no score?"""
     done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
     header, *rows = read(done, "moodle.csv")
     before = read_worksheet(sheet)
@@ -193,7 +193,7 @@ def test_export_moodle_without_worksheet(course: Course, collected: list[Result]
 
 
 def canvas_gradebook(path: Path, *titles: str) -> Path:
-    """Write Canvas's gradebook export, with a mark of another assignment and cells that stand for more than marks."""
+    """Write Canvas's gradebook export, with a score of another assignment and cells that stand for more than scores."""
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles, "Current Score"]
     empty = [""] * (len(titles) - 1)
     rows = [
@@ -212,7 +212,7 @@ def canvas_gradebook(path: Path, *titles: str) -> Path:
 
 
 def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp_path: Path) -> None:
-    """Is there the assignment's column with its number and nothing of others, the row of points, and no mark at the start?"""
+    """Is there the assignment's column with its number and nothing of others, the row of points, and no byte-order mark?"""
     files = {name: notebook(student) for student, name in CANVAS.items()}
     book = read_worksheet(canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)"))
     collect(course, assignment, [write_zip(tmp_path / "canvas.zip", files)], book)
@@ -234,8 +234,8 @@ def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp
         "lovelaceada_501_9001_attention-1.html": "<p>ada",
         "doejrbea_LATE_502_9002_attention.html": "<p>bea",
     }
-    marks = {row[0]: row for row in read(done, "marks.csv")}
-    assert marks["bea"][marks["id"].index("late")] == "yes"
+    scores = {row[0]: row for row in read(done, "scores.csv")}
+    assert scores["bea"][scores["id"].index("late")] == "yes"
     assert "Student, Test of the worksheet is nobody in the course" in done.warnings
 
 
@@ -261,7 +261,7 @@ def test_export_needs_the_right_worksheet(
 def test_export_refuses_while_answers_wait(
     course: Course, results: list[Result], assignment: Assignment, sheet: Path
 ) -> None:
-    """Are marks that are not whole kept back, listed, and sent with their state only where that is said?"""
+    """Are scores that are not whole kept back, listed, and sent with their state only where that is said?"""
     with course.gradebook() as gradebook:
         for name in WRITTEN:
             gradebook.find_grade(name, assignment.notebook, NAME, "bea").needs_manual_grade = True
@@ -272,15 +272,15 @@ def test_export_refuses_while_answers_wait(
     worksheet = read_worksheet(sheet)
     done = prepare_export(course, assignment, results, "moodle", worksheet=worksheet, allow_waiting=True).write()
     assert "3 written answers wait to be read." in read(done, "moodle.csv")[2][-1]
-    assert read(prepare_export(course, assignment, results, "csv").write(), "marks.csv")[2][0] == "bea"
+    assert read(prepare_export(course, assignment, results, "csv").write(), "scores.csv")[2][0] == "bea"
 
 
 def test_export_csv(course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, of: float) -> None:
     """Has every student a row with a state, and every file that is nobody's too, with formulas defused?"""
     write_roster(course, [*ROSTER[:5], {"id": "=2+2", "first_name": "@sum", "last_name": "-x"}])
     done = prepare_export(course, assignment, collected, "csv", folder=tmp_path / "out").write()
-    assert [path.name for path in done.files] == ["marks.csv"]
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "out/marks.csv").read_text(encoding="utf-8-sig"))))
+    assert [path.name for path in done.files] == ["scores.csv"]
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out/scores.csv").read_text(encoding="utf-8-sig"))))
     found = {row["id"]: row for row in rows}
     assert {row["id"]: row["state"] for row in rows} == {
         "ada": "graded",
@@ -294,7 +294,7 @@ def test_export_csv(course: Course, collected: list[Result], assignment: Assignm
     assert (found["bea"]["last name"], found["eve"]["last name"]) == ('Doe, "Jr"', "'=1+1")
     assert (found["'=2+2"]["first name"], found["'=2+2"]["last name"]) == ("'@sum", "'-x")
     tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
-    columns = ("automatic", "by hand", "waiting", "total", "of", "late penalty", "mark", "mistakes")
+    columns = ("automatic", "manual", "waiting", "total", "of", "late penalty", "score", "mistakes")
     assert [found["bea"][name] for name in columns] == [
         *(f"{number:g}" for number in (tests - 1, 0, 0, tests - 1, of, 2, tests - 3)),
         "M6",
@@ -354,5 +354,5 @@ def test_command_export(course: Course, sheet: Path) -> None:
     """Does it name the files and what to look at, fail where we failed on somebody, and stop for an unknown format?"""
     arguments = ["export", NAME, "--course", str(course.root), "--worksheet", str(sheet), "--format"]
     done = CliRunner().invoke(app, [*arguments, "csv"])
-    assert done.exit_code == 1 and "marks.csv" in done.output and "1 not graded" in done.output
+    assert done.exit_code == 1 and "scores.csv" in done.output and "1 not graded" in done.output
     assert CliRunner().invoke(app, [*arguments, "blackboard"]).exit_code == 1

@@ -1,13 +1,13 @@
-"""Attacks on the grader, and accidents that look like attacks: each with the submission that makes it and its fair mark.
+"""Attacks on the grader, and accidents that look like attacks: each with the submission that makes it and its fair score.
 
 python tests/sandbox/attacks.py --write      grades them all and writes the page book/attacks.md
 
-The fair mark is what the honest part of a submission earns: every point where the answers are in it and something else
-is tried next to them, none where the notebook is unsolved and marks are to come from nothing, and all but the points of one
+The fair score is what the honest part of a submission earns: every point where the answers are in it and something else
+is tried next to them, none where the notebook is unsolved and points are to come from nothing, and all but the points of one
 exercise where the attack sits in that exercise. An exercise that uses an earlier one is judged with the correct earlier
-one, so that nobody pays twice. No mark at all is not 0: nothing could be read.
+one, so that nobody pays twice. No score at all is not 0: nothing could be read.
 
-Each attack is a kind: one submission tries the ways to do the same, one after the other, and its fair mark is that of all.
+Each attack is a kind: one submission tries the ways to do the same, one after the other, and its fair score is that of all.
 It is tried on every assignment on which it makes sense; where each is tried once, they are spread over all.
 Everything here is bounded, and the code of students runs in the sandbox alone.
 """
@@ -39,8 +39,8 @@ from hostile.ends import ENDS
 from hostile.files import FILES, NAMES
 from hostile.leaks import LEAKS
 from hostile.making import CANARY, Attack, Place, automatic_points
-from hostile.marks import MARKS
 from hostile.modules import MODULES
+from hostile.points import POINTS
 from hostile.replies import REPLIES
 from hostile.resources import RESOURCES
 
@@ -55,7 +55,7 @@ from autograder.sandbox.host.bubblewrap import Limits
 
 PAGE = ROOT / "book" / "attacks.md"
 GROUPS = {
-    "Marks for nothing": MARKS,
+    "Points for nothing": POINTS,
     "Replies to the grader": REPLIES,
     "Misuse of what is lent to a test": CANDIDATES,
     "Modules, tensors and weights": MODULES,
@@ -130,7 +130,7 @@ class Run:
     attacks: list[Attack]
     canaries: dict[str, str]  # the planted secrets, by the place in which they lie
     results: dict[str, Result] = field(default_factory=dict)  # by the name of the folder
-    marks: dict[str, float] = field(default_factory=dict)  # automatic points in the gradebook
+    scores: dict[str, float] = field(default_factory=dict)  # automatic points in the gradebook
     connections: int = 0  # that reached a service on this machine
     before: set[psutil.Process] = field(default_factory=set)  # that this process had started for other tests
     processes: set[int] = field(default_factory=set)  # of the grader, while it worked
@@ -140,10 +140,10 @@ class Run:
         found = self.results.get(attack.folder) or self.results.get(_shown(attack.folder))
         return found.state if found else "NO STATE"
 
-    def mark(self, attack: Attack) -> float | None:
-        """Return the automatic points of an attack, if it has any marks."""
+    def score(self, attack: Attack) -> float | None:
+        """Return the automatic points of an attack, if it has a score."""
         result = self.results.get(attack.folder)
-        return self.marks.get(attack.folder) if result is not None and result.has_marks else None
+        return self.scores.get(attack.folder) if result is not None and result.has_score else None
 
     def feedback(self, student: str) -> Path:
         """Return where a student's page of feedback lies."""
@@ -261,7 +261,7 @@ def run_all(root: Path, name: str, attacks: list[Attack], workers: int | Workers
     run.results = {result.student: result for result in results}
     written = {cell.metadata.nbgrader.grade_id for cell in assignment.graded_cells() if cell.metadata.nbgrader.solution}
     for student, grades in run.course.scores(assignment).items():
-        run.marks[student] = sum(score for name, (score, _) in grades.items() if name not in written)
+        run.scores[student] = sum(score for name, (score, _) in grades.items() if name not in written)
     return run
 
 
@@ -302,7 +302,7 @@ def page(runs: dict[str, Run]) -> str:
             "",
             f"## {title}",
             "",
-            "| name | what it tries | on | state | mark | fair | leak |",
+            "| name | what it tries | on | state | score | fair | leak |",
             "| --- | --- | --- | --- | --- | --- | --- |",
         ]
         rows += [row(attack, runs[ONCE[attack.name]]) for attack in group]
@@ -313,7 +313,7 @@ def page(runs: dict[str, Run]) -> str:
 def row(attack: Attack, run: Run) -> str:
     """Return the line of the page that says what became of an attack."""
     numbers = [
-        f"{mark:g}" if mark is not None else "–" for mark in (run.mark(attack), attack.fair_mark(run.assignment))
+        f"{score:g}" if score is not None else "–" for score in (run.score(attack), attack.fair_score(run.assignment))
     ]
     cells = [attack.name, attack.tries, run.assignment.name, run.state(attack), *numbers]
     return f"| {' | '.join(cells)} | {', '.join(run.leaks(attack.folder)) or 'none'} |"

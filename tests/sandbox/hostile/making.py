@@ -19,7 +19,7 @@ from autograder.imports import ROOT
 from autograder.report.report import questions_of
 
 CANARY = "canary-"  # how every planted secret begins; the attacks know it, and look for it
-NOTHING, EVERYTHING, UNMARKED = "", "*", None  # what an attack costs: no points, all, or there is no mark at all
+NOTHING, EVERYTHING, NO_SCORE = "", "*", None  # what an attack costs: no points, all, or there is no score at all
 GRADED, Repaired = ("graded",), ("graded after repair",)
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
@@ -75,14 +75,14 @@ class Attack:
     name: str
     tries: str  # one sentence of the page
     make: Maker
-    costs: str | None = NOTHING  # exercises or tests, by name; EVERYTHING; or UNMARKED
+    costs: str | None = NOTHING  # exercises or tests, by name; EVERYTHING; or NO_SCORE
     states: tuple[str, ...] = GRADED
     student: str = ""  # the name of the folder, where that is the attack
     on: tuple[str, ...] = (*FIRST, *IN_TORCH)  # the assignments on which it makes sense; the fifth has its own
 
-    def fair_mark(self, assignment: Assignment) -> float | None:
+    def fair_score(self, assignment: Assignment) -> float | None:
         """Return the automatic points that the honest part earns."""
-        if self.costs is UNMARKED:
+        if self.costs is NO_SCORE:
             return None
         points, lost = automatic_points(assignment), self.costs.split()
         unknown = set(lost) - {EVERYTHING} - {name for names in points for name in names}
@@ -93,7 +93,7 @@ class Attack:
     @property
     def fair_states(self) -> tuple[str, ...]:
         """The states, and one more for what is run: on a busy machine anything may take too long."""
-        return (*self.states, *TIMED_OUT) if self.costs is not UNMARKED else self.states
+        return (*self.states, *TIMED_OUT) if self.costs is not NO_SCORE else self.states
 
     @property
     def folder(self) -> str:
@@ -102,7 +102,7 @@ class Attack:
 
 
 def automatic_points(assignment: Assignment) -> dict[tuple[str, str], float]:
-    """Return the points of each test that no person marks, by its name and that of its exercise."""
+    """Return the points of each test that no person grades, by its name and that of its exercise."""
     of = {cell: question.name for question in questions_of(assignment) for cell in question.cells}
     tests = [cell.metadata.nbgrader for cell in assignment.graded_cells() if not is_solution(cell)]
     return {(of[test.grade_id], test.grade_id): float(test.points) for test in tests}
