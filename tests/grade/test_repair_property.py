@@ -127,7 +127,7 @@ def is_written(cell: dict[str, Any], work: Work) -> bool:
 
 
 def merge(work: Work, place: int, how: int) -> None:
-    """Press Shift-M: two cells of one kind become one, with the marks of either."""
+    """Press Shift-M: two cells of one kind become one, with the ids of either."""
     cells = work.cells
     pairs = [i for i in range(len(cells) - 1) if cells[i]["cell_type"] == cells[i + 1]["cell_type"]]
     pairs = [i for i in pairs if "#@title" not in cells[i]["source"] + cells[i + 1]["source"]]
@@ -140,7 +140,7 @@ def merge(work: Work, place: int, how: int) -> None:
 
 def split(work: Work, place: int, how: int) -> None:
     """Press Ctrl-Shift-Minus in an answer: at one of its lines it becomes two."""
-    cells = [i for i, cell in enumerate(work.cells) if is_marked(cell, work)]
+    cells = [i for i, cell in enumerate(work.cells) if holds_answer(cell, work)]
     if cells:
         i = cells[place % len(cells)]
         cell = work.cells[i]
@@ -164,7 +164,7 @@ def copy(work: Work, place: int, how: int) -> None:
 
 def delete(work: Work, place: int, how: int) -> None:
     """Delete a cell that holds no answer."""
-    others = [i for i, cell in enumerate(work.cells) if not (is_marked(cell, work) or begins_answer(cell, work))]
+    others = [i for i, cell in enumerate(work.cells) if not (holds_answer(cell, work) or begins_answer(cell, work))]
     if others:
         del work.cells[others[place % len(others)]]
 
@@ -202,14 +202,14 @@ def scratch(work: Work, place: int, how: int) -> None:
 
 def repeat_helper(work: Work, place: int, how: int) -> None:
     """Write an earlier answer again above a later one, in its cell."""
-    code = [cell for cell in work.cells if cell["cell_type"] == "code" and is_marked(cell, work)]
+    code = [cell for cell in work.cells if cell["cell_type"] == "code" and holds_answer(cell, work)]
     code = [cell for cell in code if begins_answer(cell, work)]
     if len(code) > 1:
         later = 1 + place % (len(code) - 1)
         code[later]["source"] = f"{code[how % later]['source']}\n\n{code[later]['source']}"
 
 
-def is_marked(cell: dict[str, Any], work: Work) -> bool:
+def holds_answer(cell: dict[str, Any], work: Work) -> bool:
     """Whether a cell holds an answer, or the half of it that ends it."""
     return any(word in cell["source"] for word in work.words.values())
 
@@ -259,7 +259,7 @@ def write_elsewhere(work: Work, place: int, how: int) -> None:
     cell = work.cells[index]
     text, name = cell["source"], next(name for name, word in work.words.items() if word in cell["source"])
     cell["source"] = blanks[name]
-    if how % 6 == 5 and index > 0 and not is_marked(work.cells[index - 1], work):  # which may be moved
+    if how % 6 == 5 and index > 0 and not holds_answer(work.cells[index - 1], work):  # which may be moved
         work.cells[index - 1]["source"] += f"\n\n{text}"
     elif how % 6 == 4:
         work.cells.insert(index + 1, new(f"# {text}"))
