@@ -56,14 +56,14 @@ def wrapped(text: str) -> list[str]:
     return [part for line in text.splitlines() for part in textwrap.wrap(line, COLUMNS) or [""]]
 
 
-def frame(code: list[str], marked: str, output: list[str], colour: str, height: int) -> Image.Image:
-    """Return a picture of a cell and what is below it; a line that holds the marked words is in colour."""
+def frame(code: list[str], coloured: str, output: list[str], colour: str, height: int) -> Image.Image:
+    """Return a picture of a cell and what is below it; a line that holds these words is in colour."""
     font = ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono.ttf", 14)
     picture = Image.new("RGB", (WIDTH, height), PAGE)
     draw = ImageDraw.Draw(picture)
     draw.rectangle((0, 0, WIDTH, 16 + LINE * (len(SHOWN.splitlines()) + 2)), fill=CELL)
     for number, line in enumerate(code):
-        draw.text((14, 10 + LINE * number), line, font=font, fill=colour if marked and marked in line else INK)
+        draw.text((14, 10 + LINE * number), line, font=font, fill=colour if coloured and coloured in line else INK)
     top = 30 + LINE * (len(SHOWN.splitlines()) + 2)
     for number, line in enumerate(output):
         draw.text((14, top + LINE * number), line, font=font, fill=colour if number == 0 else GREY)

@@ -38,7 +38,7 @@ class Pair:
     second: str
     share: float  # of the shorter one's code, 0 to 1
     reasons: list[str]
-    sides: tuple[Markup, Markup]  # the two codes, with what they have in common marked
+    sides: tuple[Markup, Markup]  # the two codes, with what they have in common highlighted
 
 
 def own_code(course: Course, assignment: Assignment, student: str) -> dict[str, str]:
@@ -73,11 +73,11 @@ def alike_pairs(codes: dict[str, str], progress: Progress = lambda *_: None) -> 
         share = min(1.0, float(max(of_each)))
         shares.append(share)
         if share >= THRESHOLD and overlap >= LEAST:
-            marked = [
+            highlighted = [
                 Markup(highlight_overlap(each.raw_code, places, "<mark>", "</mark>", escape_html=True)[0])
                 for each, places in zip((one, other), slices, strict=True)
             ]
-            found.append(Pair(first, second, share, [f"{share:.0%} of the shorter code"], tuple(marked)))
+            found.append(Pair(first, second, share, [f"{share:.0%} of the shorter code"], tuple(highlighted)))
         if done % 1000 == 0 or done == len(pairs):
             progress("pairs", done, len(pairs))
     usual = _fence(shares)
