@@ -1,4 +1,4 @@
-"""Right answers of assignment 1_attention, written differently: the checks must let them pass. No mark depends on them."""
+"""Right answers of assignment 1_attention, written differently: the checks must let them pass. No score depends on them."""
 
 import numpy as np
 import scipy.special

@@ -1,4 +1,4 @@
-"""Right answers to assignment 5_debugging, written differently. No mark depends on them: they show that none is refused."""
+"""Right answers to assignment 5_debugging, written differently. No score depends on them: they show that none is refused."""
 
 import math
 

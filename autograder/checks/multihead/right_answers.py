@@ -1,4 +1,4 @@
-"""Right answers to assignment 2_multihead, written differently. No mark depends on them: they show that none is refused."""
+"""Right answers to assignment 2_multihead, written differently. No score depends on them: they show that none is refused."""
 
 import torch
 import torch.nn.functional as F

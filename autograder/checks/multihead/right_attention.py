@@ -1,6 +1,6 @@
 """Right answers to `attend` and `MultiHeadAttention`, written differently.
 
-No mark of 2_multihead depends on them. In 5_debugging a student's test is run on ATTEND, and has to pass them all.
+No score of 2_multihead depends on them. In 5_debugging a student's test is run on ATTEND, and has to pass them all.
 """
 
 import math

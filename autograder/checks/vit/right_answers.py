@@ -1,6 +1,6 @@
 """Right answers of assignment 4_vit, written differently, by exercise and by what is different.
 
-Those of patchify, PatchEmbedding and ViT are in `right_models.py`. No mark depends on either file.
+Those of patchify, PatchEmbedding and ViT are in `right_models.py`. No score depends on either file.
 """
 
 import contextlib

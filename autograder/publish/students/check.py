@@ -1,6 +1,6 @@
 """Say of each exercise what its visible tests see. Run by the workflow at every push; python .github/check.py does the same.
 
-It gives no marks, and has no hidden tests. An exercise that was not begun is passed over, and a bonus is not counted then.
+It gives no points, and has no hidden tests. An exercise that was not begun is passed over, and a bonus is not counted then.
 """
 
 import sys
