@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.judge.descent import Descent
 
-Batches = Iterable[tuple[Tensor, Tensor]]  # for the programs
+Batches = Iterable[tuple[Tensor, Tensor]]  # the batches that the programs get
 
 
 def tensor(array):
@@ -78,7 +78,7 @@ def numbers_of(model):
 def measure_shuffled(train, images, labels, order, size, seed):
     """Train for two epochs; return their losses, and the parameters at the end."""
     images, labels, order = tensor(images), tensor(labels), tensor(order)
-    model = small_model(images[0].numel(), 4, seed).eval()  # as an evaluation may leave it
+    model = small_model(images[0].numel(), 4, seed).eval()  # an evaluation may leave it in this mode
     optimizer = Descent(model.parameters(), 0.1)
     losses = [float(train(model, images, labels, optimizer, order, size)) for _ in range(2)]
     return np.array(losses), numbers_of(model)
@@ -87,7 +87,7 @@ def measure_shuffled(train, images, labels, order, size, seed):
 def measure_clipped(train, images, labels, sizes, longest, seed):
     """Train for two epochs; return their losses, and the parameters at the end."""
     batches = cut(images, labels, sizes)
-    model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # as an evaluation may leave it
+    model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # an evaluation may leave it in this mode
     optimizer = Descent(model.parameters(), 0.1)
     losses = [float(train(model, batches, optimizer, longest)) for _ in range(2)]
     return np.array(losses), numbers_of(model)

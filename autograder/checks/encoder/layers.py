@@ -1,7 +1,7 @@
 """PyTorch's own layers under the names of exercise 3.
 
-The student's classes are compared with them. In the sandbox, they also replace the classes of earlier exercises. It runs
-a class, and the code that this class uses, as text. So this file holds nothing that students do not have.
+The student's classes are compared with them. In the sandbox, they also replace the classes of earlier exercises. The sandbox
+runs a class, and the code that it uses, as text. So this file holds nothing that students do not have.
 """
 
 from torch import nn

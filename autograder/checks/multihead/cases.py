@@ -330,7 +330,7 @@ def layer_mask(rng):
 
 
 def far_layer_case(rng):
-    """Draw one key per image, and tokens so large that many of its scores are below -10,000, which then hides nothing."""
+    """Draw one key per image, and tokens so large that many scores are below -10,000: this number then hides nothing."""
     return layer_case(rng, "large tokens, one key", "output of large tokens", 2, 3, 5, 4, draw_one(rng, 2, 5))
 
 

@@ -10,7 +10,7 @@ import zipfile
 import torch
 
 MAX_UNPACKED = 64 * 2**20  # bytes; a ViT has 0.8 MB
-MAX_ENTRIES = 1000  # a ViT has 80
+MAX_ENTRIES = 1000  # entries; a ViT has 80
 MAX_NUMBERS = 2**20  # numbers that are sent; a ViT has 204,000
 
 

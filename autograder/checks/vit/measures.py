@@ -71,7 +71,7 @@ def measure_training(train_epoch, what, images, labels, sizes, kind, classes, ra
     """Train a small model for an epoch; return its parameters and mode, or the result, or scores after many epochs."""
     if what == "overfit":
         return {"scores": train_by_heart(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())}
-    model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # as an evaluation may leave it
+    model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # an evaluation may leave it in this mode
     optimizer = Descent(model.parameters(), rate)
     result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)
     if what == "means":
