@@ -1,12 +1,12 @@
-"""The known mistakes of assignment 4_vit: words of the answers in `solutions/vit.py`, and what is in their place."""
+"""The known mistakes of assignment 4_vit: words of the answers in `solutions/vit.py`, and the words that replace them."""
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Patches, the Vision Transformer and its training"  # what they are called on the page of mistakes
+ABOUT = "Patches, the Vision Transformer and its training"  # their heading on the page of mistakes
 LOOPS = ("train_epoch", "evaluate")
 
-# BEHIND_… are comments that end a line: what is put in their place acts on what that line gives, whatever else is changed
-# in it, so that two mistakes can be made at once.
+# BEHIND_… are comments that end a line. The words that replace them act on the result of this line, whatever else changes in
+# it, so that two mistakes can be made at once.
 
 # Words of patchify
 REFUSED = 'raise ValueError(f"patches of {patch_size}×{patch_size} do not tile images of {height}×{width}")'
@@ -72,9 +72,9 @@ MISTAKES = (
         "Some pixels are in no patch. Do you crop the image, by a slice, a negative pad, or a window that does not "
         "fit?",
         way("patchify", REFUSED, "images = images[..., : height - height % patch_size, : width - width % patch_size]"),
-        # the last row of patches
+        # The last row of patches is cut off.
         way("patchify", "rows = ", "images = images[:, :, : max(patch_size, height - patch_size)]\n    rows = "),
-        # pixels in a row, cropped to three quarters of the patches, as in the course work
+        # Pixels are taken in a row and cropped to three quarters of the patches, as in coursework.
         way(
             "patchify",
             PATCHES,
@@ -118,9 +118,9 @@ MISTAKES = (
         "Each patch has the right pixels, in a wrong order. Is the order channel by channel, and in a channel row by "
         "row, as in the kernel of a convolution?",
         way("patchify", ORDER, "(0, 2, 4, 3, 5, 1)"),  # (P, P, C)
-        *ways("patchify", ORDER, "(0, 2, 4, 3, 1, 5)", "(0, 2, 4, 1, 5, 3)"),  # each patch transposed
+        *ways("patchify", ORDER, "(0, 2, 4, 3, 1, 5)", "(0, 2, 4, 1, 5, 3)"),  # each patch is transposed
         way("patchify", ORDER, "(0, 2, 4, 5, 3, 1)"),
-        # the rows of patchify in the order (P, P, C), and the weight in (C, P, P)
+        # The rows of patchify have the order (P, P, C), and the weight has (C, P, P).
         way(
             EMBEDDING,
             TOKENS,
@@ -228,7 +228,7 @@ MISTAKES = (
         "M55",
         "the last batch is reported for the whole epoch",
         "You return the result of the last batch only. Do you add up the results of all batches?",
-        # the loss, the accuracy, both
+        # The loss is that of the last batch, or the accuracy, or both.
         way("train_epoch", "loss_sum += ", "loss_sum = ", " * len(labels)", "", MEAN_LOSS, "float(loss_sum)"),
         way("evaluate", "loss_sum += ", "loss_sum = ", SUM, "", MEAN_LOSS, "float(loss_sum)"),
         way(LOOPS, "right += ", "right = ", ACCURACY, "float(right) / len(labels)"),
@@ -264,7 +264,7 @@ MISTAKES = (
         "batches of unequal size have equal weight",
         "An image of a small last batch counts more than other images. Do you sum over images, and divide by the "
         "number of images?",
-        # the accuracy, the loss, both
+        # The accuracy is a mean of batches, or the loss, or both.
         way(LOOPS, *BATCHES_COUNTED, ".sum()", ".double().mean()", ACCURACY, "float(right) / batches_met"),
         way("train_epoch", *BATCHES_COUNTED, " * len(labels)", "", MEAN_LOSS, "float(loss_sum) / batches_met"),
         way("evaluate", *BATCHES_COUNTED, SUM, "", MEAN_LOSS, "float(loss_sum) / batches_met"),
@@ -331,7 +331,7 @@ MISTAKES = (
         "M124",
         "the patches are in another order",
         "Your patches run down the columns. In reading order, which of the two axes of the grid changes faster?",
-        *ways("patchify", ORDER, "(0, 4, 2, 1, 3, 5)", "(0, 4, 2, 1, 5, 3)"),  # the whole image transposed
+        *ways("patchify", ORDER, "(0, 4, 2, 1, 3, 5)", "(0, 4, 2, 1, 5, 3)"),  # the whole image is transposed
         way("patchify", ORDER, "(0, 4, 2, 3, 5, 1)"),
         way(EMBEDDING, ".flatten(2)", ".mT.flatten(2)"),
         way(EMBEDDING, "self.projection(images)", "self.projection(images.mT)"),
@@ -437,7 +437,7 @@ MISTAKES = (
         ),
         way("ViT", "patch_embedding(images)", "patch_embedding(images) * self.class_token.shape[-1] ** 0.5"),
         way("ViT", "patch_embedding(images)", "patch_embedding(images).relu()"),
-        # as in front of the positions of the first transformers
+        # Tokens are scaled before the positions are added, as in the first transformers.
         way("ViT", "dim=1)", "dim=1) * patches.shape[-1] ** 0.5"),
         way(
             "ViT",
@@ -567,7 +567,7 @@ MISTAKES = (
         "some batches are left out",
         "Your result does not include all images. Is a return or break inside the loop, or do you skip a batch?",
         *ways(LOOPS, "in batches", "in list(batches)[:1]", "in (every := list(batches))[:-1] or every"),
-        # as `drop_last` does
+        # Batches of another size are left out, as by `drop_last`.
         way(
             "evaluate",
             "training = model.training",
@@ -599,7 +599,7 @@ MISTAKES = (
             "            loss_sum += loss.detach() * len(labels)",
         ),
         way("evaluate", "scores = model(images)", "model.zero_grad()\n            scores = model(images)"),
-        # an optimizer's step, by hand
+        # The answer takes an optimizer's step itself.
         way(
             "evaluate",
             NO_GRAPH,
@@ -664,12 +664,12 @@ MISTAKES = (
         "M152",
         "the blocks are not multiplied",
         "Two blocks in sequence are a matrix product. Do you multiply the matrices of all blocks?",
-        # the mean of all blocks, the last alone, the first alone
+        # Only the mean of all blocks is used, only the last block, or only the first.
         way("attention_rollout", "mixing[0]", "mixing.mean(dim=0)", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[0]", "mixing[-1]", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[1:]", "[]"),
         *ways("attention_rollout", "block @ rollout", "block * rollout", "block + rollout"),
-        # all but the first, all but the last
+        # The first block is left out, or the last.
         way("attention_rollout", "mixing[0]", "torch.eye(weights.shape[-1]).to(weights).expand_as(mixing[0])"),
         way("attention_rollout", "mixing[1:]", "mixing[1:-1]"),
     ),
@@ -699,7 +699,7 @@ MISTAKES = (
             TOKENS,
             "self.projection(patchify(images, self.patch_size))",
         ),
-        # A convolution that looks at each channel alone.
+        # The convolution looks at each channel separately.
         way(EMBEDDING, "stride=patch_size", "stride=patch_size, groups=channels if width % channels == 0 else 1"),
     ),
     Mistake(
