@@ -11,7 +11,7 @@ PACKAGES = ("autograder", "solutions")
 IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|.*)|import (.*))", re.M)
 
 
-def files_behind(*modules: str, root: Path = ROOT) -> set[Path]:
+def imported_files(*modules: str, root: Path = ROOT) -> set[Path]:
     """Return the files of the named modules and of all that they import from this repository, also within functions.
 
     Args:

@@ -20,7 +20,7 @@ from autograder.grade.job import grade_one
 from autograder.grade.result_keys import PACKAGES
 from autograder.grade.task import Job, Task
 from autograder.grade.workers import InstallationError
-from autograder.imports import ROOT, files_behind
+from autograder.imports import ROOT, imported_files
 from autograder.publish.generated import sources
 from autograder.sandbox.host.bubblewrap import SandboxError, check_sandbox, remove_leftovers
 
@@ -45,7 +45,7 @@ class ClusterError(InstallationError):
 def versions() -> dict[str, str]:
     """Return what a result depends on in addition to submission and assignment, of the machine on which this runs, by name."""
     checks = [f"autograder.checks.{source.stem}.{part}" for source in sources() for part in ("exercises", "checkpoint")]
-    files = files_behind("autograder.grade.cluster", *checks)
+    files = imported_files("autograder.grade.cluster", *checks)
     files |= set((ROOT / "autograder" / "sandbox").rglob("*.py"))
     found = {"Python": ".".join(platform.python_version_tuple()[:2])}
     found |= {name: version(name) for name in (*PACKAGES, "torchvision", "scikit-learn", "matplotlib", "nbformat")}

@@ -14,7 +14,7 @@ import nbformat
 
 from autograder.course.course import Assignment
 from autograder.grade.newer_python import OUR_PYTHON
-from autograder.imports import ROOT, digest_of, files_behind
+from autograder.imports import ROOT, digest_of, imported_files
 
 PACKAGES = ("numpy", "torch", "scipy", "ipython")  # whose versions count
 
@@ -31,7 +31,7 @@ def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Pat
     # also what runs in the sandbox, which nobody here imports
     sandbox = (root / "autograder" / "sandbox").rglob("*.py")
     refused = (root / "book" / "records").glob("*.pt") if held_out is not None else ()  # weights that are published
-    return digest_of({*files_behind(*modules, root=root), *sandbox, *refused}, *words, root=root)
+    return digest_of({*imported_files(*modules, root=root), *sandbox, *refused}, *words, root=root)
 
 
 @cache  # the packages' folders are read for it, and each result says it

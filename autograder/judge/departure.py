@@ -376,11 +376,11 @@ def _suspect(rows, kinds, cleared, among):
     for kind in (UNKNOWN, ORDER, FACTOR, ROWS):
         for i in among:
             if kinds[i][0] == kind:
-                return _behind(rows, kinds, cleared, i)
+                return _cause_of(rows, kinds, cleared, i)
     return None
 
 
-def _behind(rows, kinds, cleared, i):
+def _cause_of(rows, kinds, cleared, i):
     """Go back from a strange value to the first one that caused it."""
     while True:
         kind = kinds[i][0]
@@ -476,7 +476,7 @@ def _skipped(rows, kinds, i, known):
             row = row if last is None or not np.array_equal(rows[last].value, rows[j].value) else rows[last]
             fact = _fact(rows[j], kinds[j], known, due) if kinds[j][0] == FACTOR else f" {_what(known, kinds[j])}"
             text = f"Line {row.line}: {row.said}{fact}. No line computes {noun}, the next step."
-            return Departure(text, row.line, row.line, row.function)
+            return Departure(text, row.line, row.line, row.function, row.outer)
     return None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from autograder.files import made_once
-from autograder.imports import ROOT, digest_of, files_behind
+from autograder.imports import ROOT, digest_of, imported_files
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.compare import TOLERANCE, WrongAnswer, judge
@@ -133,7 +133,7 @@ def kept_matrix(assignment: str, stem: str, seed: int, progress: Progress = lamb
     The arguments are those of `kill_matrix`, which always makes a new one.
     """
     modules = [f"autograder.checks.{stem}.{part}" for part in ("exercises", "right_answers")]
-    files = files_behind("autograder.judge.kill_matrix", *modules)
+    files = imported_files("autograder.judge.kill_matrix", *modules)
     digest = digest_of(files, assignment, stem, str(seed), sys.version, np.__version__, torch.__version__)
     made = made_once(MATRICES / f"{digest}.json", lambda: asdict(kill_matrix(assignment, stem, seed, progress)))
     return Matrix(**made | {kind: [Verdict(**v) for v in made[kind]] for kind in ("mutants", "correct")})

@@ -171,7 +171,7 @@ class _File:
 
     def place(self, name: str, words: str) -> tuple[int, int]:
         """Return the start and the end of words in an answer, or in a function or class that it uses."""
-        for names in ([name], self._behind(name)):
+        for names in ([name], self._used_by(name)):
             found = [
                 begin + match.start()
                 for part in names
@@ -179,12 +179,12 @@ class _File:
                 for match in re.finditer(re.escape(words), self.text[begin:end])
             ]
             if len(found) > 1:
-                raise ValueError(f"{name}: {words!r} stands {len(found)} times in the answer; take more of its words")
+                raise ValueError(f"{name}: {words!r} is {len(found)} times in the answer; take more of its words")
             if found:
                 return found[0], found[0] + len(words)
         raise ValueError(f"{name}: {words!r} is not in the answer")
 
-    def _behind(self, name: str) -> list[str]:
+    def _used_by(self, name: str) -> list[str]:
         found: list[str] = []
         waiting = [name]
         while waiting:

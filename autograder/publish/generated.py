@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from autograder.imports import ROOT, digest_of, files_behind
+from autograder.imports import ROOT, digest_of, imported_files
 from autograder.judge.catalogue import MESSAGES, mistakes_of
 
 MANIFEST = Path("book/records/generated.json")
@@ -39,11 +39,11 @@ def sources_of_all(root: Path = ROOT, only: Path | None = None) -> dict[Path, se
     made: dict[Path, set[Path]] = {}
     if only in (None, MISTAKES):
         modules = ("autograder.publish.mistakes_page", *checks.values(), *evidence)
-        made[MISTAKES] = files_behind(*modules, root=root) - sandbox
+        made[MISTAKES] = imported_files(*modules, root=root) - sandbox
     for source, module in checks.items():
         if only in (None, exercise_of(source)):
             own = {source, *(root / "solutions" / name for name in (source.name, "written.md")), root / "_config.yml"}
-            made[exercise_of(source)] = own | files_behind("autograder.publish.build", module, root=root) - sandbox
+            made[exercise_of(source)] = own | imported_files("autograder.publish.build", module, root=root) - sandbox
     return made
 
 

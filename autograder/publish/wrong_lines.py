@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from autograder.files import made_once
-from autograder.imports import ROOT, digest_of, files_behind
+from autograder.imports import ROOT, digest_of, imported_files
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.compare import TOLERANCE, difference, outcome
@@ -82,7 +82,7 @@ def riddles() -> list[Riddle]:
 def files_of_riddles() -> set[Path]:
     """Return the files that the riddles are made of."""
     checks = [f"autograder.checks.{source.stem}.exercises" for source in sources()]
-    return files_behind("autograder.publish.wrong_lines", *checks)
+    return imported_files("autograder.publish.wrong_lines", *checks)
 
 
 def as_element(some: Iterable[Riddle]) -> str:

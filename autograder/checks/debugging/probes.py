@@ -22,7 +22,7 @@ def measured_by(measure):
     return lambda program: lambda *arguments: measure(program, *arguments)
 
 
-def lent(attend):
+def limited(attend):
     """Return an attention as a test gets it: it raises only ValueError, and limits the sizes and the number of calls.
 
     It accepts only what the specification allows. Otherwise a test could tell right candidates from wrong ones by
@@ -92,7 +92,7 @@ def try_out(test, candidates):
     found = dict.fromkeys(named, "passes")
     for name in random.Random().sample(list(named), len(named)):  # system seed: the student's draws stay as they are
         try:
-            test(lent(named[name]))
+            test(limited(named[name]))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # pytest's own errors are BaseExceptions

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 import numpy as np
 import torch
 
-from autograder.checks.debugging.probes import lent
+from autograder.checks.debugging.probes import limited
 from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.judge import catalogue
@@ -189,7 +189,7 @@ def _said_of(test: Callable[[Function], object], candidate: Function) -> str:
         NotImplementedError: the test is still the template.
     """
     try:
-        try_on(test, lent(candidate))
+        try_on(test, limited(candidate))
     except Exception as error:
         if unwritten(error):
             raise

@@ -218,13 +218,12 @@ class BlockOfTimm(nn.Module):
 
 
 class BlockWithFunctions(answers.EncoderBlock):
-    """Uses functions for dropout, norms and sums, on a copy of x."""
+    """Uses functions for dropout, norms and sums."""
 
     def forward(self, x, mask=None):
-        stream = x.clone()
         width = x.shape[-1:]
-        y = F.layer_norm(stream, width, self.norm_attention.scale, self.norm_attention.shift)
-        stream = torch.add(stream, F.dropout(self.attention(y, mask), self.dropout.p, self.training))
+        y = F.layer_norm(x, width, self.norm_attention.scale, self.norm_attention.shift)
+        stream = torch.add(x, F.dropout(self.attention(y, mask), self.dropout.p, self.training))
         y = F.layer_norm(stream, width, self.norm_feed_forward.scale, self.norm_feed_forward.shift)
         return torch.stack([stream, F.dropout(self.feed_forward(y), self.dropout.p, self.training)]).sum(dim=0)
 
@@ -264,13 +263,14 @@ class BlockWithCheckpoints(answers.EncoderBlock):
 
 
 class BlockOfXavier(BlockOfTorchNorms):
-    """Starts with Xavier's matrices, and with 0 in the last matrix of attention."""
+    """Starts with Xavier's matrices, and with 0 in the last matrix of each branch."""
 
     def __init__(self, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(width, num_heads, hidden_width, dropout)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
-                nn.init.xavier_normal_(parameter) if "out" not in name else nn.init.zeros_(parameter)
+                last = name.endswith(("out.weight", "contract.weight"))
+                nn.init.zeros_(parameter) if last else nn.init.xavier_normal_(parameter)
 
 
 # ------------------------------------------------------------------------------------------------------------- Encoder

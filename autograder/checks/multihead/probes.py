@@ -155,7 +155,7 @@ def spread_by_dropout(layer, shape, num_heads, share):
             unit = (share / (1 - share) / shape[1]) ** 0.5
             variances = output.var(1).mean(), output.unflatten(-1, (num_heads, -1)).var(-1).mean()
             found = np.minimum([float(output.mean()), *(float(variance.sqrt() / unit) for variance in variances)], 2.5)
-            for name, number in zip(("mean", "spread over the tokens", "spread over the features"), found):
+            for name, number in zip(("mean", "spread over the tokens", "spread over the components"), found):
                 measured[f"{name} of the sums of weights, in {mode}"] = quarters(number)
     return measured
 

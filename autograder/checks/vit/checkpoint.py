@@ -109,7 +109,7 @@ def check(at_least: float = 0.0, name: str = "vit.pt") -> None:
         AssertionError: the file is missing, cannot be used, or is not good enough.
     """
     verdicts = _verdicts.get()
-    verdict = _beside_the_notebook(name) if verdicts is None else verdicts[name]
+    verdict = _next_to_the_notebook(name) if verdicts is None else verdicts[name]
     if verdict.problem:
         raise AssertionError(verdict.problem)
     enough = ON_STAND_IN[at_least] if verdict.on == "stand-in" else at_least
@@ -359,7 +359,7 @@ def _centred(scores: torch.Tensor) -> torch.Tensor:
     return scores - scores.median(dim=0).values
 
 
-def _beside_the_notebook(name: str) -> Verdict:
+def _next_to_the_notebook(name: str) -> Verdict:
     """Judge the file in the folder of a running notebook, under plain nbgrader."""
     from autograder.files import MAX_FILE, read_plain_file
 

@@ -48,7 +48,5 @@ def read_weights(text: str) -> dict:
             if item.is_floating_point() and item.layout == torch.strided and item.numel() <= room:
                 room -= item.numel()
                 about["numbers"] = item.detach().to("cpu", torch.float32)
-        elif isinstance(item, dict):
-            about["names"] = [str(key)[:100] for key in list(item)[:3]]
         entries.append((str(name)[:200], about))
     return {"entries": entries}

@@ -5,7 +5,7 @@ from autograder.judge.mistake import Mistake, way, ways
 ABOUT = "Patches, the Vision Transformer and its training"  # their heading on the page of mistakes
 LOOPS = ("train_epoch", "evaluate")
 
-# BEHIND_… are comments that end a line. The words that replace them act on the result of this line, whatever else changes in
+# AFTER_… are comments that end a line. The words that replace them act on the result of this line, whatever else changes in
 # it, so that two mistakes can be made at once.
 
 # Words of patchify
@@ -13,11 +13,11 @@ REFUSED = 'raise ValueError(f"patches of {patch_size}×{patch_size} do not tile 
 CUT = "images.unflatten(3, (-1, patch_size)).unflatten(2, (-1, patch_size))"
 ORDER, JOINED = "(0, 2, 4, 1, 3, 5)", ".flatten(3).flatten(1, 2)"
 PATCHES = f"rows.permute{ORDER}{JOINED}"
-BEHIND_PATCHES = "  # (B, N, C·P·P)"
+AFTER_PATCHES = "  # (B, N, C·P·P)"
 # Words of PatchEmbedding and ViT
 TOKENS = "self.projection(images).flatten(2).transpose(1, 2)"
 UNSCALED = "tokens * (torch.rand_like(tokens) >= self.dropout.p)"
-BEHIND_TOKENS, BEHIND_SCORES = "  # (B, D, rows, columns) -> (B, N, D)", "  # (B, number of classes)"
+AFTER_TOKENS, AFTER_SCORES = "  # (B, D, rows, columns) -> (B, N, D)", "  # (B, number of classes)"
 CLASS_TOKEN = "nn.Parameter(torch.zeros(1, 1, width))"
 POSITIONS = "nn.Parameter(0.02 * torch.randn(1, 1 + patches, width))"
 # Words of train_epoch and evaluate
@@ -34,7 +34,7 @@ BATCHES_COUNTED = (
 )
 # Words of attention_rollout
 UNIT = "torch.eye(weights.shape[-1]).to(weights)"
-BEHIND_ROW = "  # (B, N)"
+AFTER_ROW = "  # (B, N)"
 ROWS_TO_ONE = "\n    mixing = mixing / mixing.sum(dim=-1, keepdim=True)"
 EMBEDDING = "PatchEmbedding"
 POSITIONED = " + self.position_embedding"
@@ -203,7 +203,7 @@ MISTAKES = (
         "a softmax before the cross-entropy",
         "F.cross_entropy computes a softmax and its logarithm itself. Is there another softmax, sigmoid or logarithm "
         "in the model or before the loss?",
-        *ways("ViT", BEHIND_SCORES, ".softmax(dim=-1)", ".log_softmax(dim=-1)", ".sigmoid()"),
+        *ways("ViT", AFTER_SCORES, ".softmax(dim=-1)", ".log_softmax(dim=-1)", ".sigmoid()"),
         way(LOOPS, "F.cross_entropy(scores", "F.cross_entropy(scores.softmax(dim=-1)"),
     ),
     Mistake(
@@ -286,7 +286,7 @@ MISTAKES = (
     Mistake("M90", way("ViT", "self.encoder(", "self.encoder.blocks(")),
     Mistake(
         "M93",
-        way(EMBEDDING, BEHIND_TOKENS, ".detach()"),
+        way(EMBEDDING, AFTER_TOKENS, ".detach()"),
         way(EMBEDDING, "self.projection(images)", "self.projection(images.detach())"),
         *ways("ViT", "patch_embedding(images)", "patch_embedding(images).detach()", "patch_embedding(images.detach())"),
     ),
@@ -340,8 +340,8 @@ MISTAKES = (
         "M125",
         "the axes of the tokens and of their components are not swapped",
         "Each token should be one row of its components. Do you swap the last two axes, or only reshape them?",
-        way("patchify", BEHIND_PATCHES, ".mT"),
-        way("patchify", "return ", "patches = ", BEHIND_PATCHES, "\n    return patches.mT.reshape(patches.shape)"),
+        way("patchify", AFTER_PATCHES, ".mT"),
+        way("patchify", "return ", "patches = ", AFTER_PATCHES, "\n    return patches.mT.reshape(patches.shape)"),
         way(EMBEDDING, ".transpose(1, 2)", ""),
         way(EMBEDDING, ".flatten(2).transpose(1, 2)", ".reshape(len(images), -1, self.projection.out_channels)"),
     ),
@@ -389,12 +389,12 @@ MISTAKES = (
         "patches of several images are mixed up",
         "One row holds patches of different images. Is the batch the first axis in every stack, concatenation and "
         "reshape?",
-        way("patchify", BEHIND_PATCHES, ".transpose(0, 1)"),
+        way("patchify", AFTER_PATCHES, ".transpose(0, 1)"),
         way(
             "patchify",
             "return ",
             "patches = ",
-            BEHIND_PATCHES,
+            AFTER_PATCHES,
             "\n    return patches.transpose(0, 1).reshape(patches.shape)",
         ),
         way(EMBEDDING, ".flatten(2).transpose(1, 2)", ".flatten(2).permute(2, 0, 1)"),
@@ -402,7 +402,7 @@ MISTAKES = (
             EMBEDDING,
             "return ",
             "tokens = ",
-            BEHIND_TOKENS,
+            AFTER_TOKENS,
             "\n        return tokens.transpose(0, 1).reshape(tokens.shape)",
         ),
     ),
@@ -411,19 +411,19 @@ MISTAKES = (
         "one step too many: a norm, an activation, a factor, a sum",
         "Your model has a step that the specification does not have. Is it a norm, an activation, a factor or a "
         "residual? The encoder already ends with its own norm.",
-        way(EMBEDDING, BEHIND_TOKENS, ".relu()"),
-        way(EMBEDDING, "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.gelu(tokens)"),
+        way(EMBEDDING, AFTER_TOKENS, ".relu()"),
+        way(EMBEDDING, "return ", "tokens = ", AFTER_TOKENS, "\n        return F.gelu(tokens)"),
         way(
-            EMBEDDING, "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.layer_norm(tokens, tokens.shape[-1:])"
+            EMBEDDING, "return ", "tokens = ", AFTER_TOKENS, "\n        return F.layer_norm(tokens, tokens.shape[-1:])"
         ),
-        way(EMBEDDING, BEHIND_TOKENS, " * self.projection.out_channels**0.5"),
+        way(EMBEDDING, AFTER_TOKENS, " * self.projection.out_channels**0.5"),
         way(
             EMBEDDING,
             "self.projection = ",
             "self.norm = nn.LayerNorm(width)\n        self.projection = ",
             "return ",
             "tokens = ",
-            BEHIND_TOKENS,
+            AFTER_TOKENS,
             "\n        return self.norm(tokens)",
         ),
         *ways("ViT", "tokens[:, 0]", "F.layer_norm(tokens[:, 0], tokens.shape[-1:])", "tokens[:, 0].tanh()"),
@@ -677,15 +677,15 @@ MISTAKES = (
         "M153",
         "the class token's own share is left out or rescaled",
         "The result is a row over all N tokens that sums to 1. Do you drop or rescale something at the end?",
-        way("attention_rollout", BEHIND_ROW, "[:, 1:]"),
+        way("attention_rollout", AFTER_ROW, "[:, 1:]"),
         way(
             "attention_rollout",
             "return ",
             "row = ",
-            BEHIND_ROW,
+            AFTER_ROW,
             "[:, 1:]\n    return row / row.sum(dim=-1, keepdim=True)",
         ),
-        way("attention_rollout", "return ", "row = ", BEHIND_ROW, "\n    return row / row.amax(dim=-1, keepdim=True)"),
+        way("attention_rollout", "return ", "row = ", AFTER_ROW, "\n    return row / row.amax(dim=-1, keepdim=True)"),
     ),
     Mistake(
         "M154",

@@ -41,12 +41,12 @@ class _Remote:
         self.modules_left = MAX_MODULES  # of the value that is being read
         self.extra = False  # whether what is asked for decides nothing: a kernel that it loses is nobody's loss
 
-    def ask(self, do: str, lent: dict[str, Callable[..., Any]] | None = None, **content: Any) -> dict[str, Any]:
+    def ask(self, do: str, callbacks: dict[str, Callable[..., Any]] | None = None, **content: Any) -> dict[str, Any]:
         """Send a request; return the reply, or raise the student's error.
 
         Args:
             do: What the agent in `inside.py` is to do.
-            lent: Functions of ours, by name, that the student's function may ask for their values while it runs.
+            callbacks: Functions of ours, by name, that the student's function may ask for their values while it runs.
             content: Of the request.
 
         Raises:
@@ -55,7 +55,7 @@ class _Remote:
             GraderFault: our side failed.
         """
         try:
-            reply = self.call({"do": do, "extra": self.extra} | content, self.correct | (lent or {}))
+            reply = self.call({"do": do, "extra": self.extra} | content, self.correct | (callbacks or {}))
         except Exception as error:
             theirs = content.get("modules"), content.get("gradients")
             if isinstance(error, ValueError) and not _leaves_room(theirs):
@@ -94,10 +94,10 @@ class _Remote:
         }
         parameters = [parameter for _, parameter in sorted(module.top.named_parameters())] if module is not None else []
         leaves = [arguments[index] for index in inputs] + parameters
-        lent = {place: item for place, item in enumerate(arguments) if isinstance(item, FunctionType)}
+        callbacks = {place: item for place, item in enumerate(arguments) if isinstance(item, FunctionType)}
         request = {
             "target": target,
-            "stand_ins": list(lent),
+            "stand_ins": list(callbacks),
             "arguments": [_crossing(item) for item in arguments],
             "keywords": {key: _crossing(item) for key, item in keywords.items()},
             "modules": [[number, top.values(), top.modes()] for number, top in modules.items()],
@@ -105,7 +105,7 @@ class _Remote:
             "gradient": torch.is_grad_enabled(),
             **more,
         }
-        reply = self.ask("call", {f"argument {place}": function for place, function in lent.items()}, **request)
+        reply = self.ask("call", {f"argument {place}": function for place, function in callbacks.items()}, **request)
         changed = reply.get("arguments")
         for argument, left in zip(arguments, changed if isinstance(changed, list) else []):
             if isinstance(argument, np.ndarray) and isinstance(left, np.ndarray) and argument.shape == left.shape:
