@@ -73,7 +73,7 @@ def read_plain_file(path: Path, most: int = MAX_BYTES, start: int | None = None)
     """Read a file that a stranger named; it must be a plain file (no link, device or pipe), and not too large.
 
     Args:
-        path: Where it is.
+        path: The file.
         most: The largest size, in bytes.
         start: If given, read only this many bytes at the start of a file of any size.
 

@@ -20,7 +20,7 @@ from autograder.sandbox.host.kernel import Kernel, KernelLost
 T = TypeVar("T")
 MAX_LEFT_OUT = 50  # failed statements after which the rest of their cell runs
 MAX_NAMES = 1000  # names that failed cells would have defined; a message says why they are missing
-# How Python, PyTorch and its libraries say that a process may have no more memory or threads.
+# Words with which Python, PyTorch and its libraries refuse a process more memory or threads.
 EXHAUSTED = re.compile(
     "MemoryError|[Cc]an(no|')t allocate memory|could not create a primitive|start new thread|out of memory"
 )

@@ -22,7 +22,7 @@ from autograder.sandbox.guest import recorder, unwritten
 
 QUOTES = "'''"
 MAX_STEPS = 300  # numbers that the steps of a case may have in a notebook
-DECIMALS = 7  # of frozen numbers: two more than `compare.TOLERANCE` looks at
+DECIMALS = 7  # decimals of frozen numbers: two more than `compare.TOLERANCE` looks at
 SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
 {imports}
 

@@ -16,8 +16,8 @@ from rich.progress import track
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-MEAN, STD = 0.1307, 0.3081  # of the pixels of MNIST's training images, from 0 to 1
-SHARE = 0.5  # of the free memory; images that need more are not kept as tensors
+MEAN, STD = 0.1307, 0.3081  # mean and deviation of the pixels, from 0 to 1, of MNIST's training images
+SHARE = 0.5  # the share of the free memory that images may take as tensors
 OF_SYSTEMS = ".", "@", "__MACOSX"  # starts of the names of files and folders that systems make
 
 
@@ -25,7 +25,7 @@ class Images(Protocol):
     """Images and their classes, in batches."""
 
     num_classes: int
-    shape: tuple[int, int, int]  # of an image: channels, height, width
+    shape: tuple[int, int, int]  # channels, height and width of an image
 
     def __len__(self) -> int: ...
 
@@ -122,7 +122,7 @@ class Data:
     classes: list[str] = field(default_factory=lambda: [str(digit) for digit in range(10)])
     # Settings that replace a run's defaults, which are made for digits
     settings: dict[str, object] = field(default_factory=dict)
-    mean: tuple[float, ...] = (MEAN,)  # of each channel's pixels, from 0 to 1, used to normalise them
+    mean: tuple[float, ...] = (MEAN,)  # mean of each channel's pixels, from 0 to 1, used to normalise them
     std: tuple[float, ...] = (STD,)
     left_out: tuple[Path, ...] = ()  # files in the folder that are not images
 

@@ -35,7 +35,7 @@ class Settings:
     depth: int = 6
     num_heads: int = 8
     hidden_width: int = 128
-    position_std: float = 0.5  # of the initial positions, as large as the patches' tokens, which would drown 0.02
+    position_std: float = 0.5  # initial size of the positions, that of the patches' tokens, which would drown 0.02
     seed: int = 0  # decides the parameters, the order of the images and the augmentation
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ from unwritten import unwritten
 
 __builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
 MODULES: list = []  # PyTorch modules that the student's functions returned; only their indices cross
-FILES: dict = {}  # what the text of a file defines whose classes replace the student's
+FILES: dict = {}  # what a file of replacement classes defines, by the file's text
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
 MEMORY: list = []  # the notebook before the first call that must leave nothing there; a cell clears it
 RECORDERS: list = []  # the recorder that is entered, if any

@@ -23,7 +23,7 @@ from types import CodeType, FrameType, FunctionType, SimpleNamespace
 __builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
 HEAD, SEAL = 8, 16  # bytes before a message: its length; the seal that proves that the agent sent it
 REACHED = b"reached "  # begins a message that reports what a student's code reaches for
-MOST_TOLD = 5  # such messages
+MOST_TOLD = 5  # such messages, at most
 # Events of Python's audit hooks. No library that exercises use ever causes the first ones.
 BY_ANYBODY = {
     "gc.get_objects",

@@ -227,7 +227,7 @@ def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sand
         if sandboxed:
             name = f"{PREFIX}{os.getpid()}-"
             sandbox.group = make_group(name, limits.memory_bytes, OWN_PROCESSES + limits.processes)
-            processes = [sandbox.process.pid, *_below(sandbox.process.pid)]  # none is the student's yet
+            processes = [sandbox.process.pid, *_below(sandbox.process.pid)]  # no student's code runs yet
             for process in processes:
                 with contextlib.suppress(OSError):  # Linux may be built without this file
                     Path(f"/proc/{process}/oom_score_adj").write_text(FIRST_TO_GO)
@@ -429,7 +429,7 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
 
     Args:
         user: The user id that a kernel gets; None if it keeps its own.
-        limits: The limits, of which this uses that on temporary files.
+        limits: The limits; only that on temporary files is used here.
         parent: Whether the program is a warm parent of kernels.
     """
     command = ["bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]

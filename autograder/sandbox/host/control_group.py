@@ -53,7 +53,7 @@ def _stays(folder: Path) -> bool:
 
 
 def make_group(prefix: str, memory_bytes: int, processes: int) -> Group | None:
-    """Make a group below the one that this process is in; None where the machine has none or does not allow it.
+    """Make a group below the one that this process is in; None if the machine has no groups or does not allow it.
 
     Args:
         prefix: The start of its name, by which `remove_groups` finds it.

@@ -18,8 +18,8 @@ MAX_PRODUCT = 2**22  # numbers that the values of a question may make together: 
 def text_of(made_there: type) -> str:
     """Return the text that makes a class in the sandbox: a module cannot stay with the grader, as a function can.
 
-    The text is the class, what it uses of its file, and the file's imports from other packages. Of a class in `solutions`,
-    which the notebook gives, it is the class alone.
+    The text is the class, what it uses of its file, and the file's imports from other packages. For a class in
+    `solutions`, which the notebook gives, it is the class alone.
     """
     module = inspect.getmodule(made_there)
     parts = ast.parse(inspect.getsource(module)).body
@@ -54,7 +54,7 @@ def _gradients(
     function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any], gradients: list[Any]
 ) -> list[Any]:
     """Carry gradients of a correct answer's results back to its arguments; None for what is no tensor of real numbers."""
-    import torch  # takes seconds, for which students who check a notebook before they submit it would wait
+    import torch  # importing it takes seconds, and students who check a notebook would wait for it
 
     values = [*arguments, *keywords.values()]
     leaves = [value.requires_grad_() for value in values if getattr(value, "is_floating_point", bool)()]
