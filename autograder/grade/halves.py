@@ -131,7 +131,7 @@ class Halves:
         return last is not None and last.name in self.answers
 
     def _ask_about(self, index: int, cells: Sequence[Cell], own: Sequence[int]) -> None:
-        """Ask which answer a half belongs to that could not be joined."""
+        """Ask a person which answer an unjoined half belongs to."""
         known = {
             i: [*(self.answers & definitions(cells[i].source).keys()), *_in(cells[i].names, self.answers)] for i in own
         }

@@ -203,7 +203,7 @@ def load_cifar10(root: str | None = None) -> Data:
 
 
 def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") -> Data:
-    """Load images of any size from `root/train/CLASS/` and `root/test/CLASS/`; a tenth of the training images validates.
+    """Load images of any size from `root/train/CLASS/` and `root/test/CLASS/`; a tenth of the former is for validation.
 
     They become tensors if these fit into half of the free memory of the device. Otherwise the files are read whenever a run
     needs them, and all of them once before it.
