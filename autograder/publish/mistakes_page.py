@@ -1,4 +1,4 @@
-"""The page of the book that lists the known mistakes, made from what the checks say of each."""
+"""The page of the book that lists the known mistakes, made from what the checks say about each."""
 
 import json
 import math
@@ -88,11 +88,11 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
     """Return the page of the book that lists the mistakes, which check catches them, and how many mutations are caught.
 
     Raises:
-        ValueError: a mistake is not caught or not named, so that the page would not be true.
+        ValueError: a mistake is not caught or not named, so the page would not be true.
     """
     if not all(matrix.whole for matrix in matrices):
         raise ValueError('the checks do not catch and name every mistake; see "autograder mutants"')
-    found: dict[str, list[Verdict]] = {}  # by mistake
+    found: dict[str, list[Verdict]] = {}  # by the name of the mistake
     for verdict in (verdict for matrix in matrices for verdict in matrix.mutants):
         found.setdefault(verdict.mistake, []).append(verdict)
     lists = []
@@ -123,7 +123,7 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
 
 
 def _of_mutations(scores: list[Score]) -> dict[str, object]:
-    """Return what the page says of mutations."""
+    """Return what the page says about mutations."""
     counts = {
         score.exercise: (
             score.made,
@@ -156,7 +156,7 @@ def _of_mutations(scores: list[Score]) -> dict[str, object]:
 
 
 def _of_lines() -> dict[str, object]:
-    """Return what the page says of lines, by the record."""
+    """Return what the page says about lines, from the record."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
     kinds = [kind for kind in KINDS if kind != "named"]
     rows = {name: [counts.get(kind, 0) for kind in kinds] for name, counts in record["counts"].items()}
@@ -182,7 +182,7 @@ def _code(mutation: str) -> str:
 
 
 def _entry(mistake: Mistake, verdicts: list[Verdict]) -> str:
-    """Return a mistake as the page shows it: where it is made, how its ways show, the most frequent first."""
+    """Return a mistake as the page shows it: where it is made, and how its variants show, the most frequent first."""
     symptoms = Counter(symptom for verdict in verdicts for symptom in sorted(set(verdict.symptoms)))
     return MISTAKE.format(
         name=mistake.name,
@@ -194,7 +194,7 @@ def _entry(mistake: Mistake, verdicts: list[Verdict]) -> str:
 
 
 def _matrix_of(matrix: Matrix, exercise: str) -> str:
-    """Return one exercise's table: for each mistake how many of its ways each check catches."""
+    """Return one exercise's table: how many variants of each mistake each check catches."""
     verdicts = [verdict for verdict in matrix.mutants if verdict.exercise == exercise]
     stages = list(exercises_of(matrix.stem)[exercise].stages)
     lines = [

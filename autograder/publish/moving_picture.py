@@ -29,7 +29,7 @@ def attention(queries, keys, values, mask=None):
     weights = powers / powers.sum(axis=-2, keepdims=True)
     return weights @ values, weights"""
 HEAD, *_, SUM, RETURN = ANSWER.splitlines()
-SHOWN = "\n".join([HEAD, "    …", SUM, RETURN])  # the rest of an answer is not for a picture
+SHOWN = "\n".join([HEAD, "    …", SUM, RETURN])  # a picture does not show a whole answer
 CALL = 'run_tests("attention", attention)'
 WIDTH, LINE, COLUMNS = 820, 21, 92
 INK, GREY, RED, GREEN, PAGE, CELL = "#1f2328", "#515b66", "#a4262c", "#1a6b37", "#ffffff", "#f4f6f8"
@@ -82,7 +82,7 @@ def record() -> list[tuple[Image.Image, int]]:
         shown = f"powers.sum({axis}"
         pictures.append((frame(code, shown if colour == GREEN else "", [], colour, height), 900))
         pictures.append((frame(code, shown, output, colour, height), 5500))
-    colours = Image.new("P", (1, 1))  # the same for all: letters in each colour on page and cell, and their soft edges
+    colours = Image.new("P", (1, 1))  # one palette for all: each colour of letters on page and cell, with soft edges
     shades = [
         Image.blend(Image.new("RGB", (1, 1), ground), Image.new("RGB", (1, 1), ink), step / 7).getpixel((0, 0))
         for ground in (PAGE, CELL)
