@@ -118,9 +118,9 @@ def _one_side_of(
             "The first was graded."
         )
     elif ours != theirs:
-        receipt.append("Of the two sides of git's conflict the one with more answers was taken.")
+        receipt.append("The file has git's conflict marks; the side with more answers was taken.")
     else:
-        receipt.append("Both sides of git's conflict have the same answers; the first was taken.")
+        receipt.append("The file has git's conflict marks; both sides have the same answers, and the first was taken.")
     known = {cell.source for cell in sides[chosen]} | {cell.source for cell in release.cells}
     left = [cell.source for cell in sides[1 - chosen] if cell.source.strip() and cell.source not in known]
     submitted.pieces += left

@@ -64,9 +64,9 @@ out = Console()
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 SeedsOption = Annotated[int, typer.Option(help="How many seeds, from 0 on.")]
-EpochsOption = Annotated[int, typer.Option(help="That the schedule is planned for.")]
-ImagesOption = Annotated[int, typer.Option(help="How many of the training images are learnt from.")]
-ThreadsOption = Annotated[int, typer.Option(help="Of the CPU, for all alike.")]
+EpochsOption = Annotated[int, typer.Option(help="How many epochs the schedule is planned for.")]
+ImagesOption = Annotated[int, typer.Option(help="How many training images are used.")]
+ThreadsOption = Annotated[int, typer.Option(help="Threads of the CPU, the same for all.")]
 RecordsOption = Annotated[Path, typer.Option("--records", help="Where the records go.")]
 DigitsOption = Annotated[bool, typer.Option("--digits", help="On the stand-in for MNIST.")]
 

@@ -52,7 +52,7 @@ def classify(model: nn.Module, images: dict, path: Path) -> Tensor:
 
 def main(
     files: Annotated[list[Path], typer.Argument(help="Images.")],
-    record: Annotated[Path, typer.Option(help="Of the run, as solutions.training.recipe wrote it.")],
+    record: Annotated[Path, typer.Option(help="The run's record, written by solutions.training.recipe.")],
     weights: Annotated[Path, typer.Option(help="The trained parameters.")] = Path("vit.pt"),
 ) -> None:
     """Classify images with a trained model."""

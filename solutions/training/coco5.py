@@ -96,9 +96,9 @@ def main(
         Path | None, typer.Option(help="Instead of COCO: a folder with train/CLASS and test/CLASS.")
     ] = None,
     classes: Annotated[str, typer.Option(help="Names of classes, with commas.")] = COCO5,
-    each: Annotated[int, typer.Option(min=1, help="Images of a class for training, at most.")] = 1500,
-    each_of_test: Annotated[int, typer.Option(min=1, help="Images of a class for the test, at most.")] = 500,
-    seed: Annotated[int, typer.Option(help="By which they are drawn.")] = 0,
+    each: Annotated[int, typer.Option(min=1, help="Most images of a class for training.")] = 1500,
+    each_of_test: Annotated[int, typer.Option(min=1, help="Most images of a class for the test.")] = 500,
+    seed: Annotated[int, typer.Option(help="The seed for drawing the images.")] = 0,
 ) -> None:
     """Make a folder of five classes, 1,500 and 500 images each, from COCO or from a folder of more classes."""
     wanted = list(dict.fromkeys(name.strip() for name in classes.split(",") if name.strip()))

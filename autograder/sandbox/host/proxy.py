@@ -60,7 +60,7 @@ class _Remote:
         except Exception as error:
             theirs = content.get("modules"), content.get("gradients")
             if isinstance(error, ValueError) and not _leaves_room(theirs):
-                raise BadReply(f"what {self.name} is, or returned, takes more than half of what may cross") from None
+                raise BadReply(f"{self.name}, or what it returned, is larger than half of the limit") from None
             raise GraderFault(f"calling {self.name}: {type(error).__name__}: {error}") from error
         if "error" in reply:
             raise _error(reply)
