@@ -110,7 +110,7 @@ def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
     waiting = [shown(row["student"]) for row in rows if row["waiting"]]
     if waiting:
         raise ValueError(
-            f"written answers of {len(waiting)} students wait for a person: {', '.join(waiting)}. Grade them "
+            f"written answers wait for manual grading, of {', '.join(waiting)}. Grade them "
             "in formgrader, or say --allow-waiting to send what there is"
         )
 

@@ -14,7 +14,7 @@ from autograder.judge.mutations import Score
 PAGE = """# The known mistakes
 
 A list of the mistakes that the exercises can name, and a proof that they do.
-Each is code: the answer with one step replaced, often in several ways.
+Each is code: the answer with one step replaced, often in several variants.
 {wrong} wrong functions are made so, and {right} right ones are next to them.
 On inputs of seed {seed} the checks catch and name all wrong ones, and pass all right ones.
 `autograder mutants` does the same on new inputs.
@@ -69,7 +69,7 @@ For {percent_wrong} % it is wrong.
 (which-check)=
 ## Which check catches which
 
-How many ways of making each mistake there are, and how many of them the visible test in the notebook and each hidden check catch.
+How many variants each mistake has, and how many of them the visible test in the notebook and each hidden check catch.
 
 {matrices}
 """
@@ -200,7 +200,7 @@ def _matrix_of(matrix: Matrix, exercise: str) -> str:
     lines = [
         f"::::{{dropdown}} {exercise}",
         "",
-        "| mistake | ways | visible test | " + " | ".join(stages) + " |",
+        "| mistake | variants | visible test | " + " | ".join(stages) + " |",
         "| --- | --: | --: | " + " | ".join("--:" for _ in stages) + " |",
     ]
     for name in sorted({verdict.mistake for verdict in verdicts}, key=number_of):

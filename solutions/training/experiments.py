@@ -404,23 +404,23 @@ def all_command(
         str | None, typer.Option(help="A folder of five classes, such as solutions.training.coco5 makes.")
     ] = None,
     image_size: Annotated[
-        int, typer.Option(min=8, help="Of a folder's images: pixels of a side, a multiple of 8.")
+        int, typer.Option(min=8, help="Pixels of a side, for a folder's images: a multiple of 8.")
     ] = 32,
     night: Annotated[
         bool, typer.Option("--night", help="More images and epochs: some three hours of one core.")
     ] = False,
-    images: Annotated[
-        int | None, typer.Option(min=1, help="At most so many training images, to repeat it in small.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="At most so many epochs, to repeat it in small.")] = None,
+    images: Annotated[int | None, typer.Option(min=1, help="Most training images, for a smaller run.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Most epochs, for a smaller run.")] = None,
     budget: Annotated[
-        float | None, typer.Option(help="CPU minutes, after which it stops; call again to go on.")
+        float | None, typer.Option(help="Stop after this many CPU minutes; call again to continue.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 3,
-    threads: Annotated[int, typer.Option(min=1, help="Of the CPU.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the CPU.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    record: Annotated[Path, typer.Option(help="Where the record goes, or is taken up.")] = Path("experiments.json"),
-    checkpoints: Annotated[Path, typer.Option(help="Where the run in progress is kept.")] = Path("build/experiments"),
+    record: Annotated[Path, typer.Option(help="Where the record is written; an existing record is continued.")] = Path(
+        "experiments.json"
+    ),
+    checkpoints: Annotated[Path, typer.Option(help="Where the unfinished run is stored.")] = Path("build/experiments"),
 ) -> None:
     """Make every run of the chapter on experiments, one after the other, and its record. Continues where it was stopped."""
     torch.set_num_threads(threads)

@@ -212,21 +212,27 @@ def main() -> None:
 
     def command(
         epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = Settings.epochs,
-        seed: Annotated[int, typer.Option(max=2**63 - 1, help="Of parameters, order, augmentation.")] = Settings.seed,
+        seed: Annotated[
+            int, typer.Option(max=2**63 - 1, help="The seed of parameters, order and augmentation.")
+        ] = Settings.seed,
         change: Annotated[
             list[str] | None,
-            typer.Option("--set", help=f"A setting, as muon_rate=0.01. There are {', '.join(asdict(Settings()))}."),
+            typer.Option(
+                "--set", help=f"Change a setting, such as muon_rate=0.01. Settings: {', '.join(asdict(Settings()))}."
+            ),
         ] = None,
         weights: Annotated[Path, typer.Option(help="Where the trained parameters go.")] = Path("vit.pt"),
         record: Annotated[Path | None, typer.Option(help="Where the run's record goes, as JSON.")] = None,
-        checkpoint: Annotated[Path | None, typer.Option(help="Kept after each epoch; where it exists, go on.")] = None,
+        checkpoint: Annotated[
+            Path | None, typer.Option(help="Written after each epoch; if the file exists, the run continues.")
+        ] = None,
         device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-        threads: Annotated[int, typer.Option(min=0, help="Of the CPU; 0: as PyTorch chooses.")] = 0,
-        compile: Annotated[bool, typer.Option("--compile", help="Compile the model's work.")] = False,
+        threads: Annotated[int, typer.Option(min=0, help="Threads of the CPU; 0: PyTorch chooses.")] = 0,
+        compile: Annotated[bool, typer.Option("--compile", help="Compile the model.")] = False,
         data: Annotated[
             str, typer.Option(help="mnist, cifar10, digits, or a folder with train/CLASS and test/CLASS.")
         ] = "mnist",
-        image_size: Annotated[int, typer.Option(min=1, help="Of a folder's images: pixels of a side.")] = 32,
+        image_size: Annotated[int, typer.Option(min=1, help="Pixels of a side, for a folder's images.")] = 32,
         test: Annotated[bool, typer.Option("--test", help="Measure on the test set, once, at the end.")] = False,
     ) -> None:
         """Train the Vision Transformer of this book on MNIST, CIFAR-10 or a folder of images."""

@@ -287,9 +287,9 @@ def plain(value):
         return np.array((value.float() if value.dtype in (torch.bfloat16, torch.float16) else value).numpy())
     if kind is dict:
         value = list(value.values())
-    if kind in (list, tuple, dict) and 0 < len(value) <= 200:
+    if kind in (list, dict) and 0 < len(value) <= 200:
         parts = [plain(item) for item in value]
-        if all(part is not None and part.shape == parts[0].shape for part in parts) and kind is not tuple:
+        if all(part is not None and part.shape == parts[0].shape for part in parts):
             return np.stack(parts) if sum(part.size for part in parts) <= MAX_ARRAY else None
     return None
 
@@ -377,7 +377,7 @@ class _Weaver(ast.NodeTransformer):
         for field, value in ast.iter_fields(node):
             if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
                 setattr(node, field, self._block(value) if self.inside else list(map(self.visit, value)))
-            elif isinstance(value, ast.AST) and field not in ("annotation", "returns", "ctx", "pattern", "args_"):
+            elif isinstance(value, ast.AST) and field not in ("annotation", "returns", "ctx", "pattern"):
                 setattr(node, field, self.visit(value))
             elif isinstance(value, list):
                 setattr(node, field, [self.visit(each) if isinstance(each, ast.AST) else each for each in value])
