@@ -417,9 +417,7 @@ def all_command(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 3,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the CPU.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    record: Annotated[Path, typer.Option(help="Where the record is written; an existing record is continued.")] = Path(
-        "experiments.json"
-    ),
+    record: Annotated[Path, typer.Option(help="The record; an existing one is continued.")] = Path("experiments.json"),
     checkpoints: Annotated[Path, typer.Option(help="Where the unfinished run is stored.")] = Path("build/experiments"),
 ) -> None:
     """Make every run of the chapter on experiments, one after the other, and its record. Continues where it was stopped."""
