@@ -29,14 +29,14 @@ from autograder.report.report import STATES, marks_table
 from autograder.spreadsheets import csv_text, write_defused
 
 COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # what an earlier export wrote into a comment
-KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and those who do not have the assignment
+KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and for students without the assignment
 NUMBERS = ("automatic", "by hand", "waiting", "total", "of", "late penalty")
 MOODLE_COLUMNS = ["Identifier", "Full name", "Email address", "Grade", "Last modified (grade)", "Feedback comments"]
 
 
 @dataclass
 class Exported:
-    """The files that were written, and what to look at before they are sent."""
+    """The files that were written, and warnings to read before sending them."""
 
     files: list[Path] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Export:
         self.marks, self.system, self.folder, self.tables = marks, system, folder, tables
 
     def write(self) -> Exported:
-        """Write the tables, and for Moodle or Canvas the archive of the pages of feedback."""
+        """Write the tables and, for Moodle or Canvas, the archive of feedback pages."""
         files = dict(self.tables)
         if self.system != "csv":
             files[f"feedback_{self.system}.zip"] = self.marks.feedback(self.system)
@@ -73,12 +73,12 @@ def prepare_export(
 
     Args:
         course: Where the marks are.
-        assignment: What was graded.
-        results: What became of each submission.
+        assignment: The assignment that was graded.
+        results: The result of each submission.
         system: "moodle", "canvas" or "csv".
-        worksheet: The table that the system gave out. Canvas needs it.
-        folder: Where to write; export/ASSIGNMENT/ in the course by default.
-        column: The title of Canvas's column, where it cannot be told which it is.
+        worksheet: The table that the system exported. Canvas needs it.
+        folder: The folder for the files; export/ASSIGNMENT/ in the course by default.
+        column: The title of Canvas's column, if it is not clear which one it is.
         allow_waiting: Send marks to a system although written answers wait for a person.
 
     Raises:
@@ -100,7 +100,7 @@ def prepare_export(
 
 
 def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
-    """Raise a ValueError where a person has still to decide something about a submission."""
+    """Raise a ValueError if a person still has to decide something about a submission."""
     looks = [shown(row["student"]) for row in rows if row["state"] == NEEDS_A_LOOK]
     if looks:
         raise ValueError(
@@ -164,11 +164,11 @@ class _Marks:
             row["person"] = known.get(student) or Person(student)
 
     def table(self) -> list[dict[str, Any]]:
-        """Return a row for each student, and one for each file that is nobody's."""
+        """Return a row for each student, and a row for each file without a student."""
         table = []
         for student, row in self.rows.items():
             person = row["person"]
-            late = bool(row["late"]) or self.ledger.collected.get(student, {}).get("late")  # Canvas says so by itself
+            late = bool(row["late"]) or self.ledger.collected.get(student, {}).get("late")  # Canvas's own flag
             line = {"id": student, "first name": person.first_name, "last name": person.last_name}
             line |= {"email": person.email, "state": row["state"], "mark": row["mark"]}
             line |= {key: row[key] for key in NUMBERS}
@@ -238,7 +238,7 @@ class _Marks:
         return write_defused([*sheet.header[:first], sheet.header[place]], kept, sheet.delimiter)
 
     def _canvas_column(self, titles: list[str], wanted: str | None) -> int:
-        """Return which column is that of the assignment: the one that is named, or the only one that it can be."""
+        """Return the index of the assignment's column: the named one, or the only one that it can be."""
         numbered = [title for title in titles if re.search(r"\(\d+\)$", title)]
         short = [_letters(self.assignment.name), _letters(self.assignment.notebook)]
         if wanted:
@@ -256,7 +256,7 @@ class _Marks:
         return titles.index(fits[0])
 
     def _rows_of_worksheet(self, rows: list[list[Any]]) -> Iterator[tuple[list[Any], dict[str, Any]]]:
-        """Give each student's row with the marks, and say which student of the worksheet is nobody's, and the reverse."""
+        """Yield each student's row with the marks; warn about students who are only in the worksheet, or only in the course."""
         found = set()
         for entry in self.worksheet.entries():
             person = self.roster.of_row.get(entry.row)
@@ -274,7 +274,7 @@ class _Marks:
             self.warnings.append(f"the worksheet's maximum is {most}, the assignment has {self.of} points")
 
     def _comment(self, student: str, row: dict[str, Any]) -> str:
-        """Say state and points in one line, which Moodle shows to the student as HTML."""
+        """Say state and points in one line. Moodle shows it to the student as HTML."""
         parts = [f"State: {row['state']}."]
         if row["mark"] != "":
             parts.append(f"{row['mark']} of {row['of']} points.")
@@ -294,11 +294,11 @@ class _Marks:
         )
 
     def feedback(self, system: str) -> bytes:
-        """Return the pages of feedback as an archive that the system takes apart again; the same bytes every time."""
+        """Return the feedback pages as an archive that the system can import. The same pages give the same bytes."""
         pages: dict[str, bytes] = {}
         for student, row in self.rows.items():
             page = self.course.feedback_page(student, self.assignment)
-            if row["mark"] == "":  # a page may be there, of an earlier submission
+            if row["mark"] == "":  # an earlier submission may have left a page
                 continue
             if not page.exists():
                 self.warnings.append(f"{shown(student)} has no page of feedback; run autograder feedback")
@@ -315,14 +315,14 @@ class _Marks:
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
             for name in sorted(pages):
-                info = zipfile.ZipInfo(name)  # of 1980
+                info = zipfile.ZipInfo(name)  # its date is 1980
                 info.create_system, info.external_attr = 3, 0o644 << 16
                 file.writestr(info, pages[name], zipfile.ZIP_DEFLATED)
         return archive.getvalue()
 
 
 def _number(text: str, otherwise: float | str) -> float | str:
-    """Return the number that a cell of a worksheet holds."""
+    """Return the number in a cell of a worksheet, or another value if it holds none."""
     try:
         return float(text.replace(",", "."))
     except ValueError:

@@ -25,18 +25,18 @@ if TYPE_CHECKING:  # a table of marks is shown without pages and plots
     from matplotlib.axes import Axes
 
 STATES = (NEEDS_A_LOOK, "graded", "graded after repair", "crashed", "timed out", "not graded", "unreadable", "missing")
-INK, BAR = {"light": "#1f2328", "dark": "#dfe5eb"}, {"light": "#4a8fbf", "dark": "#3d86b3"}  # of plots, by page
+INK, BAR = {"light": "#1f2328", "dark": "#dfe5eb"}, {"light": "#4a8fbf", "dark": "#3d86b3"}  # colours of plots, by page
 
 
 @dataclass
 class Question:
-    """What has a column of its own: the tests of one exercise, or one written question."""
+    """A column of the report: the tests of one exercise, or one written question."""
 
     name: str
     written: bool
-    bonus: bool = False  # its points come on top
-    of: float = 0.0  # points
-    cells: list[str] = field(default_factory=list)  # their grade ids
+    bonus: bool = False  # its points do not count in the maximum
+    of: float = 0.0  # maximum of points
+    cells: list[str] = field(default_factory=list)  # grade ids of its cells
 
 
 @dataclass
@@ -45,11 +45,11 @@ class Mark:
 
     points: float
     written: bool
-    waiting: int  # cells that wait for a person
-    mistakes: list[str]  # named ones: "M6"
-    unnamed: str  # the message of a failed test that named none
+    waiting: int  # number of cells that wait for a person
+    mistakes: list[str]  # names of mistakes, such as "M6"
+    unnamed: str  # message of a failed test that named no mistake
     bonus: bool = False
-    untouched: bool = False  # a written question that was left as it was released, for which nbgrader gives 0
+    untouched: bool = False  # a written question left as released: nbgrader gives 0 for it
 
     @property
     def given(self) -> bool:
@@ -70,13 +70,13 @@ class Row:
         self.automatic = sum(mark.points for mark in self.marks.values() if not mark.written)
         self.by_hand = sum(mark.points for mark in self.marks.values() if mark.written)
         self.total = self.automatic + self.by_hand
-        self.mark = max(0.0, self.total - self.lateness.penalty)  # what counts
+        self.mark = max(0.0, self.total - self.lateness.penalty)  # the score that counts
         self.waiting = sum(mark.waiting for mark in self.marks.values())
         self.mistakes = sorted({name for mark in self.marks.values() for name in mark.mistakes}, key=number_of)
 
 
 def questions_of(assignment: Assignment) -> list[Question]:
-    """Return the exercises and the written questions in their order."""
+    """Return the exercises and the written questions, in order."""
     cells = [cell for cell in assignment.instructor.cells if is_solution(cell) and not is_grade(cell)]
     exercises = [cell.metadata.nbgrader.grade_id for cell in cells]
     questions: dict[str, Question] = {}
@@ -92,12 +92,12 @@ def questions_of(assignment: Assignment) -> list[Question]:
 
 
 def maximum_of(questions: list[Question]) -> float:
-    """Return the points that an assignment is of, to which a bonus does not count."""
+    """Return the maximum of points of an assignment, without bonus."""
     return sum(question.of for question in questions if not question.bonus)
 
 
 def is_unwritten(check: dict[str, Any]) -> bool:
-    """Whether a check failed because nothing was written; what a bonus may be."""
+    """Whether a check failed because nothing was written, which is allowed for a bonus."""
     return not check["passed"] and check["message"].endswith(UNWRITTEN)
 
 
@@ -164,7 +164,7 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
 
 
 def rows_of(course: Course, assignment: Assignment, questions: list[Question], results: list[Result]) -> list[Row]:
-    """Return a row for each student: first those whose submission needs a look, then the others, each by name."""
+    """Return a row for each student, sorted by name; submissions that need a look come first."""
     with course.reading() as db:
         scores = gradebook.marks(db, assignment.name)
         late = gradebook.lateness(db, assignment.name)
@@ -198,7 +198,7 @@ def _mark(question: Question, grades: dict[str, gradebook.Mark], checks: list[di
 
 
 def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
-    """Return every named mistake with who made it and where, the most frequent first."""
+    """Return every named mistake with its students and questions, the most frequent first."""
     who: dict[str, list[tuple[Row, list[str]]]] = {}
     for row in rows:
         for name in row.mistakes:
@@ -217,7 +217,7 @@ def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def _versions(rows: list[Row]) -> dict[str, list[Row]]:
-    """Return who was graded with which versions, those of most first. An older record does not say it."""
+    """Return the students graded with each set of versions, the largest group first. Older records name no versions."""
     graded = [row for row in rows if row.result.has_marks and row.result.versions]
     counts = Counter(row.result.versions for row in graded)
     return {each: [row for row in graded if row.result.versions == each] for each, _ in counts.most_common()}
@@ -275,7 +275,7 @@ def plot_totals(ax: "Axes", colour: str, totals: list[float], of: float, kind: s
     from matplotlib.ticker import MaxNLocator
 
     width, median = max(1, ceil(of / 25)), statistics.median(totals)
-    # a whole number lies in the middle of its bar
+    # a whole number is in the middle of its bar
     edges = [left - 0.5 for left in range(0, ceil(max(of, *totals)) + 2 * width, width)]
     ax.hist(totals, edges, rwidth=0.85, color=colour)
     ax.axvline(median, color=ax.xaxis.label.get_color(), linestyle="--", label=f"median {median:g}")
