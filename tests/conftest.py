@@ -144,10 +144,8 @@ def browser() -> Iterator[Browser]:
 
 def find_violations(page: Page, part: str | None = None, **options: Any) -> list[str]:
     """Return axe's findings on a page, or in a part of it, with their places."""
-    options |= {
-        "resultTypes": ["violations"],
-        "preload": False,
-    }  # without this, axe asks for style sheets at the wrong address
+    # With "preload" axe asks for style sheets at the wrong address.
+    options |= {"resultTypes": ["violations"], "preload": False}
     found = Axe().run(page, context=part, options=options).response["violations"]
     return [f"{each['id']}: {node['target']} {node['html'][:120]}" for each in found for node in each["nodes"]]
 
