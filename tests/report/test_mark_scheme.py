@@ -1,4 +1,4 @@
-"""Does the marker see the scheme, and nobody else?"""
+"""Does only the marker see the mark scheme?"""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ from autograder.report.mark_scheme import mark_schemes
 
 
 def test_formgrader_shows_the_mark_scheme_below_each_answer(tmp_path: Path) -> None:
-    """Does the page that `make formgrader` asks for have each scheme once, right after its answer, and no file have one?"""
+    """Does the page of `make formgrader` show each scheme once, after its answer, and does no file hold one?"""
     assignment, course = load_assignment("2_multihead"), Course(tmp_path)
     course.prepare(assignment)
     schemes = mark_schemes(assignment.instructor)
