@@ -1,4 +1,4 @@
-"""Files that are none, torn notebooks, words and names."""
+"""Special files, torn notebooks, words and names."""
 
 import json
 import os
@@ -58,30 +58,30 @@ SPECIAL: dict[str, tuple[str, Callable[[Place, Path], Any]]] = {
 
 
 def special_file(make: Callable[[Place, Path], Any]) -> Maker:
-    """Put something that is no plain file where the notebook belongs."""
+    """Put a special file where the notebook belongs."""
     return lambda place: make(place, place.folder / place.name)
 
 
 def hard_link(place: Place) -> None:
-    """Give a classmate's notebook a second name, next to the other files that are asked for."""
+    """Hard-link a classmate's notebook, next to the other requested files."""
     place.solved()
     (place.folder / place.name).hardlink_to(place.course / "submitted/b-good" / place.assignment.name / place.name)
 
 
 def linked_folder(place: Place) -> None:
-    """Make the folder of the submission a link to a classmate's."""
+    """Link the folder of the submission to a classmate's."""
     place.folder.rmdir()
     place.folder.symlink_to(f"../b-good/{place.assignment.name}")
 
 
 def truncated(place: Place) -> None:
-    """Break the file off in the middle of self_attention."""
+    """Cut the file in the middle of self_attention."""
     text = json.dumps(place.solved())
     place.submit(text[: text.index("def self_attention") + 40].encode())
 
 
 def strip(notebook: NotebookNode) -> None:
-    """Lose all metadata and all ids."""
+    """Remove all metadata and all ids."""
     notebook.metadata = {}
     for cell in notebook.cells:
         cell.metadata = {}
@@ -89,7 +89,7 @@ def strip(notebook: NotebookNode) -> None:
 
 
 def odd_fields(notebook: NotebookNode) -> None:
-    """Have fields of the wrong type wherever that is possible, and cells that are none."""
+    """Give fields the wrong type wherever possible, and add cells that are no cells."""
     for cell in notebook.cells:
         cell.outputs, cell.execution_count, cell.attachments = "none", [7], 5
         cell.source = cell.source.splitlines(keepends=True)
@@ -99,7 +99,7 @@ def odd_fields(notebook: NotebookNode) -> None:
 
 
 def odd_metadata(notebook: NotebookNode) -> None:
-    """Name a format and a kernel that are none; have ids that are scripts, flags turned over, other versions, widgets."""
+    """Name an unknown format and kernel; use scripts as ids, inverted flags, other versions and widgets."""
     script = {"state": {"x": {"model_name": "<script>alert(1)</script>"}}}
     notebook.nbformat, notebook.nbformat_minor = 99, -1
     notebook.metadata = {
@@ -221,7 +221,7 @@ raise type(script, (Exception,), {})(script + "\x1b[31m" + script)
 )
 
 
-STUDENTS = (  # the last four cannot be the names of students: files are made from them
+STUDENTS = (  # the last four cannot be names of students: special files are made from them
     ("option", "is an option of a command", "-rf"),
     ("script", "is a script and a template", "<img src=x onerror=alert(1)>{{ 7*7 }} ${HOME} %s $(id)"),
     ("formula", "is a formula with a comma and a quotation mark", '=1+1, "Jr"'),

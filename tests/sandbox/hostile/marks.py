@@ -58,7 +58,7 @@ while inside._receive():
     inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"id": wire.loads(inside._receive())["id"], **good})))
 """),
         EVERYTHING,
-        LOOK,  # the cell itself is never done
+        LOOK,  # the cell itself never ends
     ),
     Attack(
         "displayhook",
