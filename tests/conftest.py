@@ -53,7 +53,7 @@ T = TypeVar("T")
 NAME = "1_attention"
 ALL = {source.parent.name: source.stem for source in sources()}  # every assignment and its file
 EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")  # their points make up the 20
-SEED = 11  # of the hidden checks' inputs in every graded class
+SEED = 11  # seed of the hidden checks' inputs in every graded class
 
 
 def soon(values: Iterable[Any], *first: Any) -> list[Any]:
