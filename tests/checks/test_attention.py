@@ -108,7 +108,7 @@ def test_hidden_message_holds_no_expected_numbers(each: Exercise) -> None:
     A message may hold shapes, the largest difference, the extreme sums of rows and columns, a factor and the student's own
     code. It holds no other number with a decimal point.
     """
-    ours = each.name in EXERCISES  # of exercise 2 only a part is tried: the same code makes its messages
+    ours = each.name in EXERCISES  # only a part of exercise 2 is tried: the same code makes its messages
     stages, some = (list(each.stages), 1) if ours else (list(each.stages)[:2], 3)
     number = r"\d\.|\.\d" if ours else r"\d\.\d|\.\d"
     for mistake, function in list(each.mistakes().items())[::some]:

@@ -161,7 +161,7 @@ def rows(course: Course) -> dict[str, list[str]]:
 
 
 def test_record_writes_what_nbgrader_writes(assignment: Assignment, tmp_path: Path) -> None:
-    """Row by row: marks, no response, late penalties, an extension, marks and comments by hand, twice?"""
+    """Are all rows nbgrader's: marks, no response, late penalties, an extension, marks and comments by hand, twice?"""
     ours, theirs = (make_course(tmp_path / name, assignment) for name in ("ours", "theirs"))
     for turn in range(2):
         record_first(ours, assignment, Course.record, turn)
@@ -176,7 +176,7 @@ def test_record_writes_what_nbgrader_writes(assignment: Assignment, tmp_path: Pa
 
 
 def test_penalties_are_those_of_the_marks_and_dates_as_they_are_now(assignment: Assignment, tmp_path: Path) -> None:
-    """After marks by hand, another plugin and more time for one: is what is taken off worked out again, and that alone?"""
+    """Are penalties, and nothing else, computed again after marks by hand, another plugin and more time for one student?"""
     course = make_course(tmp_path, assignment)
     record_first(course, assignment, Course.record, 0)
     write_atomically(

@@ -1,4 +1,4 @@
-"""Grade the same submissions with plain nbgrader and with ours, and write down what each took.
+"""Grade the same submissions with plain nbgrader and with ours, and record the cost of each.
 
     python tests/grade/bench_grading.py                    10 and 100 submissions of 2_multihead; writes _build/grading.json
     python tests/grade/bench_grading.py --publish          puts that record into book/records/ and book/instructors_scale.md

@@ -115,7 +115,7 @@ def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
 
 
 def test_grade_killed_before_recording_records_when_run_again(graded_class: GradedClass, tmp_path: Path) -> None:
-    """Does a mark reach the gradebook that was worked out, but not recorded, when the grader was killed?"""
+    """Does a computed mark reach the gradebook if the grader was killed before recording it?"""
     course, assignment = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), graded_class.assignment
     before = marks(course)
     result = course.load_result("goran", assignment.name)

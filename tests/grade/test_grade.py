@@ -53,7 +53,7 @@ EXPECTED: dict[str, tuple[str, set[str], set[str]]] = {
     "chen": ("graded", of("softmax"), set()),
     "dora": ("timed out", of("attention"), set()),
     "emil": ("crashed", of("self_attention"), set()),
-    "fatima": ("graded", set(), {"M194"}),  # in the bonus
+    "fatima": ("graded", set(), {"M194"}),  # a mistake in the bonus
     "goran": ("graded", of("attention"), {"M6"}),
     "hana": ("graded", of("attention"), {"M8"}),
     "ivan": ("graded", {"attention_mask"}, {"M17"}),
@@ -212,7 +212,7 @@ def test_results_are_kept_on_disk(graded_class: GradedClass) -> None:
 
 @pytest.mark.parametrize("student", MARKED)
 def test_gradebook_agrees(graded_class: GradedClass, student: str) -> None:
-    """Has nbgrader's gradebook the marks of the result, and waits for a person at the written questions?"""
+    """Does nbgrader's gradebook hold the marks of the result, and do written questions wait for a person?"""
     scores, (_, lost_checks, _) = auto_scores(graded_class.course, student), EXPECTED[student]
     checks = {check["name"]: check["points"] * check["passed"] for check in graded_class.results[student].checks}
     assert {name: score for name, score in scores.items() if name not in WRITTEN} == checks
@@ -228,7 +228,7 @@ def test_gradebook_agrees(graded_class: GradedClass, student: str) -> None:
 
 @pytest.mark.parametrize("student", ["quinn", "rosa"])
 def test_gradebook_has_no_grade_without_a_submission(graded_class: GradedClass, student: str) -> None:
-    """Is there no mark, not 0, for who submitted nothing or nothing that can be read?"""
+    """Do students without a readable submission get no mark, instead of 0?"""
     with graded_class.course.gradebook() as gradebook:
         assert gradebook.find_student(student).id == student
         with pytest.raises(MissingEntry):

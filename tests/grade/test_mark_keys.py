@@ -123,7 +123,7 @@ CHANGES = {
 def test_change_after_submissions_came_in(
     course: Course, assignment: Assignment, change: str, regrade: bool, two_workers: Workers
 ) -> None:
-    """Does everybody get the marks of the new assignment, with those of the other parts and those by hand kept?"""
+    """Does everybody get the new assignment's marks, and keep those of other parts and those by hand?"""
     spoil, points, most = CHANGES[change]
     new = changed(assignment, spoil)
     if change == "an exercise is added":

@@ -86,7 +86,7 @@ def test_any_notebook_is_repaired_or_refused(assignment: Assignment, perfect: No
 
 @EXAMPLES
 def test_work_is_kept_however_cells_lie(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
-    """Are the answers in their places again, where cells are moved, copied, mixed with others and lose their marks?"""
+    """Are answers restored to their places after cells were moved, copied, mixed with others, or lost their marks?"""
     answers = [index for index, cell in enumerate(assignment.release.cells) if is_answer_in_code(cell)]
     released, own = [dict(cell) for cell in assignment.release.cells], {"cell_type": "code", "source": "x = 1"}
     extra = st.lists(st.sampled_from([*released, own]), max_size=8)

@@ -129,7 +129,7 @@ def test_every_way_can_be_made(stem: str) -> None:
     """Do the words of every variant occur exactly once in the present answers?"""
     known = exercises_of(stem) | getattr(
         catalogue.checks_of(stem), "PROGRAMS", {}
-    )  # of a pool, also those that were not drawn
+    )  # programs of a pool count even if they were not drawn
     for exercise in known.values():
         assert exercise.mistakes()
     named = {name for mistake in catalogue.mistakes_of(stem) for each in mistake.ways for name in each.exercises}

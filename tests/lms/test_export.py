@@ -188,7 +188,7 @@ def test_export_moodle_without_worksheet(course: Course, collected: list[Result]
     assert {"Identifier", "Grade", "Last modified (grade)", "Feedback comments"} <= set(header)
     assert [row[0] for row in rows] == ["Participant 100", "Participant 101", "Participant 102", "", ""]
     assert any("dan has no participant number" in warning for warning in done.warnings)
-    assert rows[0][header.index("Grade")] == "20"  # of 21.5, which Moodle would refuse
+    assert rows[0][header.index("Grade")] == "20"  # the points are 21.5, which Moodle would refuse
     assert "ada has 21.5 points; Moodle takes 20 at most" in done.warnings
 
 

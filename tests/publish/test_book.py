@@ -350,7 +350,7 @@ def test_exercise_page_ends_with_the_solutions(site: str, name: str, stem: str) 
     boxes = parse(HTML / "book" / f"{name}_exercise.html").find_all("details", class_="sd-dropdown")
     shown = [re.search(r"(?:def|class) (\w+)", box.get_text())[1] for box in boxes]
     there = (ROOT / "solutions").is_dir()
-    asked = list(exercises_of(stem))  # of a pool of programs, the page shows all, and a notebook only some
+    asked = list(exercises_of(stem))  # the page shows all programs of a pool, a notebook only some
     assert [name for name in shown if name in asked] == (asked if there else [])
     assert not any(box.has_attr("open") for box in boxes)
 

@@ -186,7 +186,7 @@ def is_embedded(font: dict) -> bool:
 def look_into_pdf(path: Path, book: OneFile) -> list[str]:
     """Check a PDF's outline, numbers, links and fonts; return the text of its pages."""
     reader = PdfReader(path)
-    letters: Counter[float] = Counter()  # by their size in points
+    letters: Counter[float] = Counter()  # numbers of letters by their size in points
 
     def count(text: str, page: list, line: list, font: dict | None, size: float) -> None:
         letters[round(size * abs(line[0] * page[0]), 1)] += len(text.strip())

@@ -130,7 +130,7 @@ def test_marks_table_adds_up(course: Course, assignment: Assignment, results: li
 
 
 def test_bonus_is_on_top_and_never_lost(assignment: Assignment, tmp_path: Path) -> None:
-    """Has an unearned bonus no number, no part in the maximum, and no message if it is unwritten?"""
+    """Does an unearned bonus have no number, no part in the maximum, and no message if it is unwritten?"""
     course = Course(tmp_path)
     course.prepare(assignment)
     results = [
