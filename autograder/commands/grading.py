@@ -54,7 +54,7 @@ def grade(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Grade what lies in COURSE/submitted/STUDENT/ASSIGNMENT/, and show a table of marks for each assignment.
+    """Grade the submissions in COURSE/submitted/STUDENT/ASSIGNMENT/, and show a table of marks for each assignment.
 
     Only new and changed submissions are graded. Marks go to nbgrader's gradebook, COURSE/gradebook.db. Ctrl-C stops at once;
     the next run continues.

@@ -71,7 +71,7 @@ def all_graded_classes(
 
 
 def stop_if_not_graded(results: Iterable["Result"]) -> None:
-    """Let a command fail where somebody has no mark for a reason of ours."""
+    """Let a command fail if our failure left a student without a mark."""
     failed = [result for result in results if result.state == "not graded"]
     if failed:
         said = "; ".join(f"{result.student}: {result.why}" for result in failed[:3])

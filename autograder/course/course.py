@@ -83,7 +83,7 @@ class Result:
 
     @property
     def has_marks(self) -> bool:
-        """Whether there is a mark; a submission that nobody could read, or that we failed on, has none, not 0."""
+        """Whether there is a mark. An unreadable submission, or one that we failed on, has no mark, and not 0."""
         return bool(self.checks)
 
     def ask(self, decision: Decision | None) -> None:

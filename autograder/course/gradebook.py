@@ -24,7 +24,7 @@ WAIT = {"sqlite": {"timeout": "60"}, "postgresql": {"connect_timeout": "20"}}  #
 OF_SUBMISSIONS = """FROM submitted_assignment
 JOIN assignment ON assignment.id = submitted_assignment.assignment_id
 JOIN submitted_notebook ON submitted_notebook.assignment_id = submitted_assignment.id"""
-# a person's mark goes before the grader's, and extra credit is added: `Grade.score` of nbgrader.api
+# A person's mark replaces the grader's, and extra credit is added, as in `Grade.score` of nbgrader.api.
 SCORE = "COALESCE(COALESCE(manual_score, auto_score) + COALESCE(extra_credit, 0), 0)"
 OF_NOTEBOOK = """JOIN notebook ON notebook.id = notebook_id JOIN assignment ON assignment.id = notebook.assignment_id
 WHERE assignment.name = :assignment AND notebook.name = :notebook"""

@@ -245,7 +245,7 @@ class Recorder:
             student: The student's id.
             assignment: The name of the assignment.
             stem: The name of its notebook's file, without its ending.
-            notebook: As it was executed; None if there is no mark.
+            notebook: The executed notebook; None if there is no mark.
             when: The time of submission, with a time zone; None keeps the time that is there.
         """
         db, student = self.gradebook.db, id_in_gradebook(student)

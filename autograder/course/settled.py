@@ -1,6 +1,6 @@
 """A person's decisions about submissions that need a look: settled/ASSIGNMENT.json in the course's folder.
 
-A decision answers the questions about one content. A new submission, or a new question, asks again.
+A decision answers the questions about one content. A new submission, or a new question, needs a new decision.
 """
 
 import json

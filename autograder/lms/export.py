@@ -1,6 +1,6 @@
 """Marks and feedback for Moodle, for Canvas, and as a table.
 
-What both systems take is read from their sources. Moodle's import (mod/assign/feedback/offline/importgradeslib.php,
+The formats of both systems come from their sources. Moodle's import (mod/assign/feedback/offline/importgradeslib.php,
 https://github.com/moodle/moodle) needs the columns Identifier, Grade and "Last modified (grade)", takes UTF-8 with or without
 a mark at its start, and passes over empty grades and, without a word, over those above the maximum (mod/assign/locallib.php);
 feedback files (mod/assign/feedback/file/importziplib.php) lie in folders NAME_NUMBER_assignsubmission_file_. Canvas's import
@@ -28,7 +28,7 @@ from autograder.report.page import plain_number
 from autograder.report.report import STATES, marks_table
 from autograder.spreadsheets import csv_text, write_defused
 
-COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # what an earlier export wrote into a comment
+COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # text that an earlier export wrote into a comment
 KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and for students without the assignment
 NUMBERS = ("automatic", "by hand", "waiting", "total", "of", "late penalty")
 MOODLE_COLUMNS = ["Identifier", "Full name", "Email address", "Grade", "Last modified (grade)", "Feedback comments"]
@@ -181,7 +181,7 @@ class _Marks:
         return table
 
     def moodle(self) -> str:
-        """Return the grading worksheet with marks, and the states as comments; one made up where none was given."""
+        """Return the grading worksheet with marks, and the states as comments; a new one if none was given."""
         if self.worksheet is None:
             rows = []
             for student, row in self.rows.items():
@@ -209,7 +209,7 @@ class _Marks:
         return write_defused(sheet.header, rows, sheet.delimiter)
 
     def _for_moodle(self, row: dict[str, Any], maximum: str = "") -> float | str:
-        """Return the mark, or the maximum where a bonus lies above it."""
+        """Return the mark, or the maximum if a bonus exceeds it."""
         most = _number(maximum, self.of)
         if row["mark"] == "" or row["mark"] <= most:
             return row["mark"]
@@ -218,7 +218,7 @@ class _Marks:
         return most
 
     def canvas(self, column: str | None) -> str:
-        """Return the gradebook with the students' columns and that of the assignment, so that no other mark is touched."""
+        """Return the gradebook with only the students' columns and the assignment's, so that no other mark changes."""
         sheet = self.worksheet
         first = sheet.place("Section") + 1
         place = self._canvas_column(sheet.header[first:], column) + first

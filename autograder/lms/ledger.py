@@ -30,7 +30,7 @@ class Ledger:
         self.path = course.root / "collected" / f"{assignment}.json"
         self.place = course.root / "unmatched" / assignment
         kept = read_json(self.path, "Take it away, and collect the same downloads again.") or {}
-        self.collected: dict[str, dict[str, Any]] = kept.get("collected", {})  # by student
+        self.collected: dict[str, dict[str, Any]] = kept.get("collected", {})  # records by student
         self.files: dict[str, dict[str, Any]] = kept.get("files", {})  # files next to the notebook, by student and name
         self.refused: dict[str, str] = kept.get("refused", {})  # the reason, by student or STUDENT/FILE
         unmatched: list[dict[str, str]] = kept.get("unmatched", [])  # without those that a person removed

@@ -17,7 +17,7 @@ from autograder.report.page import page_template, plain_number
 from autograder.report.report import Row, maximum_of, questions_of, rows_of
 from autograder.spreadsheets import csv_text
 
-Graded = list[tuple[Assignment, list[Result]]]  # in the course's order
+Graded = list[tuple[Assignment, list[Result]]]  # assignments in the course's order, with their results
 
 
 @dataclass
@@ -25,12 +25,12 @@ class Column:
     """One assignment: a row for each of its students, its points, and the points that tests give."""
 
     assignment: Assignment
-    rows: dict[str, Row]  # by student
+    rows: dict[str, Row]  # rows by student
     of: float
     of_tests: float
 
     def share(self, student: str) -> float | None:
-        """Return which share of the points that tests give a student has, in percent, 100 at most; None without marks."""
+        """Return a student's share of the points that tests give, in percent, 100 at most; None without marks."""
         row = self.rows.get(student)
         return min(100, 100 * row.automatic / self.of_tests) if row and row.marks and self.of_tests else None
 
@@ -53,7 +53,7 @@ def _columns(course: Course, graded: Graded) -> list[Column]:
 def course_table(course: Course, graded: Graded) -> list[dict[str, Any]]:
     """Return one row for each student: state and points of each assignment, total, and mistakes that came back.
 
-    Who has no marks for an assignment has no number there, and not 0.
+    A student without marks for an assignment has no number there, and not 0.
     """
     columns = _columns(course, graded)
     with course.reading() as db:

@@ -183,7 +183,7 @@ def write_feedback(
     show_hidden: bool = False,
     workers: int | None = None,
 ) -> list[Path]:
-    """Write a page for every submission that has marks; one whose marks did not change is left as it is.
+    """Write a page for every submission that has marks; a page stays unchanged if its marks did.
 
     Args:
         course: Where the marks are and the pages go.

@@ -53,7 +53,7 @@ class Mark:
 
     @property
     def given(self) -> bool:
-        """Whether there is a number to show. Points that wait were given before, and are to be seen again."""
+        """Whether there is a number to show. Waiting points are from an earlier grading: a person has to see them again."""
         return not (self.waiting or self.bonus) or self.points > 0
 
 
@@ -102,7 +102,7 @@ def is_unwritten(check: dict[str, Any]) -> bool:
 
 
 def marks_table(course: Course, assignment: Assignment, results: list[Result]) -> list[dict[str, Any]]:
-    """Return one row for each student, ready to be shown; who has no marks has no number, and not 0."""
+    """Return one row for each student, ready to be shown; a student without marks has no number, and not 0."""
     questions = questions_of(assignment)
     table = []
     for row in rows_of(course, assignment, questions, results):
@@ -170,7 +170,7 @@ def rows_of(course: Course, assignment: Assignment, questions: list[Question], r
         late = gradebook.lateness(db, assignment.name)
     rows = []
     for result in sorted(results, key=lambda result: (result.state != NEEDS_A_LOOK, result.student)):
-        # an older submission may have left marks in the gradebook; they say nothing about one that could not be read
+        # an older submission may have left marks in the gradebook; they say nothing about an unreadable one
         grades = scores.get(result.student) if result.has_marks else None
         marks = {question.name: _mark(question, grades, result.checks) for question in questions} if grades else {}
         rows.append(Row(result, marks, (marks and late.get(result.student)) or Lateness()))
@@ -180,7 +180,7 @@ def rows_of(course: Course, assignment: Assignment, questions: list[Question], r
 def _mark(question: Question, grades: dict[str, gradebook.Mark], checks: list[dict[str, Any]]) -> Mark:
     found = [grades.get(cell, gradebook.Mark(0.0, True)) for cell in question.cells]
     points, waiting = sum(each.score for each in found), sum(each.waits for each in found)
-    # nbgrader gives points for a written question only where it is empty, and a person may give others
+    # nbgrader gives points for a written question only if it is empty; a person may give others
     untouched = question.written and not points and any(each.of_tests is not None for each in found)
     failed = [check for check in checks if check["name"] in question.cells and not check["passed"]]
     failed = [check for check in failed if not (question.bonus and is_unwritten(check))]
@@ -224,14 +224,14 @@ def _versions(rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def _who(questions: list[Question], rows: list[Row], attribute: str) -> dict[str, list[Row]]:
-    """Return by question whose marks have an attribute ("waiting", "unnamed"), where there is anybody."""
+    """Return the rows whose marks have an attribute ("waiting", "unnamed"), by question; empty ones are left out."""
     marked = [row for row in rows if row.marks]
     who = {q.name: [row for row in marked if getattr(row.marks[q.name], attribute)] for q in questions}
     return {name: found for name, found in who.items() if found}
 
 
 def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
-    """Return the plots as data URIs with caption and text, without written questions of which marks still wait."""
+    """Return the plots as data URIs with caption and text; written questions are left out while their marks wait."""
     if not rows:
         return []
     waiting = {name for name in _who(questions, rows, "waiting") if rows[0].marks[name].written}
