@@ -11,7 +11,7 @@ export PYTHONUTF8 = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 help:
-	@echo "make demo        everything once: install, build, grade a sample class, show the marks"
+	@echo "make demo        everything once: install, build, grade a sample class, show the scores"
 	@echo "make test        every module and every promise once"
 	@echo "make test-all    the whole test suite: all attacks on both kinds of kernels, more seeds, kills and settings"
 	@echo "make test-debian13  make demo and make test on Debian 13, as root by debootstrap in a namespace of its own"
@@ -24,8 +24,8 @@ help:
 	@echo "make grade       grade course/submitted/ and write feedback and report"
 	@echo "make train       train the Vision Transformer on MNIST: book/records/ again"
 	@echo "make bench-training  the plain recipe and ours side by side, change by change, one epoch, and the estimate for a T4"
-	@echo "make bench-grading   plain nbgrader and our grader on the same submissions: time, memory, marks"
-	@echo "make formgrader  open nbgrader's formgrader on course/, to mark the written answers"
+	@echo "make bench-grading   plain nbgrader and our grader on the same submissions: time, memory, points"
+	@echo "make formgrader  open nbgrader's formgrader on course/, to grade the written answers"
 
 .NOTPARALLEL:
 setup: .venv/.installed
@@ -95,6 +95,6 @@ bench-grading: setup
 
 formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader \
-	  --HTMLExporter.preprocessors=autograder.report.mark_scheme.ShowMarkSchemes $(if $(filter 0,$(shell id -u)),--allow-root)
+	  --HTMLExporter.preprocessors=autograder.report.rubric.ShowRubrics $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: help setup demo lint test test-all test-debian13 lock exercises book pdf epub grade train bench-training bench-grading formgrader

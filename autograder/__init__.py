@@ -1,1 +1,1 @@
-"""Builds the exercises of the book, grades what was submitted, and names the mistake."""
+"""Build the exercises of the book, grade submissions, and name the mistakes."""

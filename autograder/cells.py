@@ -1,4 +1,4 @@
-"""What nbgrader's metadata say of a cell: as nbgrader.utils does, without importing nbgrader, which takes seconds."""
+"""Read nbgrader's metadata of a cell. nbgrader.utils does the same, but importing nbgrader takes seconds."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from nbformat import NotebookNode
 
 
 def grade_id(cell: NotebookNode) -> str:
-    """Return the name that nbgrader knows a cell by; nothing where there is none."""
+    """Return nbgrader's name of a cell; "" if it has none."""
     return cell.metadata.get("nbgrader", {}).get("grade_id", "")
 
 
@@ -16,25 +16,25 @@ def is_grade(cell: NotebookNode) -> bool:
 
 
 def is_solution(cell: NotebookNode) -> bool:
-    """Whether a cell is the student's to fill in."""
+    """Whether students fill in a cell."""
     return bool(cell.metadata.get("nbgrader", {}).get("solution"))
 
 
 def points_of(cell: NotebookNode) -> float:
-    """Return how many points a cell gives; to nbgrader a bonus has 0, so that it is not in the maximum."""
+    """Return the points of a cell. A bonus has 0 points for nbgrader, so that the maximum does not include it."""
     return float(cell.metadata.get("bonus", cell.metadata.nbgrader.points))
 
 
 def files_of(cells: Iterable[NotebookNode]) -> dict[str, str]:
-    """Return the files that are to be submitted next to a notebook: by name, whose checks judge them."""
+    """Return the files that are submitted with a notebook: the name of each, and of the checks that judge it."""
     return {cell.metadata["file"]: cell.metadata["checks"] for cell in cells if "file" in cell.metadata}
 
 
 def is_students(cell: NotebookNode) -> bool:
-    """Whether a student wrote what is in a cell of a repaired notebook: an answer, a new cell, a released one changed."""
+    """Whether a student wrote a cell of a repaired notebook: an answer, a new cell, or a changed released cell."""
     return is_solution(cell) or bool(cell.metadata.get("own") or cell.metadata.get("changed"))
 
 
 def is_locked(cell: NotebookNode) -> bool:
-    """Whether a cell is brought back to what was released before it is graded."""
+    """Whether the released text replaces that of a cell before grading."""
     return not is_solution(cell) and (is_grade(cell) or bool(cell.metadata.get("nbgrader", {}).get("locked")))

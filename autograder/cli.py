@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-import autograder.lighter_imports  # noqa: F401 - before anything imports nbformat
+import autograder.lighter_imports  # noqa: F401 - it must come before any import of nbformat
 from autograder.commands import authoring, grading, lms, reporting
 from autograder.commands.console import explaining_files, stopped
 from autograder.commands.demo import demo
@@ -36,7 +36,7 @@ COMMANDS = {  # in the order in which the help lists them
     "messages": messages,
 }
 
-# What a machine refuses, whatever a program does: a disk that is full or read-only, a folder of somebody else's
+# Errors that are the machine's fault: a disk is full or read-only, or a folder belongs to somebody else
 NOT_OURS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
@@ -56,7 +56,7 @@ def main() -> None:
         try:
             app()
         except RuntimeError as error:
-            from autograder.course.gradebook import GradebookError  # with nbgrader, as in course_in
+            from autograder.course.gradebook import GradebookError  # imports nbgrader, which takes seconds
 
             if isinstance(error, GradebookError):
                 raise SystemExit(stopped(error).exit_code) from None
@@ -70,7 +70,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def home_to_write_in() -> Iterator[None]:
-    """Work in a home that lasts as long, where the user's own cannot be written: Jupyter and Matplotlib need one to run."""
+    """Use a temporary home folder if the user's own is not writable: Jupyter and Matplotlib need one."""
     with contextlib.ExitStack() as until_it_ends:
         if not os.access(Path.home(), os.W_OK):
             home = tempfile.TemporaryDirectory(prefix="autograder-home-", ignore_cleanup_errors=True)

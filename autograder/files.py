@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and files that a stranger named."""
+"""Write files completely or not at all, and read files that a stranger named."""
 
 import contextlib
 import fcntl
@@ -9,22 +9,22 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-MAX_BYTES = 50 * 2**20  # of a submitted notebook
+MAX_BYTES = 50 * 2**20  # bytes of a submitted notebook
 MAX_FILE = 4 * 2**20  # bytes of a file next to the notebook
 
 
 class Unreadable(ValueError):
-    """No notebook can be made of the file; the message says why."""
+    """The file cannot be read as a notebook; the message says why."""
 
 
 def write_atomically(path: Path, text: str | bytes) -> None:
-    """Write a file so that a kill or a power cut at any moment leaves the old one or the new one, whole.
+    """Write a file so that a kill or a power cut at any moment leaves the complete old file or the complete new one.
 
     Raises:
-        OSError: it cannot be written; it names the file, and no half of it is left.
+        OSError: the file cannot be written. The error names it, and no partial file remains.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = text.encode(errors="replace") if isinstance(text, str) else text  # a text may hold half a character
+    data = text.encode(errors="replace") if isinstance(text, str) else text  # a text may hold a lone surrogate
     if path.is_file() and path.read_bytes() == data:
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -37,19 +37,19 @@ def write_atomically(path: Path, text: str | bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error  # that of a full disk names no file
+        raise OSError(error.errno, error.strerror, str(path)) from error  # Python's error for a full disk names no file
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the name too
+        os.fsync(folder)  # the folder holds the file's new name
     finally:
         os.close(folder)
 
 
 def read_json(path: Path, fix: str) -> Any:
-    """Read a file of ours; nothing where there is none. It may be cut off, by a disk that lost power.
+    """Read a JSON file of ours; None if it does not exist. A power cut may have cut it off.
 
     Raises:
-        ValueError: it cannot be read. The message says what to do about it, as in `repair_notebook`.
+        ValueError: the file cannot be read. The message ends with `fix`, which says what to do.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -60,7 +60,7 @@ def read_json(path: Path, fix: str) -> Any:
 
 
 def made_once(path: Path, make: Callable[[], Any]) -> Any:
-    """Return what a JSON file holds; if it is not there, make it, in one of all processes that want the same."""
+    """Return what a JSON file holds. If it does not exist, one process makes it, and others that want it wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -70,15 +70,15 @@ def made_once(path: Path, make: Callable[[], Any]) -> Any:
 
 
 def read_plain_file(path: Path, most: int = MAX_BYTES, start: int | None = None) -> bytes:
-    """Read a file that a stranger named: no link, device or pipe, and of so many bytes at most.
+    """Read a file that a stranger named; it must be a plain file (no link, device or pipe), and not too large.
 
     Args:
-        path: Where it is.
-        most: The number of bytes that it may have.
-        start: Read only this many bytes of it, whatever its size.
+        path: The file.
+        most: The largest size, in bytes.
+        start: If given, read only this many bytes at the start of a file of any size.
 
     Raises:
-        Unreadable: it is none, or too large.
+        Unreadable: it is not a plain file, or it is too large.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -97,20 +97,20 @@ def read_plain_file(path: Path, most: int = MAX_BYTES, start: int | None = None)
 
 
 def is_notebook(path: str) -> bool:
-    """Whether a file is a notebook, by its name."""
+    """Whether a file has the name of a notebook."""
     return path.lower().endswith(".ipynb")
 
 
 def kind_of(path: str) -> str:
-    """Return by which ending a file is known: ".pt" of "Copy of vit (1).PT"."""
+    """Return the ending of a file's name in small letters: ".pt" for "Copy of vit (1).PT"."""
     return PurePosixPath(path).suffix.lower()
 
 
 def writable(text: str) -> str:
-    """Return a text that a file can hold: half a character, as a stranger may write one, becomes "?"."""
+    """Return a text that a file can hold: a lone surrogate, which a stranger may have written, becomes "?"."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def shown(name: str) -> str:
-    """Return a stranger's name as it can be printed: nothing in it moves the cursor or turns the text around."""
+    """Return a stranger's name so that it is safe to print: nothing in it moves the cursor or reverses the text."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)

@@ -1,4 +1,4 @@
-"""Which files of this repository a module is made of: itself and what it imports, as its text says."""
+"""Find the files of this repository that a module needs: its own and those that it imports, according to its text."""
 
 import hashlib
 import re
@@ -7,16 +7,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("autograder", "solutions")
-# Either way of importing, with what is imported, in brackets or not. A sentence may look like one: it names no file.
+# Both forms of an import, with or without brackets. A sentence may match too; this is harmless, because it names no file.
 IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|.*)|import (.*))", re.M)
 
 
-def files_behind(*modules: str, root: Path = ROOT) -> set[Path]:
-    """Return the files of the named modules and of all that they import from this repository, also within functions.
+def imported_files(*modules: str, root: Path = ROOT) -> set[Path]:
+    """Return the files of the named modules and of all that they import from this repository, within functions too.
 
     Args:
-        modules: As they are imported: autograder.checks.encoder.
-        root: Of the repository.
+        modules: Their names, such as autograder.checks.encoder.
+        root: The repository's folder.
     """
     found: set[Path] = set()
     seen: set[str] = set()
@@ -38,7 +38,7 @@ def files_behind(*modules: str, root: Path = ROOT) -> set[Path]:
 
 
 def _file_of(name: str, root: Path) -> Path | None:
-    """Return the file of a module of ours; None for any other, and for a name that is no module."""
+    """Return the file of a module of this repository; None for any other name."""
     if name.split(".")[0] not in PACKAGES:
         return None
     place = root.joinpath(*name.split("."))
@@ -46,7 +46,7 @@ def _file_of(name: str, root: Path) -> Path | None:
 
 
 def digest_of(files: Iterable[Path], *words: str, root: Path = ROOT) -> str:
-    """Return the SHA-256 of files, with their places below the root, and of some words."""
+    """Return the SHA-256 of files, of their paths below the root, and of some words."""
     digest = hashlib.sha256()
     for path in sorted(set(files)):
         digest.update(f"{path.relative_to(root).as_posix()} ".encode() + hashlib.sha256(path.read_bytes()).digest())

@@ -1,4 +1,4 @@
-"""What an installed `autograder` does: it works in a folder that holds the repository, and writes one where there is none."""
+"""Start an installed `autograder`: it works in a folder that holds the repository, and `autograder demo` writes one."""
 
 import os
 import sys
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from autograder.imports import ROOT
 
-ARCHIVE = Path(__file__).with_name("repository.zip")  # in a wheel; setup.py puts it there
-A_FILE = "_config.yml"  # by which a folder with the repository is known
+ARCHIVE = Path(__file__).with_name("repository.zip")  # setup.py puts it into the wheel
+A_FILE = "_config.yml"  # identifies a folder with the repository
 
 
 def enter_repository() -> None:
-    """Where this package was installed from a wheel, go on with the repository in the working folder; else do nothing.
+    """Run the repository in the working folder if this package was installed from a wheel; else do nothing.
 
     `autograder demo` in an empty folder writes the repository there first.
     """
@@ -30,4 +30,4 @@ def enter_repository() -> None:
             f"autograder: {here} does not hold the repository, in which every command works. Go to the folder that does, "
             'or run "autograder demo" in an empty one, which writes it there'
         )
-    os.execv(sys.executable, [sys.executable, "-m", "autograder", *sys.argv[1:]])  # the module of this folder
+    os.execv(sys.executable, [sys.executable, "-m", "autograder", *sys.argv[1:]])  # runs the package in this folder

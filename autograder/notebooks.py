@@ -1,7 +1,7 @@
-"""Read what can be read of a file that claims to be a notebook.
+"""Read as much as possible of a file that claims to be a notebook.
 
-Nothing of the file is trusted: from its cells only kind, text and what identifies them is taken. What cannot be made a
-cell is kept as a piece of text, so that nothing of a student's is lost without a word.
+The file is not trusted: only the kind, the text and the ids of its cells are used. Text that belongs to no cell is kept
+as a piece, so that no student's work is lost silently.
 """
 
 import json
@@ -16,16 +16,16 @@ from autograder.files import MAX_BYTES, Unreadable, writable
 
 MAX_CELLS = 2000
 MAX_SOURCE = 1_000_000  # characters of one cell
-MAX_PIECES = 50  # places at which a damaged file is looked into again
-MAX_PIECE = 5000  # characters that are kept of what is no cell
+MAX_PIECES = 50  # places at which reading a damaged file starts again
+MAX_PIECE = 5000  # characters that are kept of a text outside the cells
 CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?= |\r?$)", re.M)  # the marks that git writes at the start of a line
-MARKS = "The file has git's conflict marks."
-# A picture in a text, as Colab keeps it. So many characters are no picture but an example of an address.
+CONFLICT_MARKS = "The file has git's conflict marks."
+# A picture in a text, as Colab stores it. An address with fewer than 200 characters is an example, not a picture.
 PICTURE = re.compile(r"data:image/([a-z]{1,10})[a-z.+;=-]{0,50};base64,[A-Za-z0-9+/=%\s]{200,}")
 NAMED_PICTURE = re.compile(
     r"(?:!\[[^\[\]]{0,200}\] ?\()?\[a picture, [^\[\]]{1,200}: it is in the submitted file\]\)?"
 )  # see _named
-# What a trailing comma follows: strings are stepped over, the last of a file that is cut off too.
+# A trailing comma, or a string, so that commas within strings are skipped. The last string may be cut off.
 COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|,(?=\s*[\]}])', re.S)
 CELL = re.compile(r'\{\s*"(?:cell_type|attachments|execution_count|id|metadata|outputs|source|input)"\s*:')
 
@@ -36,47 +36,47 @@ class Cell:
 
     kind: str  # "code" or "markdown"
     source: str
-    names: list[str] = field(default_factory=list)  # by which it may be recognised: grade id, cell id
-    checksum: Any = None  # nbgrader's, of the cell as it was released
-    raw: bool = False  # whether it was neither code nor Markdown
+    names: list[str] = field(default_factory=list)  # ids that may identify it: grade id, cell id
+    checksum: Any = None  # nbgrader's checksum of the released cell
+    raw: bool = False  # whether the file called it neither code nor Markdown
 
 
 @dataclass
 class Notebook:
-    """What was read of a file."""
+    """The content that was read from a file."""
 
     cells: list[Cell]
-    receipt: list[str] = field(default_factory=list)  # what was repaired
-    pieces: list[str] = field(default_factory=list)  # texts of the file that are in no cell
-    questions: list[str] = field(default_factory=list)  # what only a person can decide
+    receipt: list[str] = field(default_factory=list)  # descriptions of repairs
+    pieces: list[str] = field(default_factory=list)  # texts outside the cells
+    questions: list[str] = field(default_factory=list)  # questions that only a person can decide
     damaged: bool = False  # whether something could not be read
-    other: "Notebook | None" = None  # the other side, where git's marks of a conflict are in the file
+    other: "Notebook | None" = None  # the other side of a git conflict
 
 
 def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: False) -> Notebook:
-    """Read what can be read of a file that claims to be a notebook.
+    """Read as much as possible of a file that claims to be a notebook.
 
     Args:
-        data: The file.
-        belongs: Whether a cell is to be read where there are too many.
+        data: The file's bytes.
+        belongs: Whether to read a cell that comes after the first MAX_CELLS.
 
     Raises:
-        Unreadable: there is no cell in it.
+        Unreadable: no cell can be read.
     """
     text, receipt = _decode(data)
     text = _unwrapped(text)
     if "<<<<<<<" not in text:
         return _read(text, receipt, belongs)
     ours, theirs = _sides_of(text)
-    if ours == theirs == text:  # no line begins with a mark: in the texts of cells there may be some
+    if ours == theirs == text:  # no line begins with a mark, but the texts of cells may hold some
         whole = _read(text, receipt, belongs)
         ours, theirs = ([_side_of_cell(cell, side) for cell in whole.cells] for side in (0, 1))
         if ours == theirs:
             return whole
         whole.cells, whole.other = ours, Notebook(theirs)
-        whole.receipt.append(MARKS)
+        whole.receipt.append(CONFLICT_MARKS)
         return whole
-    receipt.append(MARKS)
+    receipt.append(CONFLICT_MARKS)
     notebooks = []
     for side in (ours, theirs):
         try:
@@ -91,7 +91,7 @@ def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: Fa
 
 
 def _decode(data: bytes) -> tuple[str, list[str]]:
-    """Return the text of a file, and a receipt of what its encoding was."""
+    """Return the text of a file, and a receipt of how it was decoded."""
     receipt = []
     if data[:2] == b"\x1f\x8b":
         unpacker = zlib.decompressobj(wbits=31)
@@ -120,7 +120,7 @@ def _decode(data: bytes) -> tuple[str, list[str]]:
 
 
 def _unwrapped(text: str) -> str:
-    """Return the notebook where it was written as a text of JSON, once or more often."""
+    """Unwrap a notebook that was saved as a JSON string, once or several times."""
     decoder = json.JSONDecoder(strict=False)
     while text.lstrip()[:1] == '"':
         try:
@@ -134,11 +134,11 @@ def _unwrapped(text: str) -> str:
 
 
 def _sides_of(text: str) -> list[str]:
-    """Return both sides of a text with git's conflict marks; twice the same where there are none."""
+    """Return both sides of a text with git's conflict marks; the same text twice if there are none."""
     if not CONFLICT.search(text):
         return [text, text]
     sides: list[list[str]] = [[], []]
-    here = (0, 1)  # to which sides a line belongs
+    here = (0, 1)  # the sides to which the next line belongs
     for line in text.splitlines(keepends=True):
         mark = CONFLICT.match(line)
         known = {"<": (0,), "|": (), "=": (1,), ">": (0, 1)}
@@ -183,7 +183,7 @@ def _read(text: str, receipt: list[str], belongs: Callable[[Cell], bool]) -> Not
 
 
 def _parsed(text: str) -> Any:
-    """Return what a JSON text holds, also one with trailing commas or with something after its end; None if it is none."""
+    """Parse a JSON text, also with trailing commas or with text after its end; None if it is not JSON."""
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_joined)
     for attempt in (lambda: text, lambda: COMMA.sub(lambda found: "" if found[0] == "," else found[0], text)):
         try:
@@ -196,7 +196,7 @@ def _parsed(text: str) -> Any:
 
 
 def _joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object of its pairs; of a field that is there twice both texts or lists are kept."""
+    """Make a dict of an object's pairs; if "cells" or "source" is repeated, join the different values."""
     made = dict(pairs)
     if len(made) < len(pairs):
         for key in made.keys() & {"cells", "source"}:
@@ -210,13 +210,13 @@ def _joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _raw_cells(content: Any, notebook: Notebook) -> list[Any]:
-    """Return the cells of what the file holds."""
+    """Return the cells of the parsed file."""
     if isinstance(content, list) and any(_is_cell(item) for item in content):
         notebook.receipt.append("The file was a list of cells; they were read as a notebook.")
         return content
     if not isinstance(content, dict):
         raise Unreadable("the file is JSON, but not a notebook")
-    if isinstance(content.get("content"), dict) and "cells" not in content:  # as a Jupyter server sends one
+    if isinstance(content.get("content"), dict) and "cells" not in content:  # a Jupyter server sends this
         content = content["content"]
     raw = content.get("cells")
     if raw is None and isinstance(content.get("worksheets"), list):
@@ -233,14 +233,14 @@ def _is_cell(item: Any) -> bool:
 
 
 def _cells_of_broken_json(text: str, notebook: Notebook) -> list[Any]:
-    """Return the cells that are whole in a JSON text that is not; what lies between them becomes pieces."""
+    """Return the complete cells of a damaged JSON text; the text between them becomes pieces."""
     start = re.search(r'"cells"\s*:\s*\[', text)
     cells: list[Any] = []
     if start is None and not CELL.search(text):
         return cells
     notebook.damaged = True
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_joined)
-    position, before, first = start.end() if start else 0, None, 0  # the end of the last cell that was read
+    position, before, first = start.end() if start else 0, None, 0  # before: where the damage begins
     for _ in range(MAX_PIECES):
         while len(cells) <= 10 * MAX_CELLS:
             position = re.compile(r"[\s,]*").match(text, position).end()
@@ -270,7 +270,7 @@ def _cells_of_broken_json(text: str, notebook: Notebook) -> list[Any]:
 
 
 def _add_piece(text: str, notebook: Notebook) -> None:
-    """Keep the words of a part of the file that is no cell."""
+    """Keep the words of a part of the file that is not a cell."""
     words = re.sub(r'\\n"?,?\s*"?', "\n", writable(text)).replace('\\"', '"').strip(" \r\n\t,]}")
     if len(words) > 20 and len(notebook.pieces) < MAX_PIECES:
         notebook.pieces.append(words if len(words) <= MAX_PIECE else f"{words[:MAX_PIECE]}\n[Cut here.]")
@@ -305,14 +305,14 @@ def _read_cell(raw: Any, notebook: Notebook) -> Cell | None:
 
 
 def _text_of(value: Any) -> str:
-    """Return the text of a source, or of a part of one; of a number, or a list in its place, as JSON writes it."""
+    """Return the text of a source, or of one of its lines; any other value becomes JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)[:MAX_SOURCE]
 
 
 def _with_attachments(source: str, attachments: Any) -> str:
-    """Name the pictures that Jupyter keeps next to a text, where the text shows them and where it does not."""
+    """Name the pictures in the attachments of a text: where the text shows them, or else at its end."""
     for name, kinds in _items(attachments):
         size = sum(len(data) * 3 // 4 for _, data in _items(kinds) if isinstance(data, str))
         named = _named(writable(name)[:100], size)
@@ -326,6 +326,6 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _named(what: str, size: int) -> str:
-    """Return the words that take the place of a picture, which no page shows, of about so many bytes."""
+    """Return the words that replace a picture of about `size` bytes, because no page shows it."""
     much = f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
     return f"[a picture, {what}, {much}: it is in the submitted file]"

@@ -1,5 +1,5 @@
-"""How what takes long says how far it is, to the one who asked for it."""
+"""The type of the function with which a long task reports its progress."""
 
 from collections.abc import Callable
 
-Progress = Callable[..., None]  # what is done, how many, of how many; of a submission also the state in which it ended
+Progress = Callable[..., None]  # arguments: the task, the number done, the total; after a submission also its state

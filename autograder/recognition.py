@@ -13,14 +13,14 @@ from autograder.cells import grade_id, is_locked
 from autograder.files import Unreadable
 from autograder.notebooks import Cell, read_notebook
 
-MAX_PARSED = 100_000  # characters of a cell that are read as Python; a longer one is looked through line by line
-MAX_QUOTED = 50  # characters of a released cell's first line by which a message names it
-LABEL = re.compile(r"\*\*(\d+\.\d+)")  # of a question, in its text
+MAX_PARSED = 100_000  # characters of a cell that is parsed as Python; a longer one is searched line by line
+MAX_QUOTED = 50  # characters of a released cell's first line that a message quotes
+LABEL = re.compile(r"\*\*(\d+\.\d+)")  # a question's number in its text
 HEADING = re.compile(r"^#{1,6} +(.+)", re.M)
 LINE = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)(?:\s*:[^=\n]+)?\s*=(?!=)", re.M)
 IMPORTS = re.compile(r"^(?:import|from\s+\S+\s+import)\s+([^#\n]+)", re.M)
 MAGIC = re.compile(r"^([ \t]*)([%!?].*|\w+\s*=\s*[%!].*)$", re.M)  # lines that IPython understands and Python does not
-# The parts of a statement that are run where it stands, and not in a function or class of its own.
+# The fields of a statement whose statements run in the same scope, not in a function or class of their own.
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
@@ -28,12 +28,12 @@ BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 class Holdings:
     """How much of an assignment a file holds."""
 
-    cells: int  # cells of the assignment, by their id, by the name that they define, or by their text
-    changed: int  # answers that are not as they were released
+    cells: int  # cells of the assignment, recognised by their id, a name that they define, or their text
+    changed: int  # answers that differ from the release
 
 
 def is_answer(cell: NotebookNode) -> bool:
-    """Whether a released cell is the student's to fill in."""
+    """Whether students fill in a released cell."""
     return "nbgrader" in cell.metadata and not is_locked(cell)
 
 
@@ -43,7 +43,7 @@ def name_of(cell: NotebookNode) -> str:
 
 
 def in_words(cell: NotebookNode) -> str:
-    """Return how people call a released cell: by its question, its heading, what it defines, or how it begins."""
+    """Describe a released cell for people: by its question, its heading, the name that it defines, or its first words."""
     name, text = grade_id(cell), cell.source
     if name == "setup":
         return "the set-up cell"
@@ -68,27 +68,27 @@ def _first_of(text: str) -> str:
 
 
 def parsed(source: str) -> ast.Module | None:
-    """Read a cell as Python, its lines of IPython's aside; None where it is none, or longer than is read."""
+    """Parse a cell as Python without its IPython lines; None if it is not Python, or longer than MAX_PARSED."""
     if len(source) > MAX_PARSED:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the student's code, as about a backslash
+            warnings.simplefilter("ignore")  # the student's code may cause some, as about a backslash
             return ast.parse(MAGIC.sub(r"\1pass", source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
 def definitions(source: str) -> dict[str, bool]:
-    """Return the names that a cell of code defines when it runs, by def, class, import or assignment, not in functions.
+    """Return the names that a code cell defines outside functions, by def, class, import or assignment.
 
     Returns:
-        For each name whether something is written: a function of which the body only raises NotImplementedError is not.
+        Whether each name is written: a function is not if its body only raises NotImplementedError.
     """
     return dict(_definitions(source))
 
 
-@lru_cache(maxsize=256)  # each step of the repair asks, and most cells are those of the release
+@lru_cache(maxsize=256)  # each step of the repair asks, and most cells are unchanged
 def _definitions(source: str) -> dict[str, bool]:
     tree = parsed(source)
     if tree is not None:
@@ -119,7 +119,7 @@ def _names_of(tree: ast.AST) -> dict[str, bool]:
 
 
 def _is_stub(node: ast.AST) -> bool:
-    """Whether a function does nothing but say that it is not written, or a class has such functions only."""
+    """Whether a function does nothing or only raises NotImplementedError, or all methods of a class do so."""
     if isinstance(node, ast.ClassDef):
         methods = [each for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
         return bool(methods) and all(map(_is_stub, methods))
@@ -136,14 +136,14 @@ def _does_nothing(statement: ast.stmt) -> bool:
 
 
 def how_much_of(data: bytes, release: NotebookNode) -> Holdings:
-    """Say how much of an assignment a file holds.
+    """Count how much of an assignment a file holds.
 
     Args:
-        data: The file, whatever it is.
-        release: The notebook of the assignment as students got it.
+        data: The bytes of any file.
+        release: The assignment's notebook as students got it.
 
     Returns:
-        What it holds; nothing where no notebook can be made of it.
+        The counts; zeros if the file cannot be read as a notebook.
     """
     try:
         submitted = read_notebook(data).cells
@@ -152,7 +152,7 @@ def how_much_of(data: bytes, release: NotebookNode) -> Holdings:
     texts = {cell.source.strip() for cell in submitted}
     named = {(name, cell.kind) for cell in submitted for name in cell.names}
     blanks = {cell.source.strip() for cell in release.cells}
-    # what is as it was released defines nothing
+    # unchanged cells do not count as written
     own = [cell for cell in submitted if cell.source.strip() and cell.source.strip() not in blanks]
     written = {name for cell in own if cell.kind == "code" for name in definitions(cell.source)}
     filled = {name for cell in own for name in cell.names}
@@ -162,8 +162,8 @@ def how_much_of(data: bytes, release: NotebookNode) -> Holdings:
         answered = is_answer(cell) and (name in written if cell.cell_type == "code" else name in filled)
         answered = answered or (is_answer(cell) and name in filled)
         changed += answered
-        known = "nbgrader" in cell.metadata and (name, cell.cell_type) in named  # other notebooks have a text_02 too
-        prompt = is_answer(cell) and cell.cell_type == "markdown"  # whose words are those of every such cell
+        known = "nbgrader" in cell.metadata and (name, cell.cell_type) in named  # another notebook has a text_02 too
+        prompt = is_answer(cell) and cell.cell_type == "markdown"  # all of these have the same words
         cells += answered or known or (cell.source.strip() in texts and not prompt)
     return Holdings(cells, changed)
 
@@ -182,15 +182,16 @@ def names_held(submitted: list[Cell]) -> set[str]:
 def other_assignment(
     submitted: list[Cell], here: Mapping[str, bool], others: Mapping[str, Mapping[str, bool]]
 ) -> str | None:
-    """Return the assignment that a notebook is of, where it is not the one as which it was submitted.
+    """Return the assignment that a notebook belongs to, if it was submitted for another one.
 
     Args:
-        submitted: Its cells.
-        here: The names of the cells of the assignment, as `names_in` gives them.
-        others: The same for other assignments, by their names.
+        submitted: The notebook's cells.
+        here: The cell names of the assignment for which it was submitted, from `names_in`.
+        others: The same for the other assignments, by their names.
 
     Returns:
-        The one of which it holds the most answers, if it holds none of this assignment's, or few and far fewer; else None.
+        The assignment with the most answers in the notebook, if the notebook holds none of `here`, or few and far fewer;
+        else None.
     """
     held = names_held(submitted)
     best, most = None, 0

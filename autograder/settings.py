@@ -1,4 +1,4 @@
-"""What an instructor says of a course: course.toml in its folder."""
+"""The settings of a course: course.toml in its folder."""
 
 import difflib
 import re
@@ -11,30 +11,30 @@ from urllib.parse import urlencode
 
 FILE = "course.toml"
 TITLE = "Attention from First Principles"
-YEARS = range(1990, 2101)  # of a date; nbgrader cannot show years near 1 or 9999 in another time zone
+YEARS = range(1990, 2101)  # a due date is in one; nbgrader cannot show years near 1 or 9999 in another time zone
 
 
 @dataclass(frozen=True)
 class Settings:
     """A course's settings; each has a default, so that a course needs no file."""
 
-    name: str = TITLE  # of the course
-    repository: str = ""  # the student version's own: https://github.com/YOU/COURSE
+    name: str = TITLE  # the course's title
+    repository: str = ""  # address of the student version: https://github.com/YOU/COURSE
     branch: str = "main"
-    book: str = ""  # where its book is published; by default GitHub Pages of the repository
-    questions: str = ""  # where students ask again: an address of a form, https://…, or of mail, mailto:…
-    assignments: tuple[str, ...] = ()  # those of the course; all by default
-    due: dict[str, datetime] = field(default_factory=dict)  # by assignment, with a time zone
+    book: str = ""  # address of the students' book; by default the repository's GitHub Pages
+    questions: str = ""  # where regrade requests go: a form, https://…, or an e-mail address, mailto:…
+    assignments: tuple[str, ...] = ()  # the course's assignments; all by default
+    due: dict[str, datetime] = field(default_factory=dict)  # due dates by assignment, with a time zone
 
     @property
     def address_of_book(self) -> str:
-        """Return where the students' book is published, with a slash at its end; nothing where it is not known."""
+        """Return the address of the students' book with a slash at its end; "" if it is unknown."""
         pages = re.fullmatch(r"https://github\.com/([^/]+)/([^/]+?)/?", self.repository)
         book = self.book or (f"https://{pages[1].lower()}.github.io/{pages[2]}" if pages else "")
         return book and book.rstrip("/") + "/"
 
     def link_to_ask(self, student: str, assignment: str, part: str) -> str:
-        """Return the link with which a student asks to have a part looked at again; nothing where there is none."""
+        """Return the link for a regrade request about a part; "" if the course has none."""
         if not self.questions:
             return ""
         about = f"{assignment}, {part}"
@@ -45,14 +45,14 @@ class Settings:
         return f"{self.questions}{'&' if '?' in self.questions else '?'}{urlencode(words).replace('+', '%20')}"
 
     def check_names(self, folder: Path, known: Collection[str]) -> None:
-        """Check that each assignment that course.toml names exists.
+        """Check that each assignment in course.toml exists.
 
         Args:
-            folder: Of the course.
+            folder: The course's folder.
             known: The names of all assignments.
 
         Raises:
-            ValueError: one does not exist; with the nearest name, and all names.
+            ValueError: one does not exist. The message has the nearest name and all names.
         """
         for place, names in (("assignments", self.assignments), ("[due]", self.due)):
             if wrong := next((name for name in names if name not in known), None):
@@ -66,7 +66,7 @@ def read_settings(folder: Path) -> Settings:
     """Read the settings of the course in a folder.
 
     Raises:
-        ValueError: course.toml says something that cannot be understood; with what, and what may be there.
+        ValueError: course.toml has an entry that is unknown or invalid. The message says which, and what is allowed.
     """
     path = folder / FILE
     try:
@@ -75,7 +75,7 @@ def read_settings(folder: Path) -> Settings:
         return Settings()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-    except OSError as error:  # a folder, or a file of somebody else
+    except OSError as error:  # it is a folder, or somebody else's file
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     known = [each.name for each in fields(Settings)]
     if unknown := [name for name in said if name not in known]:
@@ -111,8 +111,8 @@ def _nearest(wrong: str, names: Collection[str]) -> str:
 
 
 def _moment(path: Path, name: str, when: object) -> datetime:
-    """Return a due date with its time zone: that of this machine where none is said, and the day's end without a time."""
-    if isinstance(when, date) and when.year not in YEARS:  # a datetime is one too
+    """Return a due date with a time zone. The default zone is this machine's; the default time is the end of the day."""
+    if isinstance(when, date) and when.year not in YEARS:  # a datetime is a date too
         raise ValueError(f"{path}: {name} is due in the year {when.year}; it is to be in {YEARS[0]} to {YEARS[-1]}")
     if isinstance(when, datetime):
         return when if when.tzinfo else when.astimezone()

@@ -1,4 +1,4 @@
-"""Make .venv and install what requirements.txt locks. Runs before anything is installed, so it needs Python alone.
+"""Make .venv and install the packages that requirements.txt locks. Nothing is installed yet, so this needs Python alone.
 
 python3 autograder/setup_environment.py [--browser]
 """
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.txt"
 CACHE = Path(os.environ.get("UV_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "uv"))
-INSIDE = ROOT / "autograder" / "sandbox" / "guest"  # of it sandboxes see some files
+INSIDE = ROOT / "autograder" / "sandbox" / "guest"  # sandboxes see some of its files
 RELEASE = Path("/etc/os-release")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 NO_CHROMIUM = """Ubuntu has Chromium only as a snap, which may not read the tests' temporary files. Install Google Chrome:
@@ -24,7 +24,7 @@ NO_CHROMIUM = """Ubuntu has Chromium only as a snap, which may not read the test
 """
 QUIET = {"capture_output": True, "check": False}
 UV = "uv==0.13.9"
-SIZE = 6.0  # GiB of .venv, with a GPU's libraries, which PyTorch brings in any case
+SIZE = 6.0  # GiB of .venv; PyTorch always brings the libraries for a GPU
 IMPORTED = (
     "torch, torchvision, einops, sklearn.datasets, scipy.stats, matplotlib.pyplot, IPython.core.interactiveshell, "
     "matplotlib_inline.backend_inline, ipykernel.kernelapp, "
@@ -33,10 +33,10 @@ IMPORTED = (
 
 
 def main() -> None:
-    """Make the environment and see that bubblewrap (and, for the tests, Chromium) is there."""
+    """Make the environment, and check that bubblewrap (and, for the tests, Chromium) is installed."""
     if not (3, 11) <= sys.version_info < (3, 14):
         sys.exit(f'This is Python {sys.version.split()[0]}; 3.11 to 3.13 is needed. Run "make PYTHON=python3.12 …".')
-    os.umask(0o022)  # the sandbox's user is another one than root, and reads what is installed
+    os.umask(0o022)  # the sandbox's user is not root, and must be able to read the installed files
     if missing := missing_packages("--browser" in sys.argv):
         install_system_packages(missing)
     if not (VENV / "bin" / "python").exists():
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def missing_packages(browser: bool) -> dict[str, str]:
-    """Return the Debian packages that are missing here, all of them at once, each with what it is for."""
+    """Return all missing Debian packages, each with its purpose."""
     missing = {}
     if not (VENV / "bin" / "python").exists() and importlib.util.find_spec("ensurepip") is None:
         missing[f"python{sys.version_info.major}.{sys.version_info.minor}-venv"] = "Python makes .venv with it"
@@ -57,12 +57,12 @@ def missing_packages(browser: bool) -> dict[str, str]:
 
 
 def install() -> None:
-    """Install the locked packages and this one: by uv, which takes a quarter of pip's time, or by pip where that fails."""
+    """Install the locked packages and this one with uv, which takes a quarter of pip's time, or with pip if uv fails."""
     python, pip = str(VENV / "bin" / "python"), [str(VENV / "bin" / "pip"), "--disable-pip-version-check", "install"]
     what = f"Installing about {len(re.findall('^[a-z].*==', LOCK.read_text(encoding='utf-8'), re.M | re.I))} packages"
-    # the system's certificates, as pip takes them: a network may have its own
+    # Use the system's certificates, as pip does: a network may have its own.
     uv = [str(VENV / "bin" / "uv"), "pip", "install", "--system-certs", "--python", python]
-    if not can_write(CACHE):  # else uv fails, and pip needs more of the disk: it unpacks what it has downloaded
+    if not can_write(CACHE):  # else uv fails, and pip needs more disk space, because it unpacks what it downloads
         uv += ["--cache-dir", str(VENV / "cache")]
     by_uv = run("Installing uv", *pip, "-q", UV, must=False) and run(
         what, *uv, "--require-hashes", "-r", str(LOCK), must=False
@@ -71,23 +71,23 @@ def install() -> None:
     if not by_uv:
         run(what, *pip, "--require-hashes", "-r", str(LOCK))
     run("Installing the grader", *pip, "-q", "--no-deps", "-e", str(ROOT))
-    # sandboxes cannot write into .venv, and would compile again each time
+    # Sandboxes cannot write into .venv, so they would compile these modules again each time.
     run("Compiling what is imported at every start", python, "-c", f"import {IMPORTED}")
-    if os.getuid() == 0:  # files of uv's cache are shared with it, and keep the umask with which they came there
+    if os.getuid() == 0:  # uv links files from its cache, and these keep the permissions that they have there
         run("Letting the sandbox's user read", "chmod", "-R", "a+rX", str(VENV), str(INSIDE))
 
 
 def can_write(folder: Path) -> bool:
-    """Whether a folder can be written, or made where it is not there yet."""
+    """Whether a folder can be written; if it does not exist, whether it can be made."""
     there = next(each for each in (folder, *folder.parents) if each.exists())
     return os.access(there, os.W_OK)
 
 
 def install_system_packages(missing: dict[str, str]) -> None:
-    """Install Debian packages as root or by passwordless sudo; else say how to go on.
+    """Install Debian packages as root or by passwordless sudo; if neither is possible, say what to do and exit.
 
     Args:
-        missing: What each package is for, by its name.
+        missing: The purpose of each package, by its name.
     """
     reasons = "\n".join(f"  {name}: {why}" for name, why in missing.items())
     sudo = [] if os.getuid() == 0 else ["sudo", "-n"]
@@ -105,19 +105,19 @@ def install_system_packages(missing: dict[str, str]) -> None:
 
 
 def is_ubuntu() -> bool:
-    """Whether this is Ubuntu, or made of it: it has Chromium as a snap, and no package of it."""
+    """Whether this is Ubuntu or derived from it: these have Chromium only as a snap, not as a package."""
     return RELEASE.exists() and bool(re.search(r"^ID(_LIKE)?=.*ubuntu", RELEASE.read_text(encoding="utf-8"), re.M))
 
 
 def run(what: str, *command: str, must: bool = True) -> bool:
-    """Run a command, and say every few seconds that it goes on and how much of the disk it has filled.
+    """Run a command, and print every few seconds that it still runs and how much disk space it has used.
 
     Returns:
-        Whether it succeeded; if it must and did not, all ends here.
+        Whether it succeeded. If it must succeed and did not, the program exits.
     """
     print(what, flush=True)
     begun, free = time.monotonic(), shutil.disk_usage(ROOT).free
-    # containers often set it, and nothing would be compiled
+    # Containers often set this variable; then nothing would be compiled.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     process = subprocess.Popen(command, env=environment)
     while process.poll() is None:

@@ -1,6 +1,6 @@
-"""Tables as CSV: read from whatever a spreadsheet or a form wrote, and written so that no spreadsheet runs a text.
+"""Tables as CSV: read as any spreadsheet or form writes them, and written so that no spreadsheet runs a text.
 
-Every CSV file of a course is read by `read_table`, and every one is written by `write_table`.
+`read_table` reads every CSV file of a course, and `write_table` writes every one.
 """
 
 import contextlib
@@ -14,23 +14,23 @@ from typing import Any
 
 from autograder.files import Unreadable, read_plain_file
 
-# A field may be as long as the file, whose size is bounded: Python's own limit is 131,072 characters, and a student writes
-# more into an "Online text". The limit is one number for the whole process, so it is set once.
+# A field may be as long as the file, whose size is bounded. Python's own limit is 131,072 characters, and students write
+# more into an "Online text". The limit holds for the whole process, so it is set once.
 csv.field_size_limit(2**31 - 1)
 
 DELIMITERS = ",;\t"
-MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # at the start of what Excel calls "Unicode text"
+BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # at the start of what Excel calls "Unicode text"
 
-# A spreadsheet takes a cell for a formula by its first visible character; the wide forms are those of Japanese keyboards.
-# It may split at another separator than the table's, so each part of a cell counts as a cell.
+# A spreadsheet recognises a formula by its first visible character; the wide forms come from Japanese keyboards.
+# A spreadsheet may split at another separator than the table's, so each part of a cell counts as a cell.
 SEPARATOR = re.compile(r"([;,|\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029])")
 INVISIBLE = r'[\s"\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e'
 INVISIBLE += r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 FORMULA = re.compile(
-    rf"{INVISIBLE}*(?!-(?:\d+(?:\.\d+)?)?{INVISIBLE}*\Z)"  # a lone "-", and a number such as "-1", are none
+    rf"{INVISIBLE}*(?!-(?:\d+(?:\.\d+)?)?{INVISIBLE}*\Z)"  # a lone "-" and a number such as "-1" are no formulas
     r"[=+\-@\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b]"
 )
-END = "end"  # a last row of our own, which is read as one unless a quotation mark before it was left open
+END = "end"  # a last row that we add; if it is not read as a row, a quotation mark before it was left open
 
 
 @dataclass
@@ -40,15 +40,15 @@ class Table:
     path: Path
     header: list[str]  # titles of columns, without spaces around them
     rows: list[list[str]]  # each as long as the header; rows without any text are left out
-    lines: list[int]  # on which line of the file each row begins
+    lines: list[int]  # the line of the file on which each row begins
     delimiter: str
 
     def place(self, title: str) -> int | None:
-        """Return which column has a title, in small or capital letters, with any spaces, "_" or "-"; None if none has."""
+        """Return the index of the column with a title; None if none has it. Case, spaces, "_" and "-" do not matter."""
         return next((index for index, own in enumerate(self.header) if _key(own) == _key(title)), None)
 
     def cell(self, row: list[str], title: str) -> str:
-        """Return a cell by the title of its column; nothing if there is no such column."""
+        """Return a cell by the title of its column; "" if there is no such column."""
         place = self.place(title)
         return "" if place is None else row[place].strip()
 
@@ -64,7 +64,7 @@ def read_table(path: Path) -> Table:
         ValueError: the file cannot be read as a table. The message names the file, the line if there is one, and what to do.
     """
     text = _text_of(path)
-    named = re.match(r"sep=(.)\r?\n", text, re.I)  # Excel's own line, which says what separates cells
+    named = re.match(r"sep=(.)\r?\n", text, re.I)  # Excel writes this line to name the separator
     first = next((line for line in text.splitlines() if line.strip()), "")
     delimiter = (
         named[1] if named else max(DELIMITERS, key=lambda each: len(next(csv.reader([first], delimiter=each), [])))
@@ -106,7 +106,7 @@ def _parse(path: Path, text: str, delimiter: str) -> Table:
 
 
 def write_table(header: Iterable[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> str:
-    """Return a table as CSV, as it is: for a file that only our own commands read."""
+    """Return a table as CSV, unchanged: for a file that only our own commands read."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter)
     writer.writerow(header)
@@ -115,12 +115,12 @@ def write_table(header: Iterable[str], rows: Iterable[Iterable[Any]], delimiter:
 
 
 def write_defused(header: Iterable[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> str:
-    """Return a table as CSV for a spreadsheet, which takes no cell for a formula."""
+    """Return a table as CSV in which a spreadsheet finds no formula."""
     return write_table(header, ([defuse(cell) for cell in row] for row in rows), delimiter)
 
 
 def defuse(value: Any) -> Any:
-    """Return a cell so that no spreadsheet takes it, or a part of it after any separator, for a formula.
+    """Return a cell that no spreadsheet takes for a formula, not even in part.
 
     An apostrophe is put before a formula. Numbers, "-", and names such as "Anne-Marie" or "O'Brien" stay as they are.
     """
@@ -141,7 +141,7 @@ def _text_of(path: Path) -> str:
     except Unreadable as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
     try:
-        text = data.decode(MARKS.get(data[:2], "utf-8-sig"))
+        text = data.decode(BYTE_ORDER_MARKS.get(data[:2], "utf-8-sig"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ValueError(
@@ -150,7 +150,7 @@ def _text_of(path: Path) -> str:
         ) from None
     if "\0" in text.partition("\n")[0]:
         raise ValueError(f'{path} is no text. Save it in the spreadsheet as "CSV UTF-8"')
-    return text.replace("\0", "\ufffd")  # one within a student's text stops nobody
+    return text.replace("\0", "\ufffd")  # a zero character within a student's text does no harm
 
 
 def _key(title: str) -> str:

@@ -41,7 +41,7 @@ def fill_in(release: NotebookNode, instructor: NotebookNode, bonus: bool = False
     notebook = nbformat.from_dict(release)
     for blank, full in zip(notebook.cells, instructor.cells, strict=True):
         if blank.metadata.get("nbgrader", {}).get("solution") and (bonus or "bonus" not in blank.metadata):
-            blank.source = full.source.split("=== BEGIN MARK SCHEME")[0].rstrip()  # the scheme is for instructors
+            blank.source = full.source.split("=== BEGIN MARK SCHEME")[0].rstrip()  # the rubric is for instructors
     return notebook
 
 

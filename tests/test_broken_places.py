@@ -103,7 +103,7 @@ def test_course_may_be_called_anything(tmp_path: Path, assignment: Assignment, n
         ("course.toml", "Is a directory"),
         ("regrade-requests.csv", "is not a plain file"),
         ("gradebook.db", "It is to be a plain file"),
-        (f"report/{NAME}/marks.csv", "move away what is there"),
+        (f"report/{NAME}/scores.csv", "move away what is there"),
     ],
 )
 def test_folder_instead_of_a_file_is_said(course: Course, stopped: Callable[..., str], file: str, said: str) -> None:

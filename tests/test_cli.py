@@ -76,7 +76,7 @@ def test_unknown_assignment_as_users_run_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["feedback", "report"])
 def test_nothing_graded_says_what_to_do_first(command: str, tmp_path: Path) -> None:
-    """Does a command that needs marks say how to get them?"""
+    """Does a command that needs scores say how to get them?"""
     result = run(command, NAME, "--course", str(tmp_path))
     assert result.exit_code == 1
     assert f"nothing of {NAME} is graded" in result.stderr
@@ -142,7 +142,7 @@ def test_mutants_exits_with_1_when_one_survives(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_grade_without_the_sandbox_must_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without bubblewrap, does `grade` stop with one message, give no mark, and name --no-sandbox?"""
+    """Without bubblewrap, does `grade` stop with one message, give no points, and name --no-sandbox?"""
     monkeypatch.setenv("PATH", str(tmp_path))
     result = run("grade", NAME, "--course", str(tmp_path / "course"))
     assert result.exit_code == 1

@@ -44,12 +44,12 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str, str]]
             printed = re.sub(r"(?s)^.*?(?=autograder: )", "", done.stderr) if refused else done.stdout
             found.append((command, expected, printed.replace(str(home), HOME)))
             if refused:
-                mark_everything(folder / "course")
+                grade_everything(folder / "course")
     return found
 
 
-def mark_everything(course: Path) -> None:
-    """Mark each waiting written answer, as a person does in formgrader."""
+def grade_everything(course: Path) -> None:
+    """Grade each waiting written answer, as a person does in formgrader."""
     with Gradebook(f"sqlite:///{course}/gradebook.db") as gradebook:
         for grade in gradebook.db.query(Grade).filter(Grade.needs_manual_grade):
             grade.manual_score, grade.needs_manual_grade = 1.0, False

@@ -35,7 +35,7 @@ def table(folder: Path, text: str | bytes, name: str = "table.csv") -> Path:
     ids=["plain", "Excel in Germany", "Unicode text", "sep", "empty columns", "an old Mac"],
 )
 def test_roster_is_read_as_spreadsheets_write_it(tmp_path: Path, data: bytes) -> None:
-    """Do separators, byte order marks and spellings of titles make no difference?"""
+    """Do separators, byte-order marks and spellings of titles make no difference?"""
     table(tmp_path, data, "roster.csv")
     assert Course(tmp_path).roster() == [{"id": "zoe", "first_name": "Zoë"}]
 

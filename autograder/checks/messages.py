@@ -1,4 +1,4 @@
-"""All messages that the tests of an assignment can give to a student, made by running its checks on wrong answers."""
+"""Collect the messages that the tests of an assignment can give to students, by running its checks on wrong answers."""
 
 import random
 import re
@@ -36,7 +36,7 @@ class Message:
 
     @property
     def plain(self) -> str:
-        """The text without what is not ours: code of the student, and texts of errors from Python and its libraries."""
+        """The text without code of the student, and without texts of errors from Python and its libraries."""
         return LIBRARY.sub(r"\1", CODE.sub("`…`", self.text))
 
     @property
@@ -46,11 +46,11 @@ class Message:
 
 
 def messages_of(stem: str, seed: int, mutations: int, progress: Progress = lambda *_: None) -> list[Message]:
-    """Return the messages of an assignment, each only once: those that differ only in numbers or code are one.
+    """Return the messages of an assignment, each once: messages that differ only in numbers or code count as one.
 
     Args:
         stem: The name of its folder of checks, "attention".
-        seed: From which inputs and mutations are drawn.
+        seed: Inputs and mutations are drawn from it.
         mutations: The number of mutations to try in each exercise, in addition to all known mistakes.
         progress: Called for each exercise.
     """
@@ -66,7 +66,7 @@ def messages_of(stem: str, seed: int, mutations: int, progress: Progress = lambd
 
 
 def _key(message: Message) -> tuple[str, str]:
-    """Return what makes a message different from others: a mistake, or an exercise and the words of its message."""
+    """Return the key that makes a message different from others: its mistake, or its exercise and its words."""
     first = message.text.partition("\n")[0]
     if first in catalogue.MESSAGES.values():
         return first, ""

@@ -1,6 +1,6 @@
-"""Find the parameters of a module by their names, and condense what is learned of them.
+"""Find the parameters of a module by name, and condense their gradients.
 
-`autograder build` copies all below this docstring into the set-up cell of a notebook, in front of the probes that use it.
+`autograder build` copies everything below this docstring into the set-up cell of a notebook, in front of the probes that use it.
 """
 
 import torch
@@ -8,7 +8,7 @@ from torch import nn
 
 
 def found(module, name):
-    """Return the parameter of that name, or None; `weight` and `bias` will do for `scale` and `shift`."""
+    """Return the parameter of that name, or None; `weight` and `bias` may replace `scale` and `shift`."""
     for word in name.split("."):
         there, other = getattr(module, word, None), {"scale": "weight", "shift": "bias"}.get(word)
         module = getattr(module, other, None) if there is None and other else there
@@ -16,7 +16,7 @@ def found(module, name):
 
 
 def looked_up(module, names):
-    """Return the parameters by name, and those that are there next to them; refuse others instead of some."""
+    """Return the parameters by name, and the names of others. Raise an error if some are missing and others are there."""
     parameters = {name: found(module, name) for name in names}
     known = {id(parameter) for parameter in parameters.values()}
     others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]
@@ -29,7 +29,7 @@ def looked_up(module, names):
 
 
 def summary_of(gradient):
-    """Condense a gradient to its length and its direction: 1 plus its share along the entries 1, cos 1, cos 2 …"""
+    """Condense a gradient to its length and its direction, which is 1 plus its cosine with the vector 1, cos 1, cos 2 …"""
     if gradient is None:
         return 0.0, 1.0
     entries = gradient.detach().flatten().double()

@@ -1,7 +1,7 @@
-"""The steps of a softmax and of attention, which several assignments share, by what is said of each.
+"""The steps of a softmax and of attention, which several assignments share. The key of a step is the words of a message.
 
-A step is an array; or an array, "+" or "*", and an axis, where what is added to each row of it, or multiplied with it, makes
-no difference to what comes after.
+A step is an array, or a tuple of an array, "+" or "*", and an axis. In a tuple, a number that is added to each row along the
+axis ("+"), or multiplied with it ("*"), does not change the steps after it.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def softmax(scores: Array, axis: int = -1) -> Steps:
 
 @np.errstate(all="ignore")
 def attention(queries: Array, keys: Array, values: Array, mask: Array | None = None) -> Steps:
-    """Return the steps of attention; none where the widths differ."""
+    """Return the steps of attention; none if the widths differ."""
     if queries.shape[-1] != keys.shape[-1]:
         return {}
     products = queries @ swap(keys)
@@ -55,14 +55,14 @@ def attention(queries: Array, keys: Array, values: Array, mask: Array | None = N
 
 
 def arrays(steps: dict[str, Any]) -> Steps:
-    """Return steps whose values are tensors as arrays."""
+    """Convert the tensors of steps to arrays."""
     return {
         said: step.detach().double().numpy() if isinstance(step, torch.Tensor) else step for said, step in steps.items()
     }
 
 
 def in_float64(steps: Callable[..., Steps | None]) -> Callable[..., Steps | None]:
-    """Let steps be computed with PyTorch's default type at float64; a case whose question they do not answer has none."""
+    """Compute steps with float64 as PyTorch's default type; None for a case whose question they do not answer."""
 
     @wraps(steps)
     def computed(*arguments: Any) -> Steps | None:
@@ -78,5 +78,5 @@ def in_float64(steps: Callable[..., Steps | None]) -> Callable[..., Steps | None
 
 
 def results_alone(*_arguments: Any) -> Steps:
-    """Return no steps: of an answer in one step nothing but the result is known."""
+    """Return no steps: an answer in one step has only its result."""
     return {}

@@ -6,7 +6,7 @@ from pathlib import Path
 from autograder.commands.authoring import book, build
 from autograder.commands.bars import Bars
 from autograder.commands.console import say
-from autograder.commands.grading import grade_class, show_marks, workers_for
+from autograder.commands.grading import grade_class, show_scores, workers_for
 from autograder.commands.options import CourseOption
 from autograder.commands.selection import course_in
 
@@ -36,7 +36,7 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
             sample["write_class"](course, name, most=3)
             # without MNIST, which may be on this machine: the samples' weights were trained on its stand-in
             graded.append(grade_class(name, course, limits, workers, data=Path(os.devnull)))
-            show_marks(course, *graded[-1])
+            show_scores(course, *graded[-1])
     for assignment, results in graded:
         with Bars() as bars:
             write_feedback(course_in(course), assignment, results, bars)

@@ -31,7 +31,8 @@ def grade(
     everything: AllOption = False,
     course: CourseOption = COURSE,
     regrade: Annotated[
-        bool, typer.Option("--regrade", help="Grade again what was graded, on new inputs; marks by hand stay.")
+        bool,
+        typer.Option("--regrade", help="Grade again what was graded, on new inputs; points from manual grading stay."),
     ] = False,
     seed: Annotated[
         int | None, typer.Option(help="The seed of the hidden checks' inputs; by default a new one for a new run.")
@@ -54,12 +55,12 @@ def grade(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Grade the submissions in COURSE/submitted/STUDENT/ASSIGNMENT/, and show a table of marks for each assignment.
+    """Grade the submissions in COURSE/submitted/STUDENT/ASSIGNMENT/, and show a table of scores for each assignment.
 
-    Only new and changed submissions are graded. Marks go to nbgrader's gradebook, COURSE/gradebook.db. Ctrl-C stops at once;
+    Only new and changed submissions are graded. Points go to nbgrader's gradebook, COURSE/gradebook.db. Ctrl-C stops at once;
     the next run continues.
     """
-    from autograder.report.report import marks_of
+    from autograder.report.report import scores_of
     from autograder.sandbox.host.bubblewrap import Limits
 
     options = dict(seed=seed, regrade=regrade, cluster=cluster, sandboxed=not no_sandbox)
@@ -75,9 +76,9 @@ def grade(
                 failed = True
                 continue
             if not as_json:
-                show_marks(course, *graded[-1])
+                show_scores(course, *graded[-1])
     if as_json:
-        print_json([marks_of(course_in(course), *each) for each in graded])
+        print_json([scores_of(course_in(course), *each) for each in graded])
     stop_if_not_graded(result for _, results in graded for result in results)
     if failed:
         raise typer.Exit(1)
@@ -106,7 +107,7 @@ def grade_class(
     bars = Bars()
     try:
         with bars:
-            from autograder.grade.mark_keys import versions
+            from autograder.grade.result_keys import versions
 
             bars.say(f"{name}: looking for what is new in {folder}, to grade it with {versions()}")
             from autograder.grade.workers import InstallationError
@@ -126,12 +127,12 @@ def grade_class(
         raise typer.Exit(130) from None
 
 
-def show_marks(folder: Path, assignment: "Assignment", results: list["Result"]) -> None:
+def show_scores(folder: Path, assignment: "Assignment", results: list["Result"]) -> None:
     """Show one line for each student, and the questions that a person has to decide."""
     from autograder.course.course import NEEDS_A_LOOK
-    from autograder.report.tables import marks_table_of
+    from autograder.report.tables import scores_table_of
 
-    show(marks_table_of(course_in(folder), assignment, results))
+    show(scores_table_of(course_in(folder), assignment, results))
     looks = [result for result in results if result.state == NEEDS_A_LOOK]
     for result in looks:
         for question in result.questions:
@@ -194,7 +195,7 @@ def submit_check(
     ],
     sandbox: Annotated[bool, typer.Option("--sandbox", help="Run it in the grader's sandbox.")] = False,
 ) -> None:
-    """Say what the grader would repair in a notebook, and what the visible tests say of it. Gives no marks."""
+    """Say what the grader would repair in a notebook, and what the visible tests say of it. Gives no points."""
     from autograder.files import Unreadable, shown
     from autograder.grade.submit_check import submit_check
     from autograder.imports import ROOT

@@ -1,4 +1,4 @@
-"""Commands that collect submissions, export marks, and delete a student."""
+"""Commands that collect submissions, export scores, and delete a student."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -77,12 +77,14 @@ def export(
     ] = None,
     allow_waiting: Annotated[
         bool,
-        typer.Option("--allow-waiting", help="Send marks although written answers, or submissions, wait for a person."),
+        typer.Option(
+            "--allow-waiting", help="Send scores although written answers, or submissions, wait for a person."
+        ),
     ] = False,
     show_hidden: ShowOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the marks and the feedback in the form that Moodle or Canvas imports, and marks.csv with every state.
+    """Write the scores and the feedback in the form that Moodle or Canvas imports, and scores.csv with every state.
 
     Moodle's worksheet is for one assignment; Canvas's has the columns of all.
     """
@@ -123,7 +125,7 @@ def forget(
     course: CourseOption = COURSE,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask. It cannot be undone.")] = False,
 ) -> None:
-    """Delete all that a course holds of a student: submissions, results, marks, feedback, reports."""
+    """Delete all that a course holds of a student: submissions, results, points, feedback, reports."""
     from autograder.course.forget import forget
 
     if not yes:

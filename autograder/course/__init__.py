@@ -1,1 +1,1 @@
-"""The folder of a course: who submitted what, results, marks, nbgrader's gradebook."""
+"""The folder of a course: who submitted what, results, nbgrader's gradebook."""

@@ -82,8 +82,8 @@ class Result:
     versions: str = ""  # versions that graded it, in words; empty in older records
 
     @property
-    def has_marks(self) -> bool:
-        """Whether there is a mark. An unreadable submission, or one that we failed on, has no mark, and not 0."""
+    def has_score(self) -> bool:
+        """Whether there is a score. An unreadable submission, or one that we failed on, has no score, and not 0."""
         return bool(self.checks)
 
     def ask(self, decision: Decision | None) -> None:
@@ -368,7 +368,7 @@ class Course:
         except (FileNotFoundError, ValueError, TypeError):
             return None
         executed = (self.root / "autograded" / id_in_gradebook(student) / assignment).glob("*.ipynb")
-        return result if not result.has_marks or any(map(_is_whole, executed)) else None
+        return result if not result.has_score or any(map(_is_whole, executed)) else None
 
     def load_results(self, assignment: str) -> list[Result]:
         """Return every stored result of an assignment, by student. An unreadable file gives a result that says so."""
@@ -390,7 +390,7 @@ class Course:
         write_atomically(self.result_path(result.student, result.assignment), text + "\n")
 
     def record(self, result: Result, assignment: Assignment) -> None:
-        """Write the marks of a result to the gradebook. Marks that were given by hand stay.
+        """Write the points of a result to the gradebook. Points from manual grading stay.
 
         Call `save_result` before: the result says that it is recorded only after the gradebook has it, so that the next run
         records it if the grader is killed in between. To record many results, open the `gradebook` around them.
@@ -400,7 +400,7 @@ class Course:
         """
         when = self._settle_time(result.student, assignment.name)
         with self.gradebook(), self._importable():
-            if result.has_marks:
+            if result.has_score:
                 text = self.autograded_path(result.student, assignment).read_text(encoding="utf-8")
                 notebook = nbformat.v4.reads(text)  # we wrote it: there is no need to validate it
                 self._recorder.record(result.student, assignment.name, assignment.notebook, notebook, when)
@@ -410,7 +410,7 @@ class Course:
         self.save_result(result)
 
     def renew_penalties(self, assignment: Assignment) -> None:
-        """Compute the penalties for late submission again from the current marks and dates, if there are penalties.
+        """Compute the penalties for late submission again from the current points and dates, if there are penalties.
 
         Raises:
             GradebookError: as `record`, or the plugin for penalties failed.
@@ -475,9 +475,9 @@ class Course:
     def scores(self, assignment: Assignment) -> dict[str, dict[str, tuple[float, bool]]]:
         """Return every grade of an assignment by student and cell, as (score, needs a person) pairs."""
         with self.reading() as db:
-            found = tables.marks(db, assignment.name)
+            found = tables.grades(db, assignment.name)
         return {
-            student: {cell: (mark.score, mark.waits) for cell, mark in own.items()} for student, own in found.items()
+            student: {cell: (grade.score, grade.waits) for cell, grade in own.items()} for student, own in found.items()
         }
 
 

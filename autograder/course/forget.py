@@ -18,7 +18,7 @@ OF_ALL = ("report", "export")  # folders in which any file may name any student;
 
 
 def forget(course: Course, student: str) -> list[str]:
-    """Delete what a course holds of a student: submissions, results, marks, feedback, roster, requests, reports.
+    """Delete what a course holds of a student: submissions, results, points, feedback, roster, requests, reports.
 
     Args:
         course: The course.

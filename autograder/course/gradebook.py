@@ -24,7 +24,7 @@ WAIT = {"sqlite": {"timeout": "60"}, "postgresql": {"connect_timeout": "20"}}  #
 OF_SUBMISSIONS = """FROM submitted_assignment
 JOIN assignment ON assignment.id = submitted_assignment.assignment_id
 JOIN submitted_notebook ON submitted_notebook.assignment_id = submitted_assignment.id"""
-# A person's mark replaces the grader's, and extra credit is added, as in `Grade.score` of nbgrader.api.
+# A person's points replace the grader's, and extra credit is added, as in `Grade.score` of nbgrader.api.
 SCORE = "COALESCE(COALESCE(manual_score, auto_score) + COALESCE(extra_credit, 0), 0)"
 OF_NOTEBOOK = """JOIN notebook ON notebook.id = notebook_id JOIN assignment ON assignment.id = notebook.assignment_id
 WHERE assignment.name = :assignment AND notebook.name = :notebook"""
@@ -185,7 +185,7 @@ def points(db: Reader, assignment: str, notebook: str) -> dict[str, float]:
 
 
 @dataclass
-class Mark:
+class Grade:
     """What the gradebook has of one graded cell of one student."""
 
     score: float
@@ -193,14 +193,14 @@ class Mark:
     of_tests: float | None = None  # points of the tests; None for a written answer, 0 for an empty one
 
 
-def marks(db: Reader, assignment: str) -> dict[str, dict[str, Mark]]:
-    """Return every mark of an assignment by student and cell."""
+def grades(db: Reader, assignment: str) -> dict[str, dict[str, Grade]]:
+    """Return every grade of an assignment by student and cell."""
     query = f"""SELECT student_id, base_cell.name, {SCORE}, needs_manual_grade, auto_score {OF_SUBMISSIONS}
     JOIN grade ON grade.notebook_id = submitted_notebook.id JOIN base_cell ON base_cell.id = grade.cell_id
     WHERE assignment.name = :name"""
-    found: dict[str, dict[str, Mark]] = {}
+    found: dict[str, dict[str, Grade]] = {}
     for student, cell, score, waits, of_tests in db.execute(text(query), {"name": assignment}):
-        found.setdefault(student_of(student), {})[cell] = Mark(score, bool(waits), of_tests)
+        found.setdefault(student_of(student), {})[cell] = Grade(score, bool(waits), of_tests)
     return found
 
 

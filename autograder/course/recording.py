@@ -1,6 +1,6 @@
 """Make, open and write nbgrader's gradebook of a course, with one transaction for each submission.
 
-nbgrader's own preprocessors compute the marks, here with a gradebook that stays open: nbgrader opens it again for every
+nbgrader's own preprocessors compute the grades, here with a gradebook that stays open: nbgrader opens it again for every
 submission. This module imports nbgrader, which takes seconds; to read, use `gradebook`.
 """
 
@@ -225,11 +225,11 @@ def _register(
 
 
 class Recorder:
-    """Writes marks to an open gradebook as nbgrader's own preprocessors do."""
+    """Writes grades to an open gradebook as nbgrader's own preprocessors do."""
 
     def __init__(self, gradebook: Gradebook, url: URL, config: Config) -> None:
         self.gradebook, self.url = gradebook, url
-        self._save_marks, self._penalties = _SaveAutoGrades(config=config), _AssignLatePenalties(config=config)
+        self._save_grades, self._penalties = _SaveAutoGrades(config=config), _AssignLatePenalties(config=config)
 
     def record(
         self,
@@ -239,13 +239,13 @@ class Recorder:
         notebook: NotebookNode | None = None,
         when: datetime | None = None,
     ) -> None:
-        """Write a student, and the marks of a submission, in one transaction. Marks and comments of a person stay.
+        """Write a student, and the grades of a submission, in one transaction. Points and comments of a person stay.
 
         Args:
             student: The student's id.
             assignment: The name of the assignment.
             stem: The name of its notebook's file, without its ending.
-            notebook: The executed notebook; None if there is no mark.
+            notebook: The executed notebook; None if there is no score.
             when: The time of submission, with a time zone; None keeps the time that is there.
         """
         db, student = self.gradebook.db, id_in_gradebook(student)
@@ -275,13 +275,13 @@ class Recorder:
         grades = self._rows(Grade, GradeCell, submitted)
         comments = self._rows(Comment, SolutionCell, submitted)
         resources = {"notebook": stem, "assignment": assignment, "student": student, "rows": _Rows(grades, comments)}
-        self._save_marks.preprocess(notebook, {"nbgrader": resources})
+        self._save_grades.preprocess(notebook, {"nbgrader": resources})
         db.add_all([submission, submitted, *grades.values(), *comments.values()])
-        db.flush()  # so that a penalty is worked out from the sum of the marks
+        db.flush()  # so that a penalty is worked out from the sum of the points
         self._penalties.assign(submission, submitted)
 
     def renew_penalties(self, assignment: str) -> None:
-        """Compute the penalties for late submission again: marks by hand or an extension may have changed them."""
+        """Compute the penalties for late submission again: manual grading or an extension may have changed them."""
         db = self.gradebook.db
         db.remove()
         rows = select(SubmittedAssignment, SubmittedNotebook)

@@ -20,7 +20,7 @@ from autograder.course.course import Course
 from autograder.spreadsheets import Table, read_table
 
 MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")  # Moodle in English
-MOODLE_ANONYMOUS = "participant"  # Moodle writes it instead of every name where marking is blind
+MOODLE_ANONYMOUS = "participant"  # Moodle writes it instead of every name where submissions are anonymous
 MAX_ID = 120  # bytes of an id: nbgrader's gradebook has room for 128 characters, a folder's name for 255 bytes
 
 
@@ -111,7 +111,7 @@ class Roster:
             name: The name in the file's name, without the characters that the system removes.
         """
         if not number:
-            return None, "its name holds the marks of two participants, one of them in the student's own words"
+            return None, "its name holds the numbers of two participants, one of them in the student's own words"
         holders = [person for person in self.people if person.numbers.get(system) == number]
         if len(holders) > 1:
             return None, f"{_ids(holders)} have the same number {number}"

@@ -20,7 +20,7 @@ HOURS = {
     **{"AEST": 10, "ACDT": 10.5, "AEDT": 11, "NZST": 12, "NZDT": 13, "HST": -10, "AKST": -9, "AKDT": -8},
     **{"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "CDT": -5, "EST": -5, "EDT": -4, "BRT": -3, "ART": -3},
 }
-MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
 def read_time(written: bytes | str) -> datetime:
@@ -33,7 +33,7 @@ def read_time(written: bytes | str) -> datetime:
         ValueError: the text is no time, or may be several. The message says why, and shows the text.
     """
     if isinstance(written, bytes):
-        written = written.decode(MARKS.get(written[:2], "utf-8"), "replace")
+        written = written.decode(BYTE_ORDER_MARKS.get(written[:2], "utf-8"), "replace")
     text = " ".join(written.removeprefix("\ufeff").split())
     shown = repr(text[:MOST])
     if not text or len(text) > MOST:

@@ -1,1 +1,1 @@
-"""One submission to one result, and many of them."""
+"""Grade one submission, and many of them."""

@@ -1,8 +1,8 @@
-"""Judge a test once more without what cells of the student's own did: they may have changed Python or a library.
+"""Judge a failed test again without the effects of the student's own cells, which may have changed Python or a library.
 
-Most of what a cell may change is put back before an answer is called (`sandbox/guest/inside.py`). This is for all else, whatever
-it is: the notebook runs again in a kernel of its own, in which cells that answer nothing define what they define, and do
-nothing else. A student gains nothing: what is judged are the same answers.
+Most of what a cell may change is put back before an answer is called (`sandbox/guest/inside.py`). This module covers all
+other changes: the notebook runs again in another kernel, in which cells that are not answers only define names. Students
+gain no advantage, because the same answers are judged.
 """
 
 import ast
@@ -21,13 +21,13 @@ from autograder.sandbox.host.proxy import Function
 
 Tested = tuple[list[NotebookNode], BaseException | None]  # outputs and error
 DEFINE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
-# Names to which a cell that answers nothing assigns by mistake; the answers' own are among them too.
+# Names to which a cell that is not an answer may assign by mistake; `_taken` adds the names of the answers.
 TAKEN = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
-MAX_TRIALS = 4  # kernels that are started to find the cell that is to blame
+MAX_TRIALS = 4  # kernels that may be started to find the cell that is to blame
 
 
 class Judge:
-    """Runs the tests of a submission; one that fails after the student's own cells did something, once more without that."""
+    """Runs the tests of a submission; a test that fails after the student's own cells acted runs again without their effects."""
 
     def __init__(self, student: Any, run_test: Callable[[NotebookNode, dict[str, Any], Any], Tested]) -> None:
         """Prepare to judge.
@@ -40,11 +40,11 @@ class Judge:
         self.namespace: dict[str, Any] = {"__name__": "tests"}
         self.setup: NotebookNode | None = None
         self.apart: _Apart | None = None
-        self.blamed: list[str] = []  # what is said of the cell without which tests pass
+        self.blamed: list[str] = []  # a message about the cell without which tests pass
         self.in_vain: set[tuple[str, ...]] = set()  # functions whose tests fail without such cells too
 
     def set_up(self, cell: NotebookNode) -> list[NotebookNode]:
-        """Run the set-up cell, in which tests find what they share; return its outputs."""
+        """Run the set-up cell, which defines what tests share; return its outputs."""
         self.setup = cell
         return self.run_test(cell, self.namespace, self.student)[0]
 
@@ -57,7 +57,7 @@ class Judge:
         if not failed or not suspects or self.student.budget.is_late():
             return outputs, error
         words = compile(cell.source, "test", "exec").co_names
-        functions = tuple(  # without the module of checks, which the names of a hidden test have too
+        functions = tuple(  # without the module of checks, which a hidden test names too
             word for word in words if word.isidentifier() and isinstance(self.namespace.get(word), Function)
         )
         if functions in self.in_vain:
@@ -86,7 +86,7 @@ class Judge:
 
 
 class _Apart:
-    """The notebook in another kernel, in which cells that answer nothing only define, all but some."""
+    """The notebook in another kernel, in which cells that are not answers only define names, except those in `whole`."""
 
     def __init__(self, judge: Judge, whole: list[Any]) -> None:
         self.student, self.run_test, self.whole, self.done = judge.student, judge.run_test, whole, 0
@@ -121,13 +121,13 @@ def _definitions_of(source: str, taken: set[str]) -> str:
 
 
 def _acts(source: str, taken: set[str]) -> bool:
-    """Whether a cell does more than define."""
+    """Whether a cell does more than define names."""
     return not all(_defines(each, taken) for each in _statements(source))
 
 
 def _statements(source: str) -> list[ast.stmt]:
-    """Return the statements of a cell, without what is for IPython; none where it is not Python."""
-    tree = parsed(source)  # in which a line of IPython's is a `pass`
+    """Return the statements of a cell without its lines for IPython; none if the cell is not Python."""
+    tree = parsed(source)  # a line for IPython becomes a `pass`
     return [] if tree is None else [each for each in tree.body if not isinstance(each, ast.Pass)]
 
 
@@ -140,11 +140,11 @@ def _defines(statement: ast.stmt, taken: set[str]) -> bool:
 
 
 def _to_blame(suspects: list[Any], passes_with: Callable[[list[Any]], bool]) -> list[Any]:
-    """Return the cells of which one made a test fail: that one alone, unless it takes too many kernels to find it.
+    """Return the cell that made a test fail, or a few cells with it among them if finding it takes too many kernels.
 
     Args:
-        suspects: In their order. The test fails where all have run whole.
-        passes_with: Whether the test passes where of these only some have run whole.
+        suspects: Cells in their order. The test fails if all of them have run completely.
+        passes_with: Whether the test passes if only some of them have run completely.
     """
     low, high = 0, len(suspects)
     for _ in range(MAX_TRIALS):
@@ -155,7 +155,7 @@ def _to_blame(suspects: list[Any], passes_with: Callable[[list[Any]], bool]) -> 
 
 
 def _said_of(cells: list[Any]) -> str:
-    """Say which cell it was, by the line by which a student knows it."""
+    """Say which cell it was, by its first line, which a student recognises."""
     lines = [next(line.strip()[:80] for line in cell.source.splitlines() if line.strip()) for cell in cells]
     which = (
         f"The cell that begins with `{lines[0]}`" if len(cells) == 1 else f"A cell from `{lines[0]}` to `{lines[-1]}`"

@@ -8,20 +8,20 @@ from autograder.sandbox.host.bubblewrap import Limits
 if TYPE_CHECKING:
     from autograder.sandbox.host.kernel import Kernel
 
-MAX_WALL = 2  # times as long as a submission may take, it may stay, its waiting on a busy machine included
+MAX_WALL = 2  # a submission ends after this many times its limit, with the waiting on a busy machine
 
 
 class Budget:
-    """The seconds of a submission: in all, of the student's own cells, of the present test."""
+    """The seconds of a submission: in total, for the student's own cells, and for the present test."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.begun, self.begun_here = time.monotonic(), time.thread_time()
         self.ends = self.begun + MAX_WALL * limits.total_seconds
-        self.kernel: Kernel | None = None  # the present one
+        self.kernel: Kernel | None = None  # the present kernel
         self.spent_before = 0.0  # seconds of requests to earlier kernels
-        self.own_seconds = limits.total_seconds / 3  # that the student's own cells may still take
-        self.test_seconds = 0.0  # that calls of the present test may still take
+        self.own_seconds = limits.total_seconds / 3  # seconds that the student's own cells may still take
+        self.test_seconds = 0.0  # seconds that calls of the present test may still take
 
     def of(self, kernel: "Kernel") -> "Kernel":
         """Count the requests to a fresh kernel from now on."""
@@ -34,9 +34,9 @@ class Budget:
         return max(1.0, self.limits.total_seconds - self.spent())
 
     def spent(self) -> float:
-        """Return the seconds that the submission took: of its kernels, and of this process for its tests.
+        """Return the seconds that the submission has used: in its kernels, and in this process for its tests.
 
-        What both wait for a processor does not count: others would use up its time, as by programs that never end.
+        Waiting for a processor does not count, because other programs would use up the submission's time.
         """
         kernels = self.spent_before + (0.0 if self.kernel is None else self.kernel.spent)
         return min(kernels + time.thread_time() - self.begun_here, time.monotonic() - self.begun)

@@ -1,7 +1,7 @@
-"""Grade on a Dask cluster: submissions, checks and results cross, and nothing else. Who asked records the marks.
+"""Grade on a Dask cluster. Only submissions, checks and results cross; the machine that asked records the points.
 
-A worker needs this package and bubblewrap, no disk in common and no gradebook. Before it gets a submission it is asked for
-its versions and its sandbox. It has one submission at a time, so that a lost or hanging worker costs that one another try.
+A worker needs this package and bubblewrap, but no shared disk and no gradebook. Before it gets a submission it is asked for
+its versions and its sandbox. It has one submission at a time, so that a lost or hanging worker delays only this one.
 """
 
 import hashlib
@@ -17,35 +17,33 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from autograder.grade.job import grade_one
-from autograder.grade.mark_keys import PACKAGES
+from autograder.grade.result_keys import PACKAGES
 from autograder.grade.task import Job, Task
 from autograder.grade.workers import InstallationError
-from autograder.imports import ROOT, files_behind
+from autograder.imports import ROOT, imported_files
 from autograder.publish.generated import sources
 from autograder.sandbox.host.bubblewrap import SandboxError, check_sandbox, remove_leftovers
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-CONNECT_SECONDS = 15.0  # until the scheduler answers
-ASK_SECONDS = (
-    300.0  # until a worker has imported PyTorch and said what it has: 4 s on an idle machine, long on a slow disk
-)
-WAIT_SECONDS = 60.0  # without any worker that can grade: a nanny starts a killed one again within 10 s
-LOOK_SECONDS = 1.0  # between two looks at who has joined, is lost or hangs
-MAX_LOSSES = 5  # a submission on which that many workers were lost is left; it may be bad luck, of workers on loan
-KEPT: dict[str, Task] = {}  # on a worker: what the submissions of a run have in common, by the run
+CONNECT_SECONDS = 15.0  # within which the scheduler must answer
+ASK_SECONDS = 300.0  # within which a worker must report its versions; importing PyTorch takes 4 s, more on a slow disk
+WAIT_SECONDS = 60.0  # the longest time without any worker that can grade: a nanny restarts a killed one within 10 s
+LOOK_SECONDS = 1.0  # between two checks which workers have joined, are lost or hang
+MAX_LOSSES = 5  # give up a submission after losing so many workers; temporary workers may be lost by chance
+KEPT: dict[str, Task] = {}  # on a worker: the task that the submissions of a run share, by the run
 log = logging.getLogger(__name__)
 
 
 class ClusterError(InstallationError):
-    """The cluster cannot grade, or no longer; what was graded until then is recorded."""
+    """The cluster cannot grade, or cannot go on; what was graded so far is recorded."""
 
 
 def versions() -> dict[str, str]:
-    """Return what a mark depends on in addition to submission and assignment, of the machine on which this runs, by name."""
+    """Return what a result depends on, on this machine, in addition to submission and assignment: versions by name."""
     checks = [f"autograder.checks.{source.stem}.{part}" for source in sources() for part in ("exercises", "checkpoint")]
-    files = files_behind("autograder.grade.cluster", *checks)
+    files = imported_files("autograder.grade.cluster", *checks)
     files |= set((ROOT / "autograder" / "sandbox").rglob("*.py"))
     found = {"Python": ".".join(platform.python_version_tuple()[:2])}
     found |= {name: version(name) for name in (*PACKAGES, "torchvision", "scikit-learn", "matplotlib", "nbformat")}
@@ -54,7 +52,7 @@ def versions() -> dict[str, str]:
 
 
 def ask(run: str, task: Task, wanted: dict[str, str]) -> str:
-    """On a worker: take what the submissions of a run share, and say why none may be graded here; nothing if they may."""
+    """On a worker: keep the task that a run's submissions share; return why this worker must not grade, or ""."""
     while len(KEPT) > 3:  # several people may grade on one cluster
         del KEPT[next(iter(KEPT))]
     KEPT[run] = task
@@ -68,20 +66,20 @@ def ask(run: str, task: Task, wanted: dict[str, str]) -> str:
 
 
 def work(run: str, job: Job) -> dict[str, Any] | None:
-    """On a worker: grade one submission; None if this process was not asked yet, as one that took another's address."""
+    """On a worker: grade one submission; None if this process was not asked yet, because it took another one's address."""
     return grade_one(KEPT[run], job) if run in KEPT else None
 
 
 @dataclass
 class _Worker:
-    """What is known of a worker."""
+    """What the grader knows about a worker."""
 
     address: str
-    future: "Future | None" = None  # what it is at
-    name: str | None = None  # the submission that it is at; None while it is asked
+    future: "Future | None" = None  # its present work
+    name: str | None = None  # the submission that it grades; None while it is asked
     begun: float = 0.0
     fit: bool = False  # it was asked, and may grade
-    refused: str = ""  # why it gets nothing
+    refused: str = ""  # why it gets no submissions
     overdue: bool = False
 
 
@@ -90,12 +88,12 @@ class Cluster:
 
     def __init__(self, address: str, task: Task) -> None:
         self.address, self.task = address, task
-        self.seconds = task.limits.job_seconds  # after which a submission is given to another worker
+        self.seconds = task.limits.job_seconds  # a submission that takes longer goes to another worker
         self.versions = versions()
         self.said: set[str] = set()
 
     def run(self, jobs: dict[str, Job]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Grade the submissions; give each one's fields once, as they come.
+        """Grade the submissions; yield the fields of each one once, as they come.
 
         Raises:
             ClusterError: there is no scheduler, or no worker that can grade; the message says why and what to do.
@@ -134,10 +132,10 @@ class _Run:
         self.at: dict[Future, _Worker] = {}
         self.finished = as_completed(loop=client.loop, with_results=True, raise_errors=False)
         self.done: list[tuple[str, dict[str, Any]]] = []
-        self.last_fit = time.monotonic()  # when a worker could grade, or was being asked
+        self.last_fit = time.monotonic()  # the last time that a worker could grade, or was being asked
 
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Give each submission's fields once."""
+        """Yield each submission's fields once."""
         next_look = 0.0
         while self.undone or self.done:
             if time.monotonic() > next_look:
@@ -154,7 +152,7 @@ class _Run:
             time.sleep(0.02)
 
     def look_round(self) -> None:
-        """See who has joined, who is lost, and who hangs."""
+        """Find the workers that have joined, are lost, or hang."""
         try:
             present = self.client.sync(self.client.scheduler.ncores, callback_timeout=CONNECT_SECONDS)
         except OSError as error:
@@ -179,7 +177,7 @@ class _Run:
             seconds = ASK_SECONDS if worker.name is None else self.cluster.seconds
             if worker.future is not None and not worker.overdue and time.monotonic() > worker.begun + seconds:
                 self.lose(worker, "hangs")
-                worker.overdue = True  # it stays at it; the first result counts
+                worker.overdue = True  # it continues, and the first result counts
         if any(not (worker.refused or worker.overdue) for worker in self.workers.values()):
             self.last_fit = time.monotonic()
         elif time.monotonic() > self.last_fit + WAIT_SECONDS:
@@ -204,7 +202,7 @@ class _Run:
                 return
 
     def start(self, worker: _Worker, function: Any, *arguments: Any) -> None:
-        def call(pickled: bytes) -> Any:  # crosses by value: the scheduler, which unpickles it, needs nothing of ours
+        def call(pickled: bytes) -> Any:  # crosses by value: the scheduler, which unpickles it, needs no module of ours
             import pickle
 
             function, arguments = pickle.loads(pickled)
@@ -217,9 +215,9 @@ class _Run:
         self.finished.add(worker.future)
 
     def take(self, worker: _Worker, future: "Future", result: Any) -> None:
-        """Take what a worker answered."""
+        """Take the answer of a worker."""
         name, worker.future = worker.name, None
-        if future.status not in ("finished", "error"):  # cancelled, as when the scheduler was away for a moment
+        if future.status not in ("finished", "error"):  # cancelled, for example because the scheduler was away
             self.lose(worker, "was lost")
             return
         worker.overdue = False
@@ -242,12 +240,12 @@ class _Run:
         self.cluster.say(f"The worker {worker.address} gets nothing to grade: {reason}")
 
     def lose(self, worker: _Worker, how: str) -> None:
-        """Give what a worker was at to another, unless MAX_LOSSES were lost on it."""
+        """Give a worker's submission to another one, unless it has lost MAX_LOSSES workers."""
         name = worker.name
         self.cluster.say(
             f"The worker {worker.address} {how}" + (f" while it graded {name}." if name else " when it was asked.")
         )
-        if name not in self.undone or worker.overdue:  # then another has it
+        if name not in self.undone or worker.overdue:  # another worker has it
             return
         self.losses[name] += 1
         if self.losses[name] < MAX_LOSSES:
@@ -265,7 +263,7 @@ class _Run:
 
 
 def _difference(ours: dict[str, str], theirs: dict[str, str]) -> str:
-    """Say in which versions a worker differs; nothing if in none."""
+    """Say in which versions a worker differs; "" if in none."""
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     said = [
         f"{name} is another version"

@@ -1,4 +1,4 @@
-"""Execute one submission: the student's cells in the sandbox, the tests here. A function of its arguments alone."""
+"""Execute one submission: the student's cells in the sandbox, the tests here. The result depends on the arguments alone."""
 
 import builtins
 import contextlib
@@ -25,23 +25,23 @@ from autograder.sandbox.host.proxy import Function, GraderFault
 
 PACKAGE = Path(__file__).resolve().parent.parent
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
-MAX_OWN_CELLS = 500  # of the student's own, that pages show
+MAX_OWN_CELLS = 500  # the student's own cells that pages show
 REACHES = "The notebook reaches for the part of the grader that runs next to it"
 CUT = "[Cut here. The whole is in the file that was submitted.]"
 
 
 class GraderError(RuntimeError):
-    """Something failed on our side, so that no mark can be given."""
+    """Something failed on our side, so that no points can be given."""
 
 
 @dataclass
 class CheckResult:
-    """What a test cell gave."""
+    """The result of a test cell."""
 
     name: str  # the grade id of the cell
     points: float
     passed: bool
-    mistake: str | None = None  # "M6", "M3+M4", or None where the mistake is not in the catalogue
+    mistake: str | None = None  # "M6", "M3+M4", or None if the mistake is not in the catalogue
     message: str = ""
 
 
@@ -53,10 +53,10 @@ class Execution:
     state: str  # "graded", "crashed" or "timed out"
     why: str = ""
     checks: list[CheckResult] = field(default_factory=list)
-    files: dict[str, str] = field(default_factory=dict)  # what came of each file next to the notebook
-    questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
+    files: dict[str, str] = field(default_factory=dict)  # the verdict on each file next to the notebook
+    questions: list[str] = field(default_factory=list)  # questions that only a person can decide
     receipt: list[str] = field(default_factory=list)  # what was left out so that the rest could run
-    seconds: float = 0.0  # that it took of its time
+    seconds: float = 0.0  # the part of its time that it used
 
     @property
     def points(self) -> float:
@@ -75,15 +75,15 @@ def execute(
     """Execute a repaired notebook and judge it, and the files that were submitted next to it.
 
     Args:
-        notebook: Student's code in the cells that are theirs; in the locked cells the instructor's, hidden tests included.
-        seed: From which the hidden checks draw their inputs.
+        notebook: The student's cells hold the student's code, the locked cells the instructor's, with hidden tests.
+        seed: The seed of the hidden checks' inputs.
         limits: What the student's code may use.
-        sandboxed: False only where the instructor asked for it.
-        files: By the name that was asked for the bytes, or why they could not be taken.
-        held_out: The images that a file of weights is shown, a `checkpoint.HeldOut`; by default those of this machine.
+        sandboxed: False only if the instructor asked for it.
+        files: The bytes of each requested file, by its name, or why they could not be taken.
+        held_out: The images on which a file of weights is judged, a `checkpoint.HeldOut`; by default those of this machine.
 
     Returns:
-        The notebook with outputs, the state, and what each test cell gave.
+        The notebook with outputs, the state, and the result of each test cell.
 
     Raises:
         GraderError: a test failed in a way that no student's function can cause.
@@ -98,13 +98,13 @@ def execute(
         with contextlib.ExitStack() as judging:
             judging.enter_context(seeded(seed))
             for name, stem in files_of(notebook.cells).items():  # before any code of the student's runs
-                checkpoint = checks_of(stem, "checkpoint")  # by name: other assignments' marks do not depend on it
+                checkpoint = checks_of(stem, "checkpoint")  # by name: other assignments do not depend on it
                 held_out = held_out or checkpoint.held_out()
                 verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
                 judging.enter_context(checkpoint.judging(verdicts))
             for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
                 cell.execution_count = count
-                if not is_locked(cell) or cell.metadata.get("given"):  # code that answers and tests of classes build on
+                if not is_locked(cell) or cell.metadata.get("given"):  # answers and tests of classes use given code
                     answers = is_solution(cell) or bool(cell.metadata.get("given"))
                     released = not is_students(cell)
                     cell.outputs = student.run(Cell(cell.source, _is_own(cell), released, answers))
@@ -114,7 +114,7 @@ def execute(
                 elif is_grade(cell):
                     cell.outputs, error = judge.test(cell)
                     checks += [] if is_solution(cell) else [_check_result(cell, error)]
-                else:  # a visible test: it gives no mark, and may pass what cannot cross, as a model of ours
+                else:  # a visible test: it gives no points, and may pass what cannot cross, such as a model of ours
                     try:
                         cell.outputs, error = judge.test(cell)
                     except GraderError as fault:
@@ -142,7 +142,7 @@ def execute(
 def _run_test(
     cell: NotebookNode, namespace: dict[str, Any], student: Session
 ) -> tuple[list[NotebookNode], BaseException | None]:
-    """Run a locked cell in this process, where names that it does not know are functions of the student's."""
+    """Run a locked cell in this process; names that it does not know are the student's functions."""
     code = _compiled(cell.source, cell.metadata.nbgrader.grade_id)
     for name in code.co_names:
         if name not in namespace and name not in vars(builtins):
@@ -159,7 +159,7 @@ def _run_test(
             raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
         error = AssertionError(f"{type(caught).__name__}: {caught}")
     if error is not None and after_own_cells and not student.ran_own_cells:
-        return _run_test(cell, namespace, student)  # they lost the kernel, and with it the test's modules
+        return _run_test(cell, namespace, student)  # own cells lost the kernel, and with it the test's modules
     outputs, said = [], _said_by(error)
     if printed.getvalue():
         outputs.append(nbformat.v4.new_output("stream", name="stdout", text=writable(printed.getvalue())))
@@ -176,9 +176,9 @@ def _compiled(source: str, name: str) -> CodeType:
 
 
 def _is_of_the_student(error: BaseException) -> bool:
-    """Whether an error that ended a test comes of what the student's function raised or returned, and not from our code.
+    """Whether the student's function, and not our code, caused the error that ended a test.
 
-    A test may be a plain assert. The answers passed it before, so what fails at a value of the student's is their value.
+    A test may be a plain assert. Our answers have passed it, so if it fails on a student's value, the value is wrong.
     """
     if isinstance(error, (GraderFault, MemoryError, OSError, ImportError)):
         return False
@@ -187,7 +187,7 @@ def _is_of_the_student(error: BaseException) -> bool:
 
 
 def _shorten(notebook: NotebookNode, limits: Limits) -> None:
-    """Cut what would make a page of many megabytes, or one over which a reader of Markdown takes hours."""
+    """Cut what would make a page of many megabytes, or one that takes a Markdown parser hours."""
     room, own, shown = limits.total_output_bytes, 0, []
     for cell in notebook.cells:
         most = MAX_CODE if cell.cell_type == "code" else MAX_TEXT
@@ -201,7 +201,7 @@ def _shorten(notebook: NotebookNode, limits: Limits) -> None:
         if cell.get("outputs"):
             room -= len(str(cell.outputs))
             if room < 0:
-                # The gradebook gives a test without an error its points: errors of tests stay.
+                # Errors of tests stay, because the gradebook gives a test without an error its points.
                 errors = [output for output in cell.outputs if is_locked(cell) and output.output_type == "error"]
                 cell.outputs = errors or [nbformat.v4.new_output("stream", name="stdout", text=CUT)]
         shown.append(cell)
@@ -209,12 +209,12 @@ def _shorten(notebook: NotebookNode, limits: Limits) -> None:
 
 
 def _assert_outputs_say(notebook: NotebookNode, checks: list[CheckResult]) -> None:
-    """Raise a GraderError unless the notebook has an error where a test failed, and nowhere else: nbgrader marks by that."""
+    """Raise a GraderError unless the notebook has an error for exactly the failed tests: nbgrader grades by these errors."""
     cells = {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells if is_locked(cell)}
     for check in checks:
         said = any(output.output_type == "error" for output in cells[check.name].outputs)
         if said == check.passed:
-            raise GraderError(f"{check.name}: the outputs would give another mark than the test")
+            raise GraderError(f"{check.name}: the outputs would give other points than the test")
 
 
 def _is_own(cell: NotebookNode) -> bool:
@@ -234,6 +234,6 @@ def _check_result(cell: NotebookNode, error: BaseException | None) -> CheckResul
 
 
 def _said_by(error: BaseException) -> str:
-    """Return what a test's error says; of the kinds of a million values that a student's function returned, the first."""
+    """Return the text of a test's error. It is cut, because it may list the types of a million returned values."""
     text = str(error)
     return writable(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[Cut here.]")

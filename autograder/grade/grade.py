@@ -1,4 +1,4 @@
-"""Grade what was submitted: prove the installation, execute in parallel, record one by one."""
+"""Grade submissions: prove the installation, execute in parallel, record one by one."""
 
 import contextlib
 import fcntl
@@ -19,7 +19,7 @@ from pebble import ProcessExpired
 from autograder.course.course import Assignment, Course, Result, Submission
 from autograder.course.settled import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
-from autograder.grade.mark_keys import content_of, grader_key, key_of, versions
+from autograder.grade.result_keys import content_of, grader_key, key_of, versions
 from autograder.grade.task import Job, Task
 from autograder.grade.workers import InstallationError, Workers, call
 from autograder.imports import ROOT
@@ -29,9 +29,9 @@ from autograder.publish.build import load_notebooks
 from autograder.recognition import names_in
 from autograder.sandbox.host.bubblewrap import Limits, check_sandbox, remove_leftovers
 
-GRADE_ONE = "autograder.grade.job.grade_one"  # by its name: it comes with PyTorch, which takes seconds to import
-Jobs = dict[str, Job]  # by the name of the student
-Done = Iterable[tuple[str, dict[str, Any]]]  # name and fields of each job of grade_one, once
+GRADE_ONE = "autograder.grade.job.grade_one"  # a name, because importing it imports PyTorch, which takes seconds
+Jobs = dict[str, Job]  # by the student's name
+Done = Iterable[tuple[str, dict[str, Any]]]  # the name and the fields of each job, once
 
 
 def load_assignment(name: str) -> Assignment:
@@ -57,25 +57,25 @@ def grade(
     data: Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> list[Result]:
-    """Grade every submission of an assignment that is new or changed, and record the marks.
+    """Grade every submission of an assignment that is new or changed, and record the points.
 
     Args:
-        course: Where the submissions lie and the marks go.
-        assignment: What was asked for.
-        seed: From which hidden checks draw their inputs; by default that of the run that this one continues, or a new one.
-        regrade: Grade again what has a result already.
-        workers: How many submissions at once, by default as `default_jobs` says; or the processes, begun before.
+        course: The course that has the submissions and gets the points.
+        assignment: The assignment.
+        seed: The seed of the hidden checks' inputs; by default that of the run that this one continues, or a new one.
+        regrade: Grade submissions again that have a result already.
+        workers: How many submissions to grade at once, by default `default_jobs()`; or processes that were started before.
         cluster: The address of a Dask scheduler, on whose workers submissions are graded instead of here.
         limits: What a submission may use.
-        sandboxed: False only where the instructor asked for it.
-        data: The folder of the data on which files next to the notebook are judged; by default as the checks say.
+        sandboxed: False only if the instructor asked for it.
+        data: The folder of the data on which files next to the notebook are judged; by default the checks name it.
         progress: Called as the work goes on.
 
     Returns:
         A result for everybody in the roster, the gradebook or submitted/.
 
     Raises:
-        SandboxError: bubblewrap is not there or does not work.
+        SandboxError: bubblewrap is missing or does not work.
         InstallationError: the answers do not get all points, or the unsolved notebook gets some; or the
             cluster cannot grade.
         GradebookError: the gradebook cannot be opened or written to; what is graded is kept, and recorded the next time.
@@ -93,7 +93,7 @@ def grade(
         key = grader_key(assignment, sandboxed, held_out)
         remove_leftovers()
         results, waiting = _look_through(course, assignment, key, regrade)
-        # once, and only if there is something to record: it takes seconds
+        # Open it once, and only if there is something to record: this takes seconds.
         open_gradebook = cache(lambda: stack.enter_context(course.gradebook()))
         for result in results:
             if not result.recorded:
@@ -129,12 +129,12 @@ class _Waiting:
 
     found: Submission
     files: dict[str, bytes | str]
-    renamed: list[str]  # what was said of the files' names
+    renamed: list[str]  # messages about the files' names
     key: str
     content: str
 
     def result(self, student: str, assignment: str, fields: dict[str, Any]) -> Result:
-        """Return the result that `grade_one` gave the fields of."""
+        """Return the result that has the fields from `grade_one`."""
         fields["receipt"] = self.found.receipt + self.renamed + fields.get("receipt", [])
         fields["questions"] = self.found.questions + fields.get("questions", [])
         if fields["receipt"] and fields["state"] == "graded":
@@ -145,16 +145,16 @@ class _Waiting:
 def _look_through(
     course: Course, assignment: Assignment, of_grader: str, regrade: bool
 ) -> tuple[list[Result], dict[str, _Waiting]]:
-    """Return the results that are known without grading, and what is to be graded, by student."""
+    """Return the results that are known without grading, and the submissions to grade, by student."""
     in_gradebook = course.scores(assignment)
     results: list[Result] = []
     waiting: dict[str, _Waiting] = {}
     for name, why in course.unfit_names().items():
-        results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is nobody to record
+        results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is no student to record
         course.save_result(results[-1])
     for student in course.students():
         kept = course.load_result(student, assignment.name)
-        if kept is not None and kept.has_marks and student not in in_gradebook:  # which was lost, and is another
+        if kept is not None and kept.has_score and student not in in_gradebook:  # it was lost and made again
             kept.recorded = False
         try:
             found, state, why = course.read_submission(student, assignment), "missing", "No notebook was submitted."
@@ -177,7 +177,7 @@ def _look_through(
 
 @contextmanager
 def _alone(course: Course, assignment: Assignment) -> Iterator[None]:
-    """Let no other run grade the same assignment of the same course: its results would be of another seed."""
+    """Let no other run grade the same assignment of the same course: its results would have another seed."""
     path = course.results_folder(assignment.name) / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
@@ -191,8 +191,8 @@ def _alone(course: Course, assignment: Assignment) -> Iterator[None]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait until something is done that is done completely or not at all."""
-    if threading.current_thread() is not threading.main_thread():  # no other thread is interrupted
+    """Delay Ctrl-C until the end of a block that must run completely or not at all."""
+    if threading.current_thread() is not threading.main_thread():  # Ctrl-C interrupts only the main thread
         yield
         return
     pressed: list[int] = []
@@ -206,7 +206,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regrade: bool) -> int:
-    """Return the seed of the run that this one continues; write down a new one where a new run begins."""
+    """Return the seed of the run that this one continues; if a new run begins, write down a new seed."""
     path = course.results_folder(assignment.name) / ".run.json"
     if seed is None and not regrade:
         kept = {result.seed for result in course.load_results(assignment.name)} - {None}
@@ -219,7 +219,7 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
 
 
 def _other_assignments(name: str) -> dict[str, dict[str, bool]]:
-    """Return the names of the cells of the other assignments, by which a notebook of theirs is known."""
+    """Return the cell names of the other assignments, by which their notebooks are recognised."""
     folder = ROOT / "exercises"
     notebooks = {path.parent.name: nbformat.read(path, 4) for path in sorted(folder.glob("*/*.ipynb"))}
     return {other: names_in(notebook) for other, notebook in notebooks.items() if other != name}
@@ -231,15 +231,15 @@ def _checkpoint(assignment: Assignment) -> Any:
 
 
 class _Proof:
-    """That the answers get every point and the unsolved notebook none; remembered for this key and seed.
+    """The proof that the answers get every point and the unsolved notebook none; it is remembered for this key and seed.
 
-    It runs next to the first submissions, and no result of theirs is given before it holds.
+    It runs together with the first submissions, whose results are held back until it succeeds.
     """
 
     def __init__(self, course: Course, assignment: Assignment, task: Task, key: str) -> None:
         self.name, self.path = assignment.name, course.results_folder(assignment.name) / ".proof.json"
         self.text = json.dumps({"key": key, "seed": task.seed}) + "\n"
-        self.jobs: Jobs = {}  # no student's name has a /
+        self.jobs: Jobs = {}  # their names begin with /, as no student's name does
         if self.path.exists() and self.path.read_text(encoding="utf-8") == self.text:
             return
         record = _checkpoint(assignment).RECORD if assignment.files else None
@@ -250,10 +250,10 @@ class _Proof:
         self.jobs["/unsolved notebook"] = Job(task.release.encode())
 
     def held_back(self, done: Done, progress: Progress) -> Done:
-        """Give what is done of the submissions, once the proof holds.
+        """Yield the results of the submissions once the proof holds.
 
         Raises:
-            InstallationError: it does not.
+            InstallationError: the proof does not hold.
         """
         held, wrong, left = [], [], set(self.jobs)
         if left:
@@ -281,16 +281,16 @@ class _Proof:
     def _conclude(self, wrong: list[str]) -> None:
         if wrong:
             raise InstallationError(
-                "No mark was given, because the grader does not work here: the answers must get every point and the "
+                "Nothing was graded, because the grader does not work here: the answers must get every point and the "
                 "unsolved notebook none.\n" + "\n".join(wrong) + '\nIs the environment complete ("make setup")?'
             )
         write_atomically(self.path, self.text)
 
 
 def _runner(here: Workers, cluster: str | None, task: Task) -> Callable[[Jobs], Done]:
-    """Return what runs jobs: the processes of this machine, or a cluster."""
+    """Return the function that runs jobs, on the processes of this machine or on a cluster."""
     if cluster:
-        from autograder.grade.cluster import Cluster  # with PyTorch
+        from autograder.grade.cluster import Cluster  # imports PyTorch
 
         return Cluster(cluster, task).run
 

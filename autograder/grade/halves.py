@@ -1,4 +1,4 @@
-"""Join the halves of a function that was split in two, wherever in the notebook the halves are now."""
+"""Join the halves of a function that was split in two, wherever they are in the notebook."""
 
 import ast
 import re
@@ -9,13 +9,13 @@ from itertools import combinations, islice, takewhile
 from autograder.notebooks import Cell
 from autograder.recognition import definitions, parsed
 
-MAX_READ = 1_000_000  # characters that are read as Python to find which halves belong together
-NEAR = 6  # halves that are tried with a cell, the nearest ones
-MAX_HALVES = 30  # of a notebook that are joined, and cells that are no Python with which they are
-MAX_ASKED = 5  # halves of which a person is asked
-MAX_CUTS = 40  # places in a cell at which it is taken apart to see whether a half of a function is in it
-PIECES = 3  # halves that are joined with a cell at once: a cell that was split three times
-STATEMENT = re.compile(r"^(?:(?:async +)?def |class |import |from |@)", re.M)  # at the outermost level
+MAX_READ = 1_000_000  # characters that are parsed as Python to find which halves belong together
+NEAR = 6  # the nearest halves, which are tried with a cell
+MAX_HALVES = 30  # halves of a notebook, and cells with a syntax error, that are joined
+MAX_ASKED = 5  # halves about which a person is asked
+MAX_CUTS = 40  # places at which a cell is split to see whether it holds half a function
+PIECES = 3  # halves that are joined with a cell at once: it may have been split three times
+STATEMENT = re.compile(r"^(?:(?:async +)?def |class |import |from |@)", re.M)  # a statement at the outermost level
 FUNCTION = re.compile(r"(?:def|class)\s+\w+\s*[(:]")
 AFTER_BLANK = re.compile(r"\n(?=[ \t]*\n[ \t]+\S)")
 RETURNS = (ast.Return, ast.Raise)
@@ -28,7 +28,7 @@ class Halves:
         """Prepare to join.
 
         Args:
-            texts: The texts of the released cells, which are no halves.
+            texts: The texts of the released cells, which are not halves.
             answers: The names of the answers.
         """
         self.texts, self.answers, self.left = texts, answers, MAX_READ
@@ -72,14 +72,14 @@ class Halves:
         return [cell for index, cell in enumerate(cells) if index not in lost]
 
     def _is_own(self, cell: Cell) -> bool:
-        """Whether a cell holds code of the student's, also where it was made a text."""
+        """Whether a cell holds a student's code, even if it became a text."""
         text = cell.source.strip()
         if not text or text in self.texts:
             return False
         return cell.kind == "code" or FUNCTION.match(text) is not None or _begins_inside(cell.source)
 
     def _parts_of(self, cell: Cell) -> list[Cell]:
-        """Take apart a cell in which half a function is before or after complete ones."""
+        """Split a cell in which half a function is before or after complete ones."""
         if not self._is_own(cell) or parsed(cell.source) is not None:
             return [cell]
         if _begins_inside(cell.source):
@@ -88,20 +88,20 @@ class Halves:
                     return [Cell("code", cell.source[: found.start()]), Cell("code", rest, cell.names, cell.checksum)]
         for found in islice(AFTER_BLANK.finditer(cell.source), MAX_CUTS):
             before, rest = cell.source[: found.start()], cell.source[found.end() :]
-            # what may go on is not complete: the rest is of it
+            # If the first part may go on, the rest belongs to it.
             if not STATEMENT.search(rest) and self._reads(before) and definitions(before) and not _may_go_on(before):
                 return [Cell("code", before, cell.names, cell.checksum), Cell("code", rest)]
         return [cell]
 
     def _reads(self, source: str) -> bool:
-        """Whether a text is Python, as far as there is room to read it."""
+        """Whether a text is Python; False after MAX_READ characters in total."""
         self.left -= len(source)
         return self.left > 0 and parsed(source) is not None
 
     def _rest_of(
         self, head: int, torn: Sequence[int], cells: Sequence[Cell], gone: Collection[int]
     ) -> tuple[int, ...] | None:
-        """Return the halves with which a cell that is no Python is Python, if there are some: the nearest ones."""
+        """Return the nearest halves that make a cell with a syntax error valid Python; None if there are none."""
         left = [index for index in torn if index not in gone]
         after = list(islice((index for index in range(head + 1, len(cells)) if index not in gone), PIECES))
         after = list(takewhile(lambda index: self._is_own(cells[index]), after))
@@ -111,13 +111,13 @@ class Halves:
         for found in (*following, *others) if near or after else ():
             parts = [cells[index].source for index in (head, *found)]
             inside = {name for index in found if index not in left for name in definitions(cells[index].source)}
-            # what another cell defines does not become a part of a text
+            # A definition of another cell must not become a part of a string.
             if self._reads("\n".join(parts)) and inside <= definitions("\n".join(parts)).keys():
                 return found
         return None
 
     def _beginning_of(self, half: int, heads: Sequence[int], cells: Sequence[Cell]) -> int | None:
-        """Return the cell whose last function goes on in a half: the one before it, or the nearest one of an answer."""
+        """Return the cell whose last function continues in a half: the cell before it, or the nearest one of an answer."""
         before = max((index for index in heads if index < half), default=None)
         near = sorted(heads, key=lambda index: (index > half, abs(index - half)))
         answers = (index for index in near if index != before and self._defines_answer_last(cells[index].source))
@@ -131,7 +131,7 @@ class Halves:
         return last is not None and last.name in self.answers
 
     def _ask_about(self, index: int, cells: Sequence[Cell], own: Sequence[int]) -> None:
-        """Ask to which answer a half belongs that could not be joined."""
+        """Ask a person which answer an unjoined half belongs to."""
         known = {
             i: [*(self.answers & definitions(cells[i].source).keys()), *_in(cells[i].names, self.answers)] for i in own
         }
@@ -162,12 +162,12 @@ def _may_go_on(source: str) -> bool:
 
 
 def _begins_inside(source: str) -> bool:
-    """Whether a cell of code begins inside of something: its first line is indented, and it is no Python."""
+    """Whether a code cell begins inside a block: its first line is indented, and it is not valid Python."""
     first = next((line for line in source.splitlines() if line.strip()), "")
     return first[:1] in (" ", "\t") and parsed(source) is None
 
 
 def _runs_without_indent(source: str) -> bool:
-    """Whether IPython runs an indented cell as it is: without its indent it is Python and returns nothing."""
+    """Whether IPython can run an indented cell: without its indent it is valid Python and has no `return`."""
     tree = parsed(textwrap.dedent(source))
     return tree is not None and not any(isinstance(each, ast.Return) for each in tree.body)

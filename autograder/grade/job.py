@@ -1,7 +1,7 @@
-"""Grade one submission: what a process that grades imports, here and on a cluster.
+"""Grade one submission. Processes that grade import this module, here and on a cluster.
 
-It needs no course and no gradebook: nbgrader, which takes seconds to import, is not behind this module. Whatever is, and
-the checks of the assignment, is what a mark depends on.
+It needs no course and no gradebook, and does not import nbgrader, which takes seconds. All that it imports, and the checks
+of the assignment, are what a result depends on.
 """
 
 import json
@@ -22,12 +22,12 @@ from autograder.grade.repair import OtherAssignment, Repaired, repair_notebook
 from autograder.grade.task import Job, Task
 from autograder.sandbox.host.bubblewrap import SandboxError
 
-MAX_MEMORY = 3 * 2**30  # bytes by which grading one submission may let the grader's process grow; the answers need none
+MAX_MEMORY = 3 * 2**30  # bytes by which the grader's process may grow with one submission; the answers need none
 
 
 @contextmanager
 def _bounded_memory() -> Iterator[None]:
-    """Let what a submission makes this process do fail with a MemoryError before it takes all the memory of the machine."""
+    """Bound this process's memory: a submission causes a MemoryError before it takes all the memory of the machine."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     most = psutil.Process().memory_info().data + MAX_MEMORY
     if hard == resource.RLIM_INFINITY or most < hard:
@@ -40,13 +40,13 @@ def _bounded_memory() -> Iterator[None]:
 
 @cache
 def _read(notebook: str) -> NotebookNode:
-    """Read one of ours, which is the same for every student and is never changed."""
+    """Read a notebook of ours, which is the same for every student and is never changed."""
     return nbformat.reads(notebook, 4)
 
 
 @_bounded_memory()
 def grade_one(task: Task, job: Job) -> dict[str, Any]:
-    """Repair and execute one submission. A function of its arguments alone, so that it may run anywhere.
+    """Repair and execute one submission. The result depends on the arguments alone, so this may run anywhere.
 
     Args:
         task: What all submissions of the run have in common.
@@ -85,17 +85,17 @@ def grade_one(task: Task, job: Job) -> dict[str, Any]:
 
 
 def _text_of(notebook: NotebookNode) -> str:
-    """Write an executed notebook, without the indentation of nbformat's writer, which takes a tenth of the time of grading.
+    """Return an executed notebook as text, without nbformat's indentation, which would take a tenth of the time of grading.
 
-    Its last bracket begins a line, by which `Course` knows a whole file.
+    Its last bracket begins a line, by which `Course` recognises a complete file.
     """
     return json.dumps(notebook, ensure_ascii=False).removesuffix("}") + "\n}\n"
 
 
 def _better_of_two(repaired: Repaired, task: Task, job: Job) -> Execution:
-    """Execute a repaired notebook; where it loses points, its cells in the student's order too, and take the better.
+    """Execute a repaired notebook; if it loses points, run its cells in the student's order too, and take the better run.
 
-    What passes in the student's own run counts, whatever the repair made of it. Both have the time of one submission.
+    What passes in the student's order counts, whatever the repair did. Both runs share the time of one submission.
     """
     held_out = replace(task.held_out, published=None) if task.held_out and job.may_be_published else task.held_out
     options = task.sandboxed, job.files, held_out

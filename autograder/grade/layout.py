@@ -1,4 +1,4 @@
-"""In which order the cells of a submission run: as they were released, or as the student had them."""
+"""Order the cells of a submission: as they were released, or as the student had them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ class Item:
     """A cell of the notebook that is graded."""
 
     node: NotebookNode
-    place: int | None = None  # of the released cell that it is; None for one of the student's own
-    index: float | None = None  # its place among the submitted cells; None for one that was put back
-    anchor: int = -1  # the place of the released cell that one of the student's own follows
+    place: int | None = None  # the released cell's place; None for the student's own cell
+    index: float | None = None  # its place among the submitted cells; None for a cell that was put back
+    anchor: int = -1  # the place of the released cell before the student's own cell
 
     @property
     def own(self) -> bool:
@@ -27,8 +27,8 @@ class Item:
 def in_submitted_order(items: Sequence[Item], released: Sequence[NotebookNode]) -> list[Item]:
     """Return the cells in the order in which they were submitted, each test where the student had it.
 
-    A test that comes before every cell that defines its answer follows the first that does: the student ran it after.
-    Tests of an answer that were all deleted come last, and other cells that are missing where they were released.
+    A test that comes before every definition of its answer is moved after the first one: the student ran it later.
+    If all tests of an answer were deleted, they come last. Other missing cells return to where they were released.
     """
     answer_of = _answers_of_tests(released)
     tests: dict[str, list[Item]] = {}
@@ -54,14 +54,14 @@ def in_submitted_order(items: Sequence[Item], released: Sequence[NotebookNode]) 
 
 
 def same_code(one: Sequence[Item], other: Sequence[Item]) -> bool:
-    """Whether two orders have the same cells of code one after the other."""
+    """Whether two orders have the same sequence of code cells."""
     return [id(i.node) for i in one if i.node.cell_type == "code"] == [
         id(i.node) for i in other if i.node.cell_type == "code"
     ]
 
 
 def _answers_of_tests(released: Sequence[NotebookNode]) -> dict[int, str]:
-    """Return for the place of each test the answer of code that it follows in the release."""
+    """Return the code answer that each test follows in the release, by the place of the test."""
     found, answer = {}, ""
     for place, cell in enumerate(released):
         if is_answer(cell) and cell.cell_type == "code":
@@ -72,7 +72,7 @@ def _answers_of_tests(released: Sequence[NotebookNode]) -> dict[int, str]:
 
 
 def _after_the_one_before(order: Sequence[Item], item: Item) -> int:
-    """Return where to put back a cell: after the last one that was released before it."""
+    """Return where to put back a cell: after the last cell that was released before it."""
     before = [place for place, other in enumerate(order) if not other.own and other.place < item.place]
     return max(before, key=lambda place: order[place].place, default=-1) + 1
 

@@ -1,4 +1,4 @@
-"""Which submitted cell is which released one: by what it defines, by its id, by its text, by its place."""
+"""Match submitted cells with released ones: by what they define, by their ids, by their texts, by their places."""
 
 import re
 from collections import Counter
@@ -12,25 +12,21 @@ from autograder.notebooks import Cell
 from autograder.recognition import definitions, in_words, is_answer, name_of
 
 MAX_COMPARED = 3000  # characters of a cell that are compared with those of the released cells
-LONG = 40  # characters of a text by which a released one is known inside another
+LONG = 40  # characters; a longer released text is recognised inside another text
 
 
 @dataclass
 class Match:
-    """Which submitted cell is which released one."""
+    """The submitted cells, matched with released ones."""
 
-    cells: list[Cell]  # those that were submitted; of a merged text its parts
-    found: dict[int, int] = field(
-        default_factory=dict
-    )  # by the place of a released cell the index of the submitted one
-    elsewhere: dict[int, int] = field(
-        default_factory=dict
-    )  # by the place of an answer the place of the cell that has it
+    cells: list[Cell]  # the submitted cells; a merged text is split into its parts
+    found: dict[int, int] = field(default_factory=dict)  # index of the submitted cell, by the place of the released one
+    elsewhere: dict[int, int] = field(default_factory=dict)  # place of the cell that has an answer, by the answer's
     copies: set[int] = field(default_factory=set)  # indices of unchanged copies of released cells, which are left out
 
 
 class Matching:
-    """Finds which submitted cell is which released one."""
+    """Matches submitted cells with released ones."""
 
     def __init__(
         self,
@@ -51,7 +47,7 @@ class Matching:
         self.sources = [cell.source.strip() for cell in self.cells]
         self.found: dict[int, int] = {}
         self.taken: set[int] = set()
-        # what is as it was released defines nothing of the student's
+        # An unchanged cell defines nothing of the student's.
         self.defined = [
             {} if text in self.texts else names_defined(cell) for cell, text in zip(self.cells, self.sources)
         ]
@@ -87,16 +83,16 @@ class Matching:
         self.taken.add(index)
 
     def _named(self, name: str, kind: str | None = None) -> list[int]:
-        """Return the submitted cells that carry a name, of one kind where one is given."""
+        """Return the submitted cells that carry a name, and are of a kind if it is given."""
         return [i for i in self.by_name.get(name, ()) if kind is None or self.cells[i].kind == kind]
 
     def _take_known(self, place: int, blank: NotebookNode) -> None:
-        """Take the cell of a released one that is no answer, by its text or its name."""
+        """Take the submitted cell for a released one that is not an answer, by its text or its name."""
         exact = [i for i in self.by_text.get(blank.source.strip(), ()) if i not in self.taken]
         same = [i for i in self._named(name_of(blank), blank.cell_type) if i not in self.taken]
         own = [i for i in same if i in exact]
         plain = "nbgrader" not in blank.metadata  # another notebook has a text_02 too
-        # a cell that defines an answer is that answer, merged with this cell or under its name
+        # A cell that defines an answer is this answer, even if it is merged with this cell or has its name.
         same = [i for i in same if not (self.defined[i].keys() & self.answers.keys())]
         if plain and blank.cell_type == "markdown":
             same = [i for i in same if alike(words_of(self.cells[i].source), words_of(blank.source))]
@@ -104,7 +100,7 @@ class Matching:
             self._take(place, index)
 
     def _match_code(self, result: Match) -> None:
-        """Find for each answer of code the cell that defines it; one cell may define several."""
+        """Find the cell that defines each code answer; one cell may define several."""
         chosen: dict[str, int] = {}
         places = {name: place for name, place in self.answers.items() if self.released[place].cell_type == "code"}
         for name, place in places.items():
@@ -114,7 +110,7 @@ class Matching:
         by_index: dict[int, list[str]] = {}
         for name, index in chosen.items():
             by_index.setdefault(index, []).append(name)
-        for index, names in by_index.items():  # names in the order of the release: the first one's place is the cell's
+        for index, names in by_index.items():  # names are in the order of the release; the first decides the place
             first = places[names[0]]
             self._take(first, index)
             for name in names[1:]:
@@ -149,16 +145,16 @@ class Matching:
                 return max(candidates)
         others = {each for each in self.answers if each != name}
         best = written or defining
-        # a helper that is repeated in the cell of another answer is the answer only where there is no other
+        # A helper that is repeated in another answer's cell is the answer only if there is no other definition.
         alone = [i for i in best if not (others & set(self.cells[i].names) & self.defined[i].keys())]
         best = alone or best
         start, end = self._window(place)
         near = [i for i in best if start < i < end]
-        # the last definition is judged too, in the student's own order, where it is another one
+        # If the last definition is another one, the run in the student's own order judges it too.
         return min(near) if near else max(best, default=None)
 
     def _window(self, place: int) -> tuple[int, int]:
-        """Return between which submitted cells an answer was, as far as the released cells around it are there."""
+        """Return the indices of submitted cells between which an answer was, by the released cells around it that were found."""
         before = [self.found[other] for other in range(place) if other in self.found]
         after = [self.found[other] for other in range(place + 1, len(self.released)) if other in self.found]
         start = before[-1] if before else -1
@@ -193,13 +189,13 @@ class Matching:
         return any(other in self.answers and other != name for other in self.cells[index].names)
 
     def _text_after_question(self, place: int) -> int | None:
-        """Return the text that follows the question of an answer, if there is one that is the student's."""
+        """Return the index of the student's text after the question of an answer; None if there is none."""
         index = self.found.get(place - 1, len(self.cells)) + 1
         known = index >= len(self.cells) or index in self.taken or not self._is_own(index)
         return None if known or self.cells[index].kind != "markdown" else index
 
     def _match_the_rest(self) -> None:
-        """Match by place and by likeness what has no name that is known."""
+        """Match the cells without a known name, by place and by similarity."""
         missing = [place for place in range(len(self.released)) if place not in self.found]
         words = [words_of(cell.source) for cell in self.cells] if missing else []
         for place in missing:
@@ -209,7 +205,7 @@ class Matching:
                 if index is not None:
                     self._take(place, index)
                     self.receipt.append(
-                        f"The answer {name_of(blank)} had lost its mark; it was recognised by its position."
+                        f"The answer {name_of(blank)} had lost its id; it was recognised by its position."
                     )
             elif not is_answer(blank):
                 wanted = words_of(blank.source)
@@ -220,7 +216,7 @@ class Matching:
 
 
 def names_defined(cell: Cell) -> dict[str, bool]:
-    """Return the names that a cell defines; of a text only functions and classes, which nobody writes in prose."""
+    """Return the names that a cell defines; in a text only functions and classes count, because prose has no such lines."""
     if cell.kind == "code":
         return definitions(cell.source)
     found = re.findall(r"^(?:def|class)\s+(\w+)\s*[(:]", cell.source, re.M)
@@ -231,7 +227,7 @@ def names_defined(cell: Cell) -> dict[str, bool]:
 def split_texts(
     submitted: list[Cell], released: Sequence[NotebookNode], earlier: Set[str], receipt: list[str]
 ) -> list[Cell]:
-    """Take apart the texts that hold a released text and something else: a merged cell, or words written into a question."""
+    """Split the texts that hold a released text and something else: a merged cell, or words written into a question."""
     known = {cell.source.strip(): name_of(cell) for cell in released if cell.cell_type == "markdown"}
     said = {cell.source.strip(): in_words(cell) for cell in released}
     long = {text: name for text, name in known.items() if len(text) > LONG}
@@ -254,7 +250,7 @@ def split_texts(
         for place, part in enumerate(parts):
             if part in long:
                 cells.append(Cell("markdown", part, [long[part]], cell.checksum))
-            else:  # of an answer's cell the part after its question is the answer; the first where that is not there
+            else:  # the answer is the part after its question, or the first part if the question is not there
                 after = parts[place - 1] == question if question in parts else place == 0
                 cells.append(Cell(cell.kind, part, own if after else [], raw=cell.raw))
         if len(parts) > 1:
@@ -270,11 +266,11 @@ def without(text: str, prompts: Sequence[str]) -> str:
 
 
 def words_of(text: str) -> Counter[str]:
-    """Count the words and signs of a text, of its beginning if it is long."""
+    """Count the words and punctuation of a text, or of its beginning if it is long."""
     return Counter(re.findall(r"\w+|[^\w\s]", text[:MAX_COMPARED]))
 
 
 def alike(one: Counter[str], other: Counter[str]) -> bool:
-    """Whether nine of ten words are the same; in time linear in their number, whatever a student writes."""
+    """Whether nine of ten words are the same. The time is linear in their number, whatever a student writes."""
     both = one.total() + other.total()
     return both > 0 and 2 * sum(min(count, other[word]) for word, count in one.items()) > 0.9 * both

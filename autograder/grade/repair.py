@@ -1,6 +1,6 @@
 """Bring a submitted notebook back to the released cells, keep the student's work, and write a receipt of every change.
 
-The locked cells come from the instructor's notebook, the student's code from the cells that are theirs.
+The locked cells come from the instructor's notebook, and the student's code comes from the student's cells.
 """
 
 import ast
@@ -22,25 +22,25 @@ from autograder.recognition import definitions, in_words, is_answer, name_of, na
 
 MAX_RECEIPT = 200  # entries
 EARLIER = "The notebook is of an earlier release; its locked cells were replaced by those of this one."
-# What begins a tag, a link, an image or a link's address in Markdown
+# The beginning of a tag, a link, an image or a link's address in Markdown
 ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[(:])")
-ADDRESS = re.compile(r"https://[^\s\"'<>)]+")  # in a student version, the instructor's own
+ADDRESS = re.compile(r"https://[^\s\"'<>)]+")  # a student version has the instructor's own addresses
 ASCII = re.compile(r"[^\x00-\x7f]")
 COLAB_LINES = re.compile(r"^\s*([%!]\s*(pip|conda|apt|apt-get|mamba)\b|from google\.colab import|drive\.mount\()")
 
 
 class OtherAssignment(Unreadable):
-    """The notebook is of another assignment; the message says of which."""
+    """The notebook belongs to another assignment; the message says which."""
 
 
 @dataclass
 class Repaired:
-    """A notebook with the released cells in their places, and what had to be done for that."""
+    """A notebook with the released cells in their places, and what the repair did."""
 
     notebook: NotebookNode
     receipt: list[str] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
-    as_submitted: NotebookNode | None = None  # in the student's order, where that is another one for the code
+    questions: list[str] = field(default_factory=list)  # questions that only a person can decide
+    as_submitted: NotebookNode | None = None  # in the student's order, if it differs for the code
 
 
 def repair_notebook(
@@ -56,14 +56,14 @@ def repair_notebook(
     Args:
         data: The submitted file.
         instructor: The notebook with hidden tests; its locked cells are used.
-        release: The notebook that students got, with the same cells in the same order; a cell that is the student's to
-            fill comes from it when it is missing.
-        others: The names of the cells of other assignments, as `names_in` gives them, by the assignments' names.
-        submitted_as: The name of this one.
-        earlier: Texts of cells that an earlier release had: a student who has that release has not written them.
+        release: The notebook that students got, with the same cells in the same order; it supplies a missing cell that
+            students fill in.
+        others: The cell names of other assignments, from `names_in`, by the assignments' names.
+        submitted_as: The name of this assignment.
+        earlier: Texts of cells of earlier releases, which are not the work of a student with such a release.
 
     Raises:
-        Unreadable: no notebook can be made of the file.
+        Unreadable: the file cannot be read as a notebook.
         OtherAssignment: it is the notebook of another assignment.
     """
     names, texts = {name_of(cell) for cell in release.cells}, {cell.source.strip() for cell in release.cells}
@@ -98,7 +98,7 @@ def repair_notebook(
 def _one_side_of(
     submitted: Notebook, release: NotebookNode, earlier: Set[str], receipt: list[str], questions: list[str]
 ) -> Match:
-    """Match the cells with the released ones; where the file has two sides, those of the side that holds more answers."""
+    """Match the cells with the released ones; if the file has two sides, use the side with more answers."""
     if submitted.other is None:
         return Matching(submitted.cells, release.cells, earlier, receipt, questions).match()
     receipts: tuple[list[str], list[str]] = [], []
@@ -118,9 +118,9 @@ def _one_side_of(
             "The first was graded."
         )
     elif ours != theirs:
-        receipt.append("Of the two sides of git's conflict the one with more answers was taken.")
+        receipt.append("The file has git's conflict marks; the side with more answers was taken.")
     else:
-        receipt.append("Both sides of git's conflict have the same answers; the first was taken.")
+        receipt.append("The file has git's conflict marks; both sides have the same answers, and the first was taken.")
     known = {cell.source for cell in sides[chosen]} | {cell.source for cell in release.cells}
     left = [cell.source for cell in sides[1 - chosen] if cell.source.strip() and cell.source not in known]
     submitted.pieces += left
@@ -128,7 +128,7 @@ def _one_side_of(
 
 
 def _answers_in(match: Match, release: NotebookNode) -> dict[str, str]:
-    """Return the answers that are not as they were released, by their names."""
+    """Return the answers that differ from the release, by their names."""
     found = {}
     for place, cell in enumerate(release.cells):
         index = match.found.get(match.elsewhere.get(place, place))
@@ -142,7 +142,7 @@ def _items_of(
 ) -> list[Item]:
     """Return the cells of the notebook that is graded, in the order of the release, with the student's own among them."""
     place_of = {index: place for place, index in match.found.items()}
-    own: dict[int, list[Item]] = {}  # by the place of the released cell that they follow
+    own: dict[int, list[Item]] = {}  # by the place of the released cell before them
     place = -1
     for index, cell in enumerate(match.cells):
         place = place_of.get(index, place)
@@ -169,7 +169,7 @@ def _items_of(
             items += own.get(place, [])
             continue
         added = [] if cell is not None and cell.source.strip() in earlier else _added_to(item, blank, cell, receipt)
-        before = full.cell_type == "code" and name_of(full) != "setup"  # definitions of a test's cell, before the test
+        before = full.cell_type == "code" and name_of(full) != "setup"  # definitions in a test's cell precede the test
         items += [*added, item] if before else [item, *added]
         items += own.get(place, [])
     return items
@@ -200,7 +200,7 @@ def _same_words(cell: Cell, blank: NotebookNode) -> bool:
 
 
 def _added_lines(source: str, released: str) -> str:
-    """Return the lines of a text that were not released; one that resembles a released line is a correction of it."""
+    """Return the lines of a text that were not released, without those that correct a released line."""
     left = Counter(line.strip() for line in released.splitlines())
     lines = []
     for line in source.splitlines():
@@ -214,8 +214,8 @@ def _added_lines(source: str, released: str) -> str:
 
 
 def _added_code(source: str, released: str) -> tuple[str, str]:
-    """Return what a student added to a cell of code: statements that run, and changes to what the cell defines itself."""
-    # letters that an encoding lost are no change
+    """Return what a student added to a code cell: statements that run, and changes to the cell's own definitions."""
+    # A letter that an encoding lost does not count as a change.
     mine, theirs = parsed(source), parsed(ASCII.sub("", released))
     if mine is None or theirs is None:
         return "", _added_lines(source, released)
@@ -236,7 +236,7 @@ def _added_code(source: str, released: str) -> tuple[str, str]:
 
 
 def _placeholder(blank: NotebookNode, host: str) -> NotebookNode:
-    """Return a cell that says in which other one its answer is: the untouched one would hide what that defines."""
+    """Return a cell that names the cell that holds its answer: the released text would hide this answer."""
     cell = nbformat.from_dict(blank)
     cell.source = f"# {name_of(blank)} is in the cell {host}."
     return cell
@@ -255,7 +255,7 @@ def _notebook_of(items: list[Item], instructor: NotebookNode) -> NotebookNode:
 
 
 def _piece(text: str, receipt: list[str]) -> NotebookNode:
-    """Return a cell that shows what is in no other."""
+    """Return a cell that shows a text from outside the cells."""
     first = next((line for line in text.splitlines() if line.strip()), "").strip()[:60]
     _note(receipt, f"Not placed: {first} … It is shown at the end of the notebook.")
     fenced = "\n".join(f"    {line}" for line in text.splitlines())
@@ -284,10 +284,10 @@ def _released_cell(cell: NotebookNode, blank: NotebookNode, submitted: Cell | No
 
 
 def _was_released(blank: NotebookNode, submitted: Cell) -> bool:
-    """Whether a locked cell has another text than the released one because an earlier release had it."""
+    """Whether the text of a locked cell comes from an earlier release."""
     if submitted.checksum is None or "nbgrader" not in blank.metadata:
         return False
-    from nbgrader.utils import compute_checksum  # takes seconds, and few submissions need it
+    from nbgrader.utils import compute_checksum  # importing it takes seconds, and few submissions need it
 
     return submitted.checksum == compute_checksum(nbformat.from_dict(blank | {"source": submitted.source}))
 
@@ -299,7 +299,7 @@ def _own_cell(cell: Cell, receipt: list[str]) -> NotebookNode:
 
 
 def _without_html(source: str, receipt: list[str]) -> str:
-    """Put a space where a tag or a link would begin: nbgrader's pages show Markdown with whatever HTML it holds."""
+    """Put a space where a tag or a link would begin: nbgrader's pages show all HTML in Markdown."""
     text = ACTIVE.sub(lambda found: found[0] + " ", source)
     if text != source:
         _note(receipt, "Tags and links in a text are shown as text.")
@@ -321,6 +321,6 @@ def _without_installs(source: str, receipt: list[str]) -> str:
 
 
 def _note(receipt: list[str], entry: str) -> None:
-    """Add an entry of which a student may cause millions."""
+    """Add an entry, unless it is there or the receipt is full: a student may cause millions."""
     if entry not in receipt and len(receipt) < MAX_RECEIPT:
         receipt.append(entry)

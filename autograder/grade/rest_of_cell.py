@@ -1,7 +1,7 @@
-"""What is left to run of a cell where one of its statements failed.
+"""Find what is left to run of a cell after one of its statements failed.
 
-A notebook stops at the first error of a cell. Where a line fails for the grader alone, as the import of a package that is
-not installed here, the definitions after it would be lost with it.
+A notebook stops at the first error of a cell. If a line fails only in the grader, such as the import of a package that is
+not installed here, the definitions after it would be lost.
 """
 
 import ast
@@ -14,9 +14,9 @@ from nbformat import NotebookNode
 from autograder.files import writable
 from autograder.recognition import parsed
 
-MAX_TRACE = 100_000  # characters of a traceback that are looked through
+MAX_TRACE = 100_000  # characters of a traceback that are searched
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-PLACE = re.compile(r"In\[\d+\], line (\d+)")  # as IPython says in which line of a cell an error arose
+PLACE = re.compile(r"In\[\d+\], line (\d+)")  # IPython's words for the line of a cell in which an error arose
 MISSING = re.compile(r"No module named '([\w.]{1,80})'")
 DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
@@ -30,13 +30,13 @@ class Rest:
 
 
 def rest_after_error(source: str, outputs: Sequence[NotebookNode]) -> Rest | None:
-    """Return what is left to run of a cell that ended with an error; None where nothing is.
+    """Return what is left to run of a cell that ended with an error; None if nothing is.
 
-    After an import that failed, all statements are left; after another error only definitions, imports and assignments.
+    After a failed import, all later statements are left; after another error only definitions, imports and assignments.
 
     Args:
-        source: The cell.
-        outputs: What it showed.
+        source: The cell's text.
+        outputs: The cell's outputs.
     """
     error = next((output for output in outputs if output.output_type == "error"), None)
     tree = parsed(source) if error is not None else None

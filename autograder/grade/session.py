@@ -1,4 +1,4 @@
-"""The student's side of a grading: a kernel, and what a fresh one replays if that is lost."""
+"""The student's side of grading: a kernel, and the cells that a fresh kernel replays after a loss."""
 
 import math
 import re
@@ -18,9 +18,9 @@ from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 
 T = TypeVar("T")
-MAX_LEFT_OUT = 50  # statements that fail, after each of which the rest of their cell runs
-MAX_NAMES = 1000  # that cells which failed would have defined, of which is said why they are missing
-# How Python, PyTorch and its libraries say that a process may have no more memory or threads.
+MAX_LEFT_OUT = 50  # failed statements after which the rest of their cell runs
+MAX_NAMES = 1000  # names that failed cells would have defined; a message says why they are missing
+# Words with which Python, PyTorch and its libraries refuse a process more memory or threads.
 EXHAUSTED = re.compile(
     "MemoryError|[Cc]an(no|')t allocate memory|could not create a primitive|start new thread|out of memory"
 )
@@ -31,14 +31,14 @@ class Cell:
     """A cell that runs in the sandbox."""
 
     source: str
-    own: bool = False  # whether the student's own
-    released: bool = False  # whether nothing in it is the student's
-    answers: bool = False  # whether it is an answer, or what answers were given
-    plain: bool = False  # whether Python and nothing of IPython's
-    once: bool = False  # whether nothing is left of it that a fresh kernel would need
+    own: bool = False  # the student added it
+    released: bool = False  # it is unchanged since the release
+    answers: bool = False  # it is an answer, or code that was given for answers
+    plain: bool = False  # it is Python without lines for IPython
+    once: bool = False  # a fresh kernel does not replay it
 
     def run(self, kernel: Kernel, seconds: float) -> list[NotebookNode]:
-        """Run it, and return its outputs; those of a plain one are dropped."""
+        """Run the cell, and return its outputs; those of a plain one are dropped."""
         if self.plain:
             kernel.run_plain(self.source, seconds)
             return []
@@ -46,25 +46,25 @@ class Cell:
 
 
 class Session:
-    """The student's side: a kernel, what to run in a fresh one when it was lost, and the time that is left."""
+    """The student's side: a kernel, the cells that a fresh kernel replays after a loss, and the time that is left."""
 
     def __init__(self, limits: Limits, sandboxed: bool) -> None:
         self.limits, self.sandboxed = limits, sandboxed
         self.kernel: Kernel | None = None
         self.ran: list[Cell] = []  # the cells that did not lose the kernel
         self.met: list[Cell] = []  # all cells so far
-        self.kernels = self.own_kernels = 0  # that were started; that cells of the student's own lost
+        self.kernels = self.own_kernels = 0  # kernels that were started; kernels that the student's own cells lost
         self.budget = Budget(limits)
-        self.calls = 0  # of the present test
+        self.calls = 0  # calls of the present test
         self.lost: list[KernelLost] = []
-        self.losses: Counter[str] = Counter()  # by the function that was called; one name for all cells of the notebook
+        self.losses: Counter[str] = Counter()  # lost kernels by the called function; all cells count as one function
         self.newer: list[str] = []  # a question about each cell that only a newer Python reads
-        self.failed: dict[str, str] = {}  # by each name that is defined in a cell that failed: the cell's error
-        self.reached: list[str] = []  # in words, on which way code reached for the grader's agent next to it
+        self.failed: dict[str, str] = {}  # the error of a failed cell, by each name that the cell defines
+        self.reached: list[str] = []  # how code reached for the grader's agent next to it, in words
         self.left_out: list[str] = []  # statements that failed, and were left out so that the rest of their cell ran
 
     def ready(self) -> Kernel:
-        """Return the kernel; a fresh one, in which the earlier cells ran, if the last was lost."""
+        """Return the kernel; if the last one was lost, a fresh one in which the earlier cells have run."""
         self._refuse_if(self.budget.is_late())
         while self.kernel is None or self.kernel.closed:
             self._refuse_if(self.kernels == self.limits.kernels)
@@ -75,14 +75,15 @@ class Session:
                 try:
                     cell.run(self.kernel, self.budget.left())
                 except KernelLost:
-                    # It went well before: start over without the student's own cells in front, or without it.
+                    # The cell ran well before. Start again without the student's own cells before it; if there are
+                    # none, without this cell.
                     own = [] if cell.own else [each for each in self.ran[: self.ran.index(cell)] if each.own]
                     self.ran = [each for each in self.ran if each not in (own or [cell])]
                     break
         return self.kernel
 
     def _refuse_if(self, over: bool) -> None:
-        """Close the kernel and raise a KernelLost where the submission has used up its time, or its kernels."""
+        """Close the kernel and raise a KernelLost if the submission has used up its time, or its kernels."""
         if over:
             self.close()
             raise KernelLost(
@@ -106,7 +107,7 @@ class Session:
             self.failed.pop(name, None)
             if said and len(self.failed) < MAX_NAMES:
                 self.failed[name] = said[-1]
-        rest = None if cell.released else rest_after_error(cell.source, outputs)  # a released one fails at an answer
+        rest = None if cell.released else rest_after_error(cell.source, outputs)  # released code fails due to an answer
         if rest and len(self.left_out) < MAX_LEFT_OUT:
             self.left_out.append(rest.said)
             outputs += self.run(replace(cell, source=rest.source))
@@ -117,7 +118,7 @@ class Session:
         return self._run(Cell(source, once=True))
 
     def _run(self, cell: Cell) -> list[NotebookNode]:
-        """Run a cell; one of the student's own only while the exercises have time enough."""
+        """Run a cell; the student's own cells run only while there is enough time for the exercises."""
         begun, own = self.budget.spent(), cell.own
         try:
             if own and (self.budget.own_seconds <= 0 or self.own_kernels > self.limits.kernels / 5):
@@ -138,21 +139,21 @@ class Session:
         return outputs
 
     def patience(self, seconds: float) -> float:
-        """Return how long a call or a cell may take: less from the third loss on, for one that waits for ever is many.
+        """Return how long a call or a cell may take: less from the third loss on, because endless calls seldom come alone.
 
-        It is enough for a call that ends its process on a busy machine.
+        The shorter time is enough for a call that ends its process on a busy machine.
         """
         return seconds if self.losses.total() < 2 else min(seconds, max(3.0, self.limits.call_seconds / 4))
 
     def begin_test(self, calls: int = 0) -> None:
-        """Give the calls of a test their time together; so many of them were made before."""
+        """Set the time that the calls of a test share; `calls` of them were made before."""
         self.budget.test_seconds, self.calls = 3 * self.limits.call_seconds, calls
 
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
-        """Have a function called, within the time of a call and of the test.
+        """Call a function, within the time of a call and of the test.
 
-        What it draws at random, as dropout does, depends on nothing but which call of the test it is, or what the
-        request says.
+        Its random numbers, such as those of dropout, depend only on the number of the call within the test, unless the
+        request has another seed.
         """
         name = str(request.get("target", request.get("function")))
         self.calls += 1
@@ -163,7 +164,7 @@ class Session:
             if self.budget.test_seconds <= 0:
                 self.close()
                 raise late
-            kernel = self.ready()  # its start is not the test's time
+            kernel = self.ready()  # its start does not count as the test's time
             before, most, of_test = kernel.spent, min(seconds, self.budget.left()), max(1.0, self.budget.test_seconds)
             try:
                 reply = kernel.call({"draw": self.calls} | request, correct, min(most, of_test))
@@ -177,7 +178,7 @@ class Session:
             return reply
 
         try:
-            if request.get("extra"):  # it decides no point: a loss of it costs none either
+            if request.get("extra"):  # it decides no point, so losing it costs none
                 return call()
             return self._explained(self.attempt(call, again=not self.losses[name]))
         except KernelLost as lost:
@@ -187,8 +188,8 @@ class Session:
             raise
 
     def _explained(self, reply: dict[str, Any]) -> dict[str, Any]:
-        """Quote the error of the cell that should have defined a name, where a reply says that the name is not defined."""
-        text = str(reply.get("text", ""))[:2000]  # whatever length the student's side gave it
+        """If a reply says that a name is not defined, quote the error of the cell that should have defined it."""
+        text = str(reply.get("text", ""))[:2000]  # the student's side may send any length
         name = re.search(r"\b(\w+)'? is not defined", text) if "error" in reply else None
         said = self.failed.get(name[1]) if name else None
         if not said:
@@ -196,10 +197,10 @@ class Session:
         return reply | {"text": f"{text.partition(';')[0]}, because the cell that defines it ended with {said}"}
 
     def attempt(self, action: Callable[[], T], again: bool) -> T:
-        """Do something in the kernel; if that is lost, once more in one without the student's own cells.
+        """Run an action in the kernel; if the kernel is lost, run it again in one without the student's own cells.
 
-        For it may be lost by what they left behind: a thread, a process, a hook. If it is not to blame, they stay out;
-        unless they define a name that it needs, for others may need them too.
+        They may have left something behind that ends the kernel: a thread, a process, a hook. If the action succeeds
+        without them, they stay out, unless they define a name that it needs: other actions may need them too.
         """
         try:
             return action()
@@ -209,7 +210,7 @@ class Session:
                 raise
             self.lost.append(lost)
         ran, self.ran = self.ran, released
-        self.begin_test(self.calls)  # what others used up of its time is not the answer's
+        self.begin_test(self.calls)  # time that others used up does not count for the answer
         try:
             found = action()
         except KernelLost:
@@ -223,7 +224,7 @@ class Session:
 
     @property
     def ran_own_cells(self) -> bool:
-        """Whether cells of the student's own ran in the kernel."""
+        """Whether the student's own cells ran in the kernel."""
         return any(cell.own for cell in self.ran)
 
     def close(self) -> None:
@@ -233,7 +234,7 @@ class Session:
 
 
 def _was_short_of_memory(reply: dict[str, Any]) -> bool:
-    """Whether a reply says that memory or threads ran out; what it holds is whatever the student's code sent."""
+    """Whether a reply says that memory or threads ran out; it holds anything that the student's code sent."""
     return "error" in reply and bool(EXHAUSTED.search(f"{reply['error']} {reply.get('text')}"))
 
 

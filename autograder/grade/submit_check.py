@@ -1,4 +1,4 @@
-"""What a student may run before submitting: the grader's repair, and the visible tests, in words."""
+"""Check a notebook before it is submitted: run the grader's repair and the visible tests, and report in words."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +17,9 @@ from autograder.recognition import names_held, names_in
 from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 
-BARE = "NotImplementedError: "  # the error of a cell that calls an answer which is still the template
-CELL = "the cell "  # with which the name of a cell that is no test begins
-LEFT_OUT = "left unwritten, it costs nothing"  # what the visible test of a bonus prints where nothing is written
+BARE = "NotImplementedError: "  # the error of a cell that calls an unwritten answer
+CELL = "the cell "  # begins the name of a cell that is not a test
+LEFT_OUT = "left unwritten, it costs nothing"  # the visible test of an unwritten bonus prints this
 
 
 class Look(NamedTuple):
@@ -27,15 +27,15 @@ class Look(NamedTuple):
 
     assignment: str
     receipt: list[str]  # what it would repair
-    said: list[tuple[str, str]]  # for each visible test and file its name, and what there is to say ("" if all is well)
+    said: list[tuple[str, str]]  # name and message of each visible test and file ("" if all is well)
     questions: list[str]  # what it would ask a person
 
 
 def matching_release(data: bytes, exercises: Path) -> tuple[str, NotebookNode]:
-    """Return the released notebook whose cells a file has, by the cells' names and what they define.
+    """Return the released notebook that a file belongs to, by the names of its cells and what they define.
 
     Raises:
-        Unreadable: no notebook can be made of the file.
+        Unreadable: the file cannot be read as a notebook.
         ValueError: there is no released notebook.
     """
     held = names_held(read_notebook(data).cells)
@@ -59,7 +59,7 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> Look:
         sandboxed: Whether to run it in the grader's sandbox; a student's own file needs none.
 
     Raises:
-        Unreadable: no notebook can be made of the file.
+        Unreadable: the file cannot be read as a notebook.
         ValueError: there is no released notebook.
     """
     with path.open("rb") as file:
@@ -80,7 +80,7 @@ def _failures(said: list[tuple[str, str]]) -> int:
 
 
 def _say(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[str, str]], list[str]]:
-    """Run a notebook; return what there is to say of each visible test and cell, and which statements were left out."""
+    """Run a notebook; return a message about each visible test and cell, and the statements that were left out."""
     said, left_out = [], list[str]()
     for name, cell, error, printed in _errors(notebook, sandboxed, left_out):
         if name.startswith("test_") and is_locked(cell) and not is_grade(cell):
@@ -94,9 +94,9 @@ def _say(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[str, str]]
 def _errors(
     notebook: NotebookNode, sandboxed: bool, left_out: list[str]
 ) -> Iterator[tuple[str, NotebookNode, str, str]]:
-    """Run every cell but the set-up as a student does; give the name of each, the cell, its error or nothing, its print.
+    """Run every cell as a student does; for each but the set-up yield its name, the cell, its error or "", and its print.
 
-    A cell that ends the kernel costs no other its answer: a fresh one runs those before it again.
+    If a cell ends the kernel, the others still run: a fresh kernel replays the cells before it.
     """
     kernel, ran = None, list[str]()
     for cell in (cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()):
@@ -107,7 +107,7 @@ def _errors(
                 for source in ran:
                     kernel.run_cell(source)
             source: str | None = cell.source
-            judged = is_solution(cell) or is_locked(cell)  # which finds nothing that other cells have changed
+            judged = is_solution(cell) or is_locked(cell)  # it must not find what other cells have changed
             while source is not None:
                 outputs = kernel.run_cell(source, answers=judged)
                 for output in outputs:
@@ -128,7 +128,7 @@ def _errors(
 
 
 def _look_at(path: Path, stem: str, sandboxed: bool) -> str:
-    """Say what is wrong with a file that is submitted next to the notebook; nothing if it can be used."""
+    """Say what is wrong with a file that is submitted next to the notebook; "" if it can be used."""
     try:
         content = read_plain_file(path, MAX_FILE) if path.exists() else None
     except Unreadable as error:

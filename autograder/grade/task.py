@@ -1,4 +1,4 @@
-"""What a process that grades is told: about a run, and about one submission."""
+"""The data that a grading process gets: about a run, and about one submission."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,14 +13,12 @@ class Task:
     assignment: str
     instructor: str  # the notebook with hidden tests
     release: str  # the notebook that students got
-    seed: int  # from which hidden checks draw their inputs
+    seed: int  # the seed of the hidden checks' inputs
     limits: Limits = Limits()  # what a submission may use
-    sandboxed: bool = True  # False only where the instructor asked for it
-    held_out: Any = None  # the images that a file of weights is shown: a `checkpoint.HeldOut`
-    others: dict[str, dict[str, bool]] = field(
-        default_factory=dict
-    )  # other assignments: `recognition.names_in` of each
-    earlier: frozenset[str] = frozenset()  # texts of cells that an earlier release had
+    sandboxed: bool = True  # False only if the instructor asked for it
+    held_out: Any = None  # the images on which a file of weights is judged: a `checkpoint.HeldOut`
+    others: dict[str, dict[str, bool]] = field(default_factory=dict)  # `recognition.names_in` of each other assignment
+    earlier: frozenset[str] = frozenset()  # texts of cells of earlier releases
 
 
 @dataclass(frozen=True)
@@ -28,5 +26,5 @@ class Job:
     """One submission."""
 
     data: bytes  # the file that was submitted
-    files: dict[str, bytes | str] = field(default_factory=dict)  # next to it, by name; or why one could not be read
+    files: dict[str, bytes | str] = field(default_factory=dict)  # files next to it by name, or why one is unreadable
     may_be_published: bool = False  # whether the files may be the book's own weights, as in the proof of the checks

@@ -1,4 +1,4 @@
-"""Written answers that are not in their cells: found around the question, at the end, in comments, in other cells."""
+"""Find written answers that are not in their cells: around the question, at the end, in comments, in other cells."""
 
 import ast
 import io
@@ -12,22 +12,22 @@ from autograder.grade.layout import Item
 from autograder.notebooks import NAMED_PICTURE
 from autograder.recognition import LABEL, definitions, in_words, is_answer, name_of, parsed
 
-FEW, MANY = 8, 20  # words of a text, and of a comment in code, that may be an answer to a question far away
-NOT_RUN = "[Not run: "  # with which a text begins that holds code of the student's
-MAX_PICTURES = 20  # of an answer, that are named
-MAX_SHOWN = 5000  # characters of a text that is shown where it may be the answer
+FEW, MANY = 8, 20  # at least so many words of a text, or of comments in code, may answer a question far away
+NOT_RUN = "[Not run: "  # begins a text that holds a student's code
+MAX_PICTURES = 20  # pictures of an answer that are named
+MAX_SHOWN = 5000  # characters that are shown of texts that may be the answer
 
 
 def place_texts(
     items: list[Item], released: Sequence[NotebookNode], receipt: list[str], questions: list[str]
 ) -> list[Item]:
-    """Put texts that answer a question into its empty cell, so that a person reads them; ask where that is not clear.
+    """Put texts that answer a question into its empty cell, so that a person reads them; ask a person if this is not clear.
 
     Args:
         items: The cells of the notebook that is graded.
         released: The cells as students got them.
-        receipt: Where it is written down what was done.
-        questions: Where it is written down what a person has to decide.
+        receipt: The list to which repairs are added.
+        questions: The list to which questions for a person are added.
 
     Returns:
         The cells, without those that became part of an answer.
@@ -72,7 +72,7 @@ def _is_written(item: Item, released: Sequence[NotebookNode]) -> bool:
 
 
 def _is_empty(item: Item, released: Sequence[NotebookNode]) -> bool:
-    """Whether no words are in the cell of an answer but those that ask for it; a picture may be."""
+    """Whether the cell of an answer has no words except those that ask for it; it may have a picture."""
     text = NAMED_PICTURE.sub("", item.node.source)
     return _letters(text) in ("", _letters(released[item.place].source))
 
@@ -82,7 +82,7 @@ def _letters(text: str) -> str:
 
 
 def _text_of(item: Item, released: Sequence[NotebookNode]) -> str:
-    """Return what a student wrote in words in a cell that is no written answer."""
+    """Return the words that a student wrote in a cell that is not a written answer."""
     if item.node.cell_type == "markdown":
         text = item.node.source.strip() if item.own else ""
         return words_in_code(text.partition("\n\n")[2]) if text.startswith(NOT_RUN) else text
@@ -94,7 +94,7 @@ def _text_of(item: Item, released: Sequence[NotebookNode]) -> str:
 
 
 def words_in_code(source: str) -> str:
-    """Return the comments of a cell of code, and the texts that stand alone or are printed; all of it if it is prose."""
+    """Return the comments of a code cell, and the strings that it prints or does not use; all of it if it is prose."""
     tree = parsed(source)
     if tree is None:
         prose = not definitions(source) and len(re.findall(r"[^\W\d_]{2,}", source)) > 3 * len(
@@ -109,7 +109,7 @@ def words_in_code(source: str) -> str:
             if token.type == tokenize.COMMENT:
                 found.append((token.start[0], token.string.lstrip("# ")))
     except (tokenize.TokenError, IndentationError, SyntaxError):
-        pass  # lines of IPython's
+        pass  # the cell has lines for IPython
     for statement in tree.body:
         value = getattr(statement, "value", None)
         parts = [value, *(value.args if isinstance(value, ast.Call) else ())]
@@ -120,7 +120,7 @@ def words_in_code(source: str) -> str:
 
 
 def _is_only_words(source: str) -> bool:
-    """Whether nothing of a cell of code does anything: comments, texts, prose."""
+    """Whether a code cell does nothing: it has only comments, strings or prose."""
     tree = parsed(source)
     kinds = ("Constant", "JoinedStr")
     return (
@@ -133,14 +133,14 @@ def _is_only_words(source: str) -> bool:
 
 
 def _begins_with(text: str, names: Sequence[str]) -> bool:
-    """Whether a text says at the start of one of its lines which question it answers."""
+    """Whether a line of a text begins with the question that it answers."""
     pattern = "|".join(map(re.escape, names))
     return bool(re.search(rf"^\W*(?:question|answer|q|a)?\W*(?:{pattern})(?![\w.]*\d)", text, re.I | re.M))
 
 
 def _may_be_answer(item: Item, text: str, first: int) -> bool:
-    """Whether a text that is near no empty answer may be one: one of many words, or any after the first question."""
-    if not item.own:  # functions have comments; few are written outside of them
+    """Whether a text that is not near an empty answer may be one: it has many words, or fewer after the first question."""
+    if not item.own:  # comments within functions do not count
         text = "\n".join(re.findall(r"^#.*", item.node.source, re.M))
     count = len(re.findall(r"\w+", text))
     if item.node.cell_type == "code":
@@ -157,7 +157,7 @@ def _joined(head: str, texts: Sequence[str]) -> str:
 
 
 def _where(item: Item, released: Sequence[NotebookNode]) -> str:
-    """Say where a cell of the student's is."""
+    """Say where a student's cell is."""
     if not item.own:
         return f"in {in_words(released[item.place])}"
     if item.anchor < 0:

@@ -1,4 +1,4 @@
-"""Processes that grade on this machine: as many as it bears, and none of them takes another's work along when it dies."""
+"""Processes that grade on this machine: as many as it has room for. When one dies, the others keep their work."""
 
 import gc
 import importlib
@@ -21,22 +21,22 @@ from pebble import ProcessExpired, ProcessPool
 from autograder.imports import ROOT
 from autograder.sandbox.host.bubblewrap import SLOW, Limits, WarmParent, use_parent
 
-JOB_MEMORY = 1536 * 2**20  # bytes to count on for each job: with its sandbox 2_multihead takes 0.65 GiB, 4_vit 1.1 GiB
-Jobs = dict[str, tuple[Any, ...]]  # by name the arguments of a function
+JOB_MEMORY = 1536 * 2**20  # bytes for each job: with its sandbox 2_multihead takes 0.65 GiB, 4_vit 1.1 GiB
+Jobs = dict[str, tuple[Any, ...]]  # the arguments of a function, by the job's name
 
 
 class InstallationError(RuntimeError):
-    """The grader itself does not work, so that no mark may be given."""
+    """The grader itself does not work, so that no points may be given."""
 
 
 class Workers:
-    """Processes, made when they are needed, that call functions until the `with` block ends.
+    """Processes that call functions until the `with` block ends; they start when they are needed.
 
     Args:
-        count: How many; by default as `default_jobs` says.
+        count: The number of processes; by default `default_jobs()`.
         checks: The modules of autograder.checks that they need, one for each assignment.
-        limits: Of the kernels that they need; None if they need none, or none that is forked.
-        seconds: After which a job's process is ended, whatever it is at; by default those of the limits.
+        limits: The limits of the kernels that they need; None if they need no kernel, or no forked one.
+        seconds: The time after which a job's process is ended; by default that of the limits.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Workers:
         if self.pool is not None:
             if kind is None:
                 self.pool.close()
-            else:  # Ctrl-C: what was begun is dropped, and begun again by the next run
+            else:  # Ctrl-C: unfinished jobs are dropped, and the next run begins them again
                 self.pool.stop()
             self.pool.join()
             self.pool = None
-        if self.parent is not None:  # and with it the kernels of those that were ended
+        if self.parent is not None:  # this also ends the kernels of ended processes
             self.parent.close()
             self.parent = None
 
     def begin(self) -> None:
-        """Start what imports PyTorch, which takes seconds: the process from which workers are forked, and their kernels'."""
+        """Start the processes that import PyTorch, which takes seconds: one forks the workers, the other forks their kernels."""
         multiprocessing.get_context("forkserver").set_forkserver_preload(
             [
                 "autograder.lighter_imports",
@@ -80,10 +80,10 @@ class Workers:
             self.parent = WarmParent(self.limits, _slow_imports(self.checks))
 
     def run(self, function: Callable[..., Any], jobs: Jobs) -> Iterator[tuple[str, Any]]:
-        """Call the function for each job, and give name and result as they come, or the exception in its place.
+        """Call the function for each job; yield its name and its result, or the exception, as they come.
 
-        A job whose process dies is tried once more; the second time its result is a ProcessExpired. One that takes longer
-        than it may has a TimeoutError as its result.
+        A job whose process dies is tried once more; the second time its result is a ProcessExpired. The result of a job
+        that takes too long is a TimeoutError.
         """
         waiting, again, at = deque(jobs), set[str](), dict[Future, str]()
         try:
@@ -99,7 +99,7 @@ class Workers:
                         waiting.append(name)
                     else:
                         yield name, error or future.result()
-        finally:  # where something was wrong, nobody waits for the others, and the next assignment has all processes
+        finally:  # after an error nobody waits for the others, and the next assignment has all processes
             for future in at:
                 future.cancel()
 
@@ -112,9 +112,9 @@ class Workers:
 
 
 def _slow_imports(checks: Sequence[str]) -> list[str]:
-    """Return what takes long to import of what the students' notebooks of assignments import, and PyTorch in any case.
+    """Return the slow modules that students' notebooks of assignments import, and PyTorch in any case.
 
-    A right answer may use it in an exercise in NumPy too, and its import must not count against the time of a call.
+    A right answer to an exercise in NumPy may use PyTorch too, and its import must not count as time of a call.
     """
     paths = [path for name in checks for path in ROOT.glob(f"exercises/*/{name}.ipynb")]
     text = "".join(path.read_text(encoding="utf-8") for path in paths)
@@ -123,20 +123,20 @@ def _slow_imports(checks: Sequence[str]) -> list[str]:
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """Call a function by the name of its module and its own: the caller need not import it."""
+    """Call a function by its full name, so that the caller need not import its module."""
     module, _, function = name.rpartition(".")
     return getattr(importlib.import_module(module), function)(*arguments)
 
 
 def _begin_worker(parent: WarmParent | None) -> None:
     use_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's
-    gc.freeze()  # what was imported stays, and is not looked through for garbage
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the grader handles Ctrl-C
+    gc.freeze()  # imported modules stay, so the garbage collector can skip them
     end_with_parent()
 
 
 def end_with_parent() -> None:
-    """Let this process end when the one that started it is killed: it would wait for ever, and its sandbox with it."""
+    """End this process when the one that started it is killed: else it would wait for ever, and its sandbox too."""
 
     def end() -> None:
         multiprocessing.parent_process().join()
@@ -146,16 +146,16 @@ def end_with_parent() -> None:
 
 
 def default_jobs() -> int:
-    """Return how many submissions to grade at once: one for each processor that we may use, as far as memory reaches."""
+    """Return how many submissions to grade at once: one for each processor that we may use, if there is enough memory."""
     return max(1, min(len(os.sched_getaffinity(0)), free_memory() // JOB_MEMORY))
 
 
 def free_memory(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Return the bytes that can still be had: of the machine, and of the limit of a container or of a job on a cluster.
+    """Return the bytes that are free on the machine, and within the limit of a container or of a job on a cluster.
 
     Args:
         groups: The list of the control groups that this process is in, of both versions.
-        root: Where they are mounted.
+        root: The folder where they are mounted.
     """
     free = [psutil.virtual_memory().available]
     for line in groups.read_text().splitlines() if groups.exists() else []:
@@ -166,9 +166,9 @@ def free_memory(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sy
         place = root / kind / path.strip("/")
         for folder in (place, *place.parents):  # each limits those below it; a container does not see all
             if folder.is_relative_to(root):
-                with suppress(OSError, ValueError):  # none there, or "max"
+                with suppress(OSError, ValueError):  # the file is missing, or holds "max"
                     limit, used = (int((folder / name).read_text()) for name in names)
                     kept = dict(entry.split() for entry in (folder / "memory.stat").read_text().splitlines())
                     files = kept.get("total_inactive_file", kept.get("inactive_file", 0))
-                    free.append(max(0, limit - used + int(files)))  # what is cached of files can be dropped
+                    free.append(max(0, limit - used + int(files)))  # cached parts of files can be dropped
     return min(free)

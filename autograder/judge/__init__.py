@@ -1,1 +1,1 @@
-"""How an answer is judged, whatever the exercise."""
+"""Judge an answer to any exercise."""

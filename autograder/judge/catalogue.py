@@ -1,6 +1,7 @@
-"""All mistakes that the checks can name: what each is called, and what a student who made it is asked.
+"""The catalogue of all mistakes that the checks can name, each with its title and its question to the student.
 
-They are in `autograder/checks/*/mistakes.py`; a number that several assignments share has title and question in one of them.
+The mistakes are in `autograder/checks/*/mistakes.py`. If several assignments share a number, one of them gives its title and
+its question.
 """
 
 import importlib
@@ -24,7 +25,7 @@ def mistakes_of(stem: str) -> tuple[Mistake, ...]:
 
 
 STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mistakes.py"))
-# The chapters teach these too. No check can see them: they show in what is concluded, or make a model of another kind.
+# The chapters teach these too. No check can see them: they are in the conclusions, or they make another kind of model.
 TAUGHT = (
     Mistake(
         "M31",
@@ -74,15 +75,15 @@ TAUGHT = (
 
 @cache
 def address_of_book() -> str:
-    """Return where the book, whose page `book/mistakes.html` describes them all, is published; a slash at its end."""
+    """Return the address of the published book, with a slash at its end. Its page `book/mistakes.html` lists all mistakes."""
     return yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/") + "/"
 
 
 def described() -> dict[str, Mistake]:
-    """Return by its number every mistake that the checks can name.
+    """Return every mistake that the checks can name, by number.
 
     Raises:
-        ValueError: a number is given twice, or to no title and question.
+        ValueError: two mistakes have the same number, or a number has no title and question.
     """
     mistakes = [mistake for stem in STEMS for mistake in mistakes_of(stem)]
     found: dict[str, Mistake] = {}

@@ -1,7 +1,7 @@
-"""Compare what a function gives with what it should give, and name the mistake.
+"""Compare the result of a function with the right one, and name the mistake.
 
-`autograder build` copies all below this docstring into the set-up cell of every exercise notebook: it needs NumPy alone.
-The set-up cell runs it in a module of its own.
+`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook, which runs it in
+a separate module. It needs only NumPy.
 """
 
 import base64
@@ -19,17 +19,17 @@ TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 d
 
 
 class WrongAnswer(AssertionError):
-    """An answer that is wrong: the name of the likely mistake, and the cases that show it, where there are any."""
+    """The error for a wrong answer: it holds the likely mistake, and the cases that show it, if there are any."""
 
     def __init__(self, text, mistake=None, wrong=(), departure=None, took=0.0):
         super().__init__(text)
         self.mistake = mistake  # "M6", or None
-        self.wrong, self.took = wrong, took  # each case that shows it, with its outcome; seconds for all cases
-        self.departure = departure  # the line at which it departs from the known steps, if that was looked for
+        self.wrong, self.took = wrong, took  # the failed cases with their outcomes; seconds for all cases
+        self.departure = departure  # where the answer departs from the known steps, if we looked for it
 
 
 class Measured(dict):
-    """What a probe measured, by names of its own; a student's dictionary chooses no names."""
+    """The results of a probe, by name. Only a probe chooses its names; a student's dictionary does not."""
 
 
 @np.errstate(all="ignore")
@@ -46,7 +46,7 @@ def outcome(function, arguments, names):
         if [isinstance(result, (np.ndarray, np.number, np.bool_)) for result in results] != [True] * len(names):
             kinds = ", ".join(type(result).__name__ for result in results)
             raise TypeError(f"returned {kinds}; expected {len(names)} array(s): {', '.join(names)}")
-        kinds = [bool if result.dtype == bool else float for result in results]  # a check says yes or no by the type
+        kinds = [bool if result.dtype == bool else float for result in results]  # a bool is shown as yes or no
         arrays = [np.array(np.real_if_close(r), dtype=object).astype(kind) for r, kind in zip(results, kinds)]
     except Exception as error:
         kind, text = "ValueError" if isinstance(error, ValueError) else type(error).__name__, str(error)
@@ -55,31 +55,31 @@ def outcome(function, arguments, names):
 
 
 def place_of(error):
-    """Say in which line of a notebook's cell an error arose; nothing outside a notebook."""
+    """Say which line of a notebook's cell raised an error; return "" outside a notebook."""
     own = [f for f in traceback.extract_tb(error.__traceback__) if "ipy" in f.filename.partition("site-packages")[0]]
     return f" (in {own[-1].name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
 
 
 def said_of_unwritten(called, missing):
-    """Say that an answer is not written, or another one that it calls."""
+    """Say that an answer, or another one that it calls, is not written."""
     return UNWRITTEN if called == missing else f"{called} calls {missing}, which is not written yet. Write it first."
 
 
 def fingerprint(got):
-    """Condense each array to a number, its entries weighted 1, cos 1, cos 2 …, so that a table of mistakes is small."""
+    """Condense each array to one number, the sum of its entries times 1, cos 1, cos 2 …: a table of mistakes stays small."""
     flat = [np.nan_to_num(array.ravel(), nan=9, posinf=8, neginf=7) for array in got.get("arrays", {}).values()]
     return [float(entries @ np.cos(np.arange(entries.size))) for entries in flat] + [float(got.get("changed", 0))]
 
 
 def alike(mine, other, part=None):
-    """Are two fingerprints equal, or those of their numbers that are at the places of `part`?"""
+    """Are two fingerprints equal? With `part`, only the numbers at these places count."""
     places = part or range(len(other))
     return len(mine) == len(other) > 0 and all(abs(mine[i] - other[i]) <= 2e-5 + 1e-4 * abs(other[i]) for i in places)
 
 
 @np.errstate(all="ignore")
 def difference(got, expected, show):
-    """Say how an outcome differs from the expected one, with numbers if they may be shown; nothing if they are equal."""
+    """Say how an outcome differs from the expected one, with numbers if they may be shown; return "" if it does not."""
     if "error" in got or "error" in expected:
         if got.get("error") == expected.get("error"):
             return ""
@@ -102,7 +102,7 @@ def difference(got, expected, show):
             return f"{words}: expected {said[0]}, got {said[1]}{where}"
         if words.startswith("shape") or (right.ndim == 0 and (show or not (mine % 1 or right % 1))):
             sizes = [" × ".join(f"{number:.4g}" for number in array.ravel()) for array in (right, mine)]
-            return f"{words}: expected {sizes[0]}, got {sizes[1]}"  # whole numbers are counts, and may be told
+            return f"{words}: expected {sizes[0]}, got {sizes[1]}"  # whole numbers are counts, and may be shown
         strange, sums, off = np.sum(~np.isfinite(mine[wrong])), mine.sum(axis=-1), np.abs(mine - right)[wrong].max()
         text = f"{np.sum(wrong)} of {mine.size} numbers are wrong, " * (mine.size > 1)
         text += f"{strange} of them NaN or infinite" if strange else f"off by up to {off:.3g}"
@@ -112,12 +112,12 @@ def difference(got, expected, show):
 
 
 def span(numbers):
-    """Return the smallest and the largest number, or one number if they are printed alike."""
+    """Return the smallest and the largest number, or one number if both print the same."""
     return " … ".join(dict.fromkeys(f"{number:.3g}" for number in (numbers.min(), numbers.max())))
 
 
 def extract(mine, right, wrong):
-    """Show at most four rows and columns of two arrays, from the first wrong number on, each wrong one with a star."""
+    """Show at most four rows and columns of two arrays, from the first wrong number on; a star marks each wrong one."""
     table = [np.atleast_2d(array).reshape(-1, *np.atleast_2d(array).shape[-2:]) for array in (right, mine, wrong)]
     image, *first = np.argwhere(table[2])[0]
     row, column = (max(0, min(place, size - 4)) for place, size in zip(first, table[2].shape[1:]))
@@ -132,7 +132,7 @@ def extract(mine, right, wrong):
 
 @np.errstate(all="ignore")
 def draw(text, got, expected):
-    """Show in a notebook the first wrong map next to the expected one, at most 16 × 16, its wrong cells crossed."""
+    """Show in a notebook the first wrong map next to the expected one, at most 16 × 16; crosses mark wrong cells."""
     if getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)() is None:  # not in a notebook
         return
     pairs = [(np.asarray(right), got[name]) for name, right in expected.items()]
@@ -171,12 +171,12 @@ def judge(function, names, cases, messages, show=True, book=""):
     for case, mine, prints, text in tried:
         if text:
             fits = fitting(case, mine, prints, tried, names)
-            best = {name.split("/")[0] for name in fits if fits[name] == max(fits.values())}  # M10/2 is a way of M10
-            strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # nothing to compare with
+            best = {name.split("/")[0] for name in fits if fits[name] == max(fits.values())}  # M10/2 varies M10
+            strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # no numbers to compare
             refused = mine.get("error") == "ValueError" and "error" not in case["expected"]
             causes = {case.get("otherwise")} | {c.get("otherwise") for c, t in zip(cases, texts) if t} - {None}
             best = best or (causes if strange else {case.get("refused") if refused else None})
-            mistake = best.pop() if len(best) == 1 else None  # no name where two mistakes give the same
+            mistake = best.pop() if len(best) == 1 else None  # no name if two mistakes give the same
             link = f"\n{book}#{mistake.lower()}" if book and mistake else ""
             text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
             if show and "arrays" in mine and "arrays" in case["expected"]:
@@ -189,25 +189,25 @@ def fitting(case, mine, prints, tried, names):
     part, fits = part_of(case, names), {}
     for name, shown in (case["mistakes"] if "arrays" in mine else {}).items():
         if alike(prints, shown, part):
-            fits[name] = alike(prints, shown) / 2  # it gives also what is not asked for here
-            for c, g, m, t in tried:  # an error, or a right result, may hide a mistake that does not show there
+            fits[name] = alike(prints, shown) / 2  # more if it also gives what is not asked for
+            for c, g, m, t in tried:  # an error or a right result may hide the mistake in other cases
                 fits[name] += alike(m, c["mistakes"][name]) if name in c["mistakes"] else not t or "error" in g
     return {name: count for name, count in fits.items() if holds(name, fits, tried, names)}
 
 
 def part_of(case, names):
-    """Return the places, in a fingerprint, of what is asked for in a case; None for all."""
+    """Return the places in a fingerprint that a case asks for; None for all."""
     kept = case["expected"].get("arrays", names)
     return [i for i, name in enumerate(names) if name in kept] + [-1] if set(kept) <= set(names) else None
 
 
 def holds(name, fits, tried, names):
-    """Do most cases vote for a mistake: 1 for each wrong result that one of its ways gives, against it for each other?"""
+    """Do most cases vote for a mistake? A wrong result votes for it if one of its variants gives it, and else against it."""
     ways, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
     for case, got, prints, text in tried:
         shown, part = [case["mistakes"].get(way, ()) for way in ways], part_of(case, names)
         if text and "arrays" in got:
             votes += 1 if any(alike(prints, each, part) for each in shown) else -max(any(shown), 0.5)
         elif not text:
-            votes -= all(shown) / 2  # a right result where it would show: it may have been made for some sizes alone
+            votes -= all(shown) / 2  # weak evidence against it: it may be made for some sizes only
     return votes > 0

@@ -1,7 +1,7 @@
-"""Say at which line an answer departs from the known steps: the last value that is right, the first that is not.
+"""Find the line at which an answer departs from the known steps: the last right value, and the first wrong one.
 
-`autograder build` copies all below this docstring into the set-up cell of every exercise notebook: it needs NumPy alone.
-It reads the record of `sandbox/guest/recorder.py`, which may come from a sandbox, and so may hold anything. It decides nothing.
+`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook. It needs only NumPy.
+The record of `sandbox/guest/recorder.py` may come from a sandbox, so it may hold anything. No point depends on the result.
 """
 
 import itertools
@@ -15,23 +15,23 @@ from autograder.sandbox.guest.recorder import MAX_ARRAY, MAX_TEXT, Recorder
 
 DUE = ("are the scaled scores", "are the weights", "are the normalised tokens")  # steps that every right answer holds
 MAX_TOOK = 1.0  # seconds; a function that took longer is not run again
-MAX_BEFORE = 1  # lines before the first value that is not known, where no value is a known step
-MAX_TRIED = 2  # cases in which the line is looked for
+MAX_BEFORE = 1  # if no value is a known step, a line is named only after at most this many others
+MAX_TRIED = 2  # the line is looked for in at most this many cases
 EMPTY = ("np.empty", "torch.empty")
-HIDDEN = -1e8  # what is below is a score that is hidden, as -inf is
-NOTHING, GIVEN, PART, STEP, SCALAR, ROWS, FACTOR, ORDER, UNKNOWN = range(9)  # what a value is, from plain to strange
+HIDDEN = -1e8  # a score below this is hidden, as -inf is
+NOTHING, GIVEN, PART, STEP, SCALAR, ROWS, FACTOR, ORDER, UNKNOWN = range(9)  # kinds of values, plain to strange
 
 
 class Departure:
     """Where an answer departs from the known steps.
 
     Attributes:
-        text: What a student reads.
-        line: The line that is the first not to be right; None where none can be had.
+        text: The message for the student.
+        line: The first wrong line; None if it cannot be found.
         held: The last line whose value is right, if any.
-        function: The name of the function in which it is.
-        outer: The line from which that was called, if another one was judged, or that set what an error came of; else 0.
-        raised: Whether the line is the one that raised an error, and nothing before it departs.
+        function: The name of the function that contains the line.
+        outer: The line of the judged answer that called this function, or the line that set the cause of an error; else 0.
+        raised: Whether the line raised an error and no line before it departs.
     """
 
     def __init__(self, text, line=None, held=None, function="", outer=0, raised=False):
@@ -40,15 +40,15 @@ class Departure:
 
 
 def with_line(error, probed, names, recorder):
-    """Add to the error of a wrong answer at which line it departs, if that can be had.
+    """Add the line at which a wrong answer departs to its error, if the line can be found.
 
     Args:
         error: A `WrongAnswer`.
-        probed: Gives the answer as `outcome` calls it.
-        names: Of its results.
-        recorder: Records the values of the notebook in which it is; None for an answer that is in none.
+        probed: Returns the answer in the form that `outcome` calls.
+        names: The names of its results.
+        recorder: Records values in the notebook of the answer; None if the answer is in no notebook.
     """
-    if getattr(error, "mistake", "") is not None or not error.wrong:  # it has a name, or is no error of ours
+    if getattr(error, "mistake", "") is not None or not error.wrong:  # the mistake has a name, or the error is not ours
         return error
     if recorder is None or error.took > MAX_TOOK:
         return error
@@ -56,13 +56,13 @@ def with_line(error, probed, names, recorder):
         return _with_line(error, probed, names, recorder)
     except KeyboardInterrupt:
         raise
-    except BaseException:  # a kernel that is lost too: the line is told on top, and decides nothing
+    except BaseException:  # also a lost kernel: the line is an extra, and no point depends on it
         return error
 
 
 def _with_line(error, probed, names, recorder):
     tried = [(case, got, _steps_of(case)) for case, got in error.wrong[:12] if not got.get("unwritten")]
-    tried.sort(key=lambda each: "error" in each[1] or each[2] is None)  # first those whose values can be compared
+    tried.sort(key=lambda each: "error" in each[1] or each[2] is None)  # cases whose values can be compared come first
     for case, got, steps in tried[:MAX_TRIED]:
         with recorder:
             outcome(probed(), case["arguments"], names)
@@ -73,19 +73,19 @@ def _with_line(error, probed, names, recorder):
 
 
 def _steps_of(case):
-    """Return the steps of a case; None where there are none."""
+    """Return the steps of a case; None if it has none."""
     steps = None if "error" in case["expected"] else case.get("steps")
     return steps() if callable(steps) else steps
 
 
 def recorder_of(written, left_alone=()):
-    """Return a recorder for the notebook or file in which a function or class is written; None where it is in none."""
+    """Return a recorder for the notebook or file that defines a function or class; None if there is neither."""
     namespace = names_around(written)
     return None if namespace is None else Recorder(namespace, left_alone)
 
 
 def names_around(written):
-    """Return the names of the notebook in which a function or class is written; None where it is in none."""
+    """Return the names of the notebook or file that defines a function or class; None if there is neither."""
     while hasattr(written, "__wrapped__"):
         written = written.__wrapped__
     if type(written) is FunctionType:
@@ -97,7 +97,7 @@ def names_around(written):
 
 @np.errstate(all="ignore")
 def departure(found, arguments, got, expected, steps):
-    """Say where a record departs from the steps; arguments as in a case."""
+    """Say where a record, `found`, departs from the steps. The other arguments are as in a case."""
     rows, returned, items, waiting, at = _read(found)
     if "error" in expected:
         return None
@@ -123,7 +123,7 @@ def departure(found, arguments, got, expected, steps):
         if found.line is None:
             return raised
         return Departure(f"{raised.text}\n{found.text}", found.line, found.held, found.function, found.outer)
-    if suspect is None or not _operands(rows, kinds, suspect):  # what it is made of was not seen, as of a `grad`
+    if suspect is None or not _operands(rows, kinds, suspect):  # its operands were not recorded, as for a `grad`
         other = _suspect(rows, kinds, cleared, range(len(rows) if suspect is None else suspect))
         suspect = suspect if other is None else other
     if suspect is None and items:
@@ -136,9 +136,9 @@ def departure(found, arguments, got, expected, steps):
 
 
 def _without_content(rows, kinds, i):
-    """Return the kind of a value that only what it was made of can tell; None for all others.
+    """Return the kind of a value if only its operands can tell it; None for all other values.
 
-    What is not yet filled in is nothing; the same number throughout is strange, if it was made of a step.
+    An array that is not filled yet is NOTHING. An array of equal numbers is UNKNOWN if it was made from a step.
     """
     row = rows[i]
     sources = [rows[j] for j in row.operands if row.kind == "variable" and rows[j].text.startswith(EMPTY)]
@@ -161,7 +161,7 @@ def _without_content(rows, kinds, i):
 
 
 class _Row:
-    """A value that was recorded."""
+    """A recorded value."""
 
     def __init__(self, line, function, text, kind, operands, value, outer):
         self.line, self.function, self.text, self.kind = line, function, text, kind
@@ -173,7 +173,7 @@ class _Row:
 
 
 def _read(found):
-    """Return rows, the returned one, its items, those of which nothing was made, and where it ended; no rows of no record."""
+    """Return the rows, the returned row, its items, the open operands, and the last line; no rows if the record is invalid."""
     nothing = [], -1, [], [], (0, "", 0, {})
     try:
         rows = []
@@ -204,7 +204,7 @@ def _read(found):
 
 
 class _Steps:
-    """The values that are known: steps, results and arguments."""
+    """The known values: steps, results and arguments."""
 
     def __init__(self, steps, results, arguments):
         self.steps, self.known = [], {}
@@ -225,7 +225,7 @@ class _Steps:
         self.given = np.sort(np.concatenate([array.ravel() for array in given] or [np.zeros(0)]))
 
     def kind_of(self, value):
-        """Return what a value is, which step, and what more can be said."""
+        """Return the kind of a value, the place of its step, and its factor; None for what it does not have."""
         if value is None or value.size == 0 or value.dtype.kind in "biu":
             return NOTHING, None, None
         key = value.shape, value.tobytes()
@@ -272,7 +272,7 @@ def _real(array):
 
 
 def _near(one, other, relative=2e-4, absolute=2e-5):
-    """Say which numbers are equal but for rounding; `np.isclose` takes five times as long."""
+    """Say which numbers are equal up to rounding; `np.isclose` takes five times as long."""
     return (
         (np.abs(one - other) <= absolute + relative * np.abs(other))
         | (one == other)
@@ -290,7 +290,7 @@ def _sums(array):
 
 
 def _transposed(value, step):
-    """Return how the axes of a step must be ordered to give a value; None where no order does."""
+    """Return the order of a step's axes that gives a value; None if no order does."""
     value, step = np.squeeze(value), np.squeeze(step)
     if value.ndim != step.ndim or value.ndim > 5 or sorted(value.shape) != sorted(step.shape):
         return None
@@ -301,13 +301,13 @@ def _transposed(value, step):
 
 
 def _among(value, numbers):
-    """Whether each number of a value is among some, which are sorted."""
+    """Whether every number of a value is in a sorted array."""
     if not numbers.size:
         return False
     flat = value.ravel()
-    if flat.size > 1 and np.count_nonzero(flat) < max(2, 0.4 * flat.size):  # mostly zeros, as what is not yet filled in
+    if flat.size > 1 and np.count_nonzero(flat) < max(2, 0.4 * flat.size):  # mostly zeros: not filled yet
         return False
-    relative, absolute = (3e-5, 1e-6) if flat.size > 1 else (1e-5, 1e-7)  # one number is soon near another
+    relative, absolute = (3e-5, 1e-6) if flat.size > 1 else (1e-5, 1e-7)  # one number may match by chance
     for some in (flat[:1], flat):
         place = np.searchsorted(numbers, some)
         after, before = numbers[np.minimum(place, numbers.size - 1)], numbers[np.maximum(place - 1, 0)]
@@ -317,7 +317,7 @@ def _among(value, numbers):
 
 
 def _equal_but_rows(value, step, how, axis):
-    """Whether a value is a step but for a number added to each row, or multiplied with it."""
+    """Whether a value is a step in which each row has an added number, or a factor."""
     for turned in (step, np.swapaxes(step, -1, -2) if step.ndim > 1 else step):
         if turned.shape == value.shape:
             mine = value if turned is step else np.swapaxes(value, -1, -2)
@@ -332,7 +332,7 @@ def _equal_but_rows(value, step, how, axis):
 
 
 def _factor(value, step):
-    """Return the number by which a step must be multiplied to give a value, whatever the order of the axes."""
+    """Return the factor that turns a step into a value, in any order of the axes; None if there is none."""
     scale = np.abs(step[np.isfinite(step)]).max(initial=0)
     mine = np.abs(value[np.isfinite(value)]).max(initial=0)
     if not scale or not mine:
@@ -349,7 +349,7 @@ def _is_whole(factor):
 
 
 def _cleared(rows, kinds):
-    """Return the rows from which a step was made later: whatever they are, they did no harm."""
+    """Return for each row whether a step was made from it later: then the row did no harm."""
     cleared = [False] * len(rows)
     for i in reversed(range(len(rows))):
         if cleared[i] or kinds[i][0] in (STEP, PART):
@@ -360,7 +360,7 @@ def _cleared(rows, kinds):
 
 
 def _reached(rows, ends):
-    """Return the rows of which some were made, in order."""
+    """Return the rows that lead to these ends, in order, with the ends."""
     found, waiting = set(), list(ends)
     while waiting:
         i = waiting.pop()
@@ -371,17 +371,17 @@ def _reached(rows, ends):
 
 
 def _suspect(rows, kinds, cleared, among):
-    """Return the first value that is strange, though what it was made of is not; None if there is none."""
+    """Return the first strange value whose operands are not strange; None if there is none."""
     among = [i for i in among if not cleared[i] and kinds[i][0] > SCALAR]
     for kind in (UNKNOWN, ORDER, FACTOR, ROWS):
         for i in among:
             if kinds[i][0] == kind:
-                return _behind(rows, kinds, cleared, i)
+                return _cause_of(rows, kinds, cleared, i)
     return None
 
 
-def _behind(rows, kinds, cleared, i):
-    """Go back from a strange value to the first that brought it about."""
+def _cause_of(rows, kinds, cleared, i):
+    """Go back from a strange value to the first one that caused it."""
     while True:
         kind = kinds[i][0]
         before = [j for j in _operands(rows, kinds, i) if not cleared[j]]
@@ -397,12 +397,12 @@ def _behind(rows, kinds, cleared, i):
 
 
 def _is_partial(row):
-    """Whether a row is what a variable held after a part of it was changed, as in a loop."""
+    """Whether a row is the value of a variable after a part of it was changed, as in a loop."""
     return row.kind == "part"
 
 
 def _operands(rows, kinds, i):
-    """Return of what a value was made; of what is no array, of what that was made."""
+    """Return the operands of a value; the operands of an operand replace it if its kind is NOTHING."""
     found, waiting, known = [], list(rows[i].operands), set()
     while waiting:
         j = waiting.pop()
@@ -417,7 +417,7 @@ def _operands(rows, kinds, i):
 
 
 def _named(rows, i):
-    """Return the row of the variable that holds a value, if its line stores it."""
+    """Return the row of the variable that stores a value in the same line; else the row of the value."""
     for j in range(i + 1, min(len(rows), i + 6)):
         same = rows[j].kind in ("variable", "part") and i in rows[j].operands and rows[j].line == rows[i].line
         if same and rows[j].value is not None and np.array_equal(rows[j].value, rows[i].value, equal_nan=True):
@@ -426,7 +426,7 @@ def _named(rows, i):
 
 
 def _last_right(rows, kinds, i):
-    """Return the last step before a row, of those it was made of if any was."""
+    """Return the last step before a row, preferably one from which the row was made."""
     for among in (_reached(rows, [i])[:-1], range(i)):
         right = [j for j in among if kinds[j][0] in (STEP, PART, ROWS)]
         if right:
@@ -435,7 +435,7 @@ def _last_right(rows, kinds, i):
 
 
 def _departed(rows, kinds, i, known):
-    """Say which line departs, and after which."""
+    """Say which line departs, and which right line is before it."""
     if (skipped := _skipped(rows, kinds, i, known)) is not None:
         return skipped
     held = _last_right(rows, kinds, i)
@@ -457,7 +457,7 @@ def _departed(rows, kinds, i, known):
 
 
 def _skipped(rows, kinds, i, known):
-    """Say after which value a step that every right answer holds was skipped, if a strange value was made without it."""
+    """Say after which value a required step was skipped, if a strange value was made without that step."""
     held = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
     due = next((place for place in known.due if place not in held), None)
     value = rows[i].value
@@ -465,7 +465,7 @@ def _skipped(rows, kinds, i, known):
         return None
     step = known.steps[due][1]
     later = known.steps[due][0] == DUE[0] and ("softmax" in rows[i].text or "exp(" in rows[i].text)
-    if not step.ndim or (not later and value.shape[-1] in (1, *step.shape[-2:])):  # it may be meant to be that step
+    if not step.ndim or (not later and value.shape[-1] in (1, *step.shape[-2:])):  # it may be meant as this step
         return None
     for j in sorted(_operands(rows, kinds, i), reverse=True):
         before = kinds[j][0] in (STEP, PART, ROWS, FACTOR) and kinds[j][1] < due
@@ -476,12 +476,12 @@ def _skipped(rows, kinds, i, known):
             row = row if last is None or not np.array_equal(rows[last].value, rows[j].value) else rows[last]
             fact = _fact(rows[j], kinds[j], known, due) if kinds[j][0] == FACTOR else f" {_what(known, kinds[j])}"
             text = f"Line {row.line}: {row.said}{fact}. No line computes {noun}, the next step."
-            return Departure(text, row.line, row.line, row.function)
+            return Departure(text, row.line, row.line, row.function, row.outer)
     return None
 
 
 def _skipped_before(rows, kinds, waiting, known, raised):
-    """Say which operand of a line that raised an error is a step before one that was skipped."""
+    """Say which operand of the line that raised an error is a step before a skipped one."""
     held = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
     due = next((place for place in known.due if place not in held), None)
     for j in waiting if due is not None else ():
@@ -494,7 +494,7 @@ def _skipped_before(rows, kinds, waiting, known, raised):
 
 
 def _of_items(rows, kinds, items, got, known):
-    """Say which of several results is a known step, but not the one that it should be."""
+    """Say which of several results is a known step, but the wrong one."""
     for name, j in zip(got["arrays"], items):
         due = f"is the right {name.replace('_', ' ')}"
         right = known.results.get(name)
@@ -509,7 +509,7 @@ def _of_items(rows, kinds, items, got, known):
 
 
 def _place(row, other):
-    """Say where a value is; the name of the function only where it is another one."""
+    """Say where a value is; name its function only if it is not that of the other row."""
     return f"Line {row.line}" if row.function == other.function else f"In {row.function}, line {row.line}"
 
 
@@ -521,7 +521,7 @@ def _what(known, kind):
 
 
 def _fact(row, kind, known, after):
-    """Say what is true of a value that departs."""
+    """Describe a value that departs."""
     if kind[0] == FACTOR:
         return f": it equals {_noun(known, kind[1])} times {kind[2]:.4g}"
     if kind[0] == ORDER:
@@ -562,7 +562,7 @@ def _noun(known, place):
 
 
 def _of_last(rows, kinds, returned, known):
-    """Say that all that is known is right, but not what is returned."""
+    """Say that all known steps are right, and the returned value is wrong."""
     if returned < 0:
         return None
     row, value = rows[returned], rows[returned].value
@@ -578,12 +578,12 @@ def _of_last(rows, kinds, returned, known):
 
 
 def _of_kind(row):
-    """Say that the returned value has another type than the one that is asked for."""
+    """Say that the returned value has a wrong type."""
     return Departure(f"Line {row.line}: {row.said} has a wrong type.", row.line, None, row.function, row.outer)
 
 
 def _of_error(rows, waiting, at, got):
-    """Say in which line an error arose, with the shapes of all operands."""
+    """Say which line raised an error, with the shapes of its operands."""
     if got.get("unwritten") or not at[0]:
         return None
     shapes = [

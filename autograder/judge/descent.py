@@ -1,10 +1,10 @@
-"""An optimizer for students' functions; it is in the set-up cell and goes to the sandbox with what uses it."""
+"""An optimizer for students' functions: it is in the set-up cell, and the sandbox gets it with the code that uses it."""
 
 import torch
 
 
 class Descent(torch.optim.Optimizer):
-    """Gradient descent with momentum. An optimizer of PyTorch's own would first import its compiler, which takes seconds."""
+    """Gradient descent with momentum. PyTorch's own optimizers first import its compiler, which takes seconds."""
 
     def __init__(self, parameters, rate, momentum=0.5):
         self.defaults = {"lr": rate, "momentum": momentum}
@@ -12,7 +12,7 @@ class Descent(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None):
-        """Take a step; the first one is the gradient's."""
+        """Take a step; the first one follows the gradient alone."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             for parameter in (each for each in group["params"] if each.grad is not None):
@@ -22,6 +22,6 @@ class Descent(torch.optim.Optimizer):
         return loss
 
     def zero_grad(self, set_to_none=True):
-        """Forget the gradients, or make them 0."""
+        """Remove the gradients, or set them to 0."""
         for parameter in (each for group in self.param_groups for each in group["params"]):
             parameter.grad = None if set_to_none or parameter.grad is None else torch.zeros_like(parameter)

@@ -1,6 +1,6 @@
-"""What an exercise is to the grader: an oracle, stages of cases with points, and the known mistakes.
+"""An exercise as the grader sees it: an oracle, stages of cases with points, and the known mistakes.
 
-The oracle is independent of the answer in `solutions/` (PyTorch's own layers).
+The oracle is independent of the answer in `solutions/`: it uses PyTorch's own layers.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _seed: ContextVar[int | None] = ContextVar("seed", default=None)
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Let hidden checks draw their inputs from a seed, with one thread: submissions are judged side by side."""
+    """Let hidden checks draw their inputs from a seed, with one thread: several submissions are judged at once."""
     before, threads = _seed.set(seed), torch.get_num_threads()
     torch.set_num_threads(1)  # tensors are small: threads would wait for each other
     try:
@@ -44,7 +44,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def run_seed() -> int:
-    """Return the seed of this run; under plain nbgrader that of AUTOGRADER_SEED, or one that this process has drawn."""
+    """Return the seed of this run. Under plain nbgrader, it is AUTOGRADER_SEED, or a seed that this process has drawn."""
     seed = _seed.get()
     return seed if seed is not None else int(os.environ.get("AUTOGRADER_SEED") or _own_seed())
 
@@ -56,15 +56,15 @@ def _own_seed() -> int:
 
 @dataclass(frozen=True)
 class Case:
-    """One call that a function is judged by."""
+    """One call by which a function is judged."""
 
     name: str
     arguments: tuple[Any, ...]
-    # The mistake to name if the outcome fits none, and is NaN, or an error was due and none came.
+    # Named when no mistake fits and the result is NaN, or when an expected error is missing.
     otherwise: str | None = None
-    only: tuple[str, ...] = ()  # the results to compare, if not all: partial credit
-    refused: str | None = None  # the mistake to name if a ValueError came and none was due
-    tells: tuple[str, ...] = ()  # the mistakes that it may name, if not all: others look alike here
+    only: tuple[str, ...] = ()  # the results that are compared, for partial credit; () for all
+    refused: str | None = None  # named when no mistake fits and an unexpected ValueError is raised
+    tells: tuple[str, ...] = ()  # the mistakes that this case may name; () for all
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,37 +72,37 @@ class Exercise:
     """One function or class that a student writes, and all that the grader knows about it."""
 
     name: str
-    names: tuple[str, ...]  # what the function returns, in order; none where a probe says it
+    names: tuple[str, ...]  # the names of the results, in order; () if a probe names them
     oracle: Function
-    stages: dict[str, Callable[[np.random.Generator], list[Case]]]  # one hidden check, one point, each
+    stages: dict[str, Callable[[np.random.Generator], list[Case]]]  # each is one hidden check and one point
     visible: Callable[[np.random.Generator], list[Case]]
-    answers: ModuleType  # in which the answer stands
+    answers: ModuleType  # the module that contains the answer
     known: tuple[Mistake, ...]  # the mistakes of the assignment
-    # The earlier exercises that an answer may call, and their oracles.
+    # The oracles of the earlier exercises that an answer may call.
     uses: dict[str, Function] = field(default_factory=dict)
-    # What is in the notebook and is not the student's: it is put back before the student's function is called.
+    # Code of the notebook that students do not write: it is restored before the student's function is called.
     given: dict[str, Function] = field(default_factory=dict)
-    probe: Callable[..., Function] = lambda function: function  # makes a function of arrays of a class, or of tensors
-    visible_probe: str = ""  # what the set-up cell calls it, where that has another name
-    steps: Callable[..., dict[str, Any]] | None = None  # of arguments: its steps by what is said of them, in order
-    untried: str = ""  # on what inputs hidden stages find mistakes that the visible test cannot
+    probe: Callable[..., Function] = lambda function: function  # turns an answer into a function of arrays
+    visible_probe: str = ""  # the code of the probe in the set-up cell, if it differs
+    steps: Callable[..., dict[str, Any]] | None = None  # gives the steps for arguments, in order, by their words
+    untried: str = ""  # the inputs that hidden stages try, and the visible test does not
 
     def probe_in_notebook(self) -> str:
-        """Return what stands for the probe in a notebook: its name there; nothing where the answer needs none."""
-        probe = getattr(self.probe, "func", self.probe)  # without the measure that runs in the sandbox
+        """Return the code of the probe in a notebook; "" if the answer needs no probe."""
+        probe = getattr(self.probe, "func", self.probe)  # a partial also holds the measure that runs in the sandbox
         return self.visible_probe or ("" if probe.__name__ == "<lambda>" else probe.__name__)
 
     @cache  # noqa: B019  there are few exercises, and they live as long as the process
     def mistakes(self) -> dict[str, Function]:
-        """Return wrong answers by mistake: the answer as each of its ways changes it; "M10/2" is a second way of M10."""
+        """Return the wrong answers, one for each variant of a mistake; "M10/2" is the second variant of M10."""
         return {name: self.changed(way) for name, way in ways_of(self.name, self.known).items()}
 
     def changed(self, *ways: Way) -> Function:
-        """Return the answer as one way of making a mistake changes it, or several at once."""
+        """Return the answer with one variant of a mistake, or with several variants at once."""
         return changed_answer(self.answers, self.name, [change for way in ways for change in way.changes])
 
     def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
-        """Return the cases as `judge` reads them: with the expected outcome and those of the known mistakes."""
+        """Return the cases in the form that `judge` reads, with the expected outcome and those of the known mistakes."""
         prepared = []
         for case in cases:
             expected = self.run(self.oracle, case)
@@ -122,9 +122,9 @@ class Exercise:
         return prepared
 
     def run(self, function: Function, case: Case) -> dict[str, Any]:
-        """Return what a function of ours gives in a case, whatever ran before; nothing that runs later notices."""
+        """Return the outcome of one of our functions in a case. It depends on no earlier run, and affects no later one."""
         with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
-            torch.default_generator.manual_seed(0)  # from which layers draw their first parameters
+            torch.default_generator.manual_seed(0)  # layers draw their initial parameters from it
             return outcome(self.probe(function), case.arguments, self.names)
 
     def hidden_cases(self, seed: int) -> list[dict[str, Any]]:
@@ -145,15 +145,15 @@ class Exercise:
     def judge_stage(self, stage: str, function: Function, seed: int, *own: Function) -> None:
         """Judge a function by one hidden stage, on inputs drawn from the seed.
 
-        An exercise that uses earlier ones is judged with the correct ones in their place, so that a mistake made there
-        is not paid for here; and, if that fails, with the student's own, which may take other arguments. `own` is what
-        the probe needs next to the function, such as the student's class for `to_torch`.
+        Reference implementations replace the earlier exercises that the function uses, so that a mistake there costs no
+        points here. If the function fails with them, it is judged with the student's own, which may take other arguments.
+        `own` is what the probe needs in addition to the function, such as the student's class for `to_torch`.
 
         Raises:
             WrongAnswer: the function is wrong.
         """
         cases, changed = self.stage_cases(stage, seed), False
-        torch.default_generator.manual_seed(seed)  # whatever ran before
+        torch.default_generator.manual_seed(seed)  # so that earlier runs have no effect
         try:
             with replaced(function, self.given | self.uses) as changed:
                 judge(self.probe(function), self.names, cases, catalogue.MESSAGES, show=False)
@@ -167,14 +167,14 @@ class Exercise:
             raise self._with_line(error, function) from None
 
     def _with_line(self, error: WrongAnswer, function: Function) -> WrongAnswer:
-        """Add to an error that has no name at which line the answer departs from the known steps, if that can be had."""
+        """Add to an error without a name the line at which the answer departs from the known steps, if it can be found."""
         others = [*self.given, *self.uses]
         recorder = function.recorder(others) if isinstance(function, Likeness) else recorder_of(function, others)
         with replaced(function, self.given | self.uses):
             return with_line(error, lambda: self.probe(function), self.names, recorder)
 
     def failures(self, function: Function, seed: int, *own: Function) -> dict[str, WrongAnswer]:
-        """Judge a function by every hidden stage; return the error of each stage that fails. Arguments as `judge_stage`."""
+        """Judge a function by every hidden stage; return the error of each failed stage. Arguments as in `judge_stage`."""
         failed = {}
         for stage in self.stages:
             try:
@@ -185,10 +185,10 @@ class Exercise:
 
 
 class ExerciseInTorch(Exercise):
-    """An exercise whose right and wrong results are computed in float64, so that they are the same on every machine."""
+    """An exercise whose right and wrong results are computed in float64, to be the same on every machine."""
 
     def run(self, function: Function, case: Case) -> dict[str, Any]:
-        """Return what a function of ours gives in a case, as `Exercise.run`."""
+        """Return the outcome of one of our functions in a case, as `Exercise.run` does."""
         torch.set_default_dtype(torch.float64)
         try:
             return super().run(function, case)
@@ -197,9 +197,9 @@ class ExerciseInTorch(Exercise):
 
 
 class _Fingerprints(Mapping[str, list[float]]):
-    """By mistake its fingerprint in a case; a mistake that does not show there is no key.
+    """The fingerprints of mistakes in a case, by mistake; a mistake that does not show there is no key.
 
-    They are worked out when somebody fails the case: to run the mutants takes a hundred times as long as the oracle.
+    They are computed when a function fails the case: running the mutants takes a hundred times as long as the oracle.
     """
 
     def __init__(self, exercise: Exercise, case: Case, expected: dict[str, Any]) -> None:
@@ -229,10 +229,10 @@ class _Fingerprints(Mapping[str, list[float]]):
 
 @contextmanager
 def replaced(function: Function, correct: dict[str, Function]) -> Iterator[bool]:
-    """Let the module or notebook in which the function stands use other functions of these names for a while.
+    """Replace functions by name, for a while, in the notebook that defines a function.
 
     Yields:
-        Whether there is something to use: an answer in a module uses what it imports.
+        Whether functions were replaced: an answer in a module keeps what it imports.
     """
     if isinstance(function, Likeness):
         with function.replaced(correct):
@@ -259,7 +259,7 @@ def checker(exercises: dict[str, Exercise]) -> Callable[..., None]:
         """Judge a function or class by one stage, on the inputs of this grading run.
 
         Args:
-            exercise: Its name.
+            exercise: The name of the exercise.
             stage: One of its stages.
             function: The student's function or class.
             own: The student's class that the function is called with, for `to_torch`.
@@ -275,5 +275,5 @@ def exercises_of(stem: str) -> dict[str, Exercise]:
 
 
 def right_answers_of(stem: str) -> dict[str, dict[str, Function]]:
-    """Return right answers written differently, by exercise and by what is different; no points depend on them."""
+    """Return right answers that are written differently, by exercise and by their difference; no points depend on them."""
     return checks_of(stem, "right_answers").RIGHT_ANSWERS

@@ -1,4 +1,4 @@
-"""The kill matrix: which check catches which known mistake and names it, and that every correct answer passes."""
+"""The kill matrix: which checks catch and name each known mistake, and whether every correct answer passes."""
 
 import sys
 from dataclasses import asdict, dataclass, field
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from autograder.files import made_once
-from autograder.imports import ROOT, digest_of, files_behind
+from autograder.imports import ROOT, digest_of, imported_files
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.compare import TOLERANCE, WrongAnswer, judge
@@ -16,7 +16,7 @@ from autograder.judge.exercise import Exercise, Function, exercises_of, right_an
 from autograder.judge.mistake import mistake_of
 from autograder.progress import Progress
 
-MATRICES = ROOT / "_build" / "matrices"  # that were made, by the content of what they are made of
+MATRICES = ROOT / "_build" / "matrices"  # the matrices that were made, by the digest of their sources
 
 
 @dataclass
@@ -24,10 +24,10 @@ class Verdict:
     """What the checks say of one function."""
 
     exercise: str
-    name: str  # of the mistake ("M10/2") or of the correct answer ("einsum")
+    name: str  # a mistake ("M10/2") or a correct answer ("einsum")
     failed: dict[str, str | None] = field(default_factory=dict)  # check -> the mistake that it names
     visible: str | None = None  # the mistake that the visible test names, "" if it passes
-    symptoms: list[str] = field(default_factory=list)  # how it shows in the checks that fail
+    symptoms: list[str] = field(default_factory=list)  # the symptom in each failed check
 
     @property
     def killed(self) -> bool:
@@ -42,7 +42,7 @@ class Verdict:
 
     @property
     def mistake(self) -> str:
-        """The mistake that is made; of a correct answer its name."""
+        """The mistake that is made; for a correct answer, its name."""
         return mistake_of(self.name)
 
     @property
@@ -56,7 +56,7 @@ class Matrix:
     """The kill matrix of an assignment."""
 
     assignment: str
-    stem: str  # of its module of checks
+    stem: str  # the name of its folder of checks
     seed: int
     mutants: list[Verdict]
     correct: list[Verdict]
@@ -103,15 +103,15 @@ def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lamb
 
     Args:
         assignment: Its name, "1_attention".
-        stem: The name of its module of checks, "attention".
-        seed: From which the hidden checks draw their inputs.
-        progress: Called as the work goes on.
+        stem: The name of its folder of checks, "attention".
+        seed: The hidden checks draw their inputs from it.
+        progress: Called after each function.
 
     Raises:
-        ValueError: a mistake is made in an exercise that is not there.
+        ValueError: a mistake names an exercise that does not exist.
     """
     checks = checks_of(stem)
-    there = checks.EXERCISES | getattr(checks, "PROGRAMS", {})  # of a pool those too that were not drawn
+    there = checks.EXERCISES | getattr(checks, "PROGRAMS", {})  # also the programs of the pool that were not drawn
     for mistake in catalogue.mistakes_of(stem):
         for name in {name for way in mistake.ways for name in way.exercises} - there.keys():
             raise ValueError(f"{mistake.name}: no exercise is called {name!r}; there is: {', '.join(sorted(there))}")
@@ -128,12 +128,12 @@ def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lamb
 
 
 def kept_matrix(assignment: str, stem: str, seed: int, progress: Progress = lambda *_: None) -> Matrix:
-    """Return the kill matrix that was made of the same files, by whichever process; make it if there is none.
+    """Return the kill matrix that any process made from the same files; make it if there is none.
 
-    Arguments as `kill_matrix`, which makes it whatever is kept.
+    The arguments are those of `kill_matrix`, which always makes a new one.
     """
     modules = [f"autograder.checks.{stem}.{part}" for part in ("exercises", "right_answers")]
-    files = files_behind("autograder.judge.kill_matrix", *modules)
+    files = imported_files("autograder.judge.kill_matrix", *modules)
     digest = digest_of(files, assignment, stem, str(seed), sys.version, np.__version__, torch.__version__)
     made = made_once(MATRICES / f"{digest}.json", lambda: asdict(kill_matrix(assignment, stem, seed, progress)))
     return Matrix(**made | {kind: [Verdict(**v) for v in made[kind]] for kind in ("mutants", "correct")})
@@ -145,7 +145,7 @@ def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Ve
     first = [error.wrong[0] for error in failures.values() if error.wrong]
     verdict.symptoms = [symptom_of(got, case["expected"]) for case, got in first]
     visible = exercise.visible_cases()
-    torch.default_generator.manual_seed(seed)  # whatever ran before
+    torch.default_generator.manual_seed(seed)  # so that earlier runs have no effect
     try:
         judge(exercise.probe(function), exercise.names, visible, catalogue.MESSAGES)
         verdict.visible = ""
@@ -158,7 +158,7 @@ NUMBERS = "wrong numbers in right shapes"
 
 
 def symptom_of(got: dict[str, Any], expected: dict[str, Any]) -> str:
-    """Say how a wrong outcome looks from outside, whatever is behind it."""
+    """Name the symptom of a wrong outcome, whatever its cause is."""
     if "error" in got or "error" in expected:
         return "an error" if "error" in got else "no error where one is due"
     for name, right in expected["arrays"].items():

@@ -1,6 +1,6 @@
 """Record how the wrong line of one answer is found, for the chapter on debugging: `python -m autograder.judge.line_example`.
 
-The chapter shows the answer, its values line by line next to the steps, and what a test says of it.
+The chapter shows the answer, the value of each line next to its step, and the message of a test.
 """
 
 import json
@@ -37,7 +37,7 @@ STEPS = {  # the variable that should hold each step
 
 
 def example() -> dict[str, Any]:
-    """Return the answer (`code`), what a test says of it (`said`), and of each of its lines the value and the step."""
+    """Return the answer (`code`), the message of a test (`said`), its line (`line`), and the value and step of each line."""
     rng = np.random.default_rng(4)
     queries, keys, values = (np.round(rng.normal(size=shape), 1) for shape in ((3, 2), (4, 2), (4, 2)))
     exercise = exercises_of("attention")["attention"]

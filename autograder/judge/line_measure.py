@@ -1,6 +1,7 @@
-"""Measure whether the right line is said: mutations whose line is known, in the answers and in right answers in other styles.
+"""Measure how often a message names the right line, with mutations whose line is known.
 
-`python -m autograder.judge.line_measure 40` tries 40 mutations of each exercise, and writes the record that the page prints.
+The mutations are made in the answers, and in right answers in other styles. `python -m autograder.judge.line_measure 40`
+tries 40 mutations of each exercise, and writes the record that the page of mistakes prints.
 """
 
 import ast
@@ -20,9 +21,9 @@ from autograder.imports import ROOT
 from autograder.judge.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
 from autograder.judge.mutations import changes_in, without_words
 
-# "elsewhere": the line that raised an error is said, and the mutation is in another one
 RECORD = ROOT / "book" / "records" / "lines.json"
 MEASURED = ("attention", "multihead", "encoder", "vit")  # the files of answers whose exercises have steps
+# "elsewhere": the message names the line that raised an error, and the mutation is in another line.
 KINDS = ("named", "right", "neighbour", "none", "elsewhere", "wrong")
 
 
@@ -37,7 +38,7 @@ class Mutation:
     answer: Function
 
     def function(self) -> Function | None:
-        """Return the answer with the mutation; None where it is no Python."""
+        """Return the answer with the mutation; None if it is not valid Python."""
         file = f"<{self.answer.__module__}.{self.answer.__name__} {zlib.crc32(self.text.encode())}>"
         module = ModuleType(self.answer.__module__)
         try:
@@ -50,7 +51,7 @@ class Mutation:
 
 @dataclass
 class Lines:
-    """What was said of the mutations of an exercise that are caught."""
+    """What the messages say about the caught mutations of an exercise."""
 
     exercise: str
     counts: Counter[str] = field(default_factory=Counter)
@@ -58,7 +59,7 @@ class Lines:
 
     @property
     def unnamed(self) -> int:
-        """How many have no name."""
+        """The number of mutations without a name."""
         return sum(self.counts.values()) - self.counts["named"]
 
 
@@ -78,7 +79,7 @@ def _mutations_in(style: str, function: Function) -> Iterator[Mutation]:
     for node in tree.body:
         without_words(node)
     whole = ast.unparse(tree)
-    tree = ast.parse(whole)  # so that its lines are those of the text that is run
+    tree = ast.parse(whole)  # parsed again, so that its lines are those of the text that runs
     answer = tree.body[place]
     before, after = (
         whole.splitlines(keepends=True)[: answer.lineno - 1],
@@ -93,13 +94,13 @@ def _mutations_in(style: str, function: Function) -> Iterator[Mutation]:
 
 
 def lines_of(stem: str, exercise: Exercise, seed: int, most: int | None = None) -> Lines:
-    """Say how often the line of a mutation is said.
+    """Count how often the line of a mutation is named.
 
     Args:
-        stem: Of the file of answers.
-        exercise: One of it.
-        seed: Of the inputs, and of which mutations are taken.
-        most: How many mutations are tried; by default all.
+        stem: The name of the file of answers.
+        exercise: One of its exercises.
+        seed: Inputs and mutations are drawn from it.
+        most: The largest number of mutations to try; by default all.
     """
     found, mutations = Lines(exercise.name), list(mutations_with_lines(stem, exercise))
     if most is not None and most < len(mutations):

@@ -15,11 +15,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Way:
-    """One way of making a mistake, in one or several exercises.
+    """One variant of a mistake, in one or several exercises.
 
     Attributes:
-        exercises: In whose answers it can be made.
-        changes: Words of the answer, each with what is in their place.
+        exercises: The exercises in whose answers it can be made.
+        changes: Words of the answer, each with the words that replace them.
     """
 
     exercises: tuple[str, ...]
@@ -27,14 +27,14 @@ class Way:
 
 
 def way(exercises: str | tuple[str, ...], *words: str) -> Way:
-    """Describe a way of making a mistake.
+    """Describe a variant of a mistake.
 
     Args:
-        exercises: The exercise, or several, in whose answer the words are changed.
-        words: Words of the answer and what is in their place; then, if more is changed, the next words and theirs.
+        exercises: The exercise, or the exercises, whose answer is changed.
+        words: Words of the answer and the words that replace them; one such pair for each change.
 
     Raises:
-        ValueError: words without what is in their place, or none at all.
+        ValueError: there are no words, or the last words have no replacement.
     """
     if not words or len(words) % 2:
         raise ValueError(f"expected pairs of words, old and new; got {len(words)}: {words}")
@@ -43,7 +43,7 @@ def way(exercises: str | tuple[str, ...], *words: str) -> Way:
 
 
 def ways(exercises: str | tuple[str, ...], old: str, *new: str) -> list[Way]:
-    """Describe ways that each replace the same words; arguments as `way`."""
+    """Describe variants that replace the same words; arguments as in `way`."""
     return [way(exercises, old, words) for words in new]
 
 
@@ -52,10 +52,10 @@ class Mistake:
     """A mistake that the checks can name.
 
     Attributes:
-        name: M and a number that is never given twice.
-        title: What is wrong, in a few words. Empty where another assignment's mistakes say it.
-        question: What a student who made it is asked; it does not give the answer away.
-        ways: How it can be made.
+        name: M and a number that is never used for another mistake.
+        title: What is wrong, in a few words; empty if another assignment gives the title.
+        question: The question to a student who made it; it does not reveal the answer.
+        ways: Its variants.
     """
 
     name: str
@@ -75,18 +75,18 @@ class Mistake:
 
 
 def mistake_of(way: str) -> str:
-    """Return the name of a mistake by that of one of its ways: "M10" of "M10/2"."""
+    """Return the name of the mistake of a variant: "M10" for "M10/2"."""
     return way.split("/")[0]
 
 
 def number_of(mistake: str) -> int:
-    """Return the number by which mistakes are sorted: M6 is before M10, and what is none behind all."""
+    """Return the number that sorts mistakes: M6 comes before M10, and a name without a number comes last."""
     digits = mistake.lstrip("M")
     return int(digits) if digits.isdecimal() else 10**6
 
 
 def ways_of(exercise: str, mistakes: Iterable[Mistake]) -> dict[str, Way]:
-    """Return how mistakes can be made in an exercise; a second way of making M10 is called "M10/2"."""
+    """Return the variants of mistakes in an exercise, by name; the second variant of M10 is called "M10/2"."""
     found: dict[str, Way] = {}
     for mistake in mistakes:
         here = [way for way in mistake.ways if exercise in way.exercises]
@@ -97,13 +97,13 @@ def ways_of(exercise: str, mistakes: Iterable[Mistake]) -> dict[str, Way]:
 def changed_text(path: Path, exercise: str, changes: Iterable[tuple[str, str]]) -> str:
     """Return the text of a file of answers with words of one answer changed.
 
-    The words are looked for in the answer and, only if they are not there, in the functions and classes of the same file
-    that it uses.
+    The words are looked for in the answer. Only if they are not there, they are looked for in the functions and classes of
+    the same file that the answer uses.
 
     Args:
-        path: Of the file.
-        exercise: A function or class of it.
-        changes: Old and new words.
+        path: The file.
+        exercise: The name of a function or class in it.
+        changes: Pairs of old and new words.
 
     Raises:
         ValueError: words do not occur exactly once, or two changes overlap.
@@ -120,10 +120,10 @@ def changed_text(path: Path, exercise: str, changes: Iterable[tuple[str, str]]) 
 
 
 def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[str, str]]) -> Any:
-    """Return an answer with words of its text changed; arguments and errors as `changed_text`, but for the module of answers.
+    """Return an answer with words of its text changed. It takes a module; the rest is as in `changed_text`.
 
     Raises:
-        ValueError: also if what comes of the changes is no Python.
+        ValueError: also if the changed text is not valid Python.
     """
     text = changed_text(Path(answers.__file__), exercise, changes)
     module = ModuleType(answers.__name__)
@@ -136,12 +136,12 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
 
 
 def changed_lines(path: Path, exercise: str, way: Way) -> list[str]:
-    """Return the lines of an answer that a way of making a mistake changes or adds, as they are with the mistake.
+    """Return the lines of an answer that a variant of a mistake changes or adds, with the mistake in them.
 
     Args:
-        path: Of the file of answers.
-        exercise: A function or class of it.
-        way: What is changed; where it only takes lines away, nothing is returned.
+        path: The file of answers.
+        exercise: The name of a function or class in it.
+        way: The variant; if it only removes lines, the result is empty.
     """
     lines = difflib.ndiff(_read(path).text.splitlines(), changed_text(path, exercise, way.changes).splitlines())
     return textwrap.dedent("\n".join(line[2:] for line in lines if line.startswith("+ "))).splitlines()
@@ -153,13 +153,13 @@ def _compiled(text: str, path: str) -> CodeType:
 
 
 class _File:
-    """The text of a file of answers, and where each function and class of it stands, without docstrings."""
+    """The text of a file of answers, and the places of its functions and classes, without docstrings."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         starts = [0, *itertools.accumulate(map(len, text.splitlines(keepends=True)))]
-        self.parts: dict[str, list[tuple[int, int]]] = {}  # by name: from where to where
-        self.uses: dict[str, set[str]] = {}  # by name: the names that are in it
+        self.parts: dict[str, list[tuple[int, int]]] = {}  # by name: starts and ends
+        self.uses: dict[str, set[str]] = {}  # by name: the names that it contains
         for node in (node for node in ast.parse(text).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))):
             edges = [starts[min([node.lineno, *(part.lineno for part in node.decorator_list)]) - 1]]
             for inner in ast.walk(node):
@@ -170,8 +170,8 @@ class _File:
             self.uses[node.name] = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
     def place(self, name: str, words: str) -> tuple[int, int]:
-        """Return from where to where words are in an answer, or in those that it uses."""
-        for names in ([name], self._behind(name)):
+        """Return the start and the end of words in an answer, or in a function or class that it uses."""
+        for names in ([name], self._used_by(name)):
             found = [
                 begin + match.start()
                 for part in names
@@ -179,12 +179,12 @@ class _File:
                 for match in re.finditer(re.escape(words), self.text[begin:end])
             ]
             if len(found) > 1:
-                raise ValueError(f"{name}: {words!r} stands {len(found)} times in the answer; take more of its words")
+                raise ValueError(f"{name}: {words!r} is {len(found)} times in the answer; take more of its words")
             if found:
                 return found[0], found[0] + len(words)
         raise ValueError(f"{name}: {words!r} is not in the answer")
 
-    def _behind(self, name: str) -> list[str]:
+    def _used_by(self, name: str) -> list[str]:
         found: list[str] = []
         waiting = [name]
         while waiting:

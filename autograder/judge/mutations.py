@@ -1,8 +1,8 @@
-"""Mutations made systematically: how many changes of one word of an answer do the checks notice?
+"""Make mutations systematically: how many changes of one word of an answer do the checks notice?
 
-In addition to the catalogue, which people wrote, every operator, constant, argument and line of the answers is changed in turn. A
-change that no check notices is either equivalent to the answer, and in EQUIVALENT of its `right_answers` with the reason,
-or a case is missing.
+People wrote the catalogue of mistakes. In addition, every operator, constant, argument and line of the answers is changed in
+turn. If no check notices a change, it is equivalent to the answer, or a case is missing. Equivalent changes are in EQUIVALENT
+of `right_answers`, with the reason.
 """
 
 import ast
@@ -42,25 +42,25 @@ NAMES |= {"softmax": "log_softmax", "swapaxes": "reshape", "transpose": "reshape
 
 @dataclass(frozen=True)
 class Score:
-    """What the checks notice of the mutations that can be made in one exercise, each said as "line 3: a - b -> a + b"."""
+    """The mutations of one exercise that the checks notice or miss. A mutation is written "line 3: a - b -> a + b"."""
 
     exercise: str
     made: int
-    caught: tuple[str, ...]  # by a hidden check
-    seen: tuple[str, ...]  # by the visible test
-    equivalent: dict[str, str]  # those that no check needs to notice, and why
-    missed: tuple[str, ...]  # the others that run and that no hidden check notices
+    caught: tuple[str, ...]  # those that a hidden check notices
+    seen: tuple[str, ...]  # those that the visible test notices
+    equivalent: dict[str, str]  # those that no check needs to notice, with the reason
+    missed: tuple[str, ...]  # the others that run; no hidden check notices them
 
     @property
     def run(self) -> int:
-        """How many of them run: give something in one case at least."""
+        """The number of mutations that give a result in at least one case."""
         return len(self.caught) + len(self.equivalent) + len(self.missed)
 
 
 def mutations_of(answers: ModuleType, name: str) -> dict[str, Function]:
-    """Return the answers that one mutation in a function or class gives, by what is changed: "line 3: a - b -> a + b".
+    """Return the mutations of a function or class by their change: "line 3: a - b -> a + b".
 
-    Neither docstrings, types nor the texts of errors are changed.
+    Docstrings, types and the texts of errors stay as they are.
     """
     tree = ast.parse(Path(answers.__file__).read_text(encoding="utf-8"))
     place = next(i for i, node in enumerate(tree.body) if getattr(node, "name", None) == name)
@@ -79,7 +79,7 @@ def mutations_of(answers: ModuleType, name: str) -> dict[str, Function]:
 
 
 def without_words(tree: ast.AST) -> None:
-    """Take away docstrings, types and the texts of errors."""
+    """Remove docstrings, types and the texts of errors."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):
             node.body = node.body[1:] or [ast.Pass()]
@@ -92,7 +92,7 @@ def without_words(tree: ast.AST) -> None:
 
 
 def changes_in(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
-    """Yield each change: its line, what stood there, what is there now, and the whole."""
+    """Yield each change: its line, the old code, the new code, and the whole changed tree."""
     for number, node in enumerate(ast.walk(tree)):
         if isinstance(node, ast.Raise) or not hasattr(node, "lineno") or number == 0:
             continue
@@ -117,15 +117,15 @@ def changes_in(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
 
 
 def _instead_of(node: ast.AST) -> Iterator[Any]:
-    """Yield what a mutation puts instead of an expression, or of a statement: then a list of statements."""
+    """Yield the replacements of an expression or of a statement; a statement is replaced by a list of statements."""
     new = copy.deepcopy
-    if isinstance(node, BLOCKS) and len(node.body) > 1:  # its last line stands behind it
+    if isinstance(node, BLOCKS) and len(node.body) > 1:  # move its last line out of the block
         block = new(node)
         yield [block, block.body.pop()]
     if isinstance(node, ast.BinOp):
         if type(node.op) in OPERATORS:
             yield ast.BinOp(node.left, OPERATORS[type(node.op)](), node.right)
-        if not isinstance(node.op, (ast.Add, ast.Mult)):  # which may be swapped
+        if not isinstance(node.op, (ast.Add, ast.Mult)):  # a sum or product may be swapped
             yield ast.BinOp(node.right, node.op, node.left)
         yield node.left
         yield node.right
@@ -153,7 +153,7 @@ def _instead_of(node: ast.AST) -> Iterator[Any]:
             changed = new(node)
             del changed.keywords[index]
             yield changed
-        either = ast.unparse(node.func).endswith(("transpose", "swapaxes"))  # of two axes the order says nothing
+        either = ast.unparse(node.func).endswith(("transpose", "swapaxes"))  # the order of two axes makes no difference
         for index in range(0 if either else len(node.args) - 1):
             changed = new(node)
             changed.args[index : index + 2] = changed.args[index + 1], changed.args[index]
@@ -166,9 +166,8 @@ def _instead_of(node: ast.AST) -> Iterator[Any]:
         kept = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) not in map(
             ast.unparse, ast.walk(node.value)
         )
-        if (
-            isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and not kept
-        ):  # else the second does what the first did
+        # Repeat a line only if the repetition changes something.
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and not kept:
             yield [node, node]
         if isinstance(node, ast.Assign):
             for method, *words in (("detach",), ("half",), ("astype", "float16")):
@@ -183,17 +182,16 @@ def scores_of(stem: str, seed: int) -> list[Score]:
 
     Args:
         stem: The name of its folder of checks, "attention".
-        seed: From which the hidden checks draw their inputs.
+        seed: The hidden checks draw their inputs from it.
     """
     with seeded(seed):
-        judged = [
-            each for each in exercises_of(stem).values() if each.hidden_cases(seed)
-        ]  # no test that a student writes
+        # An exercise that asks for a test has no cases.
+        judged = [each for each in exercises_of(stem).values() if each.hidden_cases(seed)]
         return [score_of(each, seed, equivalent_in(stem)) for each in judged]
 
 
 def equivalent_in(stem: str) -> dict[str, str]:
-    """Return which mutations no check needs to notice: a regular expression for "exercise, line 3: a -> b", and why."""
+    """Return the mutations that no check needs to notice: a pattern for "exercise, line 3: a -> b", and the reason."""
     return getattr(checks_of(stem, "right_answers"), "EQUIVALENT", {})
 
 
@@ -218,10 +216,10 @@ def score_of(exercise: Exercise, seed: int, equivalent: dict[str, str]) -> Score
 
 
 def _tried(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> tuple[bool, bool]:
-    """Whether a function gives something in any case, and whether it gives what it should not in any."""
+    """Whether a function gives a result in any case, and whether any outcome is wrong."""
     runs = noticed = False
     torch.default_generator.manual_seed(0)
-    with warnings.catch_warnings():  # a student's warning costs nothing either
+    with warnings.catch_warnings():  # warnings cost students no points either
         warnings.simplefilter("ignore")
         for case in cases:
             got = outcome(exercise.probe(function), case["arguments"], exercise.names)

@@ -1,6 +1,6 @@
-"""Say which name that an answer uses a cell of the notebook has given to something else.
+"""Find a name that an answer uses and that a cell of the notebook has overwritten.
 
-`autograder build` copies all below this docstring into the set-up cell of every exercise notebook.
+`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook.
 """
 
 import builtins
@@ -13,17 +13,17 @@ AGAIN = "Rename that variable, and run the notebook again from the top."
 
 
 def overwritten(written, notebook, libraries, answers):
-    """Say which name in the answers is no longer what it was when the set-up cell had run; "" where all are.
+    """Say which name in the answers was overwritten after the set-up cell ran; "" if none was.
 
     Args:
-        written: What a visible test was given: functions and classes, or what has taken their names.
+        written: The arguments of a visible test: functions and classes, or the values that replaced them.
         notebook: The names of the notebook.
-        libraries: What the set-up cell has imported for the answers, by name.
-        answers: The names of all that students write in the notebook, and of what they were given.
+        libraries: The modules that the set-up cell imported for the answers, by name.
+        answers: The names of all answers in the notebook, and of the code that it gives.
     """
     lost = [name for name in answers if any(notebook.get(name) is item for item in written if not callable(item))]
     for name in dict.fromkeys([*lost, *names_used(written, notebook)]):
-        value = notebook.get(name, libraries)  # for a name that is deleted Python's own message will do
+        value = notebook.get(name, libraries)  # for a deleted name, Python's own message is enough
         if value is libraries:
             continue
         if name in libraries and value is not libraries[name]:
@@ -38,7 +38,7 @@ def overwritten(written, notebook, libraries, answers):
 
 
 def names_used(written, notebook):
-    """Return the names of the notebook that functions and classes use, and those that these use in turn."""
+    """Return the names of the notebook that functions and classes use, directly or through others."""
     used, left, seen = [], list(written), set()
     while left:
         item = left.pop()
@@ -50,7 +50,7 @@ def names_used(written, notebook):
             used += mine
             left += [part for part in item.co_consts if isinstance(part, CodeType)]
             left += [notebook[name] for name in mine if getattr(notebook.get(name), "__module__", "") == "__main__"]
-        elif isinstance(item, (tuple, dict)):  # of functions to try an answer on
+        elif isinstance(item, (tuple, dict)):  # candidates for a student's test
             left += item.values() if isinstance(item, dict) else item
         elif isinstance(item, type):
             left += [getattr(part, "__func__", part) for part in vars(item).values()]

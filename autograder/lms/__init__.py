@@ -1,1 +1,1 @@
-"""Learning management systems: collecting submissions and exporting marks."""
+"""Learning management systems: collecting submissions and exporting scores."""

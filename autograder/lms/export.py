@@ -1,11 +1,11 @@
-"""Marks and feedback for Moodle, for Canvas, and as a table.
+"""Scores and feedback for Moodle, for Canvas, and as a table.
 
 The formats of both systems come from their sources. Moodle's import (mod/assign/feedback/offline/importgradeslib.php,
 https://github.com/moodle/moodle) needs the columns Identifier, Grade and "Last modified (grade)", takes UTF-8 with or without
-a mark at its start, and passes over empty grades and, without a word, over those above the maximum (mod/assign/locallib.php);
+a byte-order mark, and passes over empty grades and, without a word, over those above the maximum (mod/assign/locallib.php);
 feedback files (mod/assign/feedback/file/importziplib.php) lie in folders NAME_NUMBER_assignsubmission_file_. Canvas's import
 (lib/gradebook_importer.rb, https://github.com/instructure/canvas-lms) knows an assignment by the number in its column's title,
-must not have a mark at the start of the file, and takes an empty cell for "no grade"; feedback files
+must not have a byte-order mark, and takes an empty cell for "no grade"; feedback files
 (app/models/abstract_assignment.rb) have the number of user and upload in their names.
 """
 
@@ -22,15 +22,15 @@ from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import students
 from autograder.course.roster import Person, Roster, Worksheet
 from autograder.files import Unreadable, read_plain_file, shown, write_atomically
-from autograder.grade.mark_keys import content_of
+from autograder.grade.result_keys import content_of
 from autograder.lms.ledger import Ledger
 from autograder.report.page import plain_number
-from autograder.report.report import STATES, marks_table
+from autograder.report.report import STATES, scores_table
 from autograder.spreadsheets import csv_text, write_defused
 
 COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # text that an earlier export wrote into a comment
 KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and for students without the assignment
-NUMBERS = ("automatic", "by hand", "waiting", "total", "of", "late penalty")
+NUMBERS = ("automatic", "manual", "waiting", "total", "of", "late penalty")
 MOODLE_COLUMNS = ["Identifier", "Full name", "Email address", "Grade", "Last modified (grade)", "Feedback comments"]
 
 
@@ -45,17 +45,17 @@ class Exported:
 class Export:
     """The tables of an assignment, ready to be written."""
 
-    def __init__(self, marks: "_Marks", system: str, folder: Path, tables: dict[str, str | bytes]) -> None:
-        self.marks, self.system, self.folder, self.tables = marks, system, folder, tables
+    def __init__(self, scores: "_Scores", system: str, folder: Path, tables: dict[str, str | bytes]) -> None:
+        self.scores, self.system, self.folder, self.tables = scores, system, folder, tables
 
     def write(self) -> Exported:
         """Write the tables and, for Moodle or Canvas, the archive of feedback pages."""
         files = dict(self.tables)
         if self.system != "csv":
-            files[f"feedback_{self.system}.zip"] = self.marks.feedback(self.system)
+            files[f"feedback_{self.system}.zip"] = self.scores.feedback(self.system)
         for name, content in files.items():
             write_atomically(self.folder / name, content)
-        return Exported([self.folder / name for name in files], self.marks.warnings)
+        return Exported([self.folder / name for name in files], self.scores.warnings)
 
 
 def prepare_export(
@@ -69,17 +69,17 @@ def prepare_export(
     column: str | None = None,
     allow_waiting: bool = False,
 ) -> Export:
-    """Make marks.csv, and for Moodle or Canvas the table that they import. Nothing is written yet.
+    """Make scores.csv, and for Moodle or Canvas the table that they import. Nothing is written yet.
 
     Args:
-        course: Where the marks are.
+        course: Where the scores are.
         assignment: The assignment that was graded.
         results: The result of each submission.
         system: "moodle", "canvas" or "csv".
         worksheet: The table that the system exported. Canvas needs it.
         folder: The folder for the files; export/ASSIGNMENT/ in the course by default.
         column: The title of Canvas's column, if it is not clear which one it is.
-        allow_waiting: Send marks to a system although written answers wait for a person.
+        allow_waiting: Send scores to a system although written answers wait for a person.
 
     Raises:
         ValueError: answers wait, or the worksheet does not fit.
@@ -88,15 +88,15 @@ def prepare_export(
         raise ValueError(f"the worksheet is one of {worksheet.system}, not of {system}")
     if system == "canvas" and not worksheet:
         raise ValueError("Canvas knows columns and students by their numbers: give its gradebook export as --worksheet")
-    marks = _Marks(course, assignment, results, worksheet)
+    scores = _Scores(course, assignment, results, worksheet)
     if system != "csv" and not allow_waiting:
-        _refuse_if_waiting(marks.rows.values(), assignment.name)
-    tables: dict[str, str | bytes] = {"marks.csv": csv_text(marks.table())}
+        _refuse_if_waiting(scores.rows.values(), assignment.name)
+    tables: dict[str, str | bytes] = {"scores.csv": csv_text(scores.table())}
     if system == "moodle":
-        tables["moodle.csv"] = "\ufeff" + marks.moodle()
+        tables["moodle.csv"] = "\ufeff" + scores.moodle()
     elif system == "canvas":
-        tables["canvas.csv"] = marks.canvas(column)
-    return Export(marks, system, folder or course.root / "export" / assignment.name, tables)
+        tables["canvas.csv"] = scores.canvas(column)
+    return Export(scores, system, folder or course.root / "export" / assignment.name, tables)
 
 
 def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
@@ -110,19 +110,19 @@ def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
     waiting = [shown(row["student"]) for row in rows if row["waiting"]]
     if waiting:
         raise ValueError(
-            f"written answers of {len(waiting)} students wait for a person: {', '.join(waiting)}. Mark them "
+            f"written answers wait for manual grading, of {', '.join(waiting)}. Grade them "
             "in formgrader, or say --allow-waiting to send what there is"
         )
 
 
-class _Marks:
-    """The marks of an assignment, and what was noticed while they were written."""
+class _Scores:
+    """The scores of an assignment, and what was noticed while they were written."""
 
     def __init__(self, course: Course, assignment: Assignment, results: list[Result], worksheet: Worksheet | None):
         self.course, self.assignment, self.worksheet = course, assignment, worksheet
         self.ledger, self.roster = Ledger(course, assignment.name), Roster(course, worksheet)
         self.warnings: list[str] = []
-        self.rows = {row["student"]: row for row in marks_table(course, assignment, results)}
+        self.rows = {row["student"]: row for row in scores_table(course, assignment, results)}
         self.of = next((row["of"] for row in self.rows.values() if row["of"] != ""), "")
         self.why = {result.student: result.why for result in results}
         self._add_who_has_no_result()
@@ -148,7 +148,7 @@ class _Marks:
         return content_of(found.data, files, found.candidates)
 
     def _add_who_has_no_result(self) -> None:
-        columns = next(iter(self.rows.values()), (*NUMBERS, "mark", "late", "mistakes"))
+        columns = next(iter(self.rows.values()), (*NUMBERS, "score", "late", "mistakes"))
         for student in sorted({person.id for person in self.roster.people} | set(self.ledger.collected)):
             if student not in self.rows:
                 state = "not graded" if student in self.ledger.collected else "missing"
@@ -170,7 +170,7 @@ class _Marks:
             person = row["person"]
             late = bool(row["late"]) or self.ledger.collected.get(student, {}).get("late")  # Canvas's own flag
             line = {"id": student, "first name": person.first_name, "last name": person.last_name}
-            line |= {"email": person.email, "state": row["state"], "mark": row["mark"]}
+            line |= {"email": person.email, "state": row["state"], "score": row["score"]}
             line |= {key: row[key] for key in NUMBERS}
             why = "" if row["state"].startswith("graded") else self.why.get(student, "")
             table.append(line | {"late": "yes" if late else "", "mistakes": row["mistakes"], "why": why})
@@ -181,7 +181,7 @@ class _Marks:
         return table
 
     def moodle(self) -> str:
-        """Return the grading worksheet with marks, and the states as comments; a new one if none was given."""
+        """Return the grading worksheet with scores, and the states as comments; a new one if none was given."""
         if self.worksheet is None:
             rows = []
             for student, row in self.rows.items():
@@ -195,7 +195,7 @@ class _Marks:
         sheet, rows = self.worksheet, [list(row) for row in self.worksheet.rows]
         grade, comments = sheet.place("Grade"), sheet.place("Feedback comments")
         if comments is None:
-            self.warnings.append("the worksheet has no Feedback comments: states are in marks.csv only")
+            self.warnings.append("the worksheet has no Feedback comments: states are in scores.csv only")
         for most in sorted({sheet.cell(row, "Maximum Grade") for row in rows}):
             self._compare(most)
         for cells, row in self._rows_of_worksheet(rows):
@@ -209,16 +209,16 @@ class _Marks:
         return write_defused(sheet.header, rows, sheet.delimiter)
 
     def _for_moodle(self, row: dict[str, Any], maximum: str = "") -> float | str:
-        """Return the mark, or the maximum if a bonus exceeds it."""
+        """Return the score, or the maximum if a bonus exceeds it."""
         most = _number(maximum, self.of)
-        if row["mark"] == "" or row["mark"] <= most:
-            return row["mark"]
+        if row["score"] == "" or row["score"] <= most:
+            return row["score"]
         most = plain_number(most)
-        self.warnings.append(f"{shown(row['student'])} has {row['mark']} points; Moodle takes {most} at most")
+        self.warnings.append(f"{shown(row['student'])} has {row['score']} points; Moodle takes {most} at most")
         return most
 
     def canvas(self, column: str | None) -> str:
-        """Return the gradebook with only the students' columns and the assignment's, so that no other mark changes."""
+        """Return the gradebook with only the students' columns and the assignment's, so that no other score changes."""
         sheet = self.worksheet
         first = sheet.place("Section") + 1
         place = self._canvas_column(sheet.header[first:], column) + first
@@ -229,10 +229,10 @@ class _Marks:
                 self._compare(row[first])
         for cells, row in self._rows_of_worksheet(rows):
             if cells[first] not in KEPT:
-                cells[first] = row["mark"]
-            elif row["mark"] != "":
+                cells[first] = row["score"]
+            elif row["score"] != "":
                 self.warnings.append(
-                    f"{shown(row['student'])} has {cells[first]} in Canvas; {row['mark']} was not written"
+                    f"{shown(row['student'])} has {cells[first]} in Canvas; {row['score']} was not written"
                 )
         kept = [row for index, row in enumerate(rows) if index not in students or index in self.roster.of_row]
         return write_defused([*sheet.header[:first], sheet.header[place]], kept, sheet.delimiter)
@@ -256,7 +256,7 @@ class _Marks:
         return titles.index(fits[0])
 
     def _rows_of_worksheet(self, rows: list[list[Any]]) -> Iterator[tuple[list[Any], dict[str, Any]]]:
-        """Yield each student's row with the marks; warn about students who are only in the worksheet, or only in the course."""
+        """Yield each student's row with the scores; warn about students who are only in the worksheet or the course."""
         found = set()
         for entry in self.worksheet.entries():
             person = self.roster.of_row.get(entry.row)
@@ -276,8 +276,8 @@ class _Marks:
     def _comment(self, student: str, row: dict[str, Any]) -> str:
         """Say state and points in one line. Moodle shows it to the student as HTML."""
         parts = [f"State: {row['state']}."]
-        if row["mark"] != "":
-            parts.append(f"{row['mark']} of {row['of']} points.")
+        if row["score"] != "":
+            parts.append(f"{row['score']} of {row['of']} points.")
             parts += (
                 [f"{row['late penalty']} points were taken off for submitting late."] if row["late penalty"] else []
             )
@@ -298,7 +298,7 @@ class _Marks:
         pages: dict[str, bytes] = {}
         for student, row in self.rows.items():
             page = self.course.feedback_page(student, self.assignment)
-            if row["mark"] == "":  # an earlier submission may have left a page
+            if row["score"] == "":  # an earlier submission may have left a page
                 continue
             if not page.exists():
                 self.warnings.append(f"{shown(student)} has no page of feedback; run autograder feedback")

@@ -10,11 +10,11 @@ import unicodedata
 from dataclasses import dataclass
 
 MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<plugin>[a-z]+)(?:_(?P<file>.*))?", re.S)
-MARK = re.compile(r"_\d+_assignsubmission_")
+MOODLE_NUMBER = re.compile(r"_\d+_assignsubmission_")
 CANVAS = re.compile(
     r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d{1,18})_(?P<file>.+)", re.S
 )
-ATTEMPT = re.compile(r"-(\d{1,18})(?=\.\w+$)")  # Canvas's mark of a file that was submitted again
+ATTEMPT = re.compile(r"-(\d{1,18})(?=\.\w+$)")  # Canvas's number of a file that was submitted again
 NOBODYS = {"__MACOSX", ".ipynb_checkpoints"}  # folders that operating systems and Jupyter make
 
 
@@ -41,7 +41,7 @@ class Sender:
 
     @property
     def stem(self) -> str:
-        """The name of the file without Canvas's mark of an attempt."""
+        """The name of the file without Canvas's number of an attempt."""
         return ATTEMPT.sub("", self.file)
 
     @property
@@ -69,7 +69,7 @@ def read_name(path: str, assignment: str) -> Sender | None:
     if found := MOODLE.fullmatch(top):
         if found["plugin"] != "file":
             return None
-        if len(MARK.findall(top)) > 1:  # one is in the student's name, which may hold another's number
+        if len(MOODLE_NUMBER.findall(top)) > 1:  # one is in the student's name, which may hold another's number
             return Sender(parts[-1], "moodle", name=top, top=raw[0])
         back, file = (f"{raw[0]}/{page}", parts[-1]) if inside else (page, found["file"] or "")
         return Sender(file, "moodle", found["number"], found["name"], back=back, top=raw[0])

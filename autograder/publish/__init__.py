@@ -1,1 +1,1 @@
-"""From the sources to the notebooks and the book."""
+"""Build the notebooks and the book from their sources."""

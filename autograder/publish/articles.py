@@ -1,6 +1,6 @@
-"""The pages of the built book as parts of one file: what the PDF and the EPUB are made of.
+"""The pages of the built book as parts of one file, for the PDF and the EPUB.
 
-Boxes that are folded are open in them. Folded code, most of which draws figures, and what needs a script are left out.
+Folded boxes are open in them. They leave out folded code, which mostly draws figures, and everything that needs a script.
 """
 
 import re
@@ -17,18 +17,18 @@ from pygments.formatters import HtmlFormatter
 
 from autograder.progress import Progress
 
-LOGO, MATH_FONT = "html/_static/logo.svg", "html/_static/stix_two_math.woff"  # in the folder of what is built
+LOGO, MATH_FONT = "html/_static/logo.svg", "html/_static/stix_two_math.woff"  # within _build
 STYLE = Path(__file__).with_name("one_file.css")
 ARTICLE = re.compile(r'<article class="bd-article">.*</article>', re.S)
 NOT_FOR_STUDENTS = re.compile(r"<!-- not for students -->.*?<!-- to here -->", re.S)
-TEACHING, ANSWERS = ("instructors", "attacks"), "after_"  # how the names of such pages begin
+TEACHING, ANSWERS = ("instructors", "attacks"), "after_"  # the names of such pages begin with these
 LEFT_OUT = (
     "script, .headerlink, .toctree-wrapper, .progress-of-book, .start, .in-dark, .only-dark, .visually-hidden, "
     "details.above-input, details.below-input > summary, .sd-summary-state-marker"
 )
 LOWER = {"h4": "h5", "h3": "h4", "h2": "h3", "h1": "h2"}  # h1 is the title of a part
 SPACES = {"svg": "http://www.w3.org/2000/svg", "math": "http://www.w3.org/1998/Math/MathML"}
-# A parser of HTML reads names in small letters; these of SVG have others.
+# A parser of HTML reads names in small letters, but these names of SVG have capitals.
 OF_SVG = re.compile(r"\b(viewbox|refx|refy|markerwidth|markerheight)(?==\")")
 AS_IN_SVG = {name.lower(): name for name in ("viewBox", "refX", "refY", "markerWidth", "markerHeight")}
 
@@ -43,7 +43,7 @@ class Article:
 
     @property
     def title(self) -> str:
-        """Its title, with the number of a chapter."""
+        """The page's title; that of a chapter has its number."""
         return self.content.h2.get_text()
 
     def sections(self) -> Iterator[tuple[str, str]]:
@@ -58,12 +58,12 @@ class Article:
 
 @dataclass(frozen=True)
 class OneFile:
-    """The book as one file: its pages in the order of reading, and what it says of itself."""
+    """The book as one file: its pages in reading order, and the facts on its title page."""
 
     title: str
     author: str
     year: str
-    url: str  # of the published book, with a slash at its end
+    url: str  # address of the published book, with a slash at its end
     licence: str  # as HTML
     style: str
     articles: list[Article]
@@ -78,8 +78,8 @@ def read_articles(root: Path, solutions: bool = False, progress: Progress = lamb
     """Read the pages of the built book.
 
     Args:
-        root: Of the repository.
-        solutions: Whether the answers, and the pages to read after an exercise, are in it.
+        root: The repository's folder.
+        solutions: Whether to include the answers, and the pages to read after an exercise.
         progress: Called as pages are read.
     """
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
@@ -133,7 +133,7 @@ def title_page(book: OneFile) -> str:
 
 
 def unfold(content: Tag) -> None:
-    """Leave of a page what can be printed; all that is folded is open, and each heading is one level lower."""
+    """Remove from a page what cannot be printed, open all that is folded, and lower each heading by one level."""
     for each in content.select(LEFT_OUT):
         each.decompose()
     for comment in content.find_all(string=lambda text: isinstance(text, Comment)):
@@ -151,20 +151,20 @@ def unfold(content: Tag) -> None:
 
 
 def name_places(content: Tag, name: str) -> None:
-    """Begin the ids of a page with its name: those of two pages may be the same."""
+    """Put a page's name at the start of its ids, because two pages may have the same ids."""
     for each in content.find_all(id=True):
-        if each.find_parent("svg") is None:  # where an id is used without a link
+        if each.find_parent("svg") is None:  # a drawing uses its ids without links
             each["id"] = f"{name}.{each['id']}"
     content["id"] = name
 
 
 def link(content: Tag, address: str, names: dict[str, str], places: set[str]) -> None:
-    """Let the links of a page lead to places of the one file or, where it lacks them, to the published book.
+    """Let the links of a page lead to places in the one file or, if it lacks them, to the published book.
 
     Args:
-        content: Of the page, which changes.
-        address: Of the published page.
-        names: Of all pages that the file has, by their addresses.
+        content: The page's content, which is changed.
+        address: The address of the published page.
+        names: The names of all pages that the file has, by their addresses.
         places: The ids that the file has.
     """
     for each in content.find_all("a", href=True):

@@ -1,4 +1,4 @@
-"""Build the book, unless nothing changed since it was last built; make the records of chapters."""
+"""Build the book if something has changed since the last build; make the records of chapters."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ class BookError(RuntimeError):
 
 
 def chapter_environment(root: Path = ROOT) -> dict[str, str]:
-    """Return the environment that chapters run in: ours, told where recorded runs and weights lie.
+    """Return the environment in which chapters run: ours, with the folder of recorded runs and weights.
 
     A chapter runs in a temporary folder, as on Colab, and so cannot find `book/records` by itself.
     """
@@ -51,12 +51,12 @@ def chapter_environment(root: Path = ROOT) -> dict[str, str]:
         "ATTENTION_BOOK_RECORDS": str((root / "book" / "records").resolve()),
         "PYTHONSTARTUP": str((root / FIGURES).resolve()),
     }
-    environment.pop("MPLBACKEND", None)  # with any other than the notebook's own, there are no figures
+    environment.pop("MPLBACKEND", None)  # only the notebook's own backend shows figures
     return environment
 
 
 def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
-    """Empty the cache of outputs if how figures come out has changed since: what it keeps, it finds by a chapter's code."""
+    """Empty the cache of outputs if the code that prepares figures has changed: the cache compares only a chapter's code."""
     folder, digest = root / "_build" / ".jupyter_cache", hashlib.sha256((root / FIGURES).read_bytes()).hexdigest()
     made_by = folder / "figures.sha256"
     if not made_by.exists() or made_by.read_text(encoding="utf-8") != digest:
@@ -66,10 +66,10 @@ def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
 
 
 def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
-    """Run the chapters whose code changed, side by side, and keep their outputs where Jupyter Book looks for them.
+    """Run the chapters whose code changed, in parallel, and keep their outputs where Jupyter Book looks for them.
 
     Args:
-        root: Of the repository.
+        root: The repository's folder.
         progress: Called as chapters end.
 
     Raises:
@@ -123,7 +123,7 @@ def _not_in(cache: "JupyterCacheBase", root: Path) -> dict[Path, NotebookNode]:
 async def _run_side_by_side(
     notebooks: dict[Path, NotebookNode], root: Path, keep: Callable[[Path, float], None], progress: Progress
 ) -> None:
-    """Run chapters on all cores; each is kept when it has ended, with the seconds that it took."""
+    """Run chapters on all cores; keep each one when it has ended, with the seconds that it took."""
     cores = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def run(path: Path) -> tuple[Path, float]:
@@ -142,13 +142,13 @@ async def _run_side_by_side(
 
 
 async def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
-    """Run a notebook, as on Colab in a folder that holds nothing of the repository; return the seconds that it took."""
+    """Run a notebook in a folder without files of the repository, as on Colab; return the seconds that it took."""
     from nbclient import NotebookClient
     from traitlets.log import get_logger
 
     from autograder.publish.warm_kernel import warm
 
-    get_logger().setLevel(logging.WARNING)  # the bar says which chapters run
+    get_logger().setLevel(logging.WARNING)  # the progress bar says which chapters run
 
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -158,7 +158,7 @@ async def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
             "resources": resources,
             "extra_arguments": ["--IPKernelApp.log_level=ERROR"],
         }
-        # what is in a cell is part of its key in the cache: no times
+        # Times must not be in the cells, because a cell's content is part of its key in the cache.
         client = NotebookClient(notebook, record_timing=False, **options)
         warm(client.create_kernel_manager())
         await client.async_execute(env=chapter_environment(root))
@@ -169,7 +169,7 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     """Build the book with warnings as errors; its chapters run only when their code changed.
 
     Args:
-        root: Of the repository.
+        root: The repository's folder.
         progress: Called as the work goes on.
 
     Returns:
@@ -186,8 +186,8 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     if page.exists() and last == digest:
         return page
     run_chapters(root, progress)
-    # Where the last build failed or was ended, an unchanged page would not warn again; where an extension has changed since,
-    # it would stay as the old one made it.
+    # After a build that failed or was ended, an unchanged page would not warn again. After a change of an extension, it would
+    # stay as the old extension made it.
     if not last.endswith(extensions):
         shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
     stamp.unlink(missing_ok=True)
@@ -211,13 +211,13 @@ def find_browser() -> str:
 
 
 def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
-    """Run a chapter with its long cell, which every build leaves out, and keep what that assigns to `record`.
+    """Run a chapter with its long cell, which every build leaves out, and keep what this cell assigns to `record`.
 
     The long cell carries the tag `skip-execution`.
 
     Args:
-        name: Of the chapter: encoder.
-        root: Of the repository.
+        name: The chapter's name, such as encoder.
+        root: The repository's folder.
         progress: Called as its cells end.
 
     Returns:

@@ -1,6 +1,6 @@
-"""From the sources to the notebooks: `exercises/*/*.py` with the answers of `solutions/`, and `book/*.md` for Colab.
+"""Build the notebooks: from `exercises/*/*.py` with the answers of `solutions/`, and from `book/*.md` for Colab.
 
-All is deterministic to the byte, on every processor, so that `autograder build --check` can tell a stale file.
+The result is the same to the byte on every processor, so that `autograder build --check` can recognise a stale file.
 """
 
 import ast
@@ -23,7 +23,7 @@ from autograder.progress import Progress
 from autograder.publish.chapters import build_chapters
 from autograder.publish.generated import MISTAKES, exercise_of, sources, stale
 
-PAGE_SEED = 0  # of the inputs behind the page of known mistakes
+PAGE_SEED = 0  # seed of the inputs for the page of known mistakes
 WRITTEN = Path("solutions/written.md")
 WRITTEN_STUB = "*Write your answer here.*"
 
@@ -33,7 +33,7 @@ def instructor_notebook(source: Path, setup: str | None = None) -> nbformat.Note
 
     Args:
         source: The notebook as text.
-        setup: The text of its set-up cell, if that is known; to make it takes seconds.
+        setup: The text of its set-up cell, if it is known; making it takes seconds.
 
     Raises:
         ValueError: a cell asks for an answer that the module does not have.
@@ -55,12 +55,12 @@ STAGE = re.compile(r"^# (\w+): (.+)$", re.M)
 
 
 def cells_of(source: Path) -> list[nbformat.NotebookNode]:
-    """Return the cells of a notebook as text.
+    """Return the cells of a notebook that is written as text.
 
-    The last lines of a visible test, `# STAGE: what is looked at`, become hidden tests of one point each, and a cell
-    `grade="NAME_STAGE"` one of its own; a cell `program="NAME"` shows the symptom of a program that students fix, and
-    becomes the program, itself, and a visible test with these lines. The tests of an exercise that says `bonus=true` are
-    a bonus too.
+    Each last line `# STAGE: what is checked` of a visible test becomes a hidden test of one point. A cell
+    `grade="NAME_STAGE"` becomes a hidden test with its own points. A cell `program="NAME"` shows the symptom of a program
+    that students fix: the program comes before it, and a visible test with the cell's last lines after it. If an exercise
+    says `bonus=true`, its tests are a bonus too.
     """
     cells, bonus, tested = [], set(), ""
     for cell in jupytext.read(source).cells:
@@ -81,7 +81,7 @@ def cells_of(source: Path) -> list[nbformat.NotebookNode]:
 
 
 def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list[nbformat.NotebookNode]:
-    """Return the cell of a visible test and, for the stages that its last lines name, those of hidden ones."""
+    """Return the cell of a visible test, and those of hidden tests for the stages that its last lines name."""
     shared = {key: metadata[key] for key in ("of", "bonus") if key in metadata}
     cells = [nbformat.v4.new_code_cell(STAGE.sub("", text).rstrip(), metadata={"visible": name} | shared)]
     for stage, what in STAGE.findall(text):
@@ -92,7 +92,7 @@ def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list
 
 
 def _graded_test(cell: nbformat.NotebookNode, stem: str, tested: str) -> str:
-    """Return the hidden test of a cell that says its points itself: of a file, or of the exercise that was tested last."""
+    """Return the hidden test of a cell with its own points: it tests a file, or the exercise that was tested last."""
     if "file" in cell.metadata:
         least = cell.metadata.get("least", "")
         return HIDDEN.format(text=cell.source, stem=stem, part="checkpoint", arguments=least)
@@ -105,7 +105,7 @@ def _graded_test(cell: nbformat.NotebookNode, stem: str, tested: str) -> str:
 
 
 def _hidden_test(text: str, stem: str, name: str, stage: str, own: str | None = None) -> str:
-    """Return the hidden test of a stage, which may be given something else of the student's too."""
+    """Return the hidden test of a stage; with `own` it also gets another object of the student's."""
     arguments = [f'"{name}"', f'"{stage}"', name, *([own] if own else [])]
     return HIDDEN.format(text=text, stem=stem, part="exercises", arguments=", ".join(arguments))
 
@@ -121,12 +121,12 @@ def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.N
 
 
 def _is_drawn(cell: nbformat.NotebookNode, stem: str) -> bool:
-    """Whether a cell belongs to the notebook: one that says whose it is (`of`) only if that exercise was drawn."""
+    """Whether a cell belongs to the notebook; a cell of one exercise (`of`) does only if this exercise was drawn."""
     return "of" not in cell.metadata or cell.metadata["of"] in _exercises_of(stem)
 
 
 def _exercises_of(stem: str) -> dict[str, Any]:
-    from autograder.judge.exercise import exercises_of  # with PyTorch, which takes seconds to import
+    from autograder.judge.exercise import exercises_of  # imports PyTorch, which takes seconds
 
     return exercises_of(stem)
 
@@ -169,14 +169,14 @@ def _fill(
             metadata["nbgrader"]["points"] = 0 if "bonus" in given else given["points"]
         if "bonus" in given:
             metadata["bonus"] = given.get("points", True)
-        if "file" in given:  # submitted next to the notebook, and judged by this cell
+        if "file" in given:  # it is submitted next to the notebook, and this cell judges it
             metadata |= {"file": given["file"], "checks": answers.stem}
     new = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
     return new(text, id=name.replace(" ", "-"), metadata=metadata)
 
 
 def _setup_cell(stem: str, bonus: list[str]) -> str:
-    from autograder.publish.setup_cell import setup_cell  # with PyTorch, which takes seconds to import
+    from autograder.publish.setup_cell import setup_cell  # imports PyTorch, which takes seconds
 
     return setup_cell(stem, bonus)
 
@@ -226,7 +226,7 @@ def _absolute_links(text: str) -> str:
 
 
 def build_assignments(only: str | None = None) -> tuple[dict[Path, str], dict[Path, str]]:
-    """Return the instructor notebooks and, made from them by nbgrader, the students', as texts by relative path.
+    """Return the instructor notebooks, and the students' notebooks that nbgrader makes from them, as texts by relative path.
 
     Args:
         only: The name of an assignment; all of them by default.
@@ -262,7 +262,7 @@ def build_assignments(only: str | None = None) -> tuple[dict[Path, str], dict[Pa
 def _clean(text: str, stem: str) -> str:
     notebook = nbformat.reads(text, as_version=4)
     for cell in notebook.cells:
-        if cell.metadata.get("broken"):  # nbgrader has put a stub in its place
+        if cell.metadata.get("broken"):  # nbgrader has replaced it with a stub
             cell.source = program_cell(stem, cell.id, broken=True)
         if cell.cell_type == "code":
             cell.execution_count, cell.outputs = None, []
@@ -270,7 +270,7 @@ def _clean(text: str, stem: str) -> str:
 
 
 def load_notebooks(name: str) -> tuple[str, nbformat.NotebookNode, nbformat.NotebookNode]:
-    """Return the stem of an assignment, its instructor notebook and its students'; as they were made, if nothing changed.
+    """Return an assignment's stem, its instructor notebook and its students' notebook; from the files, if nothing changed.
 
     Raises:
         ValueError: there is no such assignment.

@@ -1,7 +1,7 @@
 """Make a plain notebook, for Colab, out of a chapter of the book.
 
-A chapter is MyST text: numbered equations, citations, boxes, links between pages. Colab renders none of these. What is
-made here says the same in plain Markdown, without outputs, and comes out the same byte for byte each time.
+A chapter is MyST text: numbered equations, citations, boxes, links between pages. Colab renders none of these. The notebook
+says the same in plain Markdown, without outputs, and is the same to the byte each time.
 """
 
 import re
@@ -32,10 +32,10 @@ class Book:
     """What a chapter needs to know about the rest of the book."""
 
     title: str
-    url: str  # of the published book, with a slash at its end
-    chapters: dict[str, str]  # file name without suffix → number ("" where it has none), in order
-    labels: dict[str, tuple[str, str]]  # of an equation or a figure → its number, the chapter that it is in
-    works: dict[str, tuple[str, str, str]]  # key of a citation → authors, year, address ("" where it has none)
+    url: str  # address of the published book, with a slash at its end
+    chapters: dict[str, str]  # file name without suffix → number ("" if it has none), in order
+    labels: dict[str, tuple[str, str]]  # label of an equation or a figure → its number, the chapter that it is in
+    works: dict[str, tuple[str, str, str]]  # key of a citation → authors, year, address ("" if it has none)
 
     def page(self, chapter: str, anchor: str = "") -> str:
         """Return the address of a published chapter, or of a place in it."""
@@ -67,7 +67,7 @@ def read_labels(text: str) -> tuple[list[str], list[str]]:
 
 
 def read_work(entry: Entry) -> tuple[str, str, str]:
-    """Return the authors as running text names them, the year, and an address of a cited work."""
+    """Return a cited work's authors, as a sentence names them, its year and its address."""
     people = [" ".join(map(str, p.rich_prelast_names + p.rich_last_names)) for p in entry.persons["author"]]
     authors = f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
     doi = entry.fields.get("doi")
@@ -85,10 +85,10 @@ def chapter_notebook(text: str, name: str, book: Book) -> nbformat.NotebookNode:
     Args:
         text: the chapter, MyST text with code cells.
         name: its file name without suffix.
-        book: what it refers to.
+        book: what the chapter refers to.
 
     Raises:
-        ValueError: the text uses something that plain Markdown cannot say, or refers to what is not there.
+        ValueError: the text uses something that plain Markdown cannot say, or refers to something that does not exist.
     """
     source = jupytext.reads(text, fmt="md:myst")
     where = f"*This is a chapter of [{book.title}]({book.url}), made to be run. It is easier to read "
@@ -98,7 +98,7 @@ def chapter_notebook(text: str, name: str, book: Book) -> nbformat.NotebookNode:
         label = f"Figure {book.labels[figure['name']][0]}" if figure else "Code"
         if cell.cell_type == "markdown":
             cells.append(new_markdown_cell(plain_markdown(cell.source, name, book)))
-        elif "skip-execution" in cell.metadata.get("tags", []):  # it takes minutes; what it found is a record
+        elif "skip-execution" in cell.metadata.get("tags", []):  # it takes minutes; its result is a record
             cells.append(new_markdown_cell(f"```python\n{cell.source}\n```"))
         elif "hide-input" in cell.metadata.get("tags", []):  # Colab folds a cell that is a form with a title
             cells.append(new_code_cell(f"# @title {label}\n{cell.source}", metadata={"cellView": "form"}))
@@ -109,7 +109,7 @@ def chapter_notebook(text: str, name: str, book: Book) -> nbformat.NotebookNode:
     if book.chapters[name]:
         cells[1].source = re.sub(r"^# ", f"# {book.chapters[name]}. ", cells[1].source)
     for place, cell in enumerate(cells):
-        cell.id = f"{name}-{place:03d}"  # nbformat's own are random
+        cell.id = f"{name}-{place:03d}"  # nbformat's own ids are random
     kernel = dict(source.metadata["kernelspec"])
     return new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
 
@@ -120,9 +120,9 @@ def plain_markdown(text: str, name: str, book: Book) -> str:
     def replace(match: re.Match) -> str:
         if match["kind"] == "widget":  # it needs the page's scripts
             return f"*To touch and to change: [live, on the page]({book.page(name, '#widget-' + match['title'])}).*"
-        if match["kind"] == "drawing":  # made for the page alone
+        if match["kind"] == "drawing":  # it is made for the page alone
             return ""
-        if match["kind"] == "image":  # a drawing in two themes, of which a notebook shows the light one
+        if match["kind"] == "image":  # a drawing has two themes, and a notebook shows the light one
             alt = re.search(r"^:alt:[ \t]*(.*)$", match["options"], re.MULTILINE)
             address = book.url + match["title"]
             return "" if "only-dark" in match["options"] else f"![{alt[1] if alt else ''}]({address})"

@@ -1,6 +1,6 @@
-"""Write the built book as an EPUB: a page for each of its pages, for readers' devices and programs.
+"""Write the built book as an EPUB, for e-book readers: a page for each of its pages.
 
-What is in the file, and under which names, is said by the standard: https://www.w3.org/TR/epub-33/
+The standard says what the file holds, and under which names: https://www.w3.org/TR/epub-33/
 """
 
 import re
@@ -28,8 +28,8 @@ def write_epub(root: Path = ROOT, solutions: bool = False, progress: Progress = 
     """Write the built book as an EPUB.
 
     Args:
-        root: Of the repository.
-        solutions: Whether the answers are in it.
+        root: The repository's folder.
+        solutions: Whether to include the answers.
         progress: Called as pages are read.
 
     Returns:
@@ -46,7 +46,7 @@ def write_epub(root: Path = ROOT, solutions: bool = False, progress: Progress = 
     files |= {name: text.encode() for name, text in (pages | {"style.css": book.style}).items()}
     archive = BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as epub:
-        epub.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)  # first, and as it is
+        epub.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)  # the first file, uncompressed
         epub.writestr("META-INF/container.xml", CONTAINER)
         epub.writestr("EPUB/package.opf", package(book, files))
         for name, content in files.items():
@@ -63,7 +63,7 @@ def address_of(place: str) -> str:
 
 
 def page_of(title: str, content: str) -> str:
-    """Return a page as a file of its own."""
+    """Return a page as a complete file."""
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <html xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops" lang="en" xml:lang="en">
 <head><title>{escape(title)}</title><link rel="stylesheet" href="style.css"/></head>
@@ -93,7 +93,7 @@ def entry(place: str, title: str, below: str = "") -> str:
 
 
 def package(book: OneFile, files: dict[str, bytes]) -> str:
-    """Return what says which files there are, what they are, and in which order pages are read."""
+    """Return the package document: which files there are, what they are, and in which order pages are read."""
     items = "".join(
         f'<item id="{identifier(name)}" href="{name}" media-type="{TYPES[Path(name).suffix]}"'
         f"{properties(name, content)}/>\n"
@@ -124,7 +124,7 @@ def identifier(name: str) -> str:
 
 
 def properties(name: str, content: bytes) -> str:
-    """Return what a program has to know about a file before it reads it."""
+    """Return what an e-book reader has to know about a file before it reads it."""
     held = {"nav": name == "nav.xhtml", "cover-image": name == LOGO}
     if name.endswith(".xhtml"):
         held |= {"mathml": b"<math" in content, "svg": b"<svg" in content}

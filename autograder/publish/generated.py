@@ -1,7 +1,7 @@
-"""Which exercise notebooks, and whether the page of mistakes, are still what their sources give.
+"""Find the exercise notebooks, and the page of mistakes, that are out of date.
 
-Told by content, in a moment: `book/records/generated.json` holds for each of these files two digests from when it was
-made, of its sources and its own. The chapters' notebooks are not in it: to make them takes no longer than to look.
+This takes a moment: `book/records/generated.json` holds two digests for each of these files, of its sources and of the file
+itself, from when it was made. The chapters' notebooks are not in it: making them takes no longer than checking them.
 """
 
 import json
@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from autograder.imports import ROOT, digest_of, files_behind
+from autograder.imports import ROOT, digest_of, imported_files
 from autograder.judge.catalogue import MESSAGES, mistakes_of
 
 MANIFEST = Path("book/records/generated.json")
 MISTAKES = Path("book/mistakes.md")
-MAKERS = ("jupytext", "nbformat", "nbgrader", "numpy", "torch")  # packages whose version shows in what is generated
+MAKERS = ("jupytext", "nbformat", "nbgrader", "numpy", "torch")  # packages whose versions change the generated files
 
 
 def sources(root: Path = ROOT) -> list[Path]:
@@ -23,14 +23,14 @@ def sources(root: Path = ROOT) -> list[Path]:
 
 
 def exercise_of(source: Path) -> Path:
-    """Return where the students' notebook of an assignment stands, relative to the root."""
+    """Return the path of the students' notebook of an assignment, relative to the root."""
     return Path("exercises") / source.parent.name / f"{source.stem}.ipynb"
 
 
 def sources_of_all(root: Path = ROOT, only: Path | None = None) -> dict[Path, set[Path]]:
-    """Return for each generated file, or for one alone, relative to the root, the files that it is made of.
+    """Return the source files of each generated file, or of `only`, by its path relative to the root.
 
-    What is in sandbox/ runs when students' code is judged, not when these are made; two files are in the set-up cells too.
+    The files in sandbox/ run when students' code is judged, not when these are made; but two of them are in the set-up cells.
     """
     in_cells = {root / "autograder/sandbox/guest" / name for name in ("unwritten.py", "recorder.py")}
     sandbox = set(root.glob("autograder/sandbox/**/*.py")) - in_cells
@@ -39,11 +39,11 @@ def sources_of_all(root: Path = ROOT, only: Path | None = None) -> dict[Path, se
     made: dict[Path, set[Path]] = {}
     if only in (None, MISTAKES):
         modules = ("autograder.publish.mistakes_page", *checks.values(), *evidence)
-        made[MISTAKES] = files_behind(*modules, root=root) - sandbox
+        made[MISTAKES] = imported_files(*modules, root=root) - sandbox
     for source, module in checks.items():
         if only in (None, exercise_of(source)):
             own = {source, *(root / "solutions" / name for name in (source.name, "written.md")), root / "_config.yml"}
-            made[exercise_of(source)] = own | files_behind("autograder.publish.build", module, root=root) - sandbox
+            made[exercise_of(source)] = own | imported_files("autograder.publish.build", module, root=root) - sandbox
     return made
 
 
@@ -51,12 +51,12 @@ def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
     """Return the generated files that are missing, were edited, or whose sources changed since they were made.
 
     Args:
-        root: Of the repository.
-        only: Which of them to look at, if not all.
+        root: The repository's folder.
+        only: The only file to check; by default all.
     """
     try:
         kept = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # none, or half of a merge: then all are made again
+    except (OSError, ValueError):  # it is missing or half merged: all are made again
         kept = {}
     return [
         path for path, entry in _entries(root, sources_of_all(root, only)).items() if kept.get(path.as_posix()) != entry
@@ -64,7 +64,7 @@ def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
 
 
 def write_manifest() -> None:
-    """Note that every generated file is what its sources give now."""
+    """Record that every generated file is up to date."""
     entries = {path.as_posix(): entry for path, entry in _entries(ROOT, sources_of_all()).items()}
     (ROOT / MANIFEST).write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -82,7 +82,7 @@ def _entries(root: Path, made: dict[Path, Iterable[Path]]) -> dict[Path, dict[st
 
 
 def _words_of(path: Path) -> list[str]:
-    """Return what a notebook says of mistakes that an earlier assignment describes: not a word of it is in its own files."""
-    if path == MISTAKES:  # which depends on the files of all
+    """Return a notebook's messages about mistakes of earlier assignments, because its own source files do not hold them."""
+    if path == MISTAKES:  # it depends on the files of all
         return []
     return [MESSAGES[mistake.name] for mistake in mistakes_of(path.stem) if not mistake.title]

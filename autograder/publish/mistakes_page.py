@@ -1,4 +1,4 @@
-"""The page of the book that lists the known mistakes, made from what the checks say of each."""
+"""The page of the book that lists the known mistakes, made from what the checks say about each."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from autograder.judge.mutations import Score
 PAGE = """# The known mistakes
 
 A list of the mistakes that the exercises can name, and a proof that they do.
-Each is code: the answer with one step replaced, often in several ways.
+Each is code: the answer with one step replaced, often in several variants.
 {wrong} wrong functions are made so, and {right} right ones are next to them.
 On inputs of seed {seed} the checks catch and name all wrong ones, and pass all right ones.
 `autograder mutants` does the same on new inputs.
@@ -69,7 +69,7 @@ For {percent_wrong} % it is wrong.
 (which-check)=
 ## Which check catches which
 
-How many ways of making each mistake there are, and how many of them the visible test in the notebook and each hidden check catch.
+How many variants each mistake has, and how many of them the visible test in the notebook and each hidden check catch.
 
 {matrices}
 """
@@ -88,11 +88,11 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
     """Return the page of the book that lists the mistakes, which check catches them, and how many mutations are caught.
 
     Raises:
-        ValueError: a mistake is not caught or not named, so that the page would not be true.
+        ValueError: a mistake is not caught or not named, so the page would not be true.
     """
     if not all(matrix.whole for matrix in matrices):
         raise ValueError('the checks do not catch and name every mistake; see "autograder mutants"')
-    found: dict[str, list[Verdict]] = {}  # by mistake
+    found: dict[str, list[Verdict]] = {}  # by the name of the mistake
     for verdict in (verdict for matrix in matrices for verdict in matrix.mutants):
         found.setdefault(verdict.mistake, []).append(verdict)
     lists = []
@@ -123,7 +123,7 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
 
 
 def _of_mutations(scores: list[Score]) -> dict[str, object]:
-    """Return what the page says of mutations."""
+    """Return what the page says about mutations."""
     counts = {
         score.exercise: (
             score.made,
@@ -156,7 +156,7 @@ def _of_mutations(scores: list[Score]) -> dict[str, object]:
 
 
 def _of_lines() -> dict[str, object]:
-    """Return what the page says of lines, by the record."""
+    """Return what the page says about lines, from the record."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
     kinds = [kind for kind in KINDS if kind != "named"]
     rows = {name: [counts.get(kind, 0) for kind in kinds] for name, counts in record["counts"].items()}
@@ -182,7 +182,7 @@ def _code(mutation: str) -> str:
 
 
 def _entry(mistake: Mistake, verdicts: list[Verdict]) -> str:
-    """Return a mistake as the page shows it: where it is made, how its ways show, the most frequent first."""
+    """Return a mistake as the page shows it: where it is made, and how its variants show, the most frequent first."""
     symptoms = Counter(symptom for verdict in verdicts for symptom in sorted(set(verdict.symptoms)))
     return MISTAKE.format(
         name=mistake.name,
@@ -194,13 +194,13 @@ def _entry(mistake: Mistake, verdicts: list[Verdict]) -> str:
 
 
 def _matrix_of(matrix: Matrix, exercise: str) -> str:
-    """Return one exercise's table: for each mistake how many of its ways each check catches."""
+    """Return one exercise's table: how many variants of each mistake each check catches."""
     verdicts = [verdict for verdict in matrix.mutants if verdict.exercise == exercise]
     stages = list(exercises_of(matrix.stem)[exercise].stages)
     lines = [
         f"::::{{dropdown}} {exercise}",
         "",
-        "| mistake | ways | visible test | " + " | ".join(stages) + " |",
+        "| mistake | variants | visible test | " + " | ".join(stages) + " |",
         "| --- | --: | --: | " + " | ".join("--:" for _ in stages) + " |",
     ]
     for name in sorted({verdict.mistake for verdict in verdicts}, key=number_of):

@@ -29,7 +29,7 @@ def attention(queries, keys, values, mask=None):
     weights = powers / powers.sum(axis=-2, keepdims=True)
     return weights @ values, weights"""
 HEAD, *_, SUM, RETURN = ANSWER.splitlines()
-SHOWN = "\n".join([HEAD, "    …", SUM, RETURN])  # the rest of an answer is not for a picture
+SHOWN = "\n".join([HEAD, "    …", SUM, RETURN])  # a picture does not show a whole answer
 CALL = 'run_tests("attention", attention)'
 WIDTH, LINE, COLUMNS = 820, 21, 92
 INK, GREY, RED, GREEN, PAGE, CELL = "#1f2328", "#515b66", "#a4262c", "#1a6b37", "#ffffff", "#f4f6f8"
@@ -56,14 +56,14 @@ def wrapped(text: str) -> list[str]:
     return [part for line in text.splitlines() for part in textwrap.wrap(line, COLUMNS) or [""]]
 
 
-def frame(code: list[str], marked: str, output: list[str], colour: str, height: int) -> Image.Image:
-    """Return a picture of a cell and what is below it; a line that holds the marked words is in colour."""
+def frame(code: list[str], coloured: str, output: list[str], colour: str, height: int) -> Image.Image:
+    """Return a picture of a cell and what is below it; a line that holds these words is in colour."""
     font = ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono.ttf", 14)
     picture = Image.new("RGB", (WIDTH, height), PAGE)
     draw = ImageDraw.Draw(picture)
     draw.rectangle((0, 0, WIDTH, 16 + LINE * (len(SHOWN.splitlines()) + 2)), fill=CELL)
     for number, line in enumerate(code):
-        draw.text((14, 10 + LINE * number), line, font=font, fill=colour if marked and marked in line else INK)
+        draw.text((14, 10 + LINE * number), line, font=font, fill=colour if coloured and coloured in line else INK)
     top = 30 + LINE * (len(SHOWN.splitlines()) + 2)
     for number, line in enumerate(output):
         draw.text((14, top + LINE * number), line, font=font, fill=colour if number == 0 else GREY)
@@ -82,7 +82,7 @@ def record() -> list[tuple[Image.Image, int]]:
         shown = f"powers.sum({axis}"
         pictures.append((frame(code, shown if colour == GREEN else "", [], colour, height), 900))
         pictures.append((frame(code, shown, output, colour, height), 5500))
-    colours = Image.new("P", (1, 1))  # the same for all: letters in each colour on page and cell, and their soft edges
+    colours = Image.new("P", (1, 1))  # one palette for all: each colour of letters on page and cell, with soft edges
     shades = [
         Image.blend(Image.new("RGB", (1, 1), ground), Image.new("RGB", (1, 1), ink), step / 7).getpixel((0, 0))
         for ground in (PAGE, CELL)

@@ -1,6 +1,6 @@
-"""Print the built book as a PDF: its pages as one, which the machine's Chromium prints.
+"""Print the built book as a PDF: the machine's Chromium prints all pages as one.
 
-A browser cannot say on which page a place is, so the book is printed again until the numbers of pages in it are right.
+A browser cannot say on which page a place is, so the book is printed again until its page numbers are right.
 """
 
 import io
@@ -24,10 +24,10 @@ from autograder.progress import Progress
 from autograder.publish.articles import Article, OneFile, read_articles, title_page
 from autograder.publish.book import BookError, find_browser
 
-TIMES = 4  # more often the numbers of pages do not change
+TIMES = 4  # prints, after which the page numbers no longer change
 TARGET = re.compile(r' data-at="([^"]+)">\d+<')
 FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
-FACES = {  # Matplotlib brings them, so that every machine prints the same pages
+FACES = {  # Matplotlib brings these fonts, so that every machine prints the same pages
     "STIXGeneral.ttf": "Book",
     "STIXGeneralBol.ttf": "Book; font-weight: bold",
     "STIXGeneralItalic.ttf": "Book; font-style: italic",
@@ -43,8 +43,8 @@ def print_book(root: Path = ROOT, solutions: bool = False, progress: Progress = 
     """Print the built book.
 
     Args:
-        root: Of the repository.
-        solutions: Whether the answers are in it.
+        root: The repository's folder.
+        solutions: Whether to include the answers.
         progress: Called as the work goes on.
 
     Returns:
@@ -73,7 +73,7 @@ def print_book(root: Path = ROOT, solutions: bool = False, progress: Progress = 
 
 
 def one_page(book: OneFile) -> str:
-    """Return the book as one page of a browser; the numbers of pages in it are to come."""
+    """Return the book as one page for a browser, without page numbers yet."""
     faces = "".join(
         f'@font-face {{ src: url("{(FONTS / name).as_uri()}"); font-family: {face} }}\n' for name, face in FACES.items()
     )
@@ -119,7 +119,7 @@ def leads_elsewhere(link: Tag, article: Article) -> bool:
 
 
 def number_of(place: str) -> str:
-    """Return where the number of the page of a place will stand."""
+    """Return the element that will hold the page number of a place."""
     return f'<span class="number" data-at="{place}">000</span>'
 
 
@@ -134,9 +134,9 @@ def run_browser(browser: str, source: Path, target: Path, folder: str) -> None:
 
 
 def with_titles(printed: Path, titles: list[str]) -> bytes:
-    """Return a PDF whose outline has whole titles: Chromium leaves out the space at which a title's line ends."""
+    """Return a PDF whose outline has complete titles: Chromium leaves out the space at which a title's line ends."""
     whole = {"".join(title.split()): " ".join(title.split()) for title in titles}
-    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns that it counts objects otherwise than Chromium
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns that it counts objects differently from Chromium
     writer, written = PdfWriter(clone_from=printed), io.BytesIO()
     waiting = [writer.root_object["/Outlines"]]
     while waiting:
@@ -150,12 +150,12 @@ def with_titles(printed: Path, titles: list[str]) -> bytes:
 
 
 def with_numbers(page: str, numbers: dict[str, int]) -> str:
-    """Return the book with the numbers of pages where they belong."""
+    """Return the book with its page numbers filled in."""
     return TARGET.sub(lambda found: f' data-at="{found[1]}">{numbers[found[1]]}<', page)
 
 
 def numbers_of_pages(path: Path) -> dict[str, int]:
-    """Return on which page of a PDF each place is that a link leads to."""
+    """Return the page in a PDF of each place that a link leads to."""
     reader = PdfReader(path)
     places = reader.named_destinations
     return {name.lstrip("/"): reader.get_destination_page_number(place) + 1 for name, place in places.items()}

@@ -1,6 +1,6 @@
-"""The set-up cell of an exercise notebook: how results are compared, and what the visible tests compare with.
+"""The set-up cell of an exercise notebook: it compares results, and holds the results that the visible tests expect.
 
-It defines what students use, and nothing else: no variable of theirs may break a test.
+It defines only the names that students use, so that no variable of theirs can break a test.
 """
 
 import ast
@@ -21,8 +21,8 @@ from autograder.judge.own_module import own_module
 from autograder.sandbox.guest import recorder, unwritten
 
 QUOTES = "'''"
-MAX_STEPS = 300  # numbers of the steps of a case in a notebook
-DECIMALS = 7  # of frozen numbers: two less than `compare.TOLERANCE` looks at
+MAX_STEPS = 300  # numbers that the steps of a case may have in a notebook
+DECIMALS = 7  # decimals of frozen numbers: two more than `compare.TOLERANCE` looks at
 SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
 {imports}
 
@@ -82,8 +82,8 @@ def setup_cell(stem: str, bonus: Sequence[str] = ()) -> str:
     outcomes of the visible tests.
 
     Args:
-        stem: Of the file of answers.
-        bonus: The exercises of it that are a bonus.
+        stem: The stem of the file of answers.
+        bonus: Its exercises that are a bonus.
 
     Raises:
         ValueError: a helper holds the quotes that enclose the module's source in the cell.
@@ -158,7 +158,7 @@ def _imported(text: str) -> list[str]:
 
 
 def _below_docstring(module: ModuleType) -> str:
-    """Return the text of a module without what it imports from this repository, which is in the cell too."""
+    """Return the text of a module below its docstring, without imports from this repository, which are in the cell too."""
     text = inspect.getsource(module).split('"""', 2)[2]
     return re.sub(r"^from autograder\..*\n", "", text, flags=re.M).strip()
 
@@ -187,7 +187,7 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
 
 
 def frozen_steps(case: dict[str, Any]) -> dict[str, list[Any]] | None:
-    """Return the steps of a visible case as plain values; none where there are too many numbers for a notebook."""
+    """Return the steps of a visible case as plain values; None if they have too many numbers for a notebook."""
     steps = None if case["steps"] is None or "error" in case["expected"] else case["steps"]()
     if steps is None:
         return None
@@ -202,7 +202,7 @@ def _named(case: dict[str, Any]) -> list[str]:
 
 
 def _drop_repeated(cases: list[dict[str, Any]]) -> None:
-    """Drop a second way of making a mistake that gives in every case what the first gives."""
+    """Drop a variant of a mistake that gives the same as an earlier variant in every case."""
     first: dict[tuple[str, str], str] = {}
     for name in dict.fromkeys(name for case in cases for name in case["mistakes"]):
         first.setdefault((mistake_of(name), json.dumps([case["mistakes"].get(name) for case in cases])), name)
@@ -211,9 +211,10 @@ def _drop_repeated(cases: list[dict[str, Any]]) -> None:
 
 
 def _rounded(value: Any, digits: int) -> Any:
-    """Round numbers to what they mean, so that they are the same on every processor: rounding noise becomes 0.
+    """Round numbers so that they are the same on every processor: rounding noise becomes 0.
 
-    First to 12 digits: a number that lies in the middle, as 1/2048 of 7 digits, goes the same way with and without noise.
+    They are rounded to 12 digits first: then a number halfway between two others, such as 1/2048 with 7 digits, is rounded
+    the same way with and without noise.
     """
     if isinstance(value, bool):
         return value

@@ -1,7 +1,7 @@
-"""The student version: a repository of its own with book and exercises, and no answer.
+"""The student version: a separate repository with book and exercises, and without answers.
 
-What it holds comes from this repository: the pages without what only instructors read, the released notebooks, and in all
-of them the instructor's own addresses. What it needs to be published, opened and run is made from `students/`.
+Its content comes from this repository: the pages without what only instructors read, and the released notebooks, all with
+the instructor's own addresses. The files that it needs to be published, opened and run are made from `students/`.
 """
 
 import re
@@ -19,14 +19,14 @@ from autograder.publish.chapters import build_chapters
 from autograder.publish.generated import exercise_of, sources, stale
 from autograder.settings import Settings
 
-MARK, OLD_MARK = ".student-version", ".students-edition"  # in the folder: that it is ours, and may be written again
+LABEL, OLD_LABEL = ".student-version", ".students-edition"  # says that the folder is ours, to be written again
 NOT_FOR_STUDENTS = re.compile(r"^<!-- not for students -->\n.*?^<!-- to here -->\n", re.M | re.S)
 SOLUTION = re.compile(r"^```\{solution\}.*?^```\n\n?", re.M | re.S)
 PAGES_LEFT_OUT = re.compile(r"instructors.*|attacks|after_.*|wrong_lines")
 RECORDS_LEFT_OUT = ("generated.json", "grading.json", "README.md")
 COPIED = ("LICENSE", "LICENSE-TEXT", "CITATION.cff")
 TEXTS = (".md", ".bib", ".js", ".css", ".json", ".py", ".cff")
-# What the book is built with; the versions are those of requirements.txt.
+# The packages that build the book, in the versions of requirements.txt.
 OF_BOOK = """torch torchvision numpy scipy matplotlib scikit-learn einops ipykernel jupyter-book sphinx sphinx-book-theme
 sphinx-design sphinxcontrib-bibtex math-core pydata-sphinx-theme myst-nb myst-parser jupyter-cache pybtex"""
 OF_NOTEBOOKS = "torch torchvision numpy scipy matplotlib scikit-learn jupyterlab"
@@ -36,7 +36,7 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
     """Write the student version of this repository.
 
     Args:
-        folder: Where to; empty, or what this function wrote before, which is written again. Its `.git` stays.
+        folder: The target: an empty folder, or one that this function wrote and now writes again. Its `.git` stays.
         settings: The course: its name, addresses, and due dates.
         only: The assignments that it has; by default those of the settings, or all.
 
@@ -58,7 +58,7 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
     if old := stale():
         raise ValueError(f'{old[0]} is stale: its sources changed. Run "make exercises"')
     folder = folder.resolve()
-    if folder.exists() and any(folder.iterdir()) and not any((folder / mark).exists() for mark in (MARK, OLD_MARK)):
+    if folder.exists() and any(folder.iterdir()) and not any((folder / label).exists() for label in (LABEL, OLD_LABEL)):
         raise ValueError(f"{folder} is not empty, and not a student version; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
@@ -71,7 +71,7 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
 
 
 class _StudentVersion:
-    """What is written into one folder."""
+    """Writes the student version into one folder."""
 
     def __init__(self, folder: Path, settings: Settings, chosen: list[Path]) -> None:
         self.folder, self.settings = folder, settings
@@ -87,7 +87,7 @@ class _StudentVersion:
     def write(self) -> None:
         """Write everything."""
         self._put(
-            MARK,
+            LABEL,
             'Written by "autograder student-version --students". What is changed here is lost when it is written again.\n',
         )
         for name in COPIED:
@@ -139,10 +139,10 @@ class _StudentVersion:
         return yaml.safe_dump(contents, sort_keys=False, allow_unicode=True)
 
     def _files_of_book(self) -> list[Path]:
-        """Return what belongs to the book next to its pages and their notebooks."""
+        """Return the files of the book except its pages and their notebooks."""
         found = [path for path in ROOT.glob("book/**/*") if path.is_file() and "__pycache__" not in path.parts]
         of_pages = [path for path in found if path.parent.name == "book" and path.suffix in (".md", ".ipynb")]
-        left_out = [path for path in found if path.name == "browser_model.py"]  # which writes a file that is here
+        left_out = [path for path in found if path.name == "browser_model.py"]  # it writes a file that is here already
         left_out += [path for path in found if path.parent.name == "records" and path.name in RECORDS_LEFT_OUT]
         return sorted(set(found) - set(of_pages) - set(left_out))
 
@@ -200,7 +200,7 @@ class _StudentVersion:
         return (ROOT / "requirements.txt").read_text(encoding="utf-8")
 
     def _about(self, name: str) -> dict[str, object]:
-        """Return what the README says of an exercise."""
+        """Return what the README says about an exercise."""
         place = self.exercises[name]
         page = (ROOT / "book" / f"{name}_exercise.md").read_text(encoding="utf-8")
         notebook = nbformat.reads((ROOT / place).read_text(encoding="utf-8"), 4)

@@ -1,6 +1,6 @@
-"""Kernels for chapters, forked from a process that has imported what chapters import: starting one takes no seconds.
+"""Kernels for chapters, forked from a process that has imported what chapters import, so that they start at once.
 
-That process is multiprocessing's fork server. It runs no chapter itself, so that one chapter leaves nothing to another.
+This process is multiprocessing's fork server. It runs no chapter itself, so that no chapter affects another.
 """
 
 import multiprocessing
@@ -21,7 +21,7 @@ def warm(manager: KernelManager) -> None:
 
 
 class Fork(LocalProvisioner):
-    """What starts a kernel for its manager, and ends it."""
+    """Starts a kernel for its manager, and ends it."""
 
     async def launch_kernel(self, cmd: list[str], **options: Any) -> dict[str, Any]:
         """Fork a kernel; return how to connect to it."""
@@ -33,7 +33,7 @@ class Fork(LocalProvisioner):
 
 
 class _Process(ForkServerProcess):
-    """A process of multiprocessing, with the names by which jupyter_client knows those of subprocess."""
+    """A process of multiprocessing with the interface of subprocess, which jupyter_client expects."""
 
     stdin = stdout = stderr = None
 
@@ -49,14 +49,14 @@ class _Process(ForkServerProcess):
 
 
 def _serve(arguments: list[str], environment: dict[str, str], folder: str) -> None:
-    """In the forked process: be a kernel until it is ended, or the fork server is."""
+    """Run a kernel in the forked process, until this process or the fork server is ended."""
     import matplotlib
     from ipykernel.kernelapp import IPKernelApp
 
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    # Matplotlib is imported, and does not read the environment again.
+    # Matplotlib is imported already, and does not read the environment again.
     matplotlib.rcParams["backend"] = "module://matplotlib_inline.backend_inline"
     app = IPKernelApp.instance()
     app.initialize([*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"])

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from autograder.files import made_once
-from autograder.imports import ROOT, digest_of, files_behind
+from autograder.imports import ROOT, digest_of, imported_files
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.compare import TOLERANCE, difference, outcome
@@ -24,10 +24,10 @@ from autograder.judge.mistake import Way, changed_text, mistake_of, ways_of
 from autograder.judge.mutations import without_words
 from autograder.publish.generated import sources
 
-SEED = 0  # of the inputs of the hidden tests
+SEED = 0  # seed of the hidden tests' inputs
 LEAST, MOST = 6, 20  # lines of a riddle
 SHOWN = 5  # rows and columns of a map, at most
-KEPT = ROOT / "_build" / "wrong_lines"  # riddles that were made, by the content of what they are made of
+KEPT = ROOT / "_build" / "wrong_lines"  # finished riddles, by the content of their sources
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,17 @@ class Riddle:
     """Code with one wrong line.
 
     Attributes:
-        name: Of its exercise and of the way of making the mistake: "attention M6/2".
-        part: Number of the assignment.
-        exercise: Of which the code is an answer.
+        name: The exercise and the variant of the mistake: "attention M6/2".
+        part: The assignment's number.
+        exercise: The exercise that the code answers.
         about: What the answer should do.
-        mistake: That is made.
-        title: Of the mistake.
+        mistake: The mistake in the code.
+        title: The mistake's title.
         code: The lines.
         wrong: The place of the wrong line among them, from 0.
-        right: The line that should be there; empty where there should be none.
+        right: The line that should be there; empty if there should be none.
         tests: The hidden tests that catch the mistake.
-        silent: The hidden tests that do not.
+        silent: The hidden tests that do not catch it.
         visible: Whether the visible test catches it.
         shows: How the mistake shows: the weights or another result, as it should be and as it is.
     """
@@ -73,7 +73,7 @@ class Riddle:
 
 
 def riddles() -> list[Riddle]:
-    """Return the riddles that were made of the same files, by whichever process; make them if there are none."""
+    """Return the riddles; make them unless a process has already made them from the same files."""
     digest = digest_of(files_of_riddles(), sys.version, np.__version__, torch.__version__)
     made = made_once(KEPT / f"{digest}.json", lambda: [asdict(riddle) for riddle in make_riddles()])
     return [Riddle(**fields) for fields in made]
@@ -82,20 +82,20 @@ def riddles() -> list[Riddle]:
 def files_of_riddles() -> set[Path]:
     """Return the files that the riddles are made of."""
     checks = [f"autograder.checks.{source.stem}.exercises" for source in sources()]
-    return files_behind("autograder.publish.wrong_lines", *checks)
+    return imported_files("autograder.publish.wrong_lines", *checks)
 
 
 def as_element(some: Iterable[Riddle]) -> str:
     """Return the element of a page that holds riddles, for `book/_static/widget_wrong_lines.js`."""
     data = json.dumps([asdict(riddle) | {"level": riddle.level} for riddle in some], ensure_ascii=False)
-    data = data.replace("</", "<\\/")  # or a line of code could end the element
+    data = data.replace("</", "<\\/")  # else a line of code could end the element
     return f'<script type="application/json" id="wrong-lines">{data}</script>'
 
 
 def make_riddles() -> Iterator[Riddle]:
-    """Make a riddle of each mistake in each function, where a way of making it changes or adds one line, and a map shows it."""
+    """Make a riddle of each mistake in each function, if a variant of it changes or adds one line, and a map shows it."""
     with seeded(SEED), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # as of a division by 0, which a mistake may make
+        warnings.simplefilter("ignore")  # a mistake may divide by 0
         for part, source in enumerate(sources(), 1):
             checks, seen = checks_of(source.stem), set[tuple[str, str]]()
             for exercise in (checks.EXERCISES | getattr(checks, "PROGRAMS", {})).values():
@@ -109,7 +109,7 @@ def make_riddles() -> Iterator[Riddle]:
 
 
 def one_wrong_line(path: Path, exercise: str, way: Way) -> tuple[str, list[str], int, str] | None:
-    """Return in which function a mistake is, the code, the place of the wrong line, and the right line.
+    """Return the function that has the mistake, the code, the place of the wrong line, and the right line.
 
     The code is the function, without its docstring, types and comments; if it is short, with the answer that uses it.
 
@@ -176,7 +176,7 @@ def _riddle(part: int, exercise: Exercise, name: str, code: list[str], wrong: in
 
 
 def _seen(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> list[tuple[dict, dict]]:
-    """Return the cases in which a function gives what it should not, and what it gives."""
+    """Return the cases in which a function gives a wrong result, with this result."""
     found = []
     for case in cases:
         torch.default_generator.manual_seed(0)
@@ -199,7 +199,7 @@ def _shows(seen: list[tuple[dict, dict]]) -> dict[str, Any] | None:
 
 
 def _maps(name: str, case: str, right: np.ndarray, mine: np.ndarray) -> tuple[tuple, dict[str, Any]] | None:
-    """Return two maps of a result, the right one and that with a mistake, and how well they show it; None if they do not."""
+    """Return two maps of a result, right and with a mistake, and how well they show the mistake; None if they do not."""
     right, mine = right.astype(float), mine.astype(float)
     if not (mine.ndim and mine.size) or (mine.shape == right.shape and np.allclose(mine, right, **TOLERANCE)):
         return None

@@ -30,14 +30,14 @@ class Column:
     of_tests: float
 
     def share(self, student: str) -> float | None:
-        """Return a student's share of the points that tests give, in percent, 100 at most; None without marks."""
+        """Return a student's share of the points that tests give, in percent, 100 at most; None without a score."""
         row = self.rows.get(student)
-        return min(100, 100 * row.automatic / self.of_tests) if row and row.marks and self.of_tests else None
+        return min(100, 100 * row.automatic / self.of_tests) if row and row.answers and self.of_tests else None
 
     @property
-    def marked(self) -> list[Row]:
-        """The rows with marks."""
-        return [row for row in self.rows.values() if row.marks]
+    def scored(self) -> list[Row]:
+        """The rows with a score."""
+        return [row for row in self.rows.values() if row.answers]
 
 
 def _columns(course: Course, graded: Graded) -> list[Column]:
@@ -53,7 +53,7 @@ def _columns(course: Course, graded: Graded) -> list[Column]:
 def course_table(course: Course, graded: Graded) -> list[dict[str, Any]]:
     """Return one row for each student: state and points of each assignment, total, and mistakes that came back.
 
-    A student without marks for an assignment has no number there, and not 0.
+    A student without a score for an assignment has no number there, and not 0.
     """
     columns = _columns(course, graded)
     with course.reading() as db:
@@ -66,9 +66,9 @@ def course_table(course: Course, graded: Graded) -> list[dict[str, Any]]:
         for column in columns:
             row, name = column.rows.get(student), column.assignment.name
             line[f"{name} state"] = row.result.state if row else "missing"
-            line[f"{name} points"] = plain_number(row.mark) if row and row.marks else ""
+            line[f"{name} points"] = plain_number(row.score) if row and row.answers else ""
             line[f"{name} of"] = plain_number(column.of)
-            line[f"{name} waiting"] = row.waiting if row and row.marks else ""
+            line[f"{name} waiting"] = row.waiting if row and row.answers else ""
             share = column.share(student)
             line[f"{name} tests %"] = "" if share is None else round(share)
         line["total"] = plain_number(sum(line[f"{column.assignment.name} points"] or 0 for column in columns))
@@ -115,16 +115,16 @@ def _summary(course: Course, column: Column, of_students: int) -> dict[str, Any]
     """Return the summary of an assignment."""
     name, due = column.assignment.name, course.settings.due.get(column.assignment.name)
     submitted = sum(row.result.state != "missing" for row in column.rows.values())
-    shares = [column.share(row.student) for row in column.marked]
-    made = Counter(mistake for row in column.marked for mistake in row.mistakes)
+    shares = [column.share(row.student) for row in column.scored]
+    made = Counter(mistake for row in column.scored for mistake in row.mistakes)
     first = min(made, key=lambda mistake: (-made[mistake], number_of(mistake)), default="")
     return {
         "name": name,
         "of": column.of,
         "due": f"{due:%Y-%m-%d %H:%M %Z}" if due else "",
         "submitted": f"{submitted} of {of_students}",
-        "marked": len(column.marked),
-        "waiting": sum(row.waiting for row in column.marked),
+        "scored": len(column.scored),
+        "waiting": sum(row.waiting for row in column.scored),
         "median": f"{statistics.median(shares):.0f} %" if shares else "–",
         "mistake": first,
         "mistake_of": made[first] if first else 0,
@@ -144,7 +144,7 @@ def _line(course: Course, columns: list[Column], line: dict[str, Any]) -> dict[s
                 "points": line[f"{name} points"],
                 "waiting": line[f"{name} waiting"],
                 "late": row.lateness.words if row else "",
-                "mistakes": row.mistakes if row and row.marks else [],
+                "mistakes": row.mistakes if row and row.answers else [],
                 "report": f"{quote(name)}/index.html",
                 "page": f"../{quote(page.relative_to(course.root).as_posix())}" if page.exists() else "",
             }

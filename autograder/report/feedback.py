@@ -19,8 +19,9 @@ from nbformat import NotebookNode
 
 from autograder.cells import grade_id, is_grade, is_locked, points_of
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
-from autograder.course.gradebook import Lateness, Mark, lateness, marks
+from autograder.course.gradebook import Grade, Lateness, lateness
 from autograder.course.gradebook import comments as all_comments
+from autograder.course.gradebook import grades as all_grades
 from autograder.course.regrade_requests import Request, read_requests
 from autograder.files import Unreadable, read_plain_file, write_atomically
 from autograder.judge import catalogue
@@ -39,7 +40,7 @@ PICTURES = ("image/png", "image/jpeg")
 
 def facts_of(
     result: Result,
-    scores: dict[str, Mark],
+    grades: dict[str, Grade],
     comments: dict[str, str | None],
     late: Lateness,
     assignment: Assignment,
@@ -49,10 +50,10 @@ def facts_of(
     parts, questions = [], questions_of(assignment)
     for question in questions:
         asked = [checks[name] for name in question.cells if name in checks]
-        tests = [_test(check, question.name, scores.get(check["name"])) for check in asked]
-        found = [scores[name] for name in question.cells if name in scores]
-        waits = any(mark.waits for mark in found) or not found
-        points = float(sum(mark.score for mark in found))
+        tests = [_test(check, question.name, grades.get(check["name"])) for check in asked]
+        found = [grades[name] for name in question.cells if name in grades]
+        waits = any(grade.waits for grade in found) or not found
+        points = float(sum(grade.score for grade in found))
         unwritten = question.bonus and not points and all(map(is_unwritten, asked))
         part = dict(name=question.name, of=question.of, points=points, tests=tests)
         part |= dict(waits=waits and not tests and not points, again=waits and bool(points))  # given before
@@ -61,7 +62,7 @@ def facts_of(
     on_top = {name for question in questions if question.bonus for name in question.cells}
     for check in result.checks:
         if check["mistake"]:
-            given = scores[check["name"]].score if check["name"] in scores else 0.0  # a person may have given points
+            given = grades[check["name"]].score if check["name"] in grades else 0.0  # a person may have given points
             cost = 0.0 if check["name"] in on_top else max(0.0, check["points"] - given)
             costs[check["mistake"]] = costs.get(check["mistake"], 0.0) + cost
     made = dict.fromkeys(name for names in costs for name in names.split("+"))
@@ -72,7 +73,7 @@ def facts_of(
         why=result.why,
         questions=result.questions if result.state == NEEDS_A_LOOK else [],
         files=result.files,
-        score=max(0.0, float(sum(mark.score for mark in scores.values()) - late.penalty)),
+        score=max(0.0, float(sum(grade.score for grade in grades.values()) - late.penalty)),
         of=maximum_of(questions),
         bonus=sum(part["points"] for part in parts if part["bonus"]),
         waiting=sum(part["of"] for part in parts if part["waits"]),
@@ -88,12 +89,12 @@ def facts_of(
 
 
 def _asked(
-    request: Request, parts: list[dict[str, Any]], scores: dict[str, Mark], assignment: Assignment
+    request: Request, parts: list[dict[str, Any]], grades: dict[str, Grade], assignment: Assignment
 ) -> dict[str, Any]:
     """Return a student's regrade request, its answer, and the points now and before."""
     part = next((part for part in parts if part["name"] == request.part), None)
     cells = next((q.cells for q in questions_of(assignment) if q.name == request.part), [])
-    of_tests = [scores[name].of_tests for name in cells if name in scores and scores[name].of_tests is not None]
+    of_tests = [grades[name].of_tests for name in cells if name in grades and grades[name].of_tests is not None]
     changed = bool(part and of_tests and sum(of_tests) != part["points"])
     return dict(
         part=request.part,
@@ -104,14 +105,14 @@ def _asked(
     )
 
 
-def _test(check: dict[str, Any], question: str, mark: Mark | None) -> dict[str, Any]:
+def _test(check: dict[str, Any], question: str, grade: Grade | None) -> dict[str, Any]:
     names = [name for name in (check["mistake"] or "").split("+") if name]
     said = "; ".join(f"{name}: {catalogue.TITLES[name]}" for name in names)
     said = said or (check["message"].splitlines()[0] if check["message"] else "wrong")[:300]
     points = check["points"] * check["passed"]
     seen = "right" if check["passed"] else said
-    if mark and mark.of_tests is not None and mark.score != mark.of_tests:
-        points, seen = mark.score, f"{seen}; a person gave other points than the test"
+    if grade and grade.of_tests is not None and grade.score != grade.of_tests:
+        points, seen = grade.score, f"{seen}; a person gave other points than the test"
     full = points >= check["points"]
     return dict(
         name=check["name"].removeprefix(f"{question}_"), of=check["points"], points=points, full=full, seen=seen
@@ -121,7 +122,7 @@ def _test(check: dict[str, Any], question: str, mark: Mark | None) -> dict[str, 
 def cells_of(
     notebook: NotebookNode,
     assignment: Assignment,
-    scores: dict[str, Mark],
+    grades: dict[str, Grade],
     comments: dict[str, str | None],
     show_hidden: bool,
 ) -> list[dict[str, Any]]:
@@ -139,10 +140,10 @@ def cells_of(
             if name == "setup":
                 source = "# The set-up cell, as released."
         outputs = cell.get("outputs", [])
-        mark = scores.get(name) if is_grade(cell) else None
+        grade = grades.get(name) if is_grade(cell) else None
         if "bonus" in cell.metadata and any(o.get("evalue", "").endswith(UNWRITTEN) for o in outputs):
-            outputs, mark = [], mark if mark and mark.score else None  # it is left unwritten
-        points = f"{mark.score:g} of {points_of(cell):g}" if mark else ""
+            outputs, grade = [], grade if grade and grade.score else None  # it is left unwritten
+        points = f"{grade.score:g} of {points_of(cell):g}" if grade else ""
         if cell.cell_type == "markdown":
             html = cleaned_markdown(source)
         else:
@@ -153,7 +154,7 @@ def cells_of(
                 id=name,
                 html=html,
                 folded=folded,
-                mark="waits" if mark and mark.waits else points,
+                points="waits" if grade and grade.waits else points,
                 comment=comments.get(name),
                 outputs=[part for output in outputs for part in _shown(output)],
             )
@@ -183,10 +184,10 @@ def write_feedback(
     show_hidden: bool = False,
     workers: int | None = None,
 ) -> list[Path]:
-    """Write a page for every submission that has marks; a page stays unchanged if its marks did.
+    """Write a page for every submission that has a score; a page stays unchanged if its points did.
 
     Args:
-        course: Where the marks are and the pages go.
+        course: Where the grades are and the pages go.
         assignment: What was graded.
         results: The submissions to write pages for.
         progress: Called as the work goes on.
@@ -196,21 +197,21 @@ def write_feedback(
     Returns:
         The pages, feedback/STUDENT/ASSIGNMENT/NOTEBOOK.html.
     """
-    marked = [result for result in results if result.has_marks]
+    scored = [result for result in results if result.has_score]
     with course.reading() as db:
-        scores, comments = marks(db, assignment.name), all_comments(db, assignment.name)
+        grades, comments = all_grades(db, assignment.name), all_comments(db, assignment.name)
         late = lateness(db, assignment.name)
     writer = _Writer(course, assignment, show_hidden, read_requests(course.root))
     of_each = [
-        (r, *(found.get(r.student, none) for found, none in ((scores, {}), (comments, {}), (late, Lateness()))))
-        for r in marked
+        (r, *(found.get(r.student, none) for found, none in ((grades, {}), (comments, {}), (late, Lateness()))))
+        for r in scored
     ]
-    workers = min(workers or os.cpu_count() or 1, len(marked) // PAGES_OF_A_PROCESS)
+    workers = min(workers or os.cpu_count() or 1, len(scored) // PAGES_OF_A_PROCESS)
     pages = []
     with _mapping(writer, workers) as pages_of:
         for done, page in enumerate(pages_of(of_each), 1):
             pages.append(page)
-            progress("feedback", done, len(marked))
+            progress("feedback", done, len(scored))
     return pages
 
 
@@ -249,28 +250,28 @@ class _Writer:
     show_hidden: bool
     requests: list[Request]
 
-    def write(self, of_one: tuple[Result, dict[str, Mark], dict[str, str | None], Lateness]) -> Path:
+    def write(self, of_one: tuple[Result, dict[str, Grade], dict[str, str | None], Lateness]) -> Path:
         """Write the page of one student if it changed."""
-        result, scores, comments, late = of_one
+        result, grades, comments, late = of_one
         assignment = self.assignment
         text = self.course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
-        facts = facts_of(result, scores, comments, late, assignment)
+        facts = facts_of(result, grades, comments, late, assignment)
         for part in facts["parts"]:
             part["ask"] = self.course.settings.link_to_ask(result.student, assignment.name, part["name"])
         own = [r for r in self.requests if (r.student, r.assignment) == (result.student, assignment.name)]
-        facts["asked"] = [_asked(request, facts["parts"], scores, assignment) for request in own]
+        facts["asked"] = [_asked(request, facts["parts"], grades, assignment) for request in own]
         page = self.course.feedback_page(result.student, assignment)
         book = self.course.settings.address_of_book or catalogue.address_of_book()
         said = json.dumps(
-            [text, facts, book, self.show_hidden, sorted((n, float(m.score), m.waits) for n, m in scores.items())]
+            [text, facts, book, self.show_hidden, sorted((n, float(g.score), g.waits) for n, g in grades.items())]
         )
         stamp = hashlib.sha256(said.encode()).hexdigest()
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
             try:
-                cells = cells_of(nbformat.reads(text, 4), assignment, scores, comments, self.show_hidden)
+                cells = cells_of(nbformat.reads(text, 4), assignment, grades, comments, self.show_hidden)
             except Exception as error:  # a library may fail on a student's text; the other pages go on
                 said = f"The notebook itself cannot be shown: {type(error).__name__}."
-                cells = [dict(id="", html=said, folded="", mark="", comment=None, outputs=[])]
+                cells = [dict(id="", html=said, folded="", points="", comment=None, outputs=[])]
             html = page_template("feedback.html.j2").render(
                 **facts, cells=cells, book=book, colours=Markup(code_colours())
             )

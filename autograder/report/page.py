@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # a table of marks is shown without pages
+if TYPE_CHECKING:  # a table of scores is shown without pages
     from jinja2 import Template
 
 

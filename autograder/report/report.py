@@ -21,7 +21,7 @@ from autograder.judge.mistake import number_of
 from autograder.report.page import page_template, plain_number
 from autograder.spreadsheets import csv_text
 
-if TYPE_CHECKING:  # a table of marks is shown without pages and plots
+if TYPE_CHECKING:  # a table of scores is shown without pages and plots
     from matplotlib.axes import Axes
 
 STATES = (NEEDS_A_LOOK, "graded", "graded after repair", "crashed", "timed out", "not graded", "unreadable", "missing")
@@ -40,8 +40,8 @@ class Question:
 
 
 @dataclass
-class Mark:
-    """The mark of one student for one question."""
+class Answer:
+    """What one student has for one question: the points, and what was wrong."""
 
     points: float
     written: bool
@@ -59,20 +59,20 @@ class Mark:
 
 @dataclass
 class Row:
-    """One student, with a mark for each question, or with no marks at all."""
+    """One student, with an answer to each question, or with none where there is no score."""
 
     result: Result
-    marks: dict[str, Mark]
+    answers: dict[str, Answer]
     lateness: Lateness = field(default_factory=Lateness)
 
     def __post_init__(self) -> None:
         self.student = self.result.student
-        self.automatic = sum(mark.points for mark in self.marks.values() if not mark.written)
-        self.by_hand = sum(mark.points for mark in self.marks.values() if mark.written)
-        self.total = self.automatic + self.by_hand
-        self.mark = max(0.0, self.total - self.lateness.penalty)  # the score that counts
-        self.waiting = sum(mark.waiting for mark in self.marks.values())
-        self.mistakes = sorted({name for mark in self.marks.values() for name in mark.mistakes}, key=number_of)
+        self.automatic = sum(answer.points for answer in self.answers.values() if not answer.written)
+        self.manual = sum(answer.points for answer in self.answers.values() if answer.written)
+        self.total = self.automatic + self.manual
+        self.score = max(0.0, self.total - self.lateness.penalty)  # the score that counts
+        self.waiting = sum(answer.waiting for answer in self.answers.values())
+        self.mistakes = sorted({name for answer in self.answers.values() for name in answer.mistakes}, key=number_of)
 
 
 def questions_of(assignment: Assignment) -> list[Question]:
@@ -101,40 +101,40 @@ def is_unwritten(check: dict[str, Any]) -> bool:
     return not check["passed"] and check["message"].endswith(UNWRITTEN)
 
 
-def marks_table(course: Course, assignment: Assignment, results: list[Result]) -> list[dict[str, Any]]:
-    """Return one row for each student, ready to be shown; a student without marks has no number, and not 0."""
+def scores_table(course: Course, assignment: Assignment, results: list[Result]) -> list[dict[str, Any]]:
+    """Return one row for each student, ready to be shown; a student without a score has no number, and not 0."""
     questions = questions_of(assignment)
     table = []
     for row in rows_of(course, assignment, questions, results):
         shown: dict[str, Any] = {"student": row.student, "state": row.result.state}
         for question in questions:
-            mark = row.marks.get(question.name)
+            answer = row.answers.get(question.name)
             shown[question.name] = (
-                plain_number(mark.points) if mark and mark.given else "waits" if mark and mark.waiting else ""
+                plain_number(answer.points) if answer and answer.given else "waits" if answer and answer.waiting else ""
             )
-        numbers = {"automatic": row.automatic, "by hand": row.by_hand, "waiting": row.waiting, "total": row.total}
-        numbers |= {"late penalty": row.lateness.penalty, "mark": row.mark, "of": maximum_of(questions)}
-        shown |= {name: plain_number(number) if row.marks else "" for name, number in numbers.items()}
+        numbers = {"automatic": row.automatic, "manual": row.manual, "waiting": row.waiting, "total": row.total}
+        numbers |= {"late penalty": row.lateness.penalty, "score": row.score, "of": maximum_of(questions)}
+        shown |= {name: plain_number(number) if row.answers else "" for name, number in numbers.items()}
         shown["late"] = row.lateness.words
         table.append(shown | {"mistakes": ", ".join(row.mistakes)})
     return table
 
 
-def marks_of(course: Course, assignment: Assignment, results: list[Result]) -> dict[str, Any]:
-    """Return the marks of an assignment for a script: the rows of `marks_table`, with the reasons and questions."""
+def scores_of(course: Course, assignment: Assignment, results: list[Result]) -> dict[str, Any]:
+    """Return the scores of an assignment for a script: the rows of `scores_table`, with the reasons and questions."""
     about = {result.student: {"why": result.why, "questions": result.questions} for result in results}
-    rows = [row | about[row["student"]] for row in marks_table(course, assignment, results)]
+    rows = [row | about[row["student"]] for row in scores_table(course, assignment, results)]
     seeds = sorted({result.seed for result in results if result.seed is not None})
     return {"assignment": assignment.name, "seeds": seeds, "students": rows}
 
 
 def write_report(course: Course, assignment: Assignment, results: list[Result]) -> Path:
-    """Write report/ASSIGNMENT/index.html, marks.csv and mistakes.csv, and return the page."""
+    """Write report/ASSIGNMENT/index.html, scores.csv and mistakes.csv, and return the page."""
     questions = questions_of(assignment)
     rows = rows_of(course, assignment, questions, results)
     mistakes = _mistakes(rows)
     folder = course.root / "report" / assignment.name
-    write_atomically(folder / "marks.csv", csv_text(marks_table(course, assignment, results)))
+    write_atomically(folder / "scores.csv", csv_text(scores_table(course, assignment, results)))
     columns = ("mistake", "title", "count", "student", "questions")
     made = [
         dict(zip(columns, (mistake["name"], mistake["title"], len(mistake["who"]), row.student, ", ".join(where))))
@@ -149,10 +149,10 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
         asked=[question for question in questions if any(mistake["where"][question.name] for mistake in mistakes)],
         of=maximum_of(questions),
         rows=rows,
-        marked=[row for row in rows if row.marks],
+        scored=[row for row in rows if row.answers],
         states={state: counts[state] for state in STATES if counts[state]},
         waiting=_who(questions, rows, "waiting"),
-        plots=_plots(questions, [row for row in rows if row.marks]),
+        plots=_plots(questions, [row for row in rows if row.answers]),
         mistakes=mistakes,
         unnamed=_who(questions, rows, "unnamed"),
         files={name: [row for row in rows if name in row.result.files] for name in assignment.files},
@@ -166,19 +166,19 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
 def rows_of(course: Course, assignment: Assignment, questions: list[Question], results: list[Result]) -> list[Row]:
     """Return a row for each student, sorted by name; submissions that need a look come first."""
     with course.reading() as db:
-        scores = gradebook.marks(db, assignment.name)
+        graded = gradebook.grades(db, assignment.name)
         late = gradebook.lateness(db, assignment.name)
     rows = []
     for result in sorted(results, key=lambda result: (result.state != NEEDS_A_LOOK, result.student)):
-        # an older submission may have left marks in the gradebook; they say nothing about an unreadable one
-        grades = scores.get(result.student) if result.has_marks else None
-        marks = {question.name: _mark(question, grades, result.checks) for question in questions} if grades else {}
-        rows.append(Row(result, marks, (marks and late.get(result.student)) or Lateness()))
+        # an older submission may have left grades in the gradebook; they say nothing about an unreadable one
+        grades = graded.get(result.student) if result.has_score else None
+        answers = {question.name: _answer(question, grades, result.checks) for question in questions} if grades else {}
+        rows.append(Row(result, answers, (answers and late.get(result.student)) or Lateness()))
     return rows
 
 
-def _mark(question: Question, grades: dict[str, gradebook.Mark], checks: list[dict[str, Any]]) -> Mark:
-    found = [grades.get(cell, gradebook.Mark(0.0, True)) for cell in question.cells]
+def _answer(question: Question, grades: dict[str, gradebook.Grade], checks: list[dict[str, Any]]) -> Answer:
+    found = [grades.get(cell, gradebook.Grade(0.0, True)) for cell in question.cells]
     points, waiting = sum(each.score for each in found), sum(each.waits for each in found)
     # nbgrader gives points for a written question only if it is empty; a person may give others
     untouched = question.written and not points and any(each.of_tests is not None for each in found)
@@ -186,7 +186,7 @@ def _mark(question: Question, grades: dict[str, gradebook.Mark], checks: list[di
     failed = [check for check in failed if not (question.bonus and is_unwritten(check))]
     named = {name for check in failed if check["mistake"] for name in check["mistake"].split("+")}
     unnamed = [(check["message"] or "no message").splitlines()[0][:300] for check in failed if not check["mistake"]]
-    return Mark(
+    return Answer(
         points,
         question.written,
         waiting,
@@ -202,7 +202,7 @@ def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
     who: dict[str, list[tuple[Row, list[str]]]] = {}
     for row in rows:
         for name in row.mistakes:
-            where = [question for question, mark in row.marks.items() if name in mark.mistakes]
+            where = [question for question, answer in row.answers.items() if name in answer.mistakes]
             who.setdefault(name, []).append((row, where))
     return [
         {
@@ -218,23 +218,23 @@ def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
 
 def _versions(rows: list[Row]) -> dict[str, list[Row]]:
     """Return the students graded with each set of versions, the largest group first. Older records name no versions."""
-    graded = [row for row in rows if row.result.has_marks and row.result.versions]
+    graded = [row for row in rows if row.result.has_score and row.result.versions]
     counts = Counter(row.result.versions for row in graded)
     return {each: [row for row in graded if row.result.versions == each] for each, _ in counts.most_common()}
 
 
 def _who(questions: list[Question], rows: list[Row], attribute: str) -> dict[str, list[Row]]:
-    """Return the rows whose marks have an attribute ("waiting", "unnamed"), by question; empty ones are left out."""
-    marked = [row for row in rows if row.marks]
-    who = {q.name: [row for row in marked if getattr(row.marks[q.name], attribute)] for q in questions}
+    """Return the rows whose answers have an attribute ("waiting", "unnamed"), by question; empty ones are left out."""
+    scored = [row for row in rows if row.answers]
+    who = {q.name: [row for row in scored if getattr(row.answers[q.name], attribute)] for q in questions}
     return {name: found for name, found in who.items() if found}
 
 
 def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
-    """Return the plots as data URIs with caption and text; written questions are left out while their marks wait."""
+    """Return the plots as data URIs with caption and text; written questions are left out while their answers wait."""
     if not rows:
         return []
-    waiting = {name for name in _who(questions, rows, "waiting") if rows[0].marks[name].written}
+    waiting = {name for name in _who(questions, rows, "waiting") if rows[0].answers[name].written}
     counted = [q for q in questions if q.of and q.name not in waiting and not q.bonus]
     kind = "automatic points" if waiting else "points"
     of = maximum_of([q for q in questions if not (waiting and q.written)])
@@ -242,7 +242,7 @@ def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
     text = f"The middle total is {statistics.median(totals):g} of {of:g} {kind}; "
     text += f"the lowest is {min(totals):g}, the highest {max(totals):g}."
     plots = [_plot(f"How many {kind} they have", text, (4.2, 3.0), plot_totals, totals, of, kind)]
-    means = {q.name: statistics.mean(row.marks[q.name].points for row in rows) for q in counted}
+    means = {q.name: statistics.mean(row.answers[q.name].points for row in rows) for q in counted}
     shares = {q.name.replace("_", " "): means[q.name] / q.of for q in counted}
     if shares:
         best, worst = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)

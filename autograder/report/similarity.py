@@ -38,7 +38,7 @@ class Pair:
     second: str
     share: float  # share of the shorter code, 0 to 1
     reasons: list[str]
-    sides: tuple[Markup, Markup]  # the two codes, with what they have in common marked
+    sides: tuple[Markup, Markup]  # the two codes, with what they have in common highlighted
 
 
 def own_code(course: Course, assignment: Assignment, student: str) -> dict[str, str]:
@@ -73,11 +73,11 @@ def alike_pairs(codes: dict[str, str], progress: Progress = lambda *_: None) -> 
         share = min(1.0, float(max(of_each)))
         shares.append(share)
         if share >= THRESHOLD and overlap >= LEAST:
-            marked = [
+            highlighted = [
                 Markup(highlight_overlap(each.raw_code, places, "<mark>", "</mark>", escape_html=True)[0])
                 for each, places in zip((one, other), slices, strict=True)
             ]
-            found.append(Pair(first, second, share, [f"{share:.0%} of the shorter code"], tuple(marked)))
+            found.append(Pair(first, second, share, [f"{share:.0%} of the shorter code"], tuple(highlighted)))
         if done % 1000 == 0 or done == len(pairs):
             progress("pairs", done, len(pairs))
     usual = _fence(shares)
@@ -137,7 +137,7 @@ def write_similarity(
     progress: Progress = lambda *_: None,
 ) -> tuple[Path, list[Pair], dict[str, list[str]]]:
     """Write report/ASSIGNMENT/similarity.html and similarity.csv; return the page, the pairs and who has the same file."""
-    students = [result.student for result in results if result.has_marks]
+    students = [result.student for result in results if result.has_score]
     own = {student: own_code(course, assignment, student) for student in students}
     codes = {student: "\n\n".join(cells.values()) for student, cells in own.items()}
     pairs = {(pair.first, pair.second): pair for pair in alike_pairs(codes, progress)}

@@ -9,44 +9,44 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.files import shown
 from autograder.judge.catalogue import TITLES
 from autograder.report.page import plain_number
-from autograder.report.report import Mark, Question, maximum_of, questions_of, rows_of
+from autograder.report.report import Answer, Question, maximum_of, questions_of, rows_of
 
 if TYPE_CHECKING:  # imports PyTorch
     from autograder.judge.kill_matrix import Matrix
 
 
-def marks_table_of(course: Course, assignment: Assignment, results: list[Result]) -> Table:
+def scores_table_of(course: Course, assignment: Assignment, results: list[Result]) -> Table:
     """Return one line for each student, narrow enough for a terminal of 80 columns."""
     questions = questions_of(assignment)
     table = Table(
-        title=assignment.name, caption="waits: written answers that wait for a person. No marks is not 0.", min_width=66
+        title=assignment.name, caption="waits: answers that wait for a person. Empty: no score, not 0.", min_width=66
     )
     table.add_column("student", overflow="fold", min_width=7)
     table.add_column("state")
-    table.add_column("points", justify="right", no_wrap=True)
+    table.add_column("score", justify="right", no_wrap=True)
     table.add_column("waits", justify="right", no_wrap=True)
     table.add_column("where points were lost", overflow="fold")
     for row in rows_of(course, assignment, questions, results):
-        lost = [_lost(question, row.marks[question.name]) for question in questions if row.marks]
-        nothing = row.marks and not row.total and not row.waiting
+        lost = [_lost(question, row.answers[question.name]) for question in questions if row.answers]
+        nothing = row.answers and not row.total and not row.waiting
         words = "everywhere" if nothing else ", ".join(filter(None, lost))
         words += f" ({', '.join(row.mistakes)})" if row.mistakes else ""
         words = "; ".join(filter(None, (words, row.lateness.words)))
-        total = f"{plain_number(row.mark)} of {plain_number(maximum_of(questions))}" if row.marks else ""
+        total = f"{plain_number(row.score)} of {plain_number(maximum_of(questions))}" if row.answers else ""
         cells = row.student, row.result.state, total, row.waiting or "", words
         table.add_row(*(escape(shown(str(cell))) for cell in cells))
     return table
 
 
-def _lost(question: Question, mark: Mark) -> str:
+def _lost(question: Question, answer: Answer) -> str:
     """Return the points that a question cost; an empty string if none, or if the answer waits for its first points."""
-    if question.bonus or not mark.given:
+    if question.bonus or not answer.given:
         return ""
-    if mark.waiting and mark.written:  # the points are from an earlier grading
+    if answer.waiting and answer.written:  # the points are from an earlier grading
         return f"{question.name} waits"
-    if mark.untouched:
+    if answer.untouched:
         return f"{question.name} not written"
-    return f"{question.name} {mark.points:g}/{question.of:g}" if mark.points != question.of else ""
+    return f"{question.name} {answer.points:g}/{question.of:g}" if answer.points != question.of else ""
 
 
 def matrix_table(matrix: "Matrix") -> Table:

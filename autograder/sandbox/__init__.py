@@ -5,9 +5,9 @@ the student's functions through proxies. Only plain values cross, over one socke
 
     host/          the grader's end: starts a sandbox, speaks to the kernel in it, shows a student's function to a test
     guest/         what runs in the sandbox, next to the student's code
-    likeness.py    what a test may use of a student's function: the interface of a proxy
+    likeness.py    the interface of a proxy: what a test may use of a student's function
 
-A proxy knows no kernel: it is given `grade.session.Session.call`, which starts a fresh one where one was lost.
+A proxy holds no kernel: it gets `grade.session.Session.call`, which starts a fresh kernel after one was lost.
 
 The grader trusts the Linux kernel, bubblewrap, Python with its packages as installed, and the files of this repository.
 It trusts nothing that comes out of the sandbox: every message may be forged, malformed, late, endless or missing, and at

@@ -1,4 +1,4 @@
-"""What a function or class of the student's offers to a test, wherever it runs. Nothing outside this folder asks for more.
+"""What a student's function or class offers to a test, wherever it runs. Code outside this folder uses nothing else.
 
 Our answers and mistakes are plain functions; the student's are likenesses (`proxy.Function`).
 """
@@ -10,18 +10,18 @@ Function = Callable[..., Any]
 
 
 class Likeness:
-    """A function or class that is in the student's notebook; subclasses say how it is reached."""
+    """A function or class in the student's notebook; subclasses say how it is reached."""
 
     def sibling(self, name: str) -> "Likeness":
         """Return another function or class of the same notebook."""
         raise NotImplementedError
 
     def measured_by(self, measure: Function, *arguments: Any) -> Any:
-        """Run a function of ours next to this one, with it and plain values; return what it finds."""
+        """Run a function of ours where this one runs, with this one and plain values; return what it finds."""
         raise NotImplementedError
 
     def recorder(self, left_alone: list[str]) -> Any:
-        """Return what records the values of the notebook's functions while it is entered, as `recorder.Recorder`.
+        """Return a recorder like `recorder.Recorder`, which records the values of the notebook's functions while it is entered.
 
         Args:
             left_alone: Names of functions and classes whose inside is not recorded.
@@ -29,7 +29,7 @@ class Likeness:
         raise NotImplementedError
 
     def try_on(self, candidate: Function) -> None:
-        """Call this function, a test, with a function of ours. Its value is dropped, and the notebook does not remember it."""
+        """Call this function, a test, with a function of ours. Its value is dropped, and the notebook's names are restored."""
         raise NotImplementedError
 
     def replaced(self, correct: dict[str, Function]) -> Any:
@@ -38,17 +38,17 @@ class Likeness:
 
 
 def try_on(test: Function, candidate: Function) -> None:
-    """Call a test with a function of ours, wherever the test stands."""
+    """Call a test with a function of ours, wherever the test runs."""
     test.try_on(candidate) if isinstance(test, Likeness) else test(candidate)
 
 
 def next_to(function: Function, name: str, ours: Function) -> Function:
-    """Return what has that name in the notebook in which a function stands; ours, if it is in none."""
+    """Return the function or class of this name in the notebook of `function`; `ours` if it is in no notebook."""
     return function.sibling(name) if isinstance(function, Likeness) else ours
 
 
 def where_it_runs(measure: Function) -> Function:
-    """Return a measure, whose first argument is a function, that runs where that function does."""
+    """Make a measure run where its first argument, a function, runs."""
 
     def measured(function: Function, *arguments: Any) -> Any:
         if isinstance(function, Likeness):

@@ -3,12 +3,12 @@
     ```{solution} attention.softmax     the source of a function of solutions/attention.py, folded away
     ```
     {colab}`book/softmax.ipynb`         a link that opens a notebook of the repository on Colab
-    :::{widget} attention               the place of book/_static/widget_attention.js; what is within is for a reader who
-    :::                                 has no script
+    :::{widget} attention               the place of book/_static/widget_attention.js; its content is for readers
+    :::                                 without scripts
     {repo}`the README <README.md>`      a link to a file of the repository, or to the repository itself with <.>
     {published}`a PDF <book.pdf>`       a link to a file that is published next to the book, and is not one of its pages
 
-Where there is no folder `solutions/` (the student version), a solution leaves nothing behind.
+Without a folder `solutions/` (in the student version), a solution shows nothing.
 """
 
 import ast
@@ -57,13 +57,13 @@ class Widget(SphinxDirective):
 
     required_arguments = 1
     has_content = True
-    option_spec: ClassVar = {"with": directives.unchanged}  # scripts that it shares with other widgets
+    option_spec: ClassVar = {"with": directives.unchanged}  # scripts that several widgets share
 
     def run(self) -> list[nodes.Node]:
         [name] = self.arguments
         place = nodes.container(ids=[f"widget-{name}"], classes=["widget"])
         self.state.nested_parse(self.content, self.content_offset, place)
-        # A browser builds the widget before it reads on: what follows never jumps.
+        # A browser builds the widget before it reads on, so what follows never jumps.
         loaded = self.env.temp_data.setdefault("scripts", set())
         for script in ("widgets", *self.options.get("with", "").split(), f"widget_{name}"):
             path = Path(self.env.srcdir, "book", "_static", f"{script}.js")
@@ -97,14 +97,14 @@ class RepositoryLink(ReferenceRole):
 
 
 class PublishedLink(ReferenceRole):
-    """Link to a file next to the published book, which is not there when the book alone is built."""
+    """Link to a file next to the published book; building the book alone does not make this file."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         return [nodes.reference(self.rawtext, self.title, refuri=self.config.html_baseurl + self.target)], []
 
 
 def leave_out_thebe(app: Sphinx, config: object) -> None:
-    """Take out what Jupyter Book loads on every page for running cells in the page, which this book does not do."""
+    """Remove what Jupyter Book loads on every page to run cells in the page, because this book does not run them."""
     for listeners in app.events.listeners.values():
         listeners[:] = [listener for listener in listeners if listener.handler.__module__ != "sphinx_thebe"]
     app.registry.css_files[:] = [entry for entry in app.registry.css_files if entry[0] != "sphinx-thebe.css"]
@@ -113,22 +113,22 @@ def leave_out_thebe(app: Sphinx, config: object) -> None:
 def prepare(app: Sphinx) -> None:
     """Make the folder of scripts and pictures.
 
-    After a build that fails early the theme copies its logo into it, and where there is no folder the logo becomes a
-    file of that name, which breaks every later build.
+    After a build that fails early, the theme copies its logo into this folder. Without the folder the logo would become a
+    file of its name, which breaks every later build.
     """
     Path(app.outdir, "_static").mkdir(parents=True, exist_ok=True)
 
 
 def say_head(head: re.Match) -> str:
-    """Return the head of a column with its formula as words too."""
+    """Return the head of a column, with its formula in words too."""
     words = re.sub(r"<[^>]*>", "", head[2]).strip()
     return f'<th class="head{head[1]}"><span class="visually-hidden">{words}</span><div aria-hidden="true">{head[2]}</div></th>'
 
 
 def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """Fix what troubles a screen reader, and a full stop that stands alone on a line.
+    """Fix what troubles a screen reader, and a full stop that is alone on a line.
 
-    A reader expects list items in a list, and words at the head of a column.
+    A screen reader expects list items in a list, and words at the head of a column.
     """
     if "body" in context:
         body = context["body"].replace('<div role="list" class="citation-list">', '<div class="citation-list">')
@@ -139,7 +139,7 @@ def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nod
 
 
 def setup(app: Sphinx) -> dict[str, int]:
-    """Register what this extension adds, and the others next to it."""
+    """Register what this extension adds, and the other extensions in this folder."""
     for other in ("drawings", "equations", "mistake_list", "pages", "progress", "wrong_lines"):
         app.setup_extension(other)
     app.add_directive("solution", Solution)

@@ -1,4 +1,4 @@
-"""Pack the recorded Vision Transformer into a script that a page can load, from file:// too.
+"""Pack the recorded Vision Transformer into a script that a page can load, even from file://.
 
     python book/_ext/browser_model.py
 

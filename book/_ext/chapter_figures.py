@@ -1,21 +1,21 @@
-"""Let a chapter's figures come out as drawings (SVG) that fit both themes and a phone.
+"""Show a chapter's figures as drawings (SVG) that fit both themes and a phone.
 
-A kernel runs the file that PYTHONSTARTUP names before its first cell; `autograder book` names this one. On Colab nothing
-of it runs. `dark_figure` of pages.py makes the other theme's drawing of what comes out here.
+Before its first cell a kernel runs the file that PYTHONSTARTUP names; `autograder book` names this one. It does not run on
+Colab. `dark_figure` of pages.py turns these drawings into those of the dark theme.
 """
 
 
 def prepare() -> None:
-    """Set colours and sizes, and take over how a figure is shown."""
+    """Set colours and sizes, and show figures as drawings."""
     import io
 
     import matplotlib
-    import matplotlib_inline.backend_inline  # noqa: F401  which sets itself up once, when it is imported
+    import matplotlib_inline.backend_inline  # noqa: F401  it sets itself up once, when it is imported
     from IPython import get_ipython
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-    ink, page, phone, least = "#1f2328", "#fefefe", 382, 9.3  # the last two in pixels: a phone's width, and of letters
+    ink, page, phone, least = "#1f2328", "#fefefe", 382, 9.3  # the last two in pixels: a phone's width, a letter's size
     inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "patch.edgecolor")
     matplotlib.rcParams.update(dict.fromkeys(inked, ink))
     matplotlib.rcParams.update(
@@ -25,7 +25,7 @@ def prepare() -> None:
             "legend.facecolor": page,
             "font.size": 11,
             "axes.titlesize": "medium",
-            "image.interpolation": "none",  # a picture keeps its own pixels, and the browser makes them larger
+            "image.interpolation": "none",  # a picture keeps its own pixels, and the browser enlarges them
             "svg.fonttype": "none",
             "svg.hashsalt": "figure",
         }

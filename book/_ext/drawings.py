@@ -1,10 +1,10 @@
-"""Show a drawing that comes back from chapter to chapter, with the parts marked that the chapter is about.
+"""Show a drawing that several chapters share, and highlight the parts that the chapter is about.
 
     :::{drawing} attention      book/_static/recurring_attention.svg
     :here: softmax              its elements with data-part="softmax", which get the class "here"
     :::
 
-A picture of Markdown would be the same in each chapter, and have none of the page's colours.
+A picture in Markdown would be the same in each chapter, and would not have the page's colours.
 """
 
 from pathlib import Path

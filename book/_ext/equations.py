@@ -1,6 +1,6 @@
-"""Equations become MathML when the book is built: a browser draws it by itself, and a screen reader reads it.
+"""Turn equations into MathML when the book is built: a browser draws it by itself, and a screen reader reads it.
 
-Their letters are STIX Two Math's, of which the built book holds those that its equations show. After a new version of
+The font is STIX Two Math; the built book holds only the letters that its equations show. Run this after a new version of
 the font, https://github.com/stipub/stixfonts, or for signs that `SIGNS` lacks:
 
     python book/_ext/equations.py STIXTwoMath-Regular.ttf     writes book/_static/stix_two_math.woff
@@ -28,12 +28,12 @@ from sphinx.writers.html5 import HTML5Translator
 FONT = "stix_two_math.woff"
 MATH, TAG = re.compile(r"<math.*?</math>", re.S), re.compile(r"<[^>]*>")
 ROOT = re.compile(r"(?=<m(?:sqrt|root)\b)")
-ITALIC = {  # what a browser shows for a letter that stands alone
+ITALIC = {  # what a browser shows for a single letter
     unicodedata.normalize("NFKC", chr(code)): code
     for code in (*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C), 0x210E)
 }
-CHANCERY = "\ufe00"  # behind a script letter: which of its two shapes
-SIGNS = (  # first and last of each range
+CHANCERY = "\ufe00"  # after a script letter: selects one of its two shapes
+SIGNS = (  # first and last sign of each range
     *((0x20, 0x7E), (0xA0, 0xFF), (0x131, 0x131), (0x2C6, 0x2DD), (0x300, 0x338), (0x391, 0x3F6), (0x2010, 0x2063)),
     *((0x2100, 0x214E), (0x2190, 0x21D5), (0x2200, 0x22FF), (0x2308, 0x230B), (0x239B, 0x23B3), (0x23DC, 0x23E1)),
     *((0x25A0, 0x25A1), (0x27E6, 0x27EB), (0x27F5, 0x27FA), (0x2A00, 0x2A02), (0x2A7D, 0x2A7E)),
@@ -45,9 +45,9 @@ converter = LatexToMathML(fancy_error=False)
 
 
 def mathml(node: nodes.math | nodes.math_block) -> str:
-    r"""Return an equation as MathML; one that cannot be read is a warning, and stays as it was written.
+    r"""Return an equation as MathML. An equation that cannot be read causes a warning, and is shown as it was written.
 
-    Equations side by side, which `\qquad` parts, become one each, so that they are one below the other on a phone.
+    Equations that `\qquad` separates become separate ones, so that a phone shows one below the other.
     """
     text, displayed = node.astext(), isinstance(node, nodes.math_block)
     parts = text.split(r"\qquad") if displayed and r"\begin" not in text else [text]
@@ -78,7 +78,7 @@ def visit_displayed_math(writer: HTML5Translator, node: nodes.math_block) -> Non
 
 
 def signs_of(pages: Iterable[str]) -> set[int]:
-    """Return the signs that the equations of some pages show; that of a root, which no text holds, among them."""
+    """Return the signs that the equations of some pages show, including that of a root, which is in no text."""
     equations = [ROOT.sub("√", equation) for page in pages for equation in MATH.findall(page)]
     shown = {sign for equation in equations for sign in unescape(TAG.sub("", equation))}
     seen = {sign for sign in shown if sign != CHANCERY and not sign.isspace()}
@@ -89,14 +89,14 @@ def cut_font(path: Path, target: Path, signs: Iterable[int]) -> set[int]:
     """Keep some signs of the font, without hints for screens of few pixels, as WOFF.
 
     Args:
-        path: Of the font.
-        target: Where to.
-        signs: Their numbers in Unicode.
+        path: The font's file.
+        target: The file to write.
+        signs: The numbers of the signs in Unicode.
 
     Returns:
         The signs that the font lacks.
     """
-    # Its licence stays in it.
+    # The names keep the font's licence in the file.
     settings = subset.Options(flavor="woff", hinting=False, layout_features=FEATURES, name_IDs=["*"])
     font = subset.load_font(path, settings)
     wanted, held = set(signs), font.getBestCmap().keys()
@@ -108,23 +108,23 @@ def cut_font(path: Path, target: Path, signs: Iterable[int]) -> set[int]:
 
 
 def leave_signs(app: Sphinx, problem: Exception | None) -> None:
-    """Leave of the font the signs that the book's equations show."""
+    """Cut the font down to the signs that the book's equations show."""
     font = Path(app.outdir, "_static", FONT)
-    if problem is None and font.exists():  # not in a test, whose pages are built without
+    if problem is None and font.exists():  # a test builds pages without the font
         signs = signs_of(path.read_text(encoding="utf-8") for path in sorted(Path(app.outdir).rglob("*.html")))
         if lacking := cut_font(font, font, signs):
             logger.warning("equations have signs that %s lacks: %s", FONT, " ".join(map(chr, sorted(lacking))))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Let Sphinx write equations so."""
+    """Let Sphinx write equations as MathML."""
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displayed_math, None))
     app.connect("build-finished", leave_signs)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def narrow_roots(font: TTFont) -> None:
-    """Make all signs of a root as wide as the smallest: Chromium leaves the room of the widest behind each."""
+    """Make all signs of a root as wide as the smallest: Chromium leaves the widest one's space after each."""
     variants, widths, glyphs = font["MATH"].table.MathVariants, font["hmtx"].metrics, font.getGlyphSet()
     smallest = font.getBestCmap()[ord("√")]
     forms = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(smallest)]

@@ -1,14 +1,14 @@
-"""The list of mistakes: an entry that opens, has an address (mistakes.html#m6), and is found by the search.
+"""The list of mistakes: an entry opens, has an address (mistakes.html#m6), and the search finds it.
 
     ::::{mistake} M6 the softmax runs over the wrong axis
-    :exercises: softmax, attention      in which it can be made; none if no test names it
+    :exercises: softmax, attention      the exercises in which it can be made; none if no test names it
     :symptoms: another shape            how it shows, the most frequent first
 
     What a student who made it is asked.
     ::::
 
-Where there is a folder `solutions/`, an entry ends with the line that makes the mistake; in the student version, which has
-none, it does not: that line holds a part of the answer. `book/_static/mistakes.js` filters the list.
+If there is a folder `solutions/`, an entry ends with the line that makes the mistake. The student version has no such folder
+and no such line, because the line holds a part of the answer. `book/_static/mistakes.js` filters the list.
 """
 
 import re
@@ -30,7 +30,7 @@ class mistake_entry(nodes.General, nodes.Element):
 
 
 class Mistakes(Domain):
-    """What the search knows of mistakes: in a list of objects every word of a query has to fit, wherever it stands."""
+    """The mistakes for the search: in a list of objects every word of a query has to match, wherever it is."""
 
     name = "mistakes"
     label = "Mistakes"
@@ -38,7 +38,7 @@ class Mistakes(Domain):
     initial_data: ClassVar = {"titles": {}}  # by name: title and page
 
     def clear_doc(self, docname: str) -> None:
-        """Forget what a page said."""
+        """Forget the mistakes of a page."""
         self.data["titles"] = {name: of for name, of in self.data["titles"].items() if of[1] != docname}
 
     def merge_domaindata(self, docnames: Iterable[str], otherdata: dict) -> None:
@@ -46,7 +46,7 @@ class Mistakes(Domain):
         self.data["titles"] |= {name: of for name, of in otherdata["titles"].items() if of[1] in docnames}
 
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
-        """Yield what the search lists."""
+        """Yield the entries of the search."""
         for name, (title, docname) in self.data["titles"].items():
             yield f"{name}: {title}", f"{name}: {title}", "mistake", docname, name.lower(), 0
 
@@ -77,11 +77,11 @@ class MistakeEntry(SphinxDirective):
         return [node]
 
     def line(self, name: str, exercise: str) -> str:
-        """Return what the first way of making a mistake writes; nothing in a version without answers."""
+        """Return the line that the first variant of a mistake writes; "" in a version without answers."""
         answers = Path(self.env.srcdir, "solutions")
         if not answers.is_dir():
             return ""
-        from autograder.judge.catalogue import STEMS, checks_of, mistakes_of  # without PyTorch
+        from autograder.judge.catalogue import STEMS, checks_of, mistakes_of  # these do not import PyTorch
         from autograder.judge.mistake import changed_lines, ways_of
 
         for stem in STEMS:
@@ -103,12 +103,12 @@ def visit_entry(page: HTML5Translator, node: mistake_entry) -> None:
 
 
 def depart_entry(page: HTML5Translator, node: mistake_entry) -> None:
-    """End it."""
+    """End the box of a mistake."""
     page.body.append("</details>\n")
 
 
 def load_filter(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """Let a page that lists mistakes load what filters them."""
+    """Let a page that lists mistakes load the script that filters them."""
     if doctree and next(doctree.findall(mistake_entry), None):
         app.add_js_file("mistakes.js", loading_method="defer")
 

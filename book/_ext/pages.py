@@ -1,6 +1,6 @@
-"""Show a chapter's figure in the colours of the page's theme, of which a browser fetches one when it comes into view.
+"""Show a chapter's figure in the colours of the page's theme; a browser fetches only this version, when it comes into view.
 
-Of the themes and extensions for Sphinx none recolours a drawing: they invert it, maps of colours too, or ask for a second one.
+No theme or extension for Sphinx recolours a drawing: they invert it, with its maps of colours, or ask for a second one.
 """
 
 import re
@@ -13,14 +13,14 @@ from sphinx.application import Sphinx
 from sphinx.util.images import get_image_size
 from sphinx.writers.html5 import HTML5Translator
 
-# Colours that `chapter_figures.py` gives to letters and axes, and to what hides lines behind letters, and theirs in the dark.
+# The colours in `chapter_figures.py` of letters and axes, and of the ground behind letters; and both in the dark theme.
 IN_THE_DARK = {"#1f2328": "#dfe5eb", "#fefefe": "#11161c"}
 
 
 def dark_figure(drawing: str) -> str:
     """Return a chapter's figure in the colours of the dark theme.
 
-    Ink becomes light, and so does what hardly stands out from the dark page, unless it is on a picture.
+    Ink becomes light, and so does whatever has little contrast with the dark page, unless it is on a picture.
     """
     for light, dark in IN_THE_DARK.items():
         drawing = drawing.replace(light, dark)
@@ -29,13 +29,13 @@ def dark_figure(drawing: str) -> str:
 
 
 def _lighten(part: str) -> str:
-    """Let white grounds be dark, and whatever else hardly stands out from the dark page become lighter; letters stay."""
+    """Make white grounds dark, and lighten whatever else has little contrast with the dark page; letters stay."""
     part = re.sub(r"(<path [^>]*style=\")fill: #ffffff", rf"\1fill: {IN_THE_DARK['#fefefe']}", part)
     return re.sub(r"((?:stroke|fill): )(#[0-9a-f]{6})", lambda of: of[1] + readable_in_the_dark(of[2]), part)
 
 
 def readable_in_the_dark(colour: str) -> str:
-    """Return a colour mixed with as much white as it needs to stand out from the dark page, as WCAG measures contrast."""
+    """Return a colour mixed with as much white as it needs for a contrast of 3 (WCAG) with the dark page."""
     page, own = (to_rgb(each) for each in (IN_THE_DARK["#fefefe"], colour))
     if own == page:
         return colour

@@ -1,12 +1,12 @@
-"""Say on each chapter's first screen where in the book we are, and how long the chapter takes.
+"""Show on each chapter's first screen where in the book we are, and how long the chapter takes.
 
     {minutes}`softmax`                  the same minutes, anywhere else
     {minutes}`softmax#temperature a#b`  the minutes of these sections together
     {minutes}`path`                     the minutes of all sections that the page asks for
     {minutes}`all`                      the hours of all chapters
 
-Minutes are counted, not guessed: a minute for 150 words, two for an equation, two for a cell; what is folded is not
-counted. Those of a chapter are rounded to five.
+Minutes are counted: one for 150 words, two for an equation, two for a cell, and none for what is folded. A chapter's
+minutes are rounded to a multiple of five.
 """
 
 import re
@@ -17,25 +17,25 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
-WORDS, EQUATION, CELL = 150, 2, 2  # words in a minute; minutes
+WORDS, EQUATION, CELL = 150, 2, 2  # words in a minute; minutes for each equation and cell
 FOLDED = ("dropdown", "sd-dropdown", "tag_hide-input", "cell_output")
 
 logger = logging.getLogger(__name__)
 
 
 class minutes(nodes.Inline, nodes.Element):
-    """The place of a number of minutes, known when all chapters are read; `of` is what the role was asked for."""
+    """A placeholder for a number of minutes, which is known when all chapters are read; `of` is the role's text."""
 
 
 class Minutes(SphinxRole):
-    """Show the minutes of a chapter, or of sections of chapters, of the same folder."""
+    """Show the minutes of a chapter in the same folder, or of sections of chapters."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         return [minutes(of=self.text)], []
 
 
 def count_minutes(document: nodes.Node) -> float:
-    """Return how long it takes to read a chapter, without what is folded."""
+    """Return the minutes that it takes to read a chapter, without what is folded."""
     if isinstance(document, nodes.Text):
         return len(re.findall(r"\w+", document)) / WORDS
     if isinstance(document, nodes.math_block):
@@ -60,7 +60,7 @@ def chapters_of(env: BuildEnvironment) -> list[str]:
 
 
 def show_minutes(app: Sphinx, document: nodes.document, page: str) -> None:
-    """Put the numbers where they are asked for."""
+    """Replace the placeholders by the numbers."""
     pages, folder = app.env.metadata, page.rpartition("/")[0]
     places = list(document.findall(minutes))
 
@@ -85,12 +85,12 @@ def show_minutes(app: Sphinx, document: nodes.document, page: str) -> None:
 
 
 def rounded(counted: float) -> int:
-    """Return minutes to five."""
+    """Return minutes rounded to a multiple of five."""
     return 5 * max(1, round(counted / 5))
 
 
 def show_progress(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """Put a bar with a part for each chapter under the title of a chapter."""
+    """Put a bar below the title of a chapter; each chapter has a part of it."""
     chapters = chapters_of(app.env)
     if page not in chapters:
         return

@@ -3,7 +3,7 @@
     :::{wrong_lines}
     :::
 
-They are made from the known mistakes when the page is read. They are answers: the student version has no such page.
+They are made from the known mistakes when the page is read. They show answers, so the student version has no such page.
 """
 
 from docutils import nodes
@@ -15,7 +15,7 @@ class WrongLines(SphinxDirective):
     """Put the riddles into the page."""
 
     def run(self) -> list[nodes.Node]:
-        from autograder.publish.wrong_lines import as_element, files_of_riddles, riddles  # with PyTorch
+        from autograder.publish.wrong_lines import as_element, files_of_riddles, riddles  # imports PyTorch
 
         for path in files_of_riddles():
             self.env.note_dependency(str(path))

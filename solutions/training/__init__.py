@@ -1,9 +1,9 @@
-"""How the Vision Transformer is trained, what it is trained on, and the recorded experiments.
+"""Train the Vision Transformer: the recipe, the data, and the recorded experiments.
 
 recipe.py         the training loop, and the command: `python -m solutions.training.recipe`
 settings.py       what a run may vary
-fused_vit.py      the model, computed with less waste
-record.py         what a run writes down
+fused_vit.py      the same model with less work
+record.py         the record of a run
 data.py           MNIST, digits, CIFAR-10 and folders of images
 architectures.py  the models that are compared
 optimizers.py     AdamW and Muon

@@ -1,7 +1,7 @@
-"""What can be trained next to the Vision Transformer, for comparison: `Settings(architecture=…)` names it.
+"""Models to compare with the Vision Transformer: `Settings(architecture=…)` names one.
 
-A convolutional network (cnn), a multilayer perceptron (mlp), and a ViT of parts that readers wrote: with attention by
-einsum (einsum), by a loop over the heads (loop), and with a mistake (M6, M7, M9, M25; wrong is M6).
+They are a convolutional network (cnn), a multilayer perceptron (mlp), and a ViT of the parts that readers write: with
+attention by einsum (einsum), by a loop over the heads (loop), or with a mistake (M6, M7, M9, M25).
 """
 
 import bisect
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def make_cnn(channels: int, num_classes: int, width: int) -> nn.Module:
-    """Make three convolutions, each of stride 2 and followed by a norm and a ReLU, and a mean over what is left of the image.
+    """Make three convolutions of stride 2, each with a norm and a ReLU, then a mean over what is left of the image.
 
     Args:
-        channels: C, of an image; its height and width are at least 8.
+        channels: C, the channels of an image, whose height and width are at least 8.
         num_classes: Number of classes.
-        width: Channels behind the first convolution; twice and four times as many behind the others.
+        width: Channels after the first convolution; the others have twice and four times as many.
     """
     layers, widths = [], (channels, width, 2 * width, 4 * width)
     for inputs, outputs in itertools.pairwise(widths):
@@ -45,7 +45,7 @@ def make_mlp(shape: tuple[int, int, int], num_classes: int, width: int) -> nn.Mo
 
 
 class LoopAttention(MultiHeadAttention):
-    """What `MultiHeadAttention` computes, head by head: no einsum, and no axis for the heads."""
+    """Compute the same as `MultiHeadAttention`, head by head: without einsum, and without an axis for the heads."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Compute the new tokens, (B, N, D), of x, (B, N, D). No mask is supported."""
@@ -88,13 +88,13 @@ ARCHITECTURES = ("vit", "cnn", "mlp", *OWN_PARTS)
 
 
 def make_model(settings: "Settings", images: "Images") -> nn.Module:
-    """Draw a model for such images.
+    """Make a model for images, with random parameters.
 
-    Models of one seed that differ in these parts alone have the same parameters, by name and value.
+    Models of one seed that differ only in OWN_PARTS have the same parameters, by name and value.
 
     Raises:
-        ValueError: There is no such architecture, the images cannot be cut into such patches, or the heads do not
-            divide the width.
+        ValueError: The architecture is unknown, the images cannot be cut into patches of this size, or the number of
+            heads does not divide the width.
     """
     if settings.architecture not in ARCHITECTURES:
         raise ValueError(f"architecture must be one of {', '.join(ARCHITECTURES)}, got {settings.architecture}")
@@ -116,7 +116,7 @@ def make_model(settings: "Settings", images: "Images") -> nn.Module:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Return how many numbers a model learns."""
+    """Return the number of parameters of a model."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -127,21 +127,21 @@ def fit_width(architecture: str, images: "Images", parameters: int) -> int:
         "mlp": lambda width: make_mlp(images.shape, images.num_classes, width),
     }
     widths = range(1, 4097)
-    with torch.device("meta"):  # nothing is drawn: the parameters are only counted
+    with torch.device("meta"):  # no numbers are drawn: parameters are only counted
         count = lambda width: count_parameters(makers[architecture](width))
-        first = bisect.bisect_left(widths[:-1], parameters, key=count)  # of the widths with at least so many
+        first = bisect.bisect_left(widths[:-1], parameters, key=count)  # the first width with at least this many
         return min(widths[max(0, first - 1) : first + 1], key=lambda width: abs(count(width) - parameters))
 
 
 def compare_attentions(
     settings: "Settings", training: "Images", steps: tuple[int, ...] = (0, 1, 3, 10, 30, 60)
 ) -> list[dict]:
-    """Measure how far two models are apart that have the same parameters, and go on from there with the same batches.
+    """Measure how two models drift apart that begin with the same parameters and learn from the same batches.
 
     Args:
-        settings: Of the models, einsum's and another's, of one seed.
-        training: "Images"; the first 256 are looked at, and batches of 64 are learnt from.
-        steps: Numbers of steps after which is measured.
+        settings: The settings of both models, whose attentions differ: one has einsum's.
+        training: Training images. The first 256 are used to measure; the models learn from batches of 64.
+        steps: The numbers of steps after which to measure.
 
     Returns:
         For the loop and for M6, in float32 and float64: the largest difference of the logits, and the

@@ -1,7 +1,7 @@
 """Measure the recipe of `solutions.training.recipe`: against a plain one, and change by change.
 
-`python -m solutions.training.benchmark --help`. What was run is written to book/records/, from which the chapters draw. The test
-set is measured after each epoch here, for the clock of a comparison that is planned beforehand: nothing is chosen by it.
+`python -m solutions.training.benchmark --help`. Runs are written to book/records/, which the chapters read. This measures on
+the test set after each epoch, for the clock of a comparison that was planned beforehand: no choice depends on it.
 """
 
 import hashlib
@@ -35,14 +35,14 @@ from solutions.training.record import Epoch, Record, choose_device, choose_preci
 from solutions.training.settings import Settings
 from solutions.vit import ViT, evaluate
 
-GOAL = 0.98  # of the test images right: what the clock is stopped at
+GOAL = 0.98  # share of right test images at which the clock stops
 RECORDS = Path("book/records")
-SHORT = Settings(epochs=2, shift=0.0, rotation=0.0)  # for a run of seconds: no image is met often enough to be learnt
-SPRINTS = {  # of one epoch, in the order in which they were tried; each was chosen on the validation split
+SHORT = Settings(epochs=2, shift=0.0, rotation=0.0)  # a run of seconds sees each image twice: no augmentation
+SPRINTS = {  # runs of one epoch, in the order in which they were tried; the validation split chose each
     "small batches": dict(batch_size=64),
     "wider, augmented": dict(batch_size=64, width=96, depth=4, hidden_width=192, shift=1.0, rotation=5.0),
 }
-CHANGES = {  # one at a time
+CHANGES = {  # to the recipe, one at a time
     "the recipe": {},
     "positions as ViT() draws them": dict(position_std=0.02),
     "AdamW for all": dict(optimizer="adamw"),
@@ -53,7 +53,7 @@ CHANGES = {  # one at a time
     "batches of 512": dict(batch_size=512),
     "half of the patches for half of the steps": dict(dropped_share=0.5, dropped_until=0.5),
 }
-ATTENTIONS = {  # one instead of the other
+ATTENTIONS = {  # name of a run → architecture
     "right": "einsum",
     "M6 softmax over the queries": "M6",
     "M7 scaled after the softmax": "M7",
@@ -64,9 +64,9 @@ out = Console()
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 SeedsOption = Annotated[int, typer.Option(help="How many seeds, from 0 on.")]
-EpochsOption = Annotated[int, typer.Option(help="That the schedule is planned for.")]
-ImagesOption = Annotated[int, typer.Option(help="How many of the training images are learnt from.")]
-ThreadsOption = Annotated[int, typer.Option(help="Of the CPU, for all alike.")]
+EpochsOption = Annotated[int, typer.Option(help="How many epochs the schedule is planned for.")]
+ImagesOption = Annotated[int, typer.Option(help="How many training images are used.")]
+ThreadsOption = Annotated[int, typer.Option(help="Threads of the CPU, the same for all.")]
 RecordsOption = Annotated[Path, typer.Option("--records", help="Where the records go.")]
 DigitsOption = Annotated[bool, typer.Option("--digits", help="On the stand-in for MNIST.")]
 
@@ -75,7 +75,7 @@ DigitsOption = Annotated[bool, typer.Option("--digits", help="On the stand-in fo
 
 
 class Images(Dataset):
-    """Images that are made into tensors one by one, as torchvision's MNIST with ToTensor makes them."""
+    """Images that become tensors one by one, as in torchvision's MNIST with ToTensor."""
 
     def __init__(self, *splits: Split) -> None:
         from torchvision.transforms import ToTensor
@@ -120,11 +120,11 @@ def train_plainly(data: Dataset, epochs: int, seed: int, device: torch.device) -
 
 
 def compare(seed: int, epochs: int, device: torch.device, data: Data) -> Iterator[list[Record]]:
-    """Run both recipes in one process, an epoch of one after an epoch of the other, until both are done.
+    """Run both recipes in one process, with epochs in turn, until both are done.
 
-    The plain recipe goes on until its test accuracy reaches the goal, at most for so many epochs, and learns from all
-    60,000 images; ours is planned for the epochs of SHORT and leaves the validation split out. The test set is measured
-    after each epoch, outside both clocks.
+    The plain recipe learns from all 60,000 images, until its test accuracy reaches the goal or for `epochs`. Ours is planned
+    for the epochs of SHORT, and does not learn from the validation split. Both are measured on the test set after each
+    epoch, outside their clocks.
 
     Yields:
         The record of each recipe so far, after each epoch.
@@ -170,7 +170,7 @@ def _say(recipe: str, seed: int, epoch: Epoch) -> None:
 
 
 def time_to(goal: float, curve: list[dict], clock: str = "seconds") -> float | None:
-    """Return the training time until the test accuracy first reaches a goal; None where it never does."""
+    """Return the training time until the test accuracy first reaches a goal; None if it never does."""
     total = 0.0
     for epoch in curve:
         total += epoch[clock]
@@ -180,7 +180,7 @@ def time_to(goal: float, curve: list[dict], clock: str = "seconds") -> float | N
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """Return the mean, and half the width of its 95 % interval by Student's t; 0 where there is one value alone."""
+    """Return the mean, and half the width of its 95 % interval by Student's t; NaN if there is only one value."""
     if len(values) < 2:
         return values[0], math.nan
     half = scipy.stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
@@ -188,7 +188,7 @@ def interval(values: list[float]) -> tuple[float, float]:
 
 
 def show_comparison(records: list[Record]) -> None:
-    """Print what both recipes took, and the ratios seed by seed."""
+    """Print the times and accuracies of both recipes, and the ratios seed by seed."""
     curves = {name: [record.curve for record in records if record.name == name] for name in ("plain", "short")}
     table = Table("", "plain", "ours", "plain / ours")
 
@@ -217,7 +217,7 @@ def _with_interval(values: list[float | None], form: str) -> str:
 
 
 class Count(TorchDispatchMode):
-    """Count operations that make numbers, each a kernel or more, and the bytes that they read and write."""
+    """Count the operations that compute numbers, each at least one kernel, and the bytes that they read and write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -235,7 +235,7 @@ class Count(TorchDispatchMode):
 
 
 def count_step(settings: Settings) -> dict[str, float]:
-    """Count the work of one step of ours: launches, floating-point operations and bytes, in float32."""
+    """Count the work of one step of our recipe: launches, floating-point operations and bytes, in float32."""
     model = ViT()
     optimizers = make_optimizers(model, settings)
     images, labels = torch.randn(settings.batch_size, 1, 28, 28), torch.zeros(settings.batch_size, dtype=torch.long)
@@ -248,7 +248,7 @@ def count_step(settings: Settings) -> dict[str, float]:
 
 
 def estimate_t4(settings: Settings) -> dict[str, float]:
-    """Estimate the seconds of an epoch of 55,000 images on a T4 from what is counted. An estimate: nobody ran it.
+    """Estimate the seconds of an epoch of 55,000 images on a T4 from counted work. It was not measured.
 
     A step takes at least as long as its launches, its products and its bytes each take, and at most their sum. The
     rates are assumed: 10 µs for a launch by PyTorch on Colab's processor, a quarter of the T4's 65 TFLOP/s in float16
@@ -299,7 +299,7 @@ def compare_command(
     runs = [] if first_seed == 0 else _read(path)
     for seed in range(first_seed, seeds):
         for pair in compare(seed, epochs, where, data):
-            write_record(path, *runs, *pair)  # what has been measured is kept where it is interrupted
+            write_record(path, *runs, *pair)  # an interruption loses no finished measurement
         runs += pair
     show_comparison(runs)
 
@@ -313,7 +313,7 @@ def ablate(
     records: RecordsOption = RECORDS,
     digits: DigitsOption = False,
 ) -> None:
-    """Change one setting at a time, measure on the validation split, and write ablation.json. Goes on where it was stopped."""
+    """Change one setting at a time, measure on the validation split, and write ablation.json. Continues an interrupted run."""
     torch.set_num_threads(threads)
     data, base = _data(digits), replace(SHORT, epochs=epochs)
     _one_at_a_time(records / "ablation.json", {n: replace(base, **c) for n, c in CHANGES.items()}, data, seeds, images)
@@ -328,9 +328,9 @@ def wrong_command(
     records: RecordsOption = RECORDS,
     digits: DigitsOption = False,
 ) -> None:
-    """Train with wrong attention, and write wrong_attention.json: does accuracy tell? Goes on where it was stopped."""
+    """Train with wrong attention, and write wrong_attention.json: does accuracy show it? Continues an interrupted run."""
     torch.set_num_threads(threads)
-    data, base = _data(digits), Settings(epochs=epochs, optimizer="adamw")  # Muon knows PyTorch's layers alone
+    data, base = _data(digits), Settings(epochs=epochs, optimizer="adamw")  # Muon needs PyTorch's layers
     settings = {name: replace(base, architecture=architecture) for name, architecture in ATTENTIONS.items()}
     _one_at_a_time(records / "wrong_attention.json", settings, data, seeds, images, tested=True)
 
@@ -342,7 +342,7 @@ def sprint(
     records: RecordsOption = RECORDS,
     digits: DigitsOption = False,
 ) -> None:
-    """Train for one epoch, and write sprint.json, for the speed record. Goes on where it was stopped."""
+    """Train for one epoch, and write sprint.json, for the speed record. Continues an interrupted run."""
     torch.set_num_threads(threads)
     data, path = _data(digits), records / "sprint.json"
     settings = {name: replace(SHORT, epochs=1, **changes) for name, changes in SPRINTS.items()}
@@ -350,7 +350,7 @@ def sprint(
 
 
 def _show(done: list[Record]) -> None:
-    """Print the accuracy of the runs of each name, on the test images where they were measured, and the CPU seconds."""
+    """Print the accuracy of the runs of each name, on the test images if it was measured there, and the CPU seconds."""
     tested = done[0].test_accuracy is not None
     table = Table("", f"{'test' if tested else 'validation'} accuracy, %", "each seed", "CPU seconds")
     for name in dict.fromkeys(run.name for run in done):
@@ -365,15 +365,15 @@ def _show(done: list[Record]) -> None:
 def _one_at_a_time(
     path: Path, changed: dict[str, Settings], data: Data, seeds: int, images: int, tested: bool = False
 ) -> None:
-    """Train with each of some settings, on the first images, seed by seed; keep each run, skip what is kept, print all.
+    """Train with each of some settings, on the first images, seed by seed; keep each run, skip kept runs, print all.
 
     Args:
-        path: Of the record.
+        path: The file of the record.
         changed: The settings by name.
         data: Training, validation and test images.
-        seeds: How many, from 0 on.
-        images: How many of the training images are learnt from.
-        tested: Whether the test images are looked at, once, after the last epoch.
+        seeds: The number of seeds, from 0 on.
+        images: The number of training images to learn from.
+        tested: Whether to measure on the test images, once, after the last epoch.
     """
     training = Split(data.training.images[:images], data.training.labels[:images])
     done = _read(path)
@@ -425,7 +425,7 @@ def train_command(
 
 
 def write_mistakes(records: Path, model: ViT, test: Split, seed: int) -> None:
-    """Write mistakes.json: what a model takes each class for, and each test image that it gets wrong, without pixels."""
+    """Write mistakes.json: a model's answers for each class, and the test images that it gets wrong, without their pixels."""
     with torch.no_grad():
         probabilities = torch.cat(
             [model.eval()(images).softmax(dim=-1) for images in test.images.split(1000)]
@@ -448,7 +448,7 @@ def write_mistakes(records: Path, model: ViT, test: Split, seed: int) -> None:
 
 
 def draw_mistakes(path: Path, wrong: list[dict], test: Split) -> None:
-    """Draw the test images that a model gets wrong, the 60 surest mistakes at most: a figure for the chapter."""
+    """Draw the test images that a model gets wrong, at most the 60 surest mistakes: a figure for the chapter."""
     from matplotlib.figure import Figure
 
     columns = 10
@@ -467,7 +467,7 @@ def draw_mistakes(path: Path, wrong: list[dict], test: Split) -> None:
 
 @app.command()
 def keep(records: RecordsOption = RECORDS, count: int = 500) -> None:
-    """Keep the first validation images of MNIST in digits.npz, so that every build of the book looks at the same ones."""
+    """Keep the first validation images of MNIST in digits.npz, so that every build of the book uses the same images."""
     kept = load_mnist().validation
     pixels = ((kept.images[:count, 0] * STD + MEAN) * 255).round().byte()  # (n, 28, 28)
     np.savez_compressed(records / "digits.npz", images=pixels.numpy(), labels=kept.labels[:count].byte().numpy())

@@ -1,4 +1,4 @@
-"""Keep the state of a run after each epoch, and take it up again."""
+"""Keep the state of a run after each epoch, and continue the run from it."""
 
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -10,13 +10,13 @@ from solutions.training.data import Images
 
 
 def glimpse(images: Images) -> Tensor:
-    """Return what tells images from others: their number and shape, and of the first hundred the classes and the means."""
+    """Return numbers that identify images: how many there are, their shape, and classes and means of the first hundred."""
     some, labels = next(images.batches([torch.arange(min(100, len(images)))]))
     return torch.cat([torch.tensor([len(images), *images.shape]), labels.cpu(), some.mean((1, 2, 3)).cpu()])
 
 
 def keep(path: Path, run: dict, parts: dict, generator: torch.Generator, curve: list[dict]) -> None:
-    """Write the state of a run, whole or not at all."""
+    """Write the state of a run, completely or not at all."""
     state = {name: part.state_dict() for name, part in parts.items()}
     state |= dict(run, generator=generator.get_state(), curve=curve)
     torch.save(state, path.with_suffix(".part"))
@@ -24,21 +24,21 @@ def keep(path: Path, run: dict, parts: dict, generator: torch.Generator, curve: 
 
 
 def resume(path: Path, run: dict, parts: dict, generator: torch.Generator) -> list[dict]:
-    """Set a run to the state that was kept. Return the epochs that it has done.
+    """Set a run to its kept state. Return the epochs that it has done.
 
     Raises:
-        ValueError: The file is of another run, or holds none.
+        ValueError: The file belongs to another run, or holds no run.
     """
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
         kept = state["settings"]
         images = state["images"]
-    except Exception as error:  # PyTorch has many for a file that is none of its own
+    except Exception as error:  # PyTorch raises many kinds for a file of another format
         raise ValueError(f"{path} holds no run ({type(error).__name__}): delete it, or name another file") from None
     now, others = run["settings"], "delete it to begin again, or name another file"
     if differ := [f"{name}={kept.get(name)} and not {now[name]}" for name in now if kept.get(name) != now[name]]:
         raise ValueError(f"{path} is of a run with {', '.join(differ)}: {others}")
-    # Another machine rounds means otherwise.
+    # Another machine may round the means differently.
     if images.shape != run["images"].shape or not torch.allclose(images, run["images"], rtol=0, atol=1e-3):
         raise ValueError(f"{path} is of a run on other images: {others}")
     for name, part in parts.items():
@@ -48,7 +48,7 @@ def resume(path: Path, run: dict, parts: dict, generator: torch.Generator) -> li
 
 
 def check_can_be_written(*paths: Path | None) -> None:
-    """Make the folders of files that are to be written, so that no run ends and cannot be kept.
+    """Make the folders of files that will be written, so that no finished run is lost.
 
     Raises:
         ValueError: One of them cannot be written.
@@ -58,7 +58,7 @@ def check_can_be_written(*paths: Path | None) -> None:
             if path.is_dir():
                 raise IsADirectoryError("it is a folder")
             path.parent.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=path.parent):  # of no name, so that it is no file of somebody's
+            with TemporaryFile(dir=path.parent):  # without a name, so that it overwrites no file
                 pass
         except OSError as error:
             raise ValueError(f"{path} cannot be written ({error}): name another place") from None

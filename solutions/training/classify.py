@@ -1,6 +1,6 @@
-"""Say what a trained model takes images for: `python -m solutions.training.classify photo.jpg --record run.json`.
+"""Classify images with a trained model: `python -m solutions.training.classify photo.jpg --record run.json`.
 
-The record is that of `solutions.training.recipe --record`: it says which model it is, and what its images looked like.
+The record is that of `solutions.training.recipe --record`: it describes the model and its images.
 """
 
 import json
@@ -17,10 +17,10 @@ from solutions.training.settings import Settings
 
 
 def load_run(record: Path, weights: Path) -> tuple[nn.Module, dict]:
-    """Return a trained model in evaluation, and what its record says of the images.
+    """Return a trained model in evaluation mode, and what its record says about the images.
 
     Raises:
-        ValueError: The record holds no run that says it, or the weights are those of another model.
+        ValueError: The record has no run with these facts, or the weights belong to another model.
     """
     try:
         run = json.loads(record.read_text(encoding="utf-8"))[0]
@@ -31,13 +31,13 @@ def load_run(record: Path, weights: Path) -> tuple[nn.Module, dict]:
     model = make_model(settings, nothing)
     try:
         model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
-    except Exception as error:  # PyTorch has many for a file that is none of its own
+    except Exception as error:  # PyTorch raises many kinds for a file of another format
         raise ValueError(f"{weights} does not hold the weights of that run ({type(error).__name__})") from None
     return model.eval(), images
 
 
 def classify(model: nn.Module, images: dict, path: Path) -> Tensor:
-    """Return the probability of each class, (classes,), for an image; a model of grey images sees the mean of its colours.
+    """Return the probability of each class, (classes,), for an image; a model of grey images gets the mean of the colours.
 
     Raises:
         ValueError: The file cannot be read as an image.
@@ -52,10 +52,10 @@ def classify(model: nn.Module, images: dict, path: Path) -> Tensor:
 
 def main(
     files: Annotated[list[Path], typer.Argument(help="Images.")],
-    record: Annotated[Path, typer.Option(help="Of the run, as solutions.training.recipe wrote it.")],
+    record: Annotated[Path, typer.Option(help="The run's record, written by solutions.training.recipe.")],
     weights: Annotated[Path, typer.Option(help="The trained parameters.")] = Path("vit.pt"),
 ) -> None:
-    """Say what a trained model takes images for."""
+    """Classify images with a trained model."""
     try:
         model, images = load_run(record, weights)
         for path in files:

@@ -65,10 +65,10 @@ def images_of_coco(annotations: Path, images: Path, classes: list[str]) -> dict[
 
 
 def make_folder(training: dict[str, list[Path]], test: dict[str, list[Path]], out: Path) -> None:
-    """Copy images to out/train/CLASS and out/test/CLASS, whole or not at all.
+    """Copy images to out/train/CLASS and out/test/CLASS, all or none.
 
     Raises:
-        ValueError: The folder is there already, or a class would be empty.
+        ValueError: The folder exists already, or a class would be empty.
     """
     if out.exists():
         raise ValueError(f"{out} is there already: delete it, or name another folder with --out")
@@ -76,7 +76,7 @@ def make_folder(training: dict[str, list[Path]], test: dict[str, list[Path]], ou
         if empty := [name for name, paths in found.items() if not paths]:
             raise ValueError(f"no image is left for {part} of {', '.join(empty)}: ask for fewer, or for other classes")
     part = out.with_name(out.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)  # of a call that was interrupted
+    shutil.rmtree(part, ignore_errors=True)  # an interrupted call may have left it
     for name, found in (("train", training), ("test", test)):
         for label, paths in found.items():
             folder = part / name / label
@@ -96,9 +96,9 @@ def main(
         Path | None, typer.Option(help="Instead of COCO: a folder with train/CLASS and test/CLASS.")
     ] = None,
     classes: Annotated[str, typer.Option(help="Names of classes, with commas.")] = COCO5,
-    each: Annotated[int, typer.Option(min=1, help="Images of a class for training, at most.")] = 1500,
-    each_of_test: Annotated[int, typer.Option(min=1, help="Images of a class for the test, at most.")] = 500,
-    seed: Annotated[int, typer.Option(help="By which they are drawn.")] = 0,
+    each: Annotated[int, typer.Option(min=1, help="Most images of a class for training.")] = 1500,
+    each_of_test: Annotated[int, typer.Option(min=1, help="Most images of a class for the test.")] = 500,
+    seed: Annotated[int, typer.Option(help="The seed for drawing the images.")] = 0,
 ) -> None:
     """Make a folder of five classes, 1,500 and 500 images each, from COCO or from a folder of more classes."""
     wanted = list(dict.fromkeys(name.strip() for name in classes.split(",") if name.strip()))
@@ -120,7 +120,7 @@ def main(
             training, test = parts
         elif annotations and images:
             found = {name: drawn(paths) for name, paths in images_of_coco(annotations, images, wanted).items()}
-            # Where there are too few images, a quarter of them is for the test, as of the 2,000 that are asked for.
+            # If there are too few images, the test gets the same share as of the images asked for: by default a quarter.
             share = each_of_test / (each + each_of_test)
             tests = {name: min(each_of_test, round(share * len(paths))) for name, paths in found.items()}
             test = {name: paths[: tests[name]] for name, paths in found.items()}

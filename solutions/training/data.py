@@ -16,32 +16,32 @@ from rich.progress import track
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-MEAN, STD = 0.1307, 0.3081  # of the pixels of MNIST's training images
-SHARE = 0.5  # of the memory that is free: what images may take that are kept as tensors
-OF_SYSTEMS = ".", "@", "__MACOSX"  # how names begin that computers and not people put into folders
+MEAN, STD = 0.1307, 0.3081  # mean and deviation of the pixels, from 0 to 1, of MNIST's training images
+SHARE = 0.5  # the share of the free memory that images may take as tensors
+OF_SYSTEMS = ".", "@", "__MACOSX"  # starts of the names of files and folders that systems make
 
 
 class Images(Protocol):
-    """Images and their classes, which a run asks for in batches."""
+    """Images and their classes, in batches."""
 
     num_classes: int
-    shape: tuple[int, int, int]  # of an image: channels, height, width
+    shape: tuple[int, int, int]  # channels, height and width of an image
 
     def __len__(self) -> int: ...
 
     def to(self, device: torch.device) -> "Images":
-        """Move them to a device, now or batch by batch."""
+        """Move the images to a device, now or batch by batch."""
 
     def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Return for each tensor of indices, (B,), images, (B, C, H, W), normalised float32, and classes, (B,)."""
+        """Yield images, (B, C, H, W), normalised float32, and classes, (B,), for each tensor of indices, (B,)."""
 
     def part(self, chosen: Tensor) -> "Images":
-        """Return those of these indices, (B,), alone."""
+        """Return only the images of these indices, (B,)."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Images that are kept as one tensor, (B, C, H, W), normalised float32, and their classes, (B,)."""
+    """Images in one tensor, (B, C, H, W), normalised float32, and their classes, (B,)."""
 
     images: Tensor
     labels: Tensor
@@ -71,7 +71,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Files:
-    """Images that are read from their files whenever they are asked for, by processes of their own."""
+    """Images that separate processes read from files whenever a run needs them."""
 
     paths: list[Path]
     labels: Tensor  # (B,)
@@ -93,7 +93,7 @@ class Files:
         return 3, self.size, self.size
 
     def to(self, device: torch.device) -> "Files":
-        """Let batches go to a device."""
+        """Return the same images, whose batches go to a device."""
         return replace(self, device=device)
 
     def part(self, chosen: Tensor) -> "Files":
@@ -103,7 +103,7 @@ class Files:
     def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """Return images and classes for each tensor of indices."""
         order = [chosen.cpu() for chosen in order]
-        own = torch.Generator().manual_seed(0)  # what the processes draw must not disturb what a run draws
+        own = torch.Generator().manual_seed(0)  # the processes must not change the run's random numbers
         sampler = [chosen.tolist() for chosen in order]
         loader = DataLoader(self, batch_sampler=sampler, num_workers=os.cpu_count() or 1, generator=own)
         for chosen, images in zip(order, loader):
@@ -113,27 +113,27 @@ class Files:
 
 @dataclass(frozen=True)
 class Data:
-    """Three splits of images, and what suits them."""
+    """Three splits of images, and the settings that suit them."""
 
-    name: str  # by which a record calls them
+    name: str  # for records
     training: Images
     validation: Images
     test: Images
     classes: list[str] = field(default_factory=lambda: [str(digit) for digit in range(10)])
-    # Of a run, where the defaults, made for digits, do not suit
+    # Settings that replace a run's defaults, which are made for digits
     settings: dict[str, object] = field(default_factory=dict)
-    mean: tuple[float, ...] = (MEAN,)  # of each channel's pixels, from 0 to 1, by which they were normalised
+    mean: tuple[float, ...] = (MEAN,)  # mean of each channel's pixels, from 0 to 1, used to normalise them
     std: tuple[float, ...] = (STD,)
-    left_out: tuple[Path, ...] = ()  # files in the folder that are no images
+    left_out: tuple[Path, ...] = ()  # files in the folder that are not images
 
     def facts(self) -> dict:
-        """Return what a record says of them, by which images are brought to the form that a model was trained on."""
+        """Return the facts for a record, with which new images can be brought to the form that a model was trained on."""
         counts = dict(training=len(self.training), validation=len(self.validation), test=len(self.test))
         form = dict(shape=list(self.training.shape), mean=list(self.mean), std=list(self.std))
         return dict(classes=self.classes, **form, **counts)
 
     def in_words(self) -> str:
-        """Say what there is to learn from, and what was left out."""
+        """Describe the images, and what was left out."""
         _, height, width = self.training.shape
         text = f"{self.name}: {len(self.classes)} classes; {len(self.training):,} images for training, "
         text += (
@@ -153,10 +153,10 @@ def normalise(images: Tensor) -> Tensor:
 
 
 def load_mnist(root: str | None = None) -> Data:
-    """Load MNIST, whole: the first 55,000 training images, the last 5,000 for validation, and the 10,000 test images.
+    """Load all of MNIST: the first 55,000 training images, the last 5,000 for validation, and the 10,000 test images.
 
     Args:
-        root: Folder of the data; by default what MNIST_ROOT says, else data/.
+        root: Folder of the data; by default that in MNIST_ROOT, else data/.
     """
     from torchvision.datasets import MNIST
 
@@ -184,10 +184,10 @@ def load_digits() -> Data:
 
 
 def load_cifar10(root: str | None = None) -> Data:
-    """Load CIFAR-10, whole: the first 45,000 training images, the last 5,000 for validation, and the 10,000 test images.
+    """Load all of CIFAR-10: the first 45,000 training images, the last 5,000 for validation, and the 10,000 test images.
 
     Args:
-        root: Folder of the data, to which they are downloaded; by default what CIFAR_ROOT says, else data/.
+        root: Folder to which the data are downloaded; by default that in CIFAR_ROOT, else data/.
     """
     from torchvision.datasets import CIFAR10
 
@@ -203,27 +203,27 @@ def load_cifar10(root: str | None = None) -> Data:
 
 
 def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") -> Data:
-    """Load images from `root/train/CLASS/` and `root/test/CLASS/`, of any sizes; a tenth of those for training validates.
+    """Load images of any size from `root/train/CLASS/` and `root/test/CLASS/`; a tenth of the former is for validation.
 
-    They become tensors where these fit into half of the memory that is free on the device; else files are read as a run
-    asks for them, and all of them once before it.
+    They become tensors if these fit into half of the free memory of the device. Otherwise the files are read whenever a run
+    needs them, and all of them once before it.
 
     Args:
         root: The folder.
-        size: Pixels of a side: images are scaled until they fill such a square, and cut to it.
-        device: On which a run will be.
+        size: Pixels of a side: images are scaled until they fill a square of this size, and cropped to it.
+        device: The device of the run.
 
     Raises:
-        ValueError: The folder is not made like this, a class has too few images, or files cannot be read as images.
+        ValueError: The folder has another structure, a class has too few images, or files cannot be read as images.
     """
     if size < 1:
         raise ValueError(f"images must have at least 1 pixel a side, got {size}")
     classes, parts, left_out = _found_in(root)
     count = sum(len(part) for part, _ in parts)
     fits = count * 3 * size * size * 4 < SHARE * _free_memory(torch.device(device))
-    some = min(1000, len(parts[0][0]))  # training images, which tell the mean of all
+    some = min(1000, len(parts[0][0]))  # training images from which the mean is estimated
     every = read_images([path for part, _ in parts for path in part], size)
-    kept = [image for index, image in enumerate(every) if fits or index < some]  # all are read, so that all are whole
+    kept = [image for index, image in enumerate(every) if fits or index < some]  # all are read, to find broken ones
     mean, std = _statistics(torch.stack(kept[:some]) / 255)
     splits: list[Images] = []
     for part, of_part in parts:
@@ -265,7 +265,7 @@ def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -
     """Load mnist, cifar10, digits, or a folder of images by its path.
 
     Raises:
-        ValueError: It is none of these, or as `load_folder`.
+        ValueError: The name is none of these, or `load_folder` raises one.
     """
     known: dict[str, Callable[[], Data]] = {"mnist": load_mnist, "cifar10": load_cifar10, "digits": load_digits}
     root = Path(name).expanduser()
@@ -277,7 +277,7 @@ def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -
         return load_folder(root, size, device)
     except PermissionError as error:
         raise ValueError(f"{error.filename} may not be read: its permissions refuse it") from None
-    except (OSError, RuntimeError) as error:  # torchvision has both where there is no network
+    except (OSError, RuntimeError) as error:  # torchvision raises either without a network
         raise ValueError(
             f"{name} could not be loaded ({error}). Is there a network? MNIST_ROOT and CIFAR_ROOT name folders that hold"
             " them already; digits are on every machine"
@@ -285,15 +285,15 @@ def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -
 
 
 def draw(images: Images, count: int) -> Images:
-    """Draw so many images, or all, where there are fewer. Of one split a larger draw includes every smaller one."""
+    """Draw `count` images, or all if there are fewer. A larger draw from one split includes every smaller one."""
     return images.part(torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:count])
 
 
 def some_classes(data: Data, names: list[str], each: int, each_of_test: int) -> Data:
-    """Keep some classes, and of each so many images for training and for the test, or all, where there are fewer.
+    """Keep some classes, and limit the number of images of each, for training and for the test.
 
     Raises:
-        ValueError: The data have no such class.
+        ValueError: The data lack one of the classes.
     """
     if missing := [name for name in names if name not in data.classes]:
         raise ValueError(f"{data.name} has no class {', '.join(missing)}; it has {', '.join(data.classes)}")
@@ -312,7 +312,7 @@ def some_classes(data: Data, names: list[str], each: int, each_of_test: int) -> 
 
 
 def read_image(path: Path, size: int) -> Tensor:
-    """Read an image of any kind in colour, (3, size, size), bytes; what is transparent becomes white.
+    """Read an image of any kind in colour, (3, size, size), bytes; transparent pixels become white.
 
     Raises:
         ValueError: The file cannot be read as an image.
@@ -324,23 +324,23 @@ def read_image(path: Path, size: int) -> Tensor:
                     f"{path} has 32 bits a pixel, and none says which number is white: save it with 8 or 16"
                 )
             image = ImageOps.exif_transpose(image)
-            if image.mode.startswith("I;16"):  # which Pillow would cut off at 255
+            if image.mode.startswith("I;16"):  # Pillow would clip these at 255
                 image = Image.fromarray((np.array(image) >> 8).astype(np.uint8))
             if image.has_transparency_data:
                 image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
             image = ImageOps.fit(image.convert("RGB"), (size, size), Image.Resampling.BICUBIC)
     except PermissionError:
         raise
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow has all of these for a broken file
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises these for a broken file
         raise ValueError(f"{path} cannot be read as an image ({error}): replace or delete it") from None
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
 def read_images(paths: list[Path], size: int) -> Iterator[Tensor]:
-    """Read images as `read_image`, by several threads.
+    """Read images like `read_image`, in several threads.
 
     Raises:
-        ValueError: Files cannot be read; said after the last, of all of them together.
+        ValueError: Files cannot be read; raised after the last one, for all of them together.
     """
 
     def tried(path: Path) -> Tensor | ValueError:
@@ -365,7 +365,7 @@ def classes_of(folder: Path) -> list[str]:
     """Return the names of the folders of classes.
 
     Raises:
-        ValueError: There are fewer than two.
+        ValueError: There are fewer than two classes.
     """
     if not folder.is_dir():
         raise ValueError(f"{folder} is missing: images are looked for in train/CLASS/ and test/CLASS/")
@@ -376,7 +376,7 @@ def classes_of(folder: Path) -> list[str]:
 
 
 def images_of(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the files of images below a folder, by their suffixes, and the other files; without those of systems.
+    """Return the image files below a folder, recognised by their suffixes, and the other files, without OF_SYSTEMS.
 
     Raises:
         ValueError: There is no image.
@@ -388,13 +388,13 @@ def images_of(folder: Path) -> tuple[list[Path], list[Path]]:
 
     kinds, files, seen = Image.registered_extensions(), [], set()
     for place, folders, names in os.walk(folder, followlinks=True, onerror=refuse):
-        if (real := os.path.realpath(place)) in seen:  # by a link
+        if (real := os.path.realpath(place)) in seen:  # reached by a link
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith(OF_SYSTEMS))  # of two links, the first
+        folders[:] = sorted(name for name in folders if not name.startswith(OF_SYSTEMS))  # the first of two links
         files += [Path(place, name) for name in names if not name.startswith(OF_SYSTEMS)]
-    files = [path for path in files if path.is_file()]  # and no broken link
+    files = [path for path in files if path.is_file()]  # without broken links
     found = sorted(path for path in files if path.suffix.lower() in kinds)
     if not found:
         raise ValueError(
@@ -404,7 +404,7 @@ def images_of(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _flat(found: list[tuple[list[Path], list[Path]]]) -> tuple[list[Path], Tensor]:
-    """Return the images of all classes in a row, and the class of each."""
+    """Return the images of all classes as one list, and the class of each."""
     labels = torch.tensor([label for label, (paths, _) in enumerate(found) for _ in paths])
     return [path for paths, _ in found for path in paths], labels
 
@@ -420,7 +420,7 @@ def _statistics(images: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _settings_of_photographs(size: int) -> dict[str, object]:
-    """Return what suits photographs: they may be mirrored, and are cut into eight by eight patches where that goes."""
+    """Return settings for photographs: they may be mirrored, and are cut into eight by eight patches if possible."""
     patch = next(patch for patch in range(max(1, size // 8), size + 1) if size % patch == 0)
     return dict(patch_size=patch, flip=True, rotation=0.0, shift=size / 8)
 

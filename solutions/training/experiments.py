@@ -1,7 +1,7 @@
 """Repeat the experiments of the book's last chapter: `python -m solutions.training.experiments all --data cifar10`.
 
-Every run is of `solutions.training.recipe`. What is done is kept in the record after each run, and each run after each epoch:
-call the command again, and it goes on where it was stopped.
+Every run uses `solutions.training.recipe`. The record is written after each run, and a run's state after each epoch:
+after an interruption, call the command again to continue.
 
 The rule, written before the first run. A run learns from training images and stops when its loss on the validation
 images has not fallen below its best for a fifth of the planned epochs, and at least three. Its parameters are those of
@@ -35,28 +35,28 @@ from solutions.training.record import choose_device, choose_precision, describe_
 from solutions.training.settings import Settings
 
 RULE = __doc__.split("\n\n")[-1].replace("\n", " ").strip()
-FIVE = ["airplane", "automobile", "cat", "dog", "ship"]  # of CIFAR-10's classes, where no folder of five is given
+FIVE = ["airplane", "automobile", "cat", "dog", "ship"]  # classes of CIFAR-10, if no folder of five classes is given
 HEADS, WIDTHS, RATES = (1, 2, 4, 8), (32, 64, 128, 256), (1e-3, 3e-3, 1e-2)
-RATE_SEED = 100  # a seed of its own: the rates are not chosen by the runs that are compared
+RATE_SEED = 100  # a separate seed, so that the compared runs do not choose the rates
 out = Console()
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is run. The defaults take one core some twenty minutes; `NIGHT` made the book's record."""
+    """How much is run. The defaults take one core about twenty minutes; `NIGHT` made the book's record."""
 
-    images: int = 1500  # where settings are compared: training images
-    epochs: int = 5  # there
-    other_epochs: tuple[int, ...] = (2, 15)  # there, where the number of epochs is compared
-    course_images: int = 45_000  # that the model of the course work learns from
+    images: int = 1500  # training images of runs that compare settings
+    epochs: int = 5  # epochs of these runs
+    other_epochs: tuple[int, ...] = (2, 15)  # further numbers of epochs that are compared
+    course_images: int = 45_000  # training images of the course work's model
     course_epochs: int = 1
-    recipe_epochs: int = 1  # of the same model by our recipe
+    recipe_epochs: int = 1  # epochs of the same model with our recipe
     counts: tuple[int, ...] = (500, 1500, 9000)  # training images of ViT, CNN and MLP
-    met: int = 9000  # images that such a run meets, however many there are: all take equally many steps
-    five_images: int = 7500  # of the five classes, for training
-    five_epochs: int = 2  # of the attentions on them
-    validation: int = 1000  # images at most
-    test: int = 2000
+    met: int = 9000  # images that such a run sees, with repetitions, so that all runs take equally many steps
+    five_images: int = 7500  # training images of the five classes
+    five_epochs: int = 2  # epochs of the attentions on these
+    validation: int = 1000  # validation images, at most
+    test: int = 2000  # test images, at most
 
 
 NIGHT = Size(5000, 10, (3, 30), 45_000, 50, 10, (500, 1500, 9000, 45_000), 45_000, 7500, 12, 2000, 10_000)
@@ -64,7 +64,7 @@ NIGHT = Size(5000, 10, (3, 30), 45_000, 50, 10, (500, 1500, 9000, 45_000), 45_00
 
 @dataclass(frozen=True)
 class Run:
-    """What is trained on what, and where it belongs. Runs that differ in group and name alone are one run."""
+    """A model, its data, and its place in the record. Runs that differ only in group and name are one run."""
 
     group: str
     name: str
@@ -74,11 +74,11 @@ class Run:
 
     @property
     def key(self) -> str:
-        """What makes a run this run, as text."""
+        """What identifies a run, as text."""
         return json.dumps([self.data, self.images, asdict(self.settings)])
 
 
-Lookup = Callable[[Run], dict]  # from a run that was yielded to what came of it
+Lookup = Callable[[Run], dict]  # from a run that was yielded to its result
 
 
 # ---- what is run ----------------------------------------------------------------------------------------------------
@@ -91,13 +91,13 @@ def recipe_for(data: Data, **changes: object) -> Settings:
 
 
 def course_work(data: Data, epochs: int) -> Settings:
-    """Return the recipe of the course work: AdamW at one rate, dropout, crops and flips, small positions."""
+    """Return the recipe of the course work: AdamW at a constant rate, dropout, crops and flips, small positions."""
     plain = dict(optimizer="adamw", adamw_rate=1e-3, warmup=0.0, decay=False, clip=1e9, batch_size=64)
     return recipe_for(data, epochs=epochs, dropout=0.1, position_std=0.02, **plain)
 
 
 def plan(size: Size, seeds: int, data: dict[str, Data], lookup: Lookup) -> Iterator[Run]:
-    """Yield every run; the next is asked for when the last has been made, for some depend on those before."""
+    """Yield every run. Finish each run before asking for the next, because some depend on earlier ones."""
     photographs = data["photographs"]
     for seed in range(seeds):
         both = dict(
@@ -115,7 +115,7 @@ def plan(size: Size, seeds: int, data: dict[str, Data], lookup: Lookup) -> Itera
 
 
 def plan_architectures(size: Size, seeds: int, data: dict[str, Data], lookup: Lookup) -> Iterator[Run]:
-    """Yield ViT, CNN and MLP: of as many parameters and steps, then of as many seconds, each at its own best rate."""
+    """Yield ViT, CNN and MLP, each at its own best rate: with equal parameters and steps, then with equal seconds."""
 
     def settings_of(architecture: str, images: Data, rate: float, epochs: int, seed: int) -> Settings:
         vit = recipe_for(images, optimizer="adamw", adamw_rate=rate, epochs=epochs, seed=seed)
@@ -161,9 +161,9 @@ def plan_architectures(size: Size, seeds: int, data: dict[str, Data], lookup: Lo
 
 
 def plan_search(size: Size, seeds: int, data: Data, lookup: Lookup) -> Iterator[Run]:
-    """Yield one factor at a time, a random search at the same cost, and on all seeds what each of the two chose.
+    """Yield one factor at a time, a random search at the same cost, and what each of the two chose, on all seeds.
 
-    Both look at patch size, heads and width: 32 settings. One factor at a time looks at eight of them.
+    Both search over patch size, heads and width: 32 settings. One factor at a time tries eight of them.
     """
     base, side = recipe_for(data, epochs=size.epochs), data.training.shape[1]
     factors = dict(patch_size=(side // 8, side // 4), num_heads=HEADS, width=WIDTHS)
@@ -177,7 +177,7 @@ def plan_search(size: Size, seeds: int, data: Data, lookup: Lookup) -> Iterator[
         for factor, values in (*factors.items(), ("epochs", sorted({*size.other_epochs, size.epochs}))):
             runs = [run(factor, **{factor: value}, seed=seed) for value in values]
             yield from runs
-            first.setdefault(factor, runs)  # of seed 0, by which is chosen
+            first.setdefault(factor, runs)  # the runs of seed 0 decide
     looked_at = {each.key: each for factor in factors for each in first[factor]}
     cost = sum(cpu_seconds(lookup(each)) for each in looked_at.values())
     grid = [dict(zip(factors, values)) for values in itertools.product(*factors.values())]
@@ -198,7 +198,7 @@ def plan_search(size: Size, seeds: int, data: Data, lookup: Lookup) -> Iterator[
 
 
 def best(runs: list[Run], lookup: Lookup) -> Run:
-    """Return the run with the highest validation accuracy; of equal ones the first."""
+    """Return the run with the highest validation accuracy; the first of equal ones."""
     return max(runs, key=lambda run: validation_accuracy(lookup(run)))
 
 
@@ -216,7 +216,7 @@ def cpu_seconds(result: dict) -> float:
 
 
 def patience_of(settings: Settings) -> int:
-    """Return for how many epochs the rule waits for a lower validation loss."""
+    """Return how many epochs the rule waits for a lower validation loss."""
     return max(3, settings.epochs // 5)
 
 
@@ -226,15 +226,15 @@ def best_epoch(curve: list) -> int:
 
 
 def execute(run: Run, data: Data, size: Size, device: torch.device, folder: Path, show: bool = False) -> dict:
-    """Train by the rule, measure once on test images, and return what came of it. Goes on where it was stopped.
+    """Train by the rule, measure once on test images, and return the result. Continues an interrupted run.
 
     Args:
-        run: What is trained.
-        data: On what.
+        run: The run.
+        data: Its data.
         size: How many images validate and test.
-        device: Where.
-        folder: Of the files in which the run is kept until it is finished.
-        show: Whether each epoch has a progress bar.
+        device: Where to train.
+        folder: The folder of the files that keep the run until it is finished.
+        show: Whether to show a progress bar for each epoch.
     """
     training, validation = draw(data.training, run.images), draw(data.validation, size.validation)
     checkpoint, parameters = kept_in(folder, run, data)
@@ -266,13 +266,13 @@ def execute(run: Run, data: Data, size: Size, device: torch.device, folder: Path
 
 
 def kept_in(folder: Path, run: Run, data: Data) -> tuple[Path, Path]:
-    """Return the files in which a run is kept until it is finished: its state, and the parameters of its best epoch."""
+    """Return the files that keep a run until it is finished: its state, and the parameters of its best epoch."""
     stem = hashlib.sha256(json.dumps([data.name, run.key]).encode()).hexdigest()[:16]
     return folder / f"{stem}.ckpt", folder / f"{stem}.best"
 
 
 def confusion(model: nn.Module, split: Images) -> Tensor:
-    """Count what each class is taken for, (classes, classes): a row for each class, a column for each answer."""
+    """Count the answers for each class, (classes, classes): a row for each class, a column for each answer."""
     counts = torch.zeros(split.num_classes, split.num_classes, dtype=torch.long)
     with torch.no_grad():
         for images, labels in split.batches(torch.arange(len(split)).split(1000)):
@@ -292,22 +292,22 @@ def _short(value: object) -> object:
 
 @dataclass
 class Book:
-    """The record: every run once, and the groups that name them."""
+    """The record: every run once, and the groups that name the runs."""
 
     path: Path
     size: Size
-    names: list[str]  # of the data
-    counts: list[int]  # of their images, of all splits together
+    names: list[str]  # names of the data
+    counts: list[int]  # numbers of their images, all splits together
     machines: list[dict] = field(default_factory=list)
     runs: dict[str, dict] = field(default_factory=dict)  # by their keys
     groups: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # group, name: the keys of its seeds
     attentions: list[dict] = field(default_factory=list)
 
     def read(self) -> "Book":
-        """Take up what was recorded before.
+        """Read what was recorded before.
 
         Raises:
-            ValueError: It was recorded with other sizes or data.
+            ValueError: The record has other sizes or data.
         """
         if not self.path.exists():
             return self
@@ -332,7 +332,7 @@ class Book:
         return self
 
     def add(self, run: Run, result: dict | None, machine: dict | None = None) -> None:
-        """Name a run, and keep what came of it, where it is new."""
+        """Name a run, and keep its result, if it is new."""
         if result is not None:
             if machine not in self.machines:
                 self.machines.append(machine)
@@ -342,7 +342,7 @@ class Book:
             keys.append(run.key)
 
     def write(self) -> None:
-        """Write the record, whole or not at all, a run a line."""
+        """Write the record, completely or not at all, with one run on each line."""
         index = {key: i for i, key in enumerate(self.runs)}
         groups = {
             group: {name: [index[key] for key in keys] for name, keys in named.items()}
@@ -379,11 +379,11 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 @app.callback()
 def _about() -> None:
-    """Keep `all` a command of its own, so that others can be next to it."""
+    """Keep `all` a separate command, so that others can be added."""
 
 
 def load_all(photographs: str, digits: str, five: str | None, image_size: int) -> dict[str, Data]:
-    """Load the three data sets: photographs, digits, and five classes, made from the photographs where none are named."""
+    """Load the three data sets: photographs, digits, and five classes, by default classes of the photographs."""
     data = dict(photographs=load_images(photographs, image_size), digits=load_images(digits))
     if five:
         data["five"] = load_images(five, image_size)
@@ -404,25 +404,23 @@ def all_command(
         str | None, typer.Option(help="A folder of five classes, such as solutions.training.coco5 makes.")
     ] = None,
     image_size: Annotated[
-        int, typer.Option(min=8, help="Of a folder's images: pixels of a side, a multiple of 8.")
+        int, typer.Option(min=8, help="Pixels of a side, for a folder's images: a multiple of 8.")
     ] = 32,
     night: Annotated[
         bool, typer.Option("--night", help="More images and epochs: some three hours of one core.")
     ] = False,
-    images: Annotated[
-        int | None, typer.Option(min=1, help="At most so many training images, to repeat it in small.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="At most so many epochs, to repeat it in small.")] = None,
+    images: Annotated[int | None, typer.Option(min=1, help="Most training images, for a smaller run.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Most epochs, for a smaller run.")] = None,
     budget: Annotated[
-        float | None, typer.Option(help="CPU minutes, after which it stops; call again to go on.")
+        float | None, typer.Option(help="Stop after this many CPU minutes; call again to continue.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 3,
-    threads: Annotated[int, typer.Option(min=1, help="Of the CPU.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the CPU.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    record: Annotated[Path, typer.Option(help="Where the record goes, or is taken up.")] = Path("experiments.json"),
-    checkpoints: Annotated[Path, typer.Option(help="Where the run in progress is kept.")] = Path("build/experiments"),
+    record: Annotated[Path, typer.Option(help="The record; an existing one is continued.")] = Path("experiments.json"),
+    checkpoints: Annotated[Path, typer.Option(help="Where the unfinished run is stored.")] = Path("build/experiments"),
 ) -> None:
-    """Make every run of the chapter on experiments, one after the other, and its record. Goes on where it was stopped."""
+    """Make every run of the chapter on experiments, one after the other, and its record. Continues where it was stopped."""
     torch.set_num_threads(threads)
     size = shrink(NIGHT if night else Size(), images, epochs)
     stand_in = dict(curve=[dict(cpu_seconds=1.0, validation_accuracy=0.0)], kept=1)
@@ -446,14 +444,14 @@ def all_command(
             return
         try:
             result = execute(run, loaded[run.data], size, where, checkpoints, show=out.is_terminal)
-        except ValueError as error:  # it was begun on other images
+        except ValueError as error:  # the run was begun on other images
             raise typer.BadParameter(str(error)) from None
         machine = describe_machine(where)
-        del machine["load"]  # another at every run
+        del machine["load"]  # it differs in every run
         book.add(run, result, machine)
         book.write()
         for path in kept_in(checkpoints, run, loaded[run.data]):
-            path.unlink(missing_ok=True)  # it is in the record now
+            path.unlink(missing_ok=True)  # the record has the run now
         out.print(
             f"{len(book.runs):3} of about {total}  {run.group}: {run.name}  seed {run.settings.seed}"
             f"  {len(result['curve'])} epochs  CPU {cpu_seconds(result):.1f} s"
@@ -469,7 +467,7 @@ def all_command(
 
 
 def shrink(size: Size, images: int | None, epochs: int | None) -> Size:
-    """Let no run of that size learn from more images, or for more epochs."""
+    """Return a size in which no run learns from more images, or for more epochs."""
     if images is not None:
         fewer = {
             name: min(getattr(size, name), images)

@@ -1,4 +1,4 @@
-"""The work of the Vision Transformer with less waste, written out by hand: about twice as fast on a CPU."""
+"""Compute the Vision Transformer with less work, written out by hand: about twice as fast on a CPU."""
 
 import torch
 import torch.nn.functional as F
@@ -8,16 +8,16 @@ from solutions.vit import Encoder
 
 
 def scores_of(model: nn.Module, images: Tensor, kept: Tensor | None = None) -> Tensor:
-    """Compute what `model(images)` computes; where it is a ViT with PyTorch's blocks and no dropout, with less work.
+    """Compute `model(images)`; a ViT with PyTorch's blocks and without dropout takes less work.
 
-    Attention over 17 tokens in heads of width 8 is two products of batches of small matrices, where a fused kernel,
-    made for long sequences, takes twice as long on a CPU. And the head reads the class token alone, so that the last
-    block asks for no other token.
+    Attention over 17 tokens in heads of width 8 is two products of batches of small matrices here. A fused kernel, made for
+    long sequences, takes twice as long on a CPU. The head reads only the class token, so the last block computes no other
+    token.
 
     Args:
         model: The model whose parameters are used.
         images: (B, C, image size, image size).
-        kept: (K,), the patches that are looked at; all, where it is None.
+        kept: (K,), the patches that are used; None for all.
 
     Returns:
         The scores of the classes, (B, number of classes).
@@ -39,7 +39,7 @@ def scores_of(model: nn.Module, images: Tensor, kept: Tensor | None = None) -> T
 
 
 def _attend(attention: nn.MultiheadAttention, x: Tensor, queries: int | None = None) -> Tensor:
-    """Let the first tokens, (B, N, D), or all, look at all: (B, queries, D)."""
+    """Let the first `queries` of the tokens, (B, N, D), or all of them, look at all tokens: (B, queries, D)."""
     size, tokens, width = x.shape
     heads, head_width = attention.num_heads, width // attention.num_heads
 

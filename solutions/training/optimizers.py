@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose steps are made orthogonal: every direction of a matrix moves equally far.
+    """Momentum with orthogonal steps: every direction of a matrix moves equally far.
 
-    As torch.optim.Muon, but all matrices of a shape in one batch, in float32: a step is a few dozen operations and not
-    a few hundred, and a T4 has no bfloat16.
+    The same as torch.optim.Muon, but with all matrices of a shape in one batch, in float32: a step is a few dozen
+    operations instead of a few hundred, and a T4 has no bfloat16.
 
     Args:
-        groups: Parameter groups. Matrices of a group have one shape, (parts · rows, columns); each is taken as `parts`
-            matrices that are stacked: the projections of queries, keys and values are three.
-        lr: Rate. A step changes a matrix by `lr` in each direction, by √(rows / columns) more where it is tall.
-        weight_decay: Share of a matrix that is taken away for each unit of the rate.
+        groups: Parameter groups. Matrices of a group have one shape, (parts · rows, columns). Each counts as `parts`
+            stacked matrices: the projections of queries, keys and values are three.
+        lr: Rate. A step changes a matrix by `lr` in each direction, and a tall matrix by √(rows / columns) times as much.
+        weight_decay: Share of a matrix that is removed for each unit of the rate.
         momentum: Share of the earlier gradients that is kept.
 
     Source: Jordan et al. 2024.
@@ -49,7 +49,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(matrices: Tensor, iterations: int = 5) -> Tensor:
-    """Bring all singular values near 1, (..., rows, columns), by products alone. Source: Jordan et al. 2024."""
+    """Bring all singular values of matrices, (..., rows, columns), near 1 by products alone. Source: Jordan et al. 2024."""
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.transpose(-2, -1) if tall else matrices  # (..., few, many)
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
@@ -60,11 +60,11 @@ def orthogonalise(matrices: Tensor, iterations: int = 5) -> Tensor:
 
 
 def make_optimizers(model: nn.Module, settings: "Settings") -> list[torch.optim.Optimizer]:
-    """Share the parameters out: the blocks' matrices of a ViT to Muon, all others to AdamW; or all to AdamW."""
+    """Give the matrices of a ViT's blocks to Muon, and all other parameters to AdamW; or all parameters to AdamW."""
     groups = _matrices_of(model) if settings.optimizer == "muon" else []
     matrices = {matrix for group in groups for matrix in group["params"]}
     rest = [parameter for parameter in model.parameters() if parameter not in matrices]
-    # not tokens, norms, biases
+    # Tokens, norms and biases do not decay.
     decayed = [parameter for parameter in rest if parameter.ndim > 1 and len(parameter) > 1]
     others = [parameter for parameter in rest if parameter.ndim <= 1 or len(parameter) == 1]
     adamw = torch.optim.AdamW(

@@ -1,6 +1,6 @@
 """Train the Vision Transformer, from the data to the weights: `python -m solutions.training.recipe --help`.
 
-The loop first, then what it calls, then the command.
+The loop comes first, then what it calls, then the command.
 """
 
 import math
@@ -35,26 +35,26 @@ def train(
     compile: bool = False,
     show: bool = False,
 ) -> Iterator[tuple[nn.Module, list[Epoch]]]:
-    """Train a model, and yield it after each epoch, with all epochs so far; also where a kept run is taken up.
+    """Train a model. Yield it with all epochs so far after each epoch, and when a kept run is continued.
 
     Args:
         settings: The recipe.
-        training: The images that are learnt from.
-        validation: Images to watch the run by.
-        device: Where all of it happens; the data go there once.
-        checkpoint: File in which the run's state is kept after each epoch. Where it exists, the run goes on from there
-            and ends as it would have ended, had it not been interrupted.
-        compile: Whether the model's work is compiled: slow to start, faster then.
-        show: Whether a progress bar is shown.
+        training: The images to learn from.
+        validation: Images to monitor the run.
+        device: Where to train; the data are moved there once.
+        checkpoint: File that keeps the run's state after each epoch. If it exists, the run continues from there, and ends
+            as it would have ended without interruption.
+        compile: Whether to compile the model's work: the start is slow, the rest is faster.
+        show: Whether to show a progress bar.
 
     Raises:
-        ValueError: The checkpoint is of a run with other settings or images, or is none.
+        ValueError: The checkpoint belongs to a run with other settings or images, or holds no run.
     """
     device = torch.device(device)
     training, validation = training.to(device), validation.to(device)
     torch.manual_seed(settings.seed)
     model = make_model(settings, training).to(device)
-    generator = torch.Generator(device).manual_seed(settings.seed)  # of the images' order and the augmentation
+    generator = torch.Generator(device).manual_seed(settings.seed)  # draws the images' order and the augmentation
     optimizers = make_optimizers(model, settings)
     peaks = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
     precision = choose_precision(device)
@@ -72,7 +72,7 @@ def train(
     for number in range(len(curve) + 1, settings.epochs + 1):
         began, cpu_began, loss_sum, right = time.perf_counter(), time.process_time(), 0.0, 0
         if settings.dropout:
-            torch.manual_seed(1000 * settings.seed + number)  # a run that goes on drops what it would have dropped
+            torch.manual_seed(1000 * settings.seed + number)  # a continued run drops the same numbers
         order = torch.randperm(len(training), device=device, generator=generator).split(settings.batch_size)
         with _bar(show, f"epoch {number} of {settings.epochs}", per_epoch) as advance:
             for index, (images, labels) in enumerate(training.batches(order)):  # (B, C, H, W), (B,)
@@ -105,7 +105,7 @@ def _set_rates(optimizers: list[Optimizer], peaks: list[list[float]], share: flo
 
 
 def _some_patches(model: nn.Module, settings: Settings, generator: torch.Generator) -> Tensor:
-    """Draw the patches that are looked at: (K,)."""
+    """Draw the patches that are used: (K,)."""
     patches = model.position_embedding.shape[1] - 1
     shuffled = torch.randperm(patches, device=generator.device, generator=generator)
     return shuffled[: round(patches * (1 - settings.dropped_share))]
@@ -126,17 +126,17 @@ def _step(
 
 
 def augment(images: Tensor, *, shift: float, rotation: float, flip: bool = False, generator: torch.Generator) -> Tensor:
-    """Turn, move and mirror each image by an amount of its own, all in one call and on the device that they are on.
+    """Turn, move and mirror each image by its own random amount, all in one call on their device.
 
     Args:
         images: (B, C, height, width).
-        shift: In pixels, at most this much along each axis.
-        rotation: In degrees, at most this much either way.
-        flip: Whether half of them are mirrored, left for right.
-        generator: Of the images' device.
+        shift: The largest shift along each axis, in pixels.
+        rotation: The largest rotation to either side, in degrees.
+        flip: Whether to mirror half of them, left to right.
+        generator: A random generator on the images' device.
 
     Returns:
-        New images, (B, C, height, width). What comes in from outside is the background.
+        New images, (B, C, height, width). Pixels from outside an image repeat its border.
     """
     draws = torch.empty(3, len(images), device=images.device).uniform_(-1, 1, generator=generator)  # (3, B)
     angle, (right, down) = draws[0] * math.radians(rotation), 2 * shift * draws[1:] / images.shape[-1]  # (B,) each
@@ -149,9 +149,9 @@ def augment(images: Tensor, *, shift: float, rotation: float, flip: bool = False
 
 
 def rate_at(step: int, steps: int, settings: Settings) -> float:
-    """Return the share of the peak rate at a step, from 0 on: up along a line, down along a cosine.
+    """Return the share of the peak rate at a step, counted from 0: up along a line, down along a cosine.
 
-    It would be 0 one step after the last: a step at rate 0 wastes its batch.
+    It would reach 0 one step after the last, because a step at rate 0 wastes its batch.
     """
     warmup = settings.warmup * steps
     if step + 1 < warmup:
@@ -188,7 +188,7 @@ def _bar(show: bool, what: str, steps: int):
             def advance(loss_sum: Tensor, right: Tensor, count: int) -> None:
                 nonlocal done, seen
                 done, seen = done + 1, seen + count
-                if done % 25 == 0 or done == steps:  # to look is to wait for the device, so not at every step
+                if done % 25 == 0 or done == steps:  # reading the values waits for the device, so not at every step
                     means = f"loss {float(loss_sum) / seen:.4f}  accuracy {int(right) / seen:.2%}"
                     self.update(task, completed=done, means=means)
 
@@ -212,21 +212,25 @@ def main() -> None:
 
     def command(
         epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = Settings.epochs,
-        seed: Annotated[int, typer.Option(max=2**63 - 1, help="Of parameters, order, augmentation.")] = Settings.seed,
+        seed: Annotated[
+            int, typer.Option(max=2**63 - 1, help="The seed of parameters, order and augmentation.")
+        ] = Settings.seed,
         change: Annotated[
             list[str] | None,
-            typer.Option("--set", help=f"A setting, as muon_rate=0.01. There are {', '.join(asdict(Settings()))}."),
+            typer.Option(
+                "--set", help=f"Change a setting, such as muon_rate=0.01. Settings: {', '.join(asdict(Settings()))}."
+            ),
         ] = None,
         weights: Annotated[Path, typer.Option(help="Where the trained parameters go.")] = Path("vit.pt"),
         record: Annotated[Path | None, typer.Option(help="Where the run's record goes, as JSON.")] = None,
-        checkpoint: Annotated[Path | None, typer.Option(help="Kept after each epoch; where it exists, go on.")] = None,
+        checkpoint: Annotated[Path | None, typer.Option(help="Written after each epoch, and continued.")] = None,
         device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-        threads: Annotated[int, typer.Option(min=0, help="Of the CPU; 0: as PyTorch chooses.")] = 0,
-        compile: Annotated[bool, typer.Option("--compile", help="Compile the model's work.")] = False,
+        threads: Annotated[int, typer.Option(min=0, help="Threads of the CPU; 0: PyTorch chooses.")] = 0,
+        compile: Annotated[bool, typer.Option("--compile", help="Compile the model.")] = False,
         data: Annotated[
             str, typer.Option(help="mnist, cifar10, digits, or a folder with train/CLASS and test/CLASS.")
         ] = "mnist",
-        image_size: Annotated[int, typer.Option(min=1, help="Of a folder's images: pixels of a side.")] = 32,
+        image_size: Annotated[int, typer.Option(min=1, help="Pixels of a side, for a folder's images.")] = 32,
         test: Annotated[bool, typer.Option("--test", help="Measure on the test set, once, at the end.")] = False,
     ) -> None:
         """Train the Vision Transformer of this book on MNIST, CIFAR-10 or a folder of images."""

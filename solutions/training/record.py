@@ -1,4 +1,4 @@
-"""What a training run writes down: settings, data, machine, and what came of it."""
+"""The record of a training run: settings, data, machine, and results."""
 
 import json
 import os
@@ -12,11 +12,11 @@ import torch
 
 @dataclass(frozen=True)
 class Epoch:
-    """What is known after an epoch. Losses and shares are means over images; training images are augmented ones."""
+    """The results of an epoch. Losses and accuracies are means over images; training images are augmented."""
 
     number: int  # from 1 on
-    seconds: float  # of training alone, without the evaluation
-    cpu_seconds: float  # of all threads of this process in that time: what a shared machine does not blur
+    seconds: float  # training alone, without the evaluation
+    cpu_seconds: float  # all threads of this process in that time; other programs hardly change it
     loss: float
     accuracy: float
     validation_loss: float | None  # None: a recipe without a validation split
@@ -26,27 +26,27 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Record:
-    """What a run was, where, and what came of it: a number never stands without its evidence."""
+    """The settings, place and results of a run: a number never comes without its evidence."""
 
-    name: str  # of the recipe
+    name: str  # the recipe's name
     settings: dict
     data: str  # MNIST, CIFAR-10, the name of a folder, or digits: the stand-in
     machine: dict  # processor, cores, threads, GPU, versions, date
     precision: str
-    curve: list[dict]  # of Epoch
+    curve: list[dict]  # the fields of each Epoch
     test_loss: float | None = None  # None: the test set was not touched
     test_accuracy: float | None = None
-    images: dict | None = None  # `Data.facts`, which a use of the model needs; None in records that hold none
+    images: dict | None = None  # `Data.facts`, which are needed to use the model; older records have none
 
 
 def describe_machine(device: torch.device) -> dict:
-    """Say on what a run is made."""
+    """Describe the machine on which a run is made."""
     names = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     return dict(
         processor=names[0] if names else platform.processor() or platform.machine(),
         cores=os.cpu_count(),
         threads=torch.get_num_threads(),
-        load=[round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,  # others' work too
+        load=[round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,  # all programs
         gpu=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         system=platform.system(),
         python=platform.python_version(),
@@ -60,13 +60,13 @@ def _lines(path: str) -> list[str]:
 
 
 def write_record(path: Path, *records: Record) -> None:
-    """Write runs as JSON, one list."""
+    """Write runs as one JSON list."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([asdict(record) for record in records], indent=1, ensure_ascii=False) + "\n")
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """Return the device of that name; "auto" is a GPU where there is one, else the CPU.
+    """Return the device of that name; "auto" is a GPU if there is one, else the CPU.
 
     Raises:
         ValueError: There is no such device.
@@ -78,7 +78,7 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def choose_precision(device: torch.device) -> torch.dtype:
-    """Choose what products are computed in: float32 on a CPU, float16 on a T4, bfloat16 on newer GPUs."""
+    """Choose the precision of products: float32 on a CPU, float16 on a T4, bfloat16 on newer GPUs."""
     if device.type != "cuda":
         return torch.float32
     return torch.bfloat16 if torch.cuda.get_device_capability(device)[0] >= 8 else torch.float16

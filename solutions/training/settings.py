@@ -1,4 +1,4 @@
-"""What a training run may vary."""
+"""The settings of a training run."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -7,36 +7,36 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run may vary. Each default is the value that did best on the validation split, or is explained.
+    """The settings of a run. Each default is the value that did best on the validation split, or is explained.
 
     Raises:
-        ValueError: A number lies outside its range.
+        ValueError: A number is outside its range.
     """
 
     epochs: int = 20  # passes over the training images; the schedule is planned for this many
     batch_size: int = 128  # images a step
-    optimizer: Literal["muon", "adamw"] = "muon"  # of the blocks' matrices; AdamW moves the rest in any case
-    muon_rate: float = 0.015  # peak; Muon's steps have one size whatever the gradient's
+    optimizer: Literal["muon", "adamw"] = "muon"  # for the blocks' matrices; AdamW always moves the rest
+    muon_rate: float = 0.015  # peak; Muon's steps have the same size for every gradient
     adamw_rate: float = 3e-3  # peak, for what AdamW moves
-    weight_decay: float = 0.01  # share of a matrix that is taken away for each unit of the rate
+    weight_decay: float = 0.01  # share of a matrix that is removed for each unit of the rate
     warmup: float = 0.1  # share of all steps in which the rates rise from 0: AdamW's averages are noise at first
-    decay: bool = True  # lower the rates to 0 along a cosine; else they stay at their peak
+    decay: bool = True  # lower the rates to 0 along a cosine; else they remain at their peak
     clip: float = 1.0  # greatest norm of the whole gradient
     label_smoothing: float = 0.0  # share of the target that is spread over all classes
-    shift: float = 2.0  # pixels; images are moved by up to this much, as hands do
-    rotation: float = 10.0  # degrees, either way
-    dropped_share: float = 0.0  # of the patches, left out of each training image
-    dropped_until: float = 0.0  # share of all steps during which they are
-    flip: bool = False  # mirror half of the images: photographs bear it, digits do not
-    architecture: str = "vit"  # or another of architectures.py, to compare with
+    shift: float = 2.0  # pixels; the largest shift of an image, as handwriting varies
+    rotation: float = 10.0  # degrees to either side, at most
+    dropped_share: float = 0.0  # share of the patches that are left out of each training image
+    dropped_until: float = 0.0  # share of all steps during which patches are left out
+    flip: bool = False  # mirror half of the images: this suits photographs, not digits
+    architecture: str = "vit"  # or one of architectures.py, to compare
     dropout: float = 0.0  # share of a ViT's numbers that is set to 0; the recipe's runs are too short to need it
-    patch_size: int = 7  # pixels of a patch's side; of the model, as all below
+    patch_size: int = 7  # pixels of a patch's side; this and the next five describe the model
     width: int = 64
     depth: int = 6
     num_heads: int = 8
     hidden_width: int = 128
-    position_std: float = 0.5  # of the positions at first, as large as the patches' tokens; 0.02 is drowned by them
-    seed: int = 0  # of the parameters, the order of the images and the augmentation
+    position_std: float = 0.5  # initial size of the positions, that of the patches' tokens, which would drown 0.02
+    seed: int = 0  # decides the parameters, the order of the images and the augmentation
 
     def __post_init__(self) -> None:
         positive = (
@@ -75,7 +75,7 @@ def change_settings(settings: Settings, changes: list[str]) -> Settings:
     """Apply changes that are written name=value.
 
     Raises:
-        ValueError: There is no such setting, or its value is not of its kind.
+        ValueError: There is no such setting, or its value has the wrong type.
     """
     new = {}
     for change in changes:

@@ -260,8 +260,8 @@ def test_outcome_hands_out_copies() -> None:
 def test_fingerprint_tells_orders_apart() -> None:
     """Do the fingerprints differ for the same numbers in another order, for a NaN and for an infinity?"""
     arrays = [[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [1.0, np.nan, 3.0], [1.0, np.inf, 3.0], [1.0, -np.inf, 3.0]]
-    marks = [fingerprint({"arrays": {"weights": np.array(array)}, "changed": False})[0] for array in arrays]
-    assert len({round(mark, 3) for mark in marks}) == len(arrays)
+    prints = [fingerprint({"arrays": {"weights": np.array(array)}, "changed": False})[0] for array in arrays]
+    assert len({round(each, 3) for each in prints}) == len(arrays)
 
 
 def test_exercises_break_symmetries() -> None:

@@ -358,18 +358,18 @@ def test_candidate_refuses_what_it_was_not_made_for(arguments: tuple, said: str)
     """Does a candidate raise only a ValueError that says what it got, whatever is wrong with the arguments?"""
     for candidate in (*list(ATTEND.values())[:3], WRONG["M6"]):
         with pytest.raises(ValueError, match=said):
-            probes.lent(candidate)(*arguments)
+            probes.limited(candidate)(*arguments)
 
 
 def test_candidate_counts_its_calls_and_works_on_copies() -> None:
     """Can a candidate be called exactly as often as allowed, and do a test's tensors stay unchanged?"""
-    candidate, q = probes.lent(ATTEND["answer"]), torch.ones(1, 1, 2, 2)
+    candidate, q = probes.limited(ATTEND["answer"]), torch.ones(1, 1, 2, 2)
     for _ in range(probes.MAX_CALLS):
         candidate(q, q, q)
     with pytest.raises(ValueError, match="200 times"):
         candidate(q, q, q)
     spoiling = student_tests.OF_MULTIHEAD["attend"].mistakes()["M15"]
-    probes.lent(spoiling)(q, q, q)
+    probes.limited(spoiling)(q, q, q)
     assert torch.equal(q, torch.ones(1, 1, 2, 2))
 
 

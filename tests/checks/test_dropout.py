@@ -30,7 +30,9 @@ def test_no_mistake_is_named_by_what_was_dropped(each: Exercise) -> None:
     for seed in range(3):
         with other_processor(seed) if seed else contextlib.nullcontext():
             prepared = each.prepare(cases)
-            found.append([{name: np.round(marks, 3) for name, marks in case["mistakes"].items()} for case in prepared])
+            found.append(
+                [{name: np.round(prints, 3) for name, prints in case["mistakes"].items()} for case in prepared]
+            )
     assert all(found[0])
     for other in found[1:]:
         np.testing.assert_equal(other, found[0])

@@ -102,7 +102,7 @@ def test_grade_takes_files_of_a_class(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """Does each student of a class get marks, a message and a page, and is a changed file graded again?"""
+    """Does each student of a class get a score, a message and a page, and is a changed file graded again?"""
     record = tmp_path / "record.pt"
     monkeypatch.setattr(checkpoint, "RECORD", record)
     monkeypatch.setattr(checkpoint, "held_out", lambda root=None: held_out)

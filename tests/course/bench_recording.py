@@ -29,7 +29,7 @@ from autograder.grade.grade import load_assignment
 from autograder.grade.repair import repair_notebook
 from autograder.lms.export import prepare_export
 from autograder.report.feedback import write_feedback
-from autograder.report.report import marks_table, write_report
+from autograder.report.report import scores_table, write_report
 
 KINDS = 8  # kinds of submissions; they differ in their mistakes
 
@@ -113,7 +113,7 @@ def measure(size: int, pages: int = 0, name: str = "2_multihead", root: Path | N
             "prepare again": lambda: course.prepare(assignment),
             "scores": lambda: course.scores(assignment),
             "load_results": lambda: course.load_results(name),
-            "marks_table": lambda: marks_table(course, assignment, course.load_results(name)),
+            "scores_table": lambda: scores_table(course, assignment, course.load_results(name)),
             "report": lambda: write_report(course, assignment, course.load_results(name)),
             "export": lambda: prepare_export(
                 course, assignment, course.load_results(name), "csv", allow_waiting=True

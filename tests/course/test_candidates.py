@@ -60,7 +60,7 @@ def packed(*names: str, data: bytes = SOLVED, kind: str = "zip") -> bytes:
 
 
 def conflict(data: bytes) -> bytes:
-    """Return a notebook with git's marks at its top."""
+    """Return a notebook with git's conflict marks at its top."""
     return b"<<<<<<< HEAD\n" + data + b"\n=======\n" + data + b"\n>>>>>>> theirs\n"
 
 

@@ -10,7 +10,7 @@ import pytest
 from bench_recording import record_all, stubs
 from postgresql_server import ESCAPED, NoServer, Server, server
 from sqlalchemy import inspect
-from test_recording import by_hand, make_course, record_first, rows
+from test_recording import grade_manually, make_course, record_first, rows
 
 from autograder.course.course import Assignment, Course
 from autograder.course.gradebook import GradebookError
@@ -33,12 +33,12 @@ def running() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def pair(running: Server, assignment: Assignment, tmp_path_factory: pytest.TempPathFactory) -> tuple[Course, Course]:
-    """The same class twice, in PostgreSQL and in a file: recorded, marked by hand, recorded again with other marks."""
+    """The same class twice, in PostgreSQL and in a file: recorded, graded manually, recorded again with other points."""
     root = tmp_path_factory.mktemp("pair")
     courses = make_course(root / "server", assignment, running.new_database()), make_course(root / "file", assignment)
     for course in courses:
         record_first(course, assignment, Course.record, 0)
-        by_hand(course, assignment)
+        grade_manually(course, assignment)
         record_first(course, assignment, Course.record, 1)
         course.prepare(assignment)
     return courses

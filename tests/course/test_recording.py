@@ -30,14 +30,14 @@ from autograder.course.recording import opened
 from autograder.files import write_atomically
 from autograder.report import feedback
 
-STUDENTS = ("early", "late", "much_too_late", "extended", "by_hand", "untimed")
+STUDENTS = ("early", "late", "much_too_late", "extended", "corrected", "untimed")
 DUE = "2026-03-01 12:00:00 UTC"
 TIMES = {
     "early": "2026-03-01 11:00:00 UTC",
     "late": "2026-03-01 14:30:00 UTC",
     "much_too_late": "2026-03-09 12:00:00 UTC",
     "extended": "2026-03-01 14:30:00 UTC",
-    "by_hand": "2026-03-01 15:00:00 UTC",
+    "corrected": "2026-03-01 15:00:00 UTC",
 }
 PLUGIN = '''from nbgrader.plugins import BasePlugin
 
@@ -100,7 +100,7 @@ def make_course(root: Path, assignment: Assignment, address: str | None = None) 
 
 
 def record_first(course: Course, assignment: Assignment, record: Callable[..., None], turn: int) -> None:
-    """Record a class for the first or a second time, with other marks."""
+    """Record a class for the first or a second time, with other points."""
     kinds = stubs(assignment)
     for number, student in enumerate(STUDENTS):
         text, result = kinds[(number + turn) % KINDS]
@@ -108,14 +108,14 @@ def record_first(course: Course, assignment: Assignment, record: Callable[..., N
         record(course, replace(result, student=student), assignment)
 
 
-def by_hand(course: Course, assignment: Assignment) -> None:
-    """Do what a person does in formgrader: marks, a comment, extra credit, more time for one."""
+def grade_manually(course: Course, assignment: Assignment) -> None:
+    """Do what a person does in formgrader: points, a comment, extra credit, more time for one."""
     written = [cell.metadata.nbgrader.grade_id for cell in assignment.graded_cells() if cell.cell_type == "markdown"]
     test = next(cell.metadata.nbgrader.grade_id for cell in assignment.graded_cells() if cell.cell_type == "code")
     with course.gradebook() as gradebook:
-        names = (assignment.notebook, assignment.name, "by_hand")
-        mark = gradebook.find_grade(written[0], *names)
-        mark.manual_score, mark.extra_credit, mark.needs_manual_grade = 0.5, 0.25, False
+        names = (assignment.notebook, assignment.name, "corrected")
+        grade = gradebook.find_grade(written[0], *names)
+        grade.manual_score, grade.extra_credit, grade.needs_manual_grade = 0.5, 0.25, False
         gradebook.find_grade(test, *names).manual_score = 0.125
         gradebook.find_comment(written[0], *names).manual_comment = "Say why: „√d“."
         gradebook.db.commit()
@@ -161,37 +161,37 @@ def rows(course: Course) -> dict[str, list[str]]:
 
 
 def test_record_writes_what_nbgrader_writes(assignment: Assignment, tmp_path: Path) -> None:
-    """Are all rows nbgrader's: marks, no response, late penalties, an extension, marks and comments by hand, twice?"""
+    """Are all rows nbgrader's: points, no response, late penalties, an extension, a person's points and comments, twice?"""
     ours, theirs = (make_course(tmp_path / name, assignment) for name in ("ours", "theirs"))
     for turn in range(2):
         record_first(ours, assignment, Course.record, turn)
         record_first(theirs, assignment, record_by_nbgrader, turn)
         assert rows(ours) == rows(theirs)
-        by_hand(ours, assignment), by_hand(theirs, assignment)
+        grade_manually(ours, assignment), grade_manually(theirs, assignment)
     assert str(ours.root) not in sys.path  # a worker and its sandbox would inherit it
     graded = len(assignment.graded_cells())
     assert len(rows(ours)["grade"]) == graded * len(STUDENTS)
     late = {student: points for student, points in penalties_of(ours, assignment).items() if points}
-    assert late == {"late": 0.75, "by_hand": 1.0, "much_too_late": pytest.approx(total(ours, assignment))}
+    assert late == {"late": 0.75, "corrected": 1.0, "much_too_late": pytest.approx(total(ours, assignment))}
 
 
-def test_penalties_are_those_of_the_marks_and_dates_as_they_are_now(assignment: Assignment, tmp_path: Path) -> None:
-    """Are penalties, and nothing else, computed again after marks by hand, another plugin and more time for one student?"""
+def test_penalties_are_those_of_the_points_and_dates_as_they_are_now(assignment: Assignment, tmp_path: Path) -> None:
+    """Are penalties, and nothing else, computed again after manual grading, another plugin and more time for one student?"""
     course = make_course(tmp_path, assignment)
     record_first(course, assignment, Course.record, 0)
     write_atomically(
         course.root / "hourly_penalty.py", PLUGIN.replace("(total_seconds_late / 3600 - 1) / 2", "score / 4")
     )
     sys.modules.pop("hourly_penalty", None)
-    by_hand(course, assignment)
+    grade_manually(course, assignment)
     before = course.scores(assignment)
     course.renew_penalties(assignment)
     assert course.scores(assignment) == before
     with course.gradebook() as gradebook:
         scores = {s.student.id: s.score for s in gradebook.assignment_submissions(assignment.name)}
-    late = {student: scores[student] / 4 for student in ("late", "by_hand", "much_too_late")}
+    late = {student: scores[student] / 4 for student in ("late", "corrected", "much_too_late")}
     found = penalties_of(course, assignment)
-    assert found == pytest.approx(dict.fromkeys(STUDENTS, 0.0) | late) and found["by_hand"] > 0
+    assert found == pytest.approx(dict.fromkeys(STUDENTS, 0.0) | late) and found["corrected"] > 0
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_penalties_are_those_of_the_marks_and_dates_as_they_are_now(assignment: 
         ("import nothing_of_that_name", "nothing_of_that_name"),
         (
             PLUGIN.replace("return ", "return 'much' or "),
-            "AnHour, which takes points off for being late, failed on by_hand",
+            "AnHour, which takes points off for being late, failed on corrected",
         ),
         (PLUGIN.replace("return ", "return score / 0 or "), "ZeroDivisionError: float division by zero"),
     ],
@@ -239,8 +239,8 @@ def test_record_in_an_open_gradebook_is_the_same(assignment: Assignment, tmp_pat
     assert rows(once) == rows(each)
 
 
-def test_record_without_marks_adds_the_student_alone(assignment: Assignment, tmp_path: Path) -> None:
-    """Is a missing submission a student without a row of marks?"""
+def test_record_without_a_score_adds_the_student_alone(assignment: Assignment, tmp_path: Path) -> None:
+    """Is a missing submission a student without a row of points?"""
     course = make_course(tmp_path, assignment)
     result = replace(stubs(assignment)[0][1], student="gone", state="missing", checks=[])
     course.record(result, assignment)
@@ -264,7 +264,7 @@ record_all(Course(Path({root!r})), assignment, [f"s{{n:03d}}" for n in range(150
 
 @pytest.mark.deep
 def test_record_killed_at_any_moment_is_never_half(assignment: Assignment, tmp_path: Path) -> None:
-    """After a SIGKILL, does the gradebook hold all marks of every recorded result, and all or none of each other one?"""
+    """After a SIGKILL, does the gradebook hold all points of every recorded result, and all or none of each other one?"""
     course, moments = Course(tmp_path / "course"), random.Random(3)
     course.root.mkdir()
     course.prepare(assignment)

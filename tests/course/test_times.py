@@ -39,7 +39,7 @@ HALF_PAST_FIVE = datetime(2026, 10, 12, 17, 30, tzinfo=UTC)
     ],
 )
 def test_time_is_read_with_its_zone(text: str) -> None:
-    """Is the same moment read from every spelling, as text, with a byte order mark, and as UTF-16?"""
+    """Is the same moment read from every spelling, as text, with a byte-order mark, and as UTF-16?"""
     assert read_time(text) == HALF_PAST_FIVE
     assert read_time(text.encode()) == read_time(text.encode("utf-16")) == HALF_PAST_FIVE
 

@@ -200,8 +200,8 @@ def run_ours(folder: Path, seed: int) -> dict[str, Any]:
     return measure(command, ROOT)
 
 
-def different_marks(plain: Path, ours: Path, assignment: Assignment) -> list[str]:
-    """Compare the scores of all cells; return the differences."""
+def different_points(plain: Path, ours: Path, assignment: Assignment) -> list[str]:
+    """Compare the points of all cells; return the differences."""
     theirs, own = (Course(folder).scores(assignment) for folder in (plain, ours))
     return [
         f"{student} {cell}: {score} and {own.get(student, {}).get(cell)}"
@@ -209,6 +209,11 @@ def different_marks(plain: Path, ours: Path, assignment: Assignment) -> list[str
         for cell, score in scores.items()
         if score != own.get(student, {}).get(cell)
     ]
+
+
+def different_points_of(run: dict[str, Any]) -> list[str]:
+    """Return what `different_points` gave in a run; a record of an earlier version has it under another name."""
+    return run["different_points"] if "different_points" in run else run["different_marks"]
 
 
 def other_exercises(ordinary: Path, ours: Path, assignment: Assignment) -> list[str]:
@@ -247,9 +252,9 @@ def compare(sizes: list[int], seed: int) -> dict[str, Any]:
             for side, title in SIDES.items():
                 print(f"{size} submissions, {title} …", flush=True)
                 usage[side] = (run_ours if side == "ours" else run_plain)(folders[side], seed)
-            differ = different_marks(folders["plain"], folders["ours"], assignment)
+            differ = different_points(folders["plain"], folders["ours"], assignment)
             others = other_exercises(folders["ordinary"], folders["ours"], assignment)
-        found["runs"].append({"size": size, **usage, "different_marks": differ, "other_exercises": others})
+        found["runs"].append({"size": size, **usage, "different_points": differ, "other_exercises": others})
     return found
 
 
@@ -266,11 +271,11 @@ def page_of(found: dict[str, Any]) -> str:
         "| --: | --- | --: | --: | --: | --- |",
     ]
     for run in found["runs"]:
-        marks = {"plain": run["different_marks"], "ordinary": run["other_exercises"], "ours": None}
+        differ = {"plain": different_points_of(run), "ordinary": run["other_exercises"], "ours": None}
         for side, title in SIDES.items():
             usage = run[side]
             ratio = "" if side == "ours" else f"{usage['wall_seconds'] / run['ours']['wall_seconds']:.1f} times"
-            said = {None: "", True: "DIFFER", False: "the same"}[None if marks[side] is None else bool(marks[side])]
+            said = {None: "", True: "DIFFER", False: "the same"}[None if differ[side] is None else bool(differ[side])]
             numbers = f"{usage['wall_seconds']:.1f} | {usage['cpu_seconds']:.1f}"
             lines.append(f"| {run['size']} | {title} | {numbers} | {ratio} | {said} |")
     return "\n".join(lines)
@@ -300,8 +305,8 @@ def main() -> None:
     found = compare(options.sizes, options.seed)
     write_atomically(record, json.dumps(found, indent=1) + "\n")
     print(page_of(found))
-    if any(run["different_marks"] or run["other_exercises"] for run in found["runs"]):
-        raise SystemExit("the marks differ; see _build/grading.json")
+    if any(run["different_points"] or run["other_exercises"] for run in found["runs"]):
+        raise SystemExit("the points differ; see _build/grading.json")
 
 
 if __name__ == "__main__":

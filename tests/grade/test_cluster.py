@@ -1,4 +1,4 @@
-"""Does a class get the same marks on a cluster, each once, whatever happens to its workers?"""
+"""Does a class get the same points on a cluster, each once, whatever happens to its workers?"""
 
 import logging
 import os
@@ -108,7 +108,7 @@ def judged(course: Course) -> dict[str, tuple[str, list[CheckResult]]]:
 
 
 def outcome(course: Course, assignment: Assignment) -> dict[str, object]:
-    """Return everything that shows marks: the table for export, the gradebook, and the executed notebooks."""
+    """Return everything that shows points: the table for export, the gradebook, and the executed notebooks."""
     results = course.load_results(NAME)
     (table,) = prepare_export(course, assignment, results, "csv").write().files
     executed = {path.parts[-3]: path.read_bytes() for path in sorted(course.root.glob("autograded/*/*/*.ipynb"))}
@@ -207,7 +207,7 @@ def test_killed_worker_and_late_worker(
     background: ThreadPoolExecutor,
     recorded: Counter[str],
 ) -> None:
-    """Is each submission graded once, with the same marks, if a worker is killed in the middle and another comes late?"""
+    """Is each submission graded once, with the same points, if a worker is killed in the middle and another comes late?"""
     go = tmp_path / "go"
     steady, killed = farm.start(manner=Manner("waits_for", go)), farm.start()
     grading = background.submit(grade, course, assignment, seed=SEED, cluster=farm.address)
@@ -233,7 +233,7 @@ def test_workers_killed_at_random_moments(
     background: ThreadPoolExecutor,
     recorded: Counter[str],
 ) -> None:
-    """Is each of 24 submissions recorded once, with the same marks, while one worker after the other is killed?"""
+    """Is each of 24 submissions recorded once, with the same points, while one worker after the other is killed?"""
     copies = {f"{student}{copy}": student for copy in range(6) for student in STUDENTS}
     for name, student in copies.items():
         shutil.copytree(course.root / "submitted" / student, course.root / "submitted" / name)
@@ -359,7 +359,7 @@ def test_workers_on_other_machines_with_tls(
     assignment: Assignment,
     tmp_path: Path,
 ) -> None:
-    """Are the marks the same if workers have their own network, no folder of the course, and encrypted connections?"""
+    """Are the points the same if workers have their own network, no folder of the course, and encrypted connections?"""
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-days", "2"]
     subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)

@@ -39,7 +39,7 @@ def start_grading(course: Course) -> subprocess.Popen:
         return subprocess.Popen([*command, "--seed", str(SEED)], stdout=log, stderr=log, start_new_session=True)
 
 
-def marks(course: Course) -> dict[str, tuple]:
+def outcomes(course: Course) -> dict[str, tuple]:
     """Return the course's record of each student: state, checks, and the gradebook's scores."""
     assignment = load_assignment(sample_class.ASSIGNMENT)
     scores = course.scores(assignment)
@@ -58,8 +58,8 @@ def uninterrupted(tmp_path_factory) -> Course:
 
 
 @pytest.mark.deep
-def test_grade_killed_at_many_moments_gives_the_same_marks(uninterrupted: Course, tmp_path: Path) -> None:
-    """Are the marks the same after a grader was killed again and again, and without any kill?"""
+def test_grade_killed_at_many_moments_gives_the_same_points(uninterrupted: Course, tmp_path: Path) -> None:
+    """Are the points the same after a grader was killed again and again, and without any kill?"""
     course = make_course(tmp_path / "course")
     moments = random.Random(SEED)
     for _ in range(KILLS):
@@ -69,8 +69,8 @@ def test_grade_killed_at_many_moments_gives_the_same_marks(uninterrupted: Course
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=30)
     assert start_grading(course).wait(timeout=300) == 0, (tmp_path / "course.log").read_text()[-2000:]
-    assert marks(course) == marks(uninterrupted)
-    assert len(marks(course)) == len(STUDENTS)
+    assert outcomes(course) == outcomes(uninterrupted)
+    assert len(outcomes(course)) == len(STUDENTS)
 
 
 def test_grade_killed_alone_leaves_no_process(tmp_path: Path) -> None:
@@ -104,20 +104,20 @@ def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
     assert process.wait(timeout=60) == 130
     left = [p for p in psutil.process_iter(["cmdline"]) if str(course.root) in " ".join(p.info["cmdline"] or [])]
     assert left == []
-    kept = {student: state for student, (state, *_) in marks(course).items()}
+    kept = {student: state for student, (state, *_) in outcomes(course).items()}
     assert 0 < len(kept) < len(STUDENTS)
     said = (tmp_path / "course.log").read_text()
     line = f"autograder: stopped; this run graded {len(kept)}. The same command goes on with the others."
     assert said.rstrip().split("\n")[-1] == line
     assert "Traceback" not in said
     assert start_grading(course).wait(timeout=300) == 0
-    assert marks(course) == marks(uninterrupted)
+    assert outcomes(course) == outcomes(uninterrupted)
 
 
 def test_grade_killed_before_recording_records_when_run_again(graded_class: GradedClass, tmp_path: Path) -> None:
-    """Does a computed mark reach the gradebook if the grader was killed before recording it?"""
+    """Do computed points reach the gradebook if the grader was killed before recording them?"""
     course, assignment = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), graded_class.assignment
-    before = marks(course)
+    before = outcomes(course)
     result = course.load_result("goran", assignment.name)
     assert result is not None
     result.recorded = False
@@ -126,4 +126,4 @@ def test_grade_killed_before_recording_records_when_run_again(graded_class: Grad
         gradebook.remove_submission(assignment.name, "goran")
     assert "goran" not in course.scores(assignment)
     grade(course, assignment)
-    assert marks(course) == before
+    assert outcomes(course) == before

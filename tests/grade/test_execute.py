@@ -1,4 +1,4 @@
-"""Does the grader judge from outside, blame itself for its own errors, and give no mark if it does not work?"""
+"""Does the grader judge from outside, blame itself for its own errors, and give no points if it does not work?"""
 
 import re
 import sys
@@ -64,14 +64,14 @@ def spoil_checks(assignment: Assignment) -> None:
 def test_grade_stops_when_the_installation_is_wrong(
     assignment: Assignment, perfect: NotebookNode, tmp_path: Path, two_workers: Workers, spoil: Any, words: str
 ) -> None:
-    """Does the grader stop before any mark, with the reason, if answers fail or an unsolved notebook passes?"""
+    """Does the grader stop before it grades anybody, and say why, if answers fail or an unsolved notebook passes?"""
     submit(tmp_path, "ada", perfect)
     spoiled = Assignment(
         NAME, "attention", nbformat.from_dict(assignment.instructor), nbformat.from_dict(assignment.release)
     )
     spoil(spoiled)
     course = Course(tmp_path)
-    with pytest.raises(InstallationError, match=f"(?s)No mark was given.*{words}"):
+    with pytest.raises(InstallationError, match=f"(?s)Nothing was graded.*{words}"):
         grade(course, spoiled, seed=SEED, workers=two_workers)
     assert course.load_results(NAME) == []
     assert course.scores(assignment) == {}
@@ -132,7 +132,7 @@ def test_execute_asks_about_code_of_a_newer_python(assignment: Assignment, kind:
 
 
 def test_execute_cuts_what_a_test_says(assignment: Assignment) -> None:
-    """Is a test's message about many values cut, in the marks and in the notebook?"""
+    """Is a test's message about many values cut, in the result and in the notebook?"""
     notebook = part_of(assignment)
     notebook.cells[1].source = "def softmax(scores, axis=-1):\n    return (0,) * 200_000"
     done = execute(notebook, SEED)
@@ -152,7 +152,7 @@ def with_softmax_alone(assignment: Assignment) -> NotebookNode:
 
 
 def test_loud_cells_of_ones_own_earn_nothing(assignment: Assignment) -> None:
-    """Does nbgrader read the tests' own marks from a notebook with cut outputs: none for wrong answers?"""
+    """Does nbgrader read the tests' own points from a notebook with cut outputs: none for wrong answers?"""
     notebook = with_softmax_alone(assignment)
     notebook.cells.insert(1, nbformat.v4.new_code_cell("print('x' * 10_000)", metadata={"own": True}))
     done = execute(notebook, SEED, Limits(total_output_bytes=9_000))
@@ -165,7 +165,7 @@ def test_loud_cells_of_ones_own_earn_nothing(assignment: Assignment) -> None:
     assert CUT in str(done.notebook.cells[1].outputs)
 
 
-def test_outputs_that_would_give_another_mark_give_none(
+def test_outputs_that_would_give_other_points_give_none(
     assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Is a submission not graded, instead of given full points, if the error of a failed test is lost?"""
@@ -175,7 +175,7 @@ def test_outputs_that_would_give_another_mark_give_none(
             cell.outputs = []
 
     monkeypatch.setattr("autograder.grade.execute._shorten", lose_errors)
-    with pytest.raises(GraderError, match="attention_weights: the outputs would give another mark than the test"):
+    with pytest.raises(GraderError, match="attention_weights: the outputs would give other points than the test"):
         execute(with_softmax_alone(assignment), SEED)
 
 

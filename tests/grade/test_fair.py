@@ -120,7 +120,7 @@ def assignments() -> dict[str, Assignment]:
         for row in TRIED
     ],
 )
-def test_what_is_tried_gets_its_fair_mark(
+def test_what_is_tried_gets_its_fair_points(
     assignments: dict[str, Assignment], name: str, tried: Callable[[NotebookNode], None], fails: set[str]
 ) -> None:
     """Do exactly those checks fail that the honest part does not earn?"""

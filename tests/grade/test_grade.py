@@ -1,4 +1,4 @@
-"""Does a class get exactly the marks that it earned, with the mistakes named?
+"""Does a class get exactly the points that it earned, with the mistakes named?
 
 `conftest.py` grades the sample class once; most of these tests check the outcome.
 """
@@ -24,7 +24,7 @@ from test_cli import run
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.grade.grade import grade
-from autograder.grade.mark_keys import versions
+from autograder.grade.result_keys import versions
 from autograder.grade.workers import Workers
 from autograder.judge import catalogue
 from autograder.judge.exercise import exercises_of
@@ -68,7 +68,7 @@ EXPECTED: dict[str, tuple[str, set[str], set[str]]] = {
     "rosa": ("unreadable", set(), set()),
     "zoe": ("graded after repair", set(), set()),
 }
-MARKED = [student for student, (state, _, _) in EXPECTED.items() if state not in ("missing", "unreadable")]
+SCORED = [student for student, (state, _, _) in EXPECTED.items() if state not in ("missing", "unreadable")]
 
 
 def lost(result: Result) -> set[str]:
@@ -82,7 +82,7 @@ def named(result: Result) -> set[str]:
 
 
 def auto_scores(course: Course, student: str) -> dict[str, float | None]:
-    """Return the automatic marks that nbgrader's gradebook has of a student, by cell."""
+    """Return the automatic points that nbgrader's gradebook has of a student, by cell."""
     with course.gradebook() as gradebook:
         notebook = gradebook.find_submission_notebook("attention", NAME, student)
         return {grade.name: grade.auto_score for grade in notebook.grades}
@@ -98,15 +98,15 @@ def test_class_is_whole(graded_class: GradedClass) -> None:
 
 
 @pytest.mark.parametrize("student", EXPECTED)
-def test_student_gets_state_marks_and_names(graded_class: GradedClass, student: str) -> None:
+def test_student_gets_state_points_and_names(graded_class: GradedClass, student: str) -> None:
     """Does a submission get its state, lose exactly the points of its mistakes, and name them?"""
     state, lost_checks, mistakes = EXPECTED[student]
     result = graded_class.results[student]
     assert result.state == state, result.why
     assert lost(result) == lost_checks
     assert named(result) - ({"M3"} if student == "lena" else set()) == mistakes  # her M5 hides her M3
-    assert result.has_marks == (student in MARKED)
-    if result.has_marks:
+    assert result.has_score == (student in SCORED)
+    if result.has_score:
         assert [check["name"] for check in result.checks] == CHECKS
         assert sum(check["points"] for check in result.checks) == 15 + 2
         assert {c["name"] for c in result.checks if c["passed"]} & BONUS == (BONUS if student == "mira" else set())
@@ -193,11 +193,11 @@ def test_progress_is_told(graded_class: GradedClass) -> None:
 
 
 def test_results_are_kept_on_disk(graded_class: GradedClass) -> None:
-    """Is every result a readable file, marked as recorded, with the versions that graded it, which older files lack?"""
+    """Is every result a readable file that says that it is recorded, with the versions that graded it, which older files lack?"""
     kept = {result.student: result for result in graded_class.course.load_results(NAME)}
     assert kept == graded_class.results
     assert all(result.recorded for result in kept.values())
-    assert {result.versions for result in kept.values() if result.has_marks} == {versions()}
+    assert {result.versions for result in kept.values() if result.has_score} == {versions()}
     assert versions().startswith(f"Python {platform.python_version()}, NumPy {np.__version__}, PyTorch ")
     path = graded_class.course.result_path("ada", NAME)
     fields = json.loads(path.read_text(encoding="utf-8"))
@@ -210,9 +210,9 @@ def test_results_are_kept_on_disk(graded_class: GradedClass) -> None:
 # -------------------------------------------------------------------------------------------------- the gradebook
 
 
-@pytest.mark.parametrize("student", MARKED)
+@pytest.mark.parametrize("student", SCORED)
 def test_gradebook_agrees(graded_class: GradedClass, student: str) -> None:
-    """Does nbgrader's gradebook hold the marks of the result, and do written questions wait for a person?"""
+    """Does nbgrader's gradebook hold the points of the result, and do written questions wait for a person?"""
     scores, (_, lost_checks, _) = auto_scores(graded_class.course, student), EXPECTED[student]
     checks = {check["name"]: check["points"] * check["passed"] for check in graded_class.results[student].checks}
     assert {name: score for name, score in scores.items() if name not in WRITTEN} == checks
@@ -228,7 +228,7 @@ def test_gradebook_agrees(graded_class: GradedClass, student: str) -> None:
 
 @pytest.mark.parametrize("student", ["quinn", "rosa"])
 def test_gradebook_has_no_grade_without_a_submission(graded_class: GradedClass, student: str) -> None:
-    """Do students without a readable submission get no mark, instead of 0?"""
+    """Do students without a readable submission get no score, instead of 0?"""
     with graded_class.course.gradebook() as gradebook:
         assert gradebook.find_student(student).id == student
         with pytest.raises(MissingEntry):
@@ -238,7 +238,7 @@ def test_gradebook_has_no_grade_without_a_submission(graded_class: GradedClass, 
 
 
 def test_grade_again_grades_nothing_anew(graded_class: GradedClass) -> None:
-    """Does a second run give the same results and marks without running a submission?"""
+    """Does a second run give the same results and points without running a submission?"""
     before, calls = graded_class.course.scores(graded_class.assignment), []
     again = grade(graded_class.course, graded_class.assignment, workers=2, progress=lambda *call: calls.append(call))
     assert {result.student: result for result in again} == graded_class.results
@@ -263,17 +263,17 @@ def test_grade_takes_what_is_new_or_changed(graded_class: GradedClass, tmp_path:
             assert result == graded_class.results[result.student]
 
 
-def test_regrade_keeps_marks_given_by_hand(
+def test_regrade_keeps_points_from_manual_grading(
     assignment: Assignment, perfect: NotebookNode, tmp_path: Path, two_workers: Workers
 ) -> None:
-    """Do a person's mark and comment survive --regrade, which draws new inputs and gives the same points?"""
+    """Do a person's points and comment survive --regrade, which draws new inputs and gives the same points?"""
     course = Course(tmp_path)
     sample_class.not_scaled(perfect)
     submit(tmp_path, "hana", perfect)
     (first,) = grade(course, assignment, seed=1, workers=two_workers)
     with course.gradebook() as gradebook:
-        mark = gradebook.find_grade("why_scale", "attention", NAME, "hana")
-        mark.manual_score, mark.needs_manual_grade = 1.5, False
+        grade_of_answer = gradebook.find_grade("why_scale", "attention", NAME, "hana")
+        grade_of_answer.manual_score, grade_of_answer.needs_manual_grade = 1.5, False
         gradebook.find_comment("why_scale", "attention", NAME, "hana").manual_comment = "Say why."
         gradebook.db.commit()
     (second,) = grade(course, assignment, regrade=True, workers=two_workers)
@@ -302,7 +302,7 @@ def test_grade_shows_one_line_for_each_student(graded_class: GradedClass) -> Non
 
 
 def test_grade_gives_a_script_the_same_as_json(graded_class: GradedClass) -> None:
-    """Does --json print every student's marks and named mistakes, and nothing else?"""
+    """Does --json print every student's points and named mistakes, and nothing else?"""
     (said,) = json.loads(run("grade", "--all", "--json", "--course", str(graded_class.course.root)).stdout)
     students = {row["student"]: row for row in said["students"]}
     assert (said["assignment"], said["seeds"], set(students)) == (NAME, [SEED], set(graded_class.results))
@@ -349,10 +349,10 @@ PLAIN = ("ada", "ben", "goran", "hana", "ivan", "jana", "kofi", "mira")
 
 
 @pytest.mark.parametrize("students", soon((("goran",), PLAIN)))
-def test_plain_nbgrader_gives_the_same_marks(
+def test_plain_nbgrader_gives_the_same_points(
     graded_class: GradedClass, tmp_path: Path, students: tuple[str, ...]
 ) -> None:
-    """Does `nbgrader autograde`, with our checks and nothing else of ours, give the same automatic marks except the bonus?"""
+    """Does `nbgrader autograde`, with our checks and nothing else of ours, give the same automatic points except the bonus?"""
     course = Course(tmp_path)
     course.prepare(graded_class.assignment)
     for student in students:

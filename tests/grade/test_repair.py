@@ -156,7 +156,7 @@ KEEPS_ALL: dict[str, tuple[Callable[[NotebookNode], None], str]] = {
     "code as markdown": (retype_code_as_markdown, "softmax was found in another cell than its own, by its content"),
     "moved": (move_answers_to_the_end, "self_attention was found in another cell than its own, by its content"),
     "reversed": (reverse, ""),
-    "stripped ids": (strip_ids, "The answer why_scale had lost its mark; it was recognised by its position."),
+    "stripped ids": (strip_ids, "The answer why_scale had lost its id; it was recognised by its position."),
     "other ids": (strip_nbgrader, "attention_backward was found in another cell than its own, by its content"),
     "swapped ids": (swap_ids, "softmax was found in another cell than its own, by its content"),
     "edited tests": (edit_locked_cells, "The locked cell softmax_extreme was changed; its released text was put back."),

@@ -68,8 +68,10 @@ def test_any_bytes_are_repaired_or_refused(assignment: Assignment, perfect: Note
 def test_any_notebook_is_repaired_or_refused(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
     """Does a notebook of released, copied, changed and generated cells, with fields of any type, end as one to grade?"""
     known = st.sampled_from(perfect.cells).map(dict)
-    marks = st.fixed_dictionaries({"nbgrader": ODD | st.fixed_dictionaries({"grade_id": ODD | st.just("softmax")})})
-    odd = st.dictionaries(st.sampled_from(["cell_type", "source", "metadata", "id", "outputs", "input"]), ODD | marks)
+    metadata = st.fixed_dictionaries({"nbgrader": ODD | st.fixed_dictionaries({"grade_id": ODD | st.just("softmax")})})
+    odd = st.dictionaries(
+        st.sampled_from(["cell_type", "source", "metadata", "id", "outputs", "input"]), ODD | metadata
+    )
     made = st.fixed_dictionaries(
         {"cell_type": st.sampled_from(["code", "markdown", "raw"]), "source": TEXT | st.lists(TEXT)}
     )
@@ -86,16 +88,16 @@ def test_any_notebook_is_repaired_or_refused(assignment: Assignment, perfect: No
 
 @EXAMPLES
 def test_work_is_kept_however_cells_lie(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
-    """Are answers restored to their places after cells were moved, copied, mixed with others, or lost their marks?"""
+    """Are answers restored to their places after cells were moved, copied, mixed with others, or lost their ids?"""
     answers = [index for index, cell in enumerate(assignment.release.cells) if is_answer_in_code(cell)]
     released, own = [dict(cell) for cell in assignment.release.cells], {"cell_type": "code", "source": "x = 1"}
     extra = st.lists(st.sampled_from([*released, own]), max_size=8)
 
     def holds(drawn: tuple[list[int], list[dict[str, Any]], bool, str]) -> None:
-        order, extra, marked, encoding = drawn
+        order, extra, with_ids, encoding = drawn
         cells = [dict(perfect.cells[index]) for index in order] + extra[: len(extra) // 2]
         cells = extra[len(extra) // 2 :] + cells
-        if not marked:
+        if not with_ids:
             cells = [{"cell_type": cell["cell_type"], "source": cell["source"]} for cell in cells]
         notebook = repaired(json.dumps({"cells": cells}).encode(encoding), assignment).notebook
         graded = {cell.metadata.nbgrader.grade_id: cell.source for cell in notebook.cells if is_answer_in_code(cell)}

@@ -128,7 +128,7 @@ def is_written(cell: dict[str, Any], work: Work) -> bool:
 
 
 def merge(work: Work, place: int, how: int) -> None:
-    """Press Shift-M: two cells of one kind become one, with the marks of either."""
+    """Press Shift-M: two cells of one kind become one, with the ids of either."""
     cells = work.cells
     pairs = [i for i in range(len(cells) - 1) if cells[i]["cell_type"] == cells[i + 1]["cell_type"]]
     pairs = [i for i in pairs if "#@title" not in cells[i]["source"] + cells[i + 1]["source"]]
@@ -141,7 +141,7 @@ def merge(work: Work, place: int, how: int) -> None:
 
 def split(work: Work, place: int, how: int) -> None:
     """Press Ctrl-Shift-Minus in an answer: the cell splits at one of its lines."""
-    cells = [i for i, cell in enumerate(work.cells) if is_marked(cell, work)]
+    cells = [i for i, cell in enumerate(work.cells) if holds_answer(cell, work)]
     if cells:
         i = cells[place % len(cells)]
         cell = work.cells[i]
@@ -165,7 +165,7 @@ def copy(work: Work, place: int, how: int) -> None:
 
 def delete(work: Work, place: int, how: int) -> None:
     """Delete a cell without an answer."""
-    others = [i for i, cell in enumerate(work.cells) if not (is_marked(cell, work) or begins_answer(cell, work))]
+    others = [i for i, cell in enumerate(work.cells) if not (holds_answer(cell, work) or begins_answer(cell, work))]
     if others:
         del work.cells[others[place % len(others)]]
 
@@ -203,14 +203,14 @@ def scratch(work: Work, place: int, how: int) -> None:
 
 def repeat_helper(work: Work, place: int, how: int) -> None:
     """Repeat an earlier answer in the cell of a later one, above it."""
-    code = [cell for cell in work.cells if cell["cell_type"] == "code" and is_marked(cell, work)]
+    code = [cell for cell in work.cells if cell["cell_type"] == "code" and holds_answer(cell, work)]
     code = [cell for cell in code if begins_answer(cell, work)]
     if len(code) > 1:
         later = 1 + place % (len(code) - 1)
         code[later]["source"] = f"{code[how % later]['source']}\n\n{code[later]['source']}"
 
 
-def is_marked(cell: dict[str, Any], work: Work) -> bool:
+def holds_answer(cell: dict[str, Any], work: Work) -> bool:
     """Whether a cell holds an answer, or the half that ends it."""
     return any(word in cell["source"] for word in work.words.values())
 
@@ -260,7 +260,7 @@ def write_elsewhere(work: Work, place: int, how: int) -> None:
     cell = work.cells[index]
     text, name = cell["source"], next(name for name, word in work.words.items() if word in cell["source"])
     cell["source"] = blanks[name]
-    if how % 6 == 5 and index > 0 and not is_marked(work.cells[index - 1], work):  # that cell may be moved
+    if how % 6 == 5 and index > 0 and not holds_answer(work.cells[index - 1], work):  # that cell may be moved
         work.cells[index - 1]["source"] += f"\n\n{text}"
     elif how % 6 == 4:
         work.cells.insert(index + 1, new(f"# {text}"))
@@ -273,7 +273,7 @@ def write_elsewhere(work: Work, place: int, how: int) -> None:
 
 
 def conflict(work: Work, place: int, how: int) -> None:
-    """Leave git's marks in the file: around all of it, around a cell, or within one."""
+    """Leave git's conflict marks in the file: around all of it, around a cell, or within one."""
 
     def wrap(notebook: dict[str, Any]) -> str:
         text = json.dumps(notebook, indent=1, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Do sample submissions of the PyTorch exercises get the marks that they earned, with the mistakes named, on any processor?
+"""Do sample submissions of the PyTorch exercises get the points that they earned, with the mistakes named, on any processor?
 
 Each sample is made from the answers, submitted, repaired, run in the sandbox and graded. test_grade.py has those of 1_attention.
 """
@@ -107,7 +107,7 @@ def results_of(
 
 
 @pytest.mark.parametrize(("name", "student"), EVERYBODY)
-def test_sample_gets_its_marks(results_of: Callable[[str], dict[str, Result]], name: str, student: str) -> None:
+def test_sample_gets_its_points(results_of: Callable[[str], dict[str, Result]], name: str, student: str) -> None:
     """Does a mistake cost exactly its own points, under its name, and in a bonus nothing?"""
     result = results_of(name)[student]
     bonus = [check for check in result.checks if check["name"].startswith(f"{sample_class.BONUS.get(name)}_")]
@@ -124,7 +124,7 @@ ON_ANOTHER = [pytest.param(name, True, marks=pytest.mark.deep) for name in sampl
 
 
 @pytest.mark.parametrize(("name", "everybody"), [("2_multihead", False), *ON_ANOTHER])
-def test_marks_do_not_depend_on_the_processor(
+def test_points_do_not_depend_on_the_processor(
     results_of: Callable[[str], dict[str, Result]], tmp_path: Path, name: str, everybody: bool
 ) -> None:
     """Does the same seed give the same points and names on a processor that rounds differently?"""

@@ -40,7 +40,7 @@ def test_kept_matrix_is_made_once_of_the_same_files(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("autograder.judge.kill_matrix.kill_matrix", make)
     assert kept_matrix(NAME, "attention", 0) == kept_matrix(NAME, "attention", 0) == make(NAME, "attention", 0, print)
     kept_matrix(NAME, "attention", 1)
-    monkeypatch.setattr("autograder.judge.kill_matrix.files_behind", lambda *modules: {ROOT / "README.md"})
+    monkeypatch.setattr("autograder.judge.kill_matrix.imported_files", lambda *modules: {ROOT / "README.md"})
     kept_matrix(NAME, "attention", 1)
     assert seeds == [0, 0, 1, 1]
 

@@ -92,7 +92,7 @@ def test_symptom_is_how_a_mistake_looks_from_outside(mine: dict, expected: dict,
     [
         ([("x + 7", "x")], "other: 'x + 7' is not in the answer"),
         ([("x * FACTOR", "x")], "other: 'x * FACTOR' is not in the answer"),
-        ([("+ x", "- x")], "other: '+ x' stands 2 times in the answer"),
+        ([("+ x", "- x")], "other: '+ x' is 2 times in the answer"),
         ([("x + x + x", "x"), ("return x", "return 2")], "other: two changes overlap"),
         ([("x + x + x", "x +")], "other: with these words changed, the answer is no Python"),
     ],

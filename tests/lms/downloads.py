@@ -65,7 +65,7 @@ def write_zip(path: Path, files: dict[str, bytes]) -> Path:
 
 
 def write_csv(path: Path, rows: list[list[str]]) -> Path:
-    """Write a table as Moodle does, with a byte order mark at its start."""
+    """Write a table as Moodle does, with a byte-order mark at its start."""
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     path.write_text("\ufeff" + text.getvalue(), encoding="utf-8")

@@ -83,16 +83,16 @@ def test_collect_takes_no_file_for_one_of_another_number(tmp_path: Path, assignm
     """Is a file unmatched if its name holds two participants' numbers, also without names in the roster, and hers collected?"""
     course = Course(tmp_path / "course")
     write_atomically(course.root / "roster.csv", "id,moodle_id\nada,101\nmal,102\n")
-    mark = "_101_assignsubmission_file_"
+    number = "_101_assignsubmission_file_"
     download = {
-        f"Ada L{mark}attention.ipynb": notebook("hers"),
-        f"Mal M_102_assignsubmission_file_Ada L{mark}attention.ipynb": notebook("his"),
-        f"Ada L{mark}_102_assignsubmission_file_/attention.ipynb": notebook("his"),
+        f"Ada L{number}attention.ipynb": notebook("hers"),
+        f"Mal M_102_assignsubmission_file_Ada L{number}attention.ipynb": notebook("his"),
+        f"Ada L{number}_102_assignsubmission_file_/attention.ipynb": notebook("his"),
     }
     lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
     assert submitted(course) == {"ada": notebook("hers")}
     assert sorted(line.outcome for line in lines) == ["collected", "unmatched", "unmatched"]
-    assert all("marks of two participants" in line.why for line in lines if line.outcome == "unmatched")
+    assert all("numbers of two participants" in line.why for line in lines if line.outcome == "unmatched")
 
 
 @pytest.mark.parametrize("with_roster", [True, False])

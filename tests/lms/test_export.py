@@ -1,4 +1,4 @@
-"""Do marks and feedback return to Moodle and Canvas in the form that these systems read?"""
+"""Do scores and feedback return to Moodle and Canvas in the form that these systems read?"""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from autograder.cli import app
 from autograder.course.course import Assignment, Course, Result
 from autograder.course.roster import read_worksheet
 from autograder.files import write_atomically
-from autograder.grade.mark_keys import content_of
+from autograder.grade.result_keys import content_of
 from autograder.lms.collect import collect
 from autograder.lms.export import Exported, prepare_export
 
@@ -55,7 +55,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
     hands = {"ada": dict.fromkeys(WRITTEN, 1.5), "bea": dict.fromkeys(WRITTEN, 0.0)}
     with course.gradebook() as gradebook:
         for outcome in results:
-            if outcome.has_marks:
+            if outcome.has_score:
                 put_in_gradebook(gradebook, assignment, outcome, hands[outcome.student])
         penalise(gradebook, assignment, "bea", 2.0)
     for outcome in results:
@@ -128,7 +128,7 @@ def collected(course: Course, graded: Path, assignment: Assignment, tmp_path: Pa
 
 
 def test_export_moodle(course: Course, collected: list[Result], assignment: Assignment, sheet: Path, of: float) -> None:
-    """Does a download come back as the same worksheet with marks and states, and never 0 for a missing mark?"""
+    """Does a download come back as the same worksheet with scores and states, and never 0 for a missing score?"""
     done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
     header, *rows = read(done, "moodle.csv")
     before = read_worksheet(sheet)
@@ -193,7 +193,7 @@ def test_export_moodle_without_worksheet(course: Course, collected: list[Result]
 
 
 def canvas_gradebook(path: Path, *titles: str) -> Path:
-    """Write Canvas's gradebook export, with a mark of another assignment and cells that mean more than marks."""
+    """Write Canvas's gradebook export, with a score of another assignment and cells that mean more than scores."""
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles, "Current Score"]
     empty = [""] * (len(titles) - 1)
     rows = [
@@ -212,7 +212,7 @@ def canvas_gradebook(path: Path, *titles: str) -> Path:
 
 
 def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp_path: Path) -> None:
-    """Does the table hold the assignment's column with its number, the row of points, no other column and no byte order mark?"""
+    """Does the table hold the assignment's column with its number, the row of points, no other column and no byte-order mark?"""
     files = {name: notebook(student) for student, name in CANVAS.items()}
     book = read_worksheet(canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)"))
     collect(course, assignment, [write_zip(tmp_path / "canvas.zip", files)], book)
@@ -234,8 +234,8 @@ def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp
         "lovelaceada_501_9001_attention-1.html": "<p>ada",
         "doejrbea_LATE_502_9002_attention.html": "<p>bea",
     }
-    marks = {row[0]: row for row in read(done, "marks.csv")}
-    assert marks["bea"][marks["id"].index("late")] == "yes"
+    scores = {row[0]: row for row in read(done, "scores.csv")}
+    assert scores["bea"][scores["id"].index("late")] == "yes"
     assert "Student, Test of the worksheet is nobody in the course" in done.warnings
 
 
@@ -261,26 +261,26 @@ def test_export_needs_the_right_worksheet(
 def test_export_refuses_while_answers_wait(
     course: Course, results: list[Result], assignment: Assignment, sheet: Path
 ) -> None:
-    """Are incomplete marks refused and listed, and sent with their state only with --allow-waiting?"""
+    """Are incomplete scores refused and listed, and sent with their state only with --allow-waiting?"""
     with course.gradebook() as gradebook:
         for name in WRITTEN:
             gradebook.find_grade(name, assignment.notebook, NAME, "bea").needs_manual_grade = True
         gradebook.db.commit()
-    with pytest.raises(ValueError, match="answers of 1 students wait for a person: bea"):
+    with pytest.raises(ValueError, match="answers wait for manual grading, of bea"):
         prepare_export(course, assignment, results, "moodle")
     assert not (course.root / "export").exists()
     worksheet = read_worksheet(sheet)
     done = prepare_export(course, assignment, results, "moodle", worksheet=worksheet, allow_waiting=True).write()
     assert "3 written answers wait to be read." in read(done, "moodle.csv")[2][-1]
-    assert read(prepare_export(course, assignment, results, "csv").write(), "marks.csv")[2][0] == "bea"
+    assert read(prepare_export(course, assignment, results, "csv").write(), "scores.csv")[2][0] == "bea"
 
 
 def test_export_csv(course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, of: float) -> None:
     """Does every student, and every file without an owner, have a row with a state, and are formulas defused?"""
     write_roster(course, [*ROSTER[:5], {"id": "=2+2", "first_name": "@sum", "last_name": "-x"}])
     done = prepare_export(course, assignment, collected, "csv", folder=tmp_path / "out").write()
-    assert [path.name for path in done.files] == ["marks.csv"]
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "out/marks.csv").read_text(encoding="utf-8-sig"))))
+    assert [path.name for path in done.files] == ["scores.csv"]
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out/scores.csv").read_text(encoding="utf-8-sig"))))
     found = {row["id"]: row for row in rows}
     assert {row["id"]: row["state"] for row in rows} == {
         "ada": "graded",
@@ -294,7 +294,7 @@ def test_export_csv(course: Course, collected: list[Result], assignment: Assignm
     assert (found["bea"]["last name"], found["eve"]["last name"]) == ('Doe, "Jr"', "'=1+1")
     assert (found["'=2+2"]["first name"], found["'=2+2"]["last name"]) == ("'@sum", "'-x")
     tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
-    columns = ("automatic", "by hand", "waiting", "total", "of", "late penalty", "mark", "mistakes")
+    columns = ("automatic", "manual", "waiting", "total", "of", "late penalty", "score", "mistakes")
     assert [found["bea"][name] for name in columns] == [
         *(f"{number:g}" for number in (tests - 1, 0, 0, tests - 1, of, 2, tests - 3)),
         "M6",
@@ -354,5 +354,5 @@ def test_command_export(course: Course, sheet: Path) -> None:
     """Does the command name files and warnings, fail after our failures, and stop at an unknown format?"""
     arguments = ["export", NAME, "--course", str(course.root), "--worksheet", str(sheet), "--format"]
     done = CliRunner().invoke(app, [*arguments, "csv"])
-    assert done.exit_code == 1 and "marks.csv" in done.output and "1 not graded" in done.output
+    assert done.exit_code == 1 and "scores.csv" in done.output and "1 not graded" in done.output
     assert CliRunner().invoke(app, [*arguments, "blackboard"]).exit_code == 1

@@ -171,7 +171,7 @@ def test_exercises_hold_notebooks_and_their_texts_alone() -> None:
 
 @pytest.mark.parametrize("word", ["BEGIN SOLUTION", "HIDDEN TESTS", "MARK SCHEME", "autograder", "solutions"])
 def test_release_holds_nothing_of_ours(release: str, word: str) -> None:
-    """Is the students' material free of markers, hidden tests, mark schemes and imports of the grader?"""
+    """Is the students' material free of markers, hidden tests, rubrics and imports of the grader?"""
     assert word.lower() not in release.lower()
 
 

@@ -167,7 +167,7 @@ def test_visible_test_names_every_mutant_that_it_shows(
         error = visible_test(assignment, namespace, name, function)
         assert (error is not None) == shows, f"{mistake}: {error}"
         if error is not None:
-            twins = {name.split("/")[0] for name, marks in prints.items() if np.array_equal(marks, prints[mistake])}
+            twins = {name.split("/")[0] for name, own in prints.items() if np.array_equal(own, prints[mistake])}
             named = mistake.split("/")[0] if len(twins) == 1 else None
             assert error.mistake == named, f"{mistake} is called {error.mistake}: {error}"
             assert named is None or str(error).startswith(catalogue.MESSAGES[named])

@@ -117,7 +117,7 @@ def test_student_version_holds_no_line_of_an_answer(edition: Path) -> None:
 
 
 def test_student_version_holds_no_written_answer(edition: Path) -> None:
-    """Are all files free of sentences from model answers and mark schemes?"""
+    """Are all files free of sentences from model answers and rubrics?"""
     text = "\n".join(map(text_of, files_of(edition)))
     for name in ALL:
         cells = load_assignment(name).instructor.cells

@@ -16,7 +16,7 @@ from test_report import put_in_gradebook, result
 from autograder.course.course import Assignment, Course, Result
 from autograder.grade.grade import load_assignment
 from autograder.report.course_page import Graded, course_table, write_course_page
-from autograder.report.tables import marks_table_of
+from autograder.report.tables import scores_table_of
 from autograder.settings import read_settings
 
 SCRIPT = "<img src=x onerror=alert(1)>"  # a name that no browser may execute
@@ -59,7 +59,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
     with course.gradebook() as gradebook:
         for each, found in ((assignment, firsts), (second, seconds)):
             for outcome in found:
-                if outcome.has_marks:
+                if outcome.has_score:
                     put_in_gradebook(gradebook, each, outcome, {})
                     for cell in each.graded_cells():  # each test gives a point
                         name, points = cell.metadata.nbgrader.grade_id, float(cell.metadata.nbgrader.points)
@@ -68,7 +68,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
         gradebook.db.commit()
     for outcome in firsts + seconds:
         course.save_result(outcome)
-        if outcome.has_marks:
+        if outcome.has_score:
             path = course.autograded_path(outcome.student, assignment if outcome in firsts else second)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("{\n}\n", encoding="utf-8")
@@ -85,7 +85,7 @@ def soup(graded: tuple[Course, Graded]) -> BeautifulSoup:
 
 
 def test_course_table_has_a_row_for_everybody(graded: tuple[Course, Graded]) -> None:
-    """Does each student have a row across assignments, without a number for no mark, and with repeated mistakes?"""
+    """Does each student have a row across assignments, without a number for no score, and with repeated mistakes?"""
     table = {row["student"]: row for row in course_table(*graded)}
     assert list(table) == sorted(["ada", "goran", "quinn", SCRIPT])
     points = {name: (row["1_attention points"], row["2_multihead points"]) for name, row in table.items()}
@@ -124,7 +124,7 @@ def test_course_page_runs_nothing_and_asks_no_host(soup: BeautifulSoup) -> None:
     """Is our script the only one, and does every link lead into the course's folder?"""
     assert len(soup.find_all("script")) == 1 and "alert(1)" not in soup.script.text
     links = {link["href"] for link in soup.find_all("a")}
-    allowed = r"\d_\w+/(index\.html(#M\d+)?|marks\.csv|mistakes\.csv)|course\.csv|\.\./feedback/ada/1_attention/attention\.html"
+    allowed = r"\d_\w+/(index\.html(#M\d+)?|scores\.csv|mistakes\.csv)|course\.csv|\.\./feedback/ada/1_attention/attention\.html"
     assert [link for link in links if not re.fullmatch(allowed, link)] == []
     assert "../feedback/ada/1_attention/attention.html" in links
 
@@ -139,10 +139,10 @@ def test_report_of_all_is_json_for_scripts(graded: tuple[Course, Graded]) -> Non
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_marks_fit_into_80_columns(graded: tuple[Course, Graded], place: int) -> None:
-    """Is the table of marks complete in 80 columns, with the lost points, where and why?"""
+def test_scores_fit_into_80_columns(graded: tuple[Course, Graded], place: int) -> None:
+    """Is the table of scores complete in 80 columns, with the lost points, where and why?"""
     page = Console(width=80, record=True, file=io.StringIO())
-    page.print(marks_table_of(graded[0], *graded[1][place]))
+    page.print(scores_table_of(graded[0], *graded[1][place]))
     text = page.export_text()
     assert max(map(len, text.splitlines())) <= 80 and "…" not in text
     (line,) = [line for line in text.splitlines() if " goran " in line]

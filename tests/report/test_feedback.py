@@ -113,7 +113,7 @@ def test_long_code_is_shown_without_colours(page: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_person_gave_is_what_the_page_says(page: Path, tmp_path: Path) -> None:
-    """Is a page consistent after a person overruled a test, a mark waits to be seen again, and points were taken off?"""
+    """Is a page consistent after a person overruled a test, an answer waits to be seen again, and points were taken off?"""
     course, assignment = Course(tmp_path), load_assignment("1_attention")
     page.unlink()
     lost = {"attention_weights": "M6", "attention_output": "M6+M8"}

@@ -30,9 +30,9 @@ def text_of(page: str) -> str:
     return re.sub(r"\s+", " ", BeautifulSoup(page, "html.parser").get_text(" "))
 
 
-def test_feedback_is_for_everybody_with_marks(graded_class: GradedClass, pages: dict[str, str]) -> None:
-    """Is there a page for each submission with marks, and for no other?"""
-    assert sorted(pages) == sorted(name for name, result in graded_class.results.items() if result.has_marks)
+def test_feedback_is_for_everybody_with_a_score(graded_class: GradedClass, pages: dict[str, str]) -> None:
+    """Is there a page for each submission with a score, and for no other?"""
+    assert sorted(pages) == sorted(name for name, result in graded_class.results.items() if result.has_score)
     assert len(pages) == 17
 
 
@@ -105,7 +105,7 @@ def test_feedback_fits_a_phone(pages: dict[str, str], student: str, browser: Bro
 
 
 def test_feedback_is_left_alone_when_nothing_changed(graded_class: GradedClass, pages: dict[str, str]) -> None:
-    """Are pages written again only if marks changed?"""
+    """Are pages written again only if points changed?"""
     paths = [graded_class.course.root / "feedback" / student / NAME / "attention.html" for student in pages]
     before = [path.stat().st_mtime_ns for path in paths]
     write_feedback(graded_class.course, graded_class.assignment, list(graded_class.results.values()))

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.report.course_page import course_table, write_course_page
-from autograder.report.report import marks_table, questions_of, write_report
-from autograder.report.tables import marks_table_of
+from autograder.report.report import questions_of, scores_table, write_report
+from autograder.report.tables import scores_table_of
 
 SCRIPT, FORMULA, RIGHT_TO_LEFT = "<script>alert(1)</script>", "=1+1", "\u202eنور"
 WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
@@ -41,8 +41,8 @@ def result(assignment: Assignment, student: str, lost: dict[str, str | None], bo
     return Result(student, assignment.name, fields.pop("state", "graded"), checks=checks, seed=7, **fields)
 
 
-def put_in_gradebook(gradebook: Gradebook, assignment: Assignment, outcome: Result, by_hand: dict[str, float]) -> None:
-    """Write the grader's marks, and a person's marks; the other written answers wait."""
+def put_in_gradebook(gradebook: Gradebook, assignment: Assignment, outcome: Result, manual: dict[str, float]) -> None:
+    """Write the grader's points, and a person's points; the other written answers wait."""
     gradebook.update_or_create_student(outcome.student)
     gradebook.update_or_create_submission(assignment.name, outcome.student)
     passed = {check["name"]: check["passed"] for check in outcome.checks}
@@ -50,8 +50,8 @@ def put_in_gradebook(gradebook: Gradebook, assignment: Assignment, outcome: Resu
         name = cell.metadata.nbgrader.grade_id
         grade = gradebook.find_grade(name, assignment.notebook, assignment.name, outcome.student)
         grade.auto_score = float(passed[name]) if name in passed else None
-        grade.manual_score = by_hand.get(name)
-        grade.needs_manual_grade = name not in passed and name not in by_hand
+        grade.manual_score = manual.get(name)
+        grade.needs_manual_grade = name not in passed and name not in manual
     gradebook.db.commit()
 
 
@@ -78,11 +78,11 @@ def results(course: Course, assignment: Assignment) -> list[Result]:
         Result("picture", assignment.name, "unreadable", "attention.ipynb is no JSON"),
         Result("ours", assignment.name, "not graded", "The grader failed, not the submission: disk full"),
     ]
-    by_hand = {"ada": {"why_scale": 2.0, "row_of_the_map": 0.5}, "untouched": dict.fromkeys(WRITTEN, 0.0)}
+    manual = {"ada": {"why_scale": 2.0, "row_of_the_map": 0.5}, "untouched": dict.fromkeys(WRITTEN, 0.0)}
     with course.gradebook() as gradebook:
         for outcome in found:
-            if outcome.has_marks:
-                put_in_gradebook(gradebook, assignment, outcome, by_hand.get(outcome.student, {}))
+            if outcome.has_score:
+                put_in_gradebook(gradebook, assignment, outcome, manual.get(outcome.student, {}))
         earlier = result(assignment, "picture", {})  # an earlier submission was readable
         put_in_gradebook(gradebook, assignment, earlier, {})
     return found
@@ -118,11 +118,11 @@ def test_questions_of_groups_tests_by_exercise(assignment: Assignment) -> None:
     assert points == exercises | {"why_scale": 2, "row_of_the_map": 1, "graph_network": 2, "online_softmax": 2}
 
 
-def test_marks_table_adds_up(course: Course, assignment: Assignment, results: list[Result]) -> None:
-    """Do the points of tests and of a person add up, and do marks that wait count as waiting?"""
-    table = marks_table(course, assignment, results)
+def test_scores_table_adds_up(course: Course, assignment: Assignment, results: list[Result]) -> None:
+    """Do the points of tests and of a person add up, and do answers that wait count as waiting?"""
+    table = scores_table(course, assignment, results)
     ada = row_of(table, "ada")
-    assert [ada[name] for name in ("automatic", "by hand", "waiting", "total", "of")] == [15, 2.5, 1, 17.5, 20]
+    assert [ada[name] for name in ("automatic", "manual", "waiting", "total", "of")] == [15, 2.5, 1, 17.5, 20]
     assert ada["graph_network"] == "waits"
     hostile = row_of(table, SCRIPT)
     assert [hostile[name] for name in ("softmax", "attention", "total", "waiting")] == [2, 2, 12, 3]
@@ -141,7 +141,7 @@ def test_bonus_is_on_top_and_never_lost(assignment: Assignment, tmp_path: Path) 
     with course.gradebook() as gradebook:
         for outcome in results:
             put_in_gradebook(gradebook, assignment, outcome, dict.fromkeys(WRITTEN, 0.0))
-    table = marks_table(course, assignment, results)
+    table = scores_table(course, assignment, results)
     rows = [row_of(table, name) for name in ("unwritten", "wrong", "right")]
     assert [row["online_softmax"] for row in rows] == ["", "", 2]
     assert [(row["automatic"], row["total"], row["of"]) for row in rows] == [(15, 15, 20), (15, 15, 20), (17, 17, 20)]
@@ -153,7 +153,7 @@ def test_bonus_is_on_top_and_never_lost(assignment: Assignment, tmp_path: Path) 
     assert not [image["alt"] for image in page.find_all("img") if "online" in image["alt"]]
 
 
-def test_late_submission_is_told_and_its_mark_is_what_is_left(assignment: Assignment, tmp_path: Path) -> None:
+def test_late_submission_is_told_and_its_score_is_what_is_left(assignment: Assignment, tmp_path: Path) -> None:
     """Do table, report and course page say who was late, and count the points after the penalty, at least 0?"""
     course, due = Course(tmp_path), datetime(2026, 3, 1, 12)
     course.prepare(assignment)
@@ -169,7 +169,7 @@ def test_late_submission_is_told_and_its_mark_is_what_is_left(assignment: Assign
             submitted = gradebook.find_submission_notebook(assignment.notebook, assignment.name, student)
             submitted.late_submission_penalty = penalties[student]
         gradebook.grant_extension(assignment.name, "extended", hours=1)
-    rows = {row["student"]: row for row in marks_table(course, assignment, results)}
+    rows = {row["student"]: row for row in scores_table(course, assignment, results)}
     words = {student: row["late"] for student, row in rows.items()}
     assert words == {
         "punctual": "",
@@ -178,7 +178,7 @@ def test_late_submission_is_told_and_its_mark_is_what_is_left(assignment: Assign
         "excused": "late",
         "lowered": "late, 16 off",
     }
-    assert {(row["total"], row["mark"]) for row in rows.values()} == {(15, 15), (15, 11), (15, 0)}
+    assert {(row["total"], row["score"]) for row in rows.values()} == {(15, 15), (15, 11), (15, 0)}
     page = BeautifulSoup(write_report(course, assignment, results).read_text(encoding="utf-8"), "html.parser")
     last = [line.find_all("td")[-1].get_text(" ") for line in page.find_all("table")[-1].tbody.find_all("tr")]
     assert sorted(last) == ["0 late, 16 off", "11 late, 4 off", "15", "15", "15 late"]
@@ -187,13 +187,13 @@ def test_late_submission_is_told_and_its_mark_is_what_is_left(assignment: Assign
     assert [small.get_text() for small in page.select("td small")] == ["late", "late, 4 off", "late, 16 off"]
     assert {row["student"]: row["total"] for row in course_table(course, graded)}["late"] == 11
     console = Console(file=io.StringIO(), width=80)
-    console.print(marks_table_of(course, assignment, results))
+    console.print(scores_table_of(course, assignment, results))
     assert "11 of 20" in console.file.getvalue() and "late, 4 off" in console.file.getvalue()
 
 
-def test_marks_table_tells_zero_from_no_mark(course: Course, assignment: Assignment, results: list[Result]) -> None:
+def test_scores_table_tells_zero_from_no_score(course: Course, assignment: Assignment, results: list[Result]) -> None:
     """Does an unsolved notebook get 0, and an unreadable submission no number?"""
-    table = marks_table(course, assignment, results)
+    table = scores_table(course, assignment, results)
     untouched = row_of(table, "untouched")
     assert (untouched["total"], untouched["why_scale"], untouched["waiting"]) == (0, 0, 0)
     for student in ("gone", "picture", "ours"):
@@ -201,19 +201,19 @@ def test_marks_table_tells_zero_from_no_mark(course: Course, assignment: Assignm
         assert {value for name, value in row.items() if name not in ("student", "state")} == {""}
 
 
-def test_marks_table_keeps_an_earlier_mark(course: Course, assignment: Assignment, results: list[Result]) -> None:
-    """Does a mark by hand still count after another grading, and does it wait to be seen again?"""
+def test_scores_table_keeps_earlier_points(course: Course, assignment: Assignment, results: list[Result]) -> None:
+    """Do points from manual grading still count after another grading, and does the answer wait to be seen again?"""
     with course.gradebook() as gradebook:
         grade = gradebook.find_grade("why_scale", assignment.notebook, assignment.name, "ada")
         grade.needs_manual_grade = True
         gradebook.db.commit()
-        again = row_of(marks_table(course, assignment, results), "ada")
+        again = row_of(scores_table(course, assignment, results), "ada")
         grade.needs_manual_grade = False
         gradebook.db.commit()
     assert (again["why_scale"], again["waiting"], again["total"]) == (2, 2, 17.5)
 
 
-def test_terminal_tells_what_was_not_written_from_what_was_marked(tmp_path: Path, assignment: Assignment) -> None:
+def test_terminal_tells_what_was_not_written_from_what_was_graded(tmp_path: Path, assignment: Assignment) -> None:
     """Is an empty written answer "not written", one to be seen again "waits", and a person's 0 a number?"""
     course, outcome = Course(tmp_path), result(assignment, "ada", {})
     course.prepare(assignment)
@@ -226,17 +226,17 @@ def test_terminal_tells_what_was_not_written_from_what_was_marked(tmp_path: Path
             grade.needs_manual_grade = name == "graph_network"
         gradebook.db.commit()
     console = Console(file=io.StringIO(), width=160)
-    console.print(marks_table_of(course, assignment, [outcome]))
+    console.print(scores_table_of(course, assignment, [outcome]))
     (line,) = [line for line in console.file.getvalue().splitlines() if "ada" in line]
     assert "why_scale not written, row_of_the_map 0/1, graph_network waits" in line
-    (row,) = marks_table(course, assignment, [outcome])
+    (row,) = scores_table(course, assignment, [outcome])
     assert (row["why_scale"], row["row_of_the_map"], row["graph_network"], row["waiting"]) == (0, 0, 1, 1)
 
 
-def test_marks_csv_is_safe_in_a_spreadsheet(page: Path) -> None:
+def test_scores_csv_is_safe_in_a_spreadsheet(page: Path) -> None:
     """Does the file say that it is UTF-8, and is a name that looks like a formula plain text?"""
-    assert (page.parent / "marks.csv").read_bytes().startswith(b"\xef\xbb\xbf")
-    rows = read_csv(page.parent / "marks.csv")
+    assert (page.parent / "scores.csv").read_bytes().startswith(b"\xef\xbb\xbf")
+    rows = read_csv(page.parent / "scores.csv")
     assert {row["student"] for row in rows} == {
         "ada", SCRIPT, "'" + FORMULA, RIGHT_TO_LEFT, "untouched", "gone", "picture", "ours"
     }  # fmt: skip
@@ -279,10 +279,10 @@ def test_page_links_lead_somewhere(soup: BeautifulSoup) -> None:
     assert {link["href"][1:] for link in soup.find_all("a") if link["href"].startswith("#")} <= set(targets)
 
 
-def test_page_shows_states_marks_and_mistakes(soup: BeautifulSoup) -> None:
-    """Does an instructor see every state, the mistakes by frequency, and no number without marks?"""
+def test_page_shows_states_points_and_mistakes(soup: BeautifulSoup) -> None:
+    """Does an instructor see every state, the mistakes by frequency, and no number without a score?"""
     states = {item.a.text if item.a else item.text.split()[-1]: item.b.text for item in soup.select(".states li")}
-    assert states["graded"] == "3" and states["missing"] == "1" and states["marks by hand to give"] == "10"
+    assert states["graded"] == "3" and states["missing"] == "1" and states["answers wait for manual grading"] == "10"
     assert [heading.text.split(":")[0] for heading in soup.select(".mistakes h3")] == ["M3", "M6", "M8", "M65"]
     rows = {row.th.text: [cell.text for cell in row.find_all("td")] for row in soup.select("table:not(.heat) tbody tr")}
     assert rows["picture"] == ["unreadable"] + ["–"] * 9
@@ -302,11 +302,11 @@ def test_page_maps_mistakes_to_questions(soup: BeautifulSoup) -> None:
     counts = {row.th.a.text: [cell.text for cell in row.find_all("td")] for row in table.select("tbody tr")}
     assert counts == {"M3": ["1", "1", ""], "M6": ["1", "", ""], "M8": ["", "1", ""], "M65": ["", "", "1"]}
     shaded = [cell["style"] for cell in table.find_all("td", style=True)]
-    assert shaded == ["--share: 0.2"] * 5  # one of five with marks
+    assert shaded == ["--share: 0.2"] * 5  # one of five with a score
 
 
 def test_page_plots_say_their_conclusion(soup: BeautifulSoup) -> None:
-    """Do the plots' texts hold the numbers, only automatic points while marks by hand wait?"""
+    """Do the plots' texts hold the numbers, only automatic points while manual grading waits?"""
     totals, shares = (image["alt"] for image in soup.find_all("img"))
     assert totals == "The middle total is 13 of 15 automatic points; the lowest is 0, the highest 15."
     assert shares == "“softmax” is the hardest with 67% of its points, “attention backward” the easiest with 76%."
@@ -352,8 +352,8 @@ def test_write_report_gives_the_same_bytes_twice(
     assert page.read_bytes() == before
 
 
-def test_write_report_of_a_class_without_marks(tmp_path: Path, assignment: Assignment) -> None:
-    """Is there a page if no student has marks, and if the marks never reached the gradebook?"""
+def test_write_report_of_a_class_without_scores(tmp_path: Path, assignment: Assignment) -> None:
+    """Is there a page if no student has a score, and if the points never reached the gradebook?"""
     course = Course(tmp_path)
     course.prepare(assignment)
     results = [Result("gone", assignment.name, "missing"), result(assignment, "half\ud800", {"softmax_axis": "M6"})]

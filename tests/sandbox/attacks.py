@@ -1,13 +1,13 @@
-"""Attacks on the grader, and accidents that resemble attacks: each has a function that makes the submission, and a fair mark.
+"""Attacks on the grader, and accidents that resemble attacks: each has a function that makes the submission, and a fair score.
 
 python tests/sandbox/attacks.py --write      grades them all and writes the page book/attacks.md
 
-The fair mark is the points of a submission's honest part. It is every point if the answers are right and something else is
+The fair score is the points of a submission's honest part. It is every point if the answers are right and something else is
 tried next to them, 0 if the notebook is unsolved, and all points but those of one exercise if the attack is in that exercise.
-An exercise that uses an earlier one is judged with the correct earlier one, so that no mistake costs points twice. No mark
-differs from 0: it means that nothing could be read.
+An exercise that uses an earlier one is judged with the correct earlier one, so that no mistake costs points twice. A missing
+score is not 0: it means that nothing could be read.
 
-Each attack is a kind: one submission tries several variants one after another, and the fair mark is for all of them.
+Each attack is a kind: one submission tries several variants one after another, and the fair score is for all of them.
 It is tried on every assignment that it fits; if each is tried once, they are spread over all assignments.
 Everything here is limited, and students' code runs only in the sandbox.
 """
@@ -39,8 +39,8 @@ from hostile.ends import ENDS
 from hostile.files import FILES, NAMES
 from hostile.leaks import LEAKS
 from hostile.making import CANARY, Attack, Place, automatic_points
-from hostile.marks import MARKS
 from hostile.modules import MODULES
+from hostile.points import POINTS
 from hostile.replies import REPLIES
 from hostile.resources import RESOURCES
 
@@ -55,7 +55,7 @@ from autograder.sandbox.host.bubblewrap import Limits
 
 PAGE = ROOT / "book" / "attacks.md"
 GROUPS = {
-    "Marks for nothing": MARKS,
+    "Points for nothing": POINTS,
     "Replies to the grader": REPLIES,
     "Misuse of what is lent to a test": CANDIDATES,
     "Modules, tensors and weights": MODULES,
@@ -130,7 +130,7 @@ class Run:
     attacks: list[Attack]
     canaries: dict[str, str]  # the planted secrets, by place
     results: dict[str, Result] = field(default_factory=dict)  # results by the name of the folder
-    marks: dict[str, float] = field(default_factory=dict)  # automatic points in the gradebook
+    scores: dict[str, float] = field(default_factory=dict)  # automatic points in the gradebook
     connections: int = 0  # connections that reached a service on this machine
     before: set[psutil.Process] = field(default_factory=set)  # processes that other tests had started before
     processes: set[int] = field(default_factory=set)  # processes of the grader while it worked
@@ -140,10 +140,10 @@ class Run:
         found = self.results.get(attack.folder) or self.results.get(_shown(attack.folder))
         return found.state if found else "NO STATE"
 
-    def mark(self, attack: Attack) -> float | None:
-        """Return the automatic points of an attack, if it has any marks."""
+    def score(self, attack: Attack) -> float | None:
+        """Return the automatic points of an attack, if it has a score."""
         result = self.results.get(attack.folder)
-        return self.marks.get(attack.folder) if result is not None and result.has_marks else None
+        return self.scores.get(attack.folder) if result is not None and result.has_score else None
 
     def feedback(self, student: str) -> Path:
         """Return the path of a student's page of feedback."""
@@ -261,7 +261,7 @@ def run_all(root: Path, name: str, attacks: list[Attack], workers: int | Workers
     run.results = {result.student: result for result in results}
     written = {cell.metadata.nbgrader.grade_id for cell in assignment.graded_cells() if cell.metadata.nbgrader.solution}
     for student, grades in run.course.scores(assignment).items():
-        run.marks[student] = sum(score for name, (score, _) in grades.items() if name not in written)
+        run.scores[student] = sum(score for name, (score, _) in grades.items() if name not in written)
     return run
 
 
@@ -302,7 +302,7 @@ def page(runs: dict[str, Run]) -> str:
             "",
             f"## {title}",
             "",
-            "| name | what it tries | on | state | mark | fair | leak |",
+            "| name | what it tries | on | state | score | fair | leak |",
             "| --- | --- | --- | --- | --- | --- | --- |",
         ]
         rows += [row(attack, runs[ONCE[attack.name]]) for attack in group]
@@ -313,7 +313,7 @@ def page(runs: dict[str, Run]) -> str:
 def row(attack: Attack, run: Run) -> str:
     """Return the page's line with an attack's outcome."""
     numbers = [
-        f"{mark:g}" if mark is not None else "–" for mark in (run.mark(attack), attack.fair_mark(run.assignment))
+        f"{score:g}" if score is not None else "–" for score in (run.score(attack), attack.fair_score(run.assignment))
     ]
     cells = [attack.name, attack.tries, run.assignment.name, run.state(attack), *numbers]
     return f"| {' | '.join(cells)} | {', '.join(run.leaks(attack.folder)) or 'none'} |"

@@ -1,4 +1,4 @@
-"""Does every attack get its fair mark, without leaked secrets or harm to others?
+"""Does every attack get its fair score, without leaked secrets or harm to others?
 
 The requested attacks are graded once, in one batch for each assignment, with honest submissions in between: the quick
 ones on one assignment each, or all on all.
@@ -100,13 +100,13 @@ def runs(outside: Path, request: pytest.FixtureRequest, two_workers: Workers) ->
 
 
 @BY_NAME
-def test_attack_gets_its_fair_mark(runs: Runs, attack: Attack, name: str) -> None:
-    """Is the mark exactly what the honest part earns, and does the state say what happened?"""
+def test_attack_gets_its_fair_score(runs: Runs, attack: Attack, name: str) -> None:
+    """Is the score exactly what the honest part earns, and does the state say what happened?"""
     run = runs(name)
     result = run.results.get(attack.folder)
     why = "" if result is None else f"{result.why} {[check for check in result.checks if not check['passed']][:3]}"
     assert run.state(attack) in attack.fair_states, why
-    assert run.mark(attack) == attack.fair_mark(run.assignment), why
+    assert run.score(attack) == attack.fair_score(run.assignment), why
 
 
 @BY_NAME
@@ -123,14 +123,14 @@ def test_attacks_have_names_of_their_own() -> None:
 
 
 def test_attacks_are_spread_over_all_assignments() -> None:
-    """Does each assignment get its share of the attacks, and does each attack have a fair mark on every assignment?"""
+    """Does each assignment get its share of the attacks, and does each attack have a fair score on every assignment?"""
     assert {attack.name for attack in ATTACKS} == ONCE.keys()
     tried = Counter(ONCE.values())
     assert min(tried[name] for name in Attack.on) >= len(ONCE) // len(Attack.on) - 3, tried
     for name in Attack.on:
         assignment = load_assignment(name)
-        marks = {attack.fair_mark(assignment) for attack in ATTACKS if name in attack.on}
-        assert {None, 0, sum(automatic_points(assignment).values())} < marks
+        scores = {attack.fair_score(assignment) for attack in ATTACKS if name in attack.on}
+        assert {None, 0, sum(automatic_points(assignment).values())} < scores
 
 
 @BY_ASSIGNMENT
@@ -153,7 +153,7 @@ def test_leaks_would_be_seen(runs: Runs, name: str) -> None:
 def test_honest_submissions_come_to_no_harm(runs: Runs, name: str, student: str) -> None:
     """Do the honest submissions in between have all their points, and a page of feedback?"""
     run = runs(name)
-    assert (run.results[student].state, run.marks[student]) == (
+    assert (run.results[student].state, run.scores[student]) == (
         "graded",
         sum(automatic_points(run.assignment).values()),
     )
@@ -175,13 +175,13 @@ def test_every_submission_has_a_state(runs: Runs, name: str) -> None:
 
 
 @BY_ASSIGNMENT
-def test_every_marked_submission_has_feedback_of_bounded_size(runs: Runs, name: str) -> None:
-    """Does everybody with marks have a page, and are page and executed notebook of a limited size?"""
+def test_every_submission_with_a_score_has_feedback_of_bounded_size(runs: Runs, name: str) -> None:
+    """Does everybody with a score have a page, and are page and executed notebook of a limited size?"""
     run = runs(name)
     for student, result in run.results.items():
         path = run.feedback(student)
-        assert path.exists() == result.has_marks
-        if result.has_marks:
+        assert path.exists() == result.has_score
+        if result.has_score:
             assert path.stat().st_size < 12_000_000
             assert "The notebook itself cannot be shown" not in path.read_text(encoding="utf-8")
             assert run.course.autograded_path(student, run.assignment).stat().st_size < 10_000_000
@@ -189,7 +189,7 @@ def test_every_marked_submission_has_feedback_of_bounded_size(runs: Runs, name: 
 
 @BY_ASSIGNMENT
 def test_gradebook_is_whole(runs: Runs, name: str) -> None:
-    """Is the database intact, does it hold exactly the students, and no mark by hand?"""
+    """Is the database intact, does it hold exactly the students, and did no person give points?"""
     run = runs(name)
     with contextlib.closing(sqlite3.connect(run.course.root / "gradebook.db")) as database:
         assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
@@ -232,7 +232,7 @@ def soup_of(run: Run, student: str) -> BeautifulSoup:
 def test_feedback_carries_nothing_active(runs: Runs, attack: Attack, name: str) -> None:
     """Does nothing of a student's texts, outputs, errors or name run, load or cover anything on the page?"""
     run = runs(name)
-    if run.mark(attack) is None:
+    if run.score(attack) is None:
         return
     soup, good = soup_of(run, attack.folder), soup_of(run, GOOD[0])
     assert [str(s) for s in soup.find_all(("script", "style"))] == [str(s) for s in good.find_all(("script", "style"))]
@@ -274,14 +274,14 @@ def test_class_report_carries_nothing_active(runs: Runs, name: str) -> None:
     assert not [
         link["href"] for link in soup.find_all("a") if re.match(r"\s*(javascript|data|http)", link["href"], re.I)
     ]
-    for file in ("marks.csv", "mistakes.csv"):
+    for file in ("scores.csv", "mistakes.csv"):
         text = (path.parent / file).read_text(encoding="utf-8-sig")
         assert not [line for line in text.splitlines() if line.startswith(("=", "+", "@", "-"))]
         assert not [place for place, secret in run.canaries.items() if secret in text]
 
 
 def test_page_says_what_came() -> None:
-    """Does the page show the real state and mark if they are not the fair ones, and a leak?"""
+    """Does the page show the real state and score if they are not the fair ones, and a leak?"""
     attack, assignment = (
         next(attack for attack in ATTACKS if attack.name == "unsolved"),
         load_assignment(next(iter(ALL))),

@@ -74,7 +74,7 @@ def test_confinement_would_be_felt(course: Course) -> None:
 
 
 def test_grader_touches_no_network_and_writes_below_the_course_alone(course: Course, assignment: Assignment) -> None:
-    """Are marks, feedback, report and exports made in the confinement, without a packet or a leftover temporary file?"""
+    """Are scores, feedback, report and exports made in the confinement, without a packet or a leftover temporary file?"""
     steps = [["grade", NAME], ["feedback", NAME], ["report", NAME], ["export", NAME, "--format", "csv"]]
     program = "from autograder.cli import app\nimport sys\n"
     program += f"for step in {steps}: assert not app([*step, '--course', sys.argv[1]], standalone_mode=False)"

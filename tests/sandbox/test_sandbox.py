@@ -46,7 +46,7 @@ def secrets() -> Iterator[list[Path]]:
     folders = [Path(tempfile.mkdtemp(dir=place, prefix="course-")) for place in ("/tmp", "/var/tmp")]
     for folder in folders:
         folder.chmod(0o755)
-        (folder / "gradebook.db").write_text("the marks", encoding="utf-8")
+        (folder / "gradebook.db").write_text("the points", encoding="utf-8")
     yield [folder / "gradebook.db" for folder in folders]
     for folder in folders:
         shutil.rmtree(folder)

@@ -1,1 +1,1 @@
-"""What is asked in attention, and how an answer is judged."""
+"""The exercises of assignment 1_attention, and how their answers are judged."""

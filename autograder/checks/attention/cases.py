@@ -1,6 +1,6 @@
-"""The cases of assignment 1_attention: on what the hidden stages and the visible tests judge an answer.
+"""The cases of assignment 1_attention: the inputs on which hidden stages and visible tests judge an answer.
 
-Sizes in a case all differ, unless a mistake only shows when two agree.
+All sizes in a case differ, unless a mistake shows only when two agree.
 """
 
 import numpy as np
@@ -55,7 +55,7 @@ def softmax_visible_cases(rng):
 
 
 def qkv(rng, *shape: int, n_queries: int, n_keys: int, width: int, value_width: int):
-    """Draw queries, keys and values with leading axes of this shape; scores of std about 1.5 after the scale."""
+    """Draw queries, keys and values with leading axes of this shape; the scaled scores have a std of about 1.5."""
     return (
         1.5 * rng.normal(size=(*shape, n_queries, width)),
         rng.normal(size=(*shape, n_keys, width)),
@@ -64,9 +64,9 @@ def qkv(rng, *shape: int, n_queries: int, n_keys: int, width: int, value_width: 
 
 
 def far_apart(queries: Array, keys: Array, values: Array, by: float = 1000.0):
-    """Move the scores of each row by a thousand up or down, which the softmax does not see.
+    """Shift the scores of each row by a large number, which does not change the softmax.
 
-    The first feature of every key is 1, so the first feature of a query is added to all the scores of its row. Everything
+    The first component of every key is 1, so the first component of a query is added to all scores of its row. Everything
     is exact in float32 (widths of 4 or 16, whose square root is a power of 2).
     """
     queries, keys = exact(queries), exact(keys)
@@ -76,13 +76,13 @@ def far_apart(queries: Array, keys: Array, values: Array, by: float = 1000.0):
 
 
 def hidden_keys_first(queries: Array, keys: Array, values: Array, mask: Array):
-    """Give the keys that a mask of keys hides scores 50 above the others (for a width of 4)."""
+    """Raise the scores of hidden keys by 50 above the others, for a mask of keys and a width of 4."""
     queries[..., 0], keys[..., 0] = 10, np.where(mask, 0, 10)
     return queries, keys, values, mask
 
 
 def attention_weight_cases(rng):
-    """As many queries as keys and values as wide as keys first: there a mistake keeps every shape, and can be named."""
+    """The first case has equal sizes: there a mistake keeps every shape, and can be named."""
     only = ("weights",)
     return [
         Case("as many queries as keys", qkv(rng, n_queries=5, n_keys=5, width=3, value_width=3), only=only),
@@ -167,7 +167,7 @@ def attention_visible_cases(rng):
 
 
 def tokens_and_weights(rng, *shape: int, n_tokens: int, width: int, query_width: int, value_width: int):
-    """Draw tokens and projections; the scores have a std of about 1.5 after the scale."""
+    """Draw tokens and projections; the scaled scores have a std of about 1.5."""
     return (
         rng.normal(size=(*shape, n_tokens, width)),
         1.5 * rng.normal(size=(width, query_width)) / np.sqrt(width),
@@ -179,7 +179,7 @@ def tokens_and_weights(rng, *shape: int, n_tokens: int, width: int, query_width:
 def far_apart_tokens(rng, by: float = 1000.0):
     """Draw tokens and projections that give queries and keys as `far_apart` does."""
     tokens, w_query, w_key, w_value = tokens_and_weights(rng, n_tokens=6, width=5, query_width=4, value_width=3)
-    tokens, w_query, w_key = (exact(array / 2) * 2 for array in (tokens, w_query, w_key))  # quarters
+    tokens, w_query, w_key = (exact(array / 2) * 2 for array in (tokens, w_query, w_key))  # multiples of a quarter
     tokens[:, 0], tokens[:, 1] = 1, np.arange(6) % 3 - 1
     w_query[:, 0], w_key[:, 0] = 0, 0
     w_query[1, 0], w_key[0, 0] = 2 * by, 1
@@ -291,7 +291,7 @@ def backward_visible_cases(rng):
 
 
 def with_a_block(rng, *shape: int, n_queries: int, n_keys: int, value_width: int, far: float = 1.0):
-    """Draw what is known of the keys so far, and a block: about half of the rows get a larger maximum by it."""
+    """Draw the state of the keys so far, and a block that raises the maximum of about half of the rows."""
     return (
         exact(far * rng.normal(size=(*shape, n_queries)) + far),
         1 + 3 * rng.random(size=(*shape, n_queries)),
@@ -302,12 +302,12 @@ def with_a_block(rng, *shape: int, n_queries: int, n_keys: int, value_width: int
 
 
 def first_block(largest: Array, total: Array, mixed: Array, *block: Array):
-    """Know nothing of any row so far."""
+    """Replace the state of the keys so far by that before the first key."""
     return np.full_like(largest, -np.inf), np.zeros_like(total), np.zeros_like(mixed), *block
 
 
 def hidden_rows(largest: Array, total: Array, mixed: Array, scores: Array, values: Array):
-    """Hide all keys of row 0 so far and in this block, of row 1 so far, of row 2 in this block, of row 3 all but the best."""
+    """Hide all keys in row 0, the keys so far in row 1, the block in row 2, and all of the block but its last key in row 3."""
     largest[..., :2], total[..., :2], mixed[..., :2, :] = -np.inf, 0, 0
     scores[..., 0, :], scores[..., 2, :], scores[..., 3, :-1] = -np.inf, -np.inf, -np.inf
     scores[..., 3, -1] = np.maximum(largest[..., 3], 0) + 1.5

@@ -2,7 +2,7 @@
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Softmax and attention"  # what they are called on the page of mistakes
+ABOUT = "Softmax and attention"  # their heading on the page of mistakes
 FORWARD = ("attention", "self_attention")
 INSIDE = (*FORWARD, "attention_backward")
 ALL = ("softmax", *INSIDE)
@@ -57,7 +57,7 @@ MISTAKES = (
         "the sum does not keep its axis",
         "Each weight is divided by the sum of another row. Does your sum keep its axis (keepdims=True)?",
         *ways(ALL, TOTAL, "sum(axis=min(1, exponentials.ndim - 1))", "sum(axis=axis)"),
-        # Without a shift by row, as who writes exp(scores) / exp(scores).sum(...) makes them.
+        # There is no shift by row, as in exp(scores) / exp(scores).sum(...).
         way(ALL, LARGEST, "max()", TOTAL, "sum(axis=min(1, exponentials.ndim - 1))"),
         way(ALL, LARGEST, "max()", TOTAL, "sum(axis=axis)"),
         way(ALL, LARGEST, "max(axis=axis)", TOTAL, "sum(axis=axis)"),
@@ -78,7 +78,7 @@ MISTAKES = (
         way(ALL, " - scores.max(axis=axis, keepdims=True)", ""),
         way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "np.exp(shifted)", "np.nan_to_num(np.exp(shifted))"),
         way(ALL, SHIFT, "scores - np.log(np.exp(scores).sum(axis=axis, keepdims=True))", DIVIDED, "exponentials"),
-        # By who saw the NaN and not its cause.
+        # NaN is replaced, and its cause stays.
         way(
             ALL,
             " - scores.max(axis=axis, keepdims=True)",
@@ -93,7 +93,7 @@ MISTAKES = (
             "exponentials.sum(axis=axis, keepdims=True)",
             "(exponentials.sum(axis=axis, keepdims=True) + 1e-9)",
         ),
-        # Above the line of the fraction, or below it.
+        # The maximum is missing only in the denominator, or only in the numerator.
         way("softmax", "exponentials / exponentials.sum(", "exponentials / np.exp(scores).sum("),
         way("softmax", "exponentials / exponentials.sum(", "np.exp(scores) / exponentials.sum("),
         way("softmax", LARGEST, "max()", "exponentials / exponentials.sum(", "exponentials / np.exp(scores).sum("),
@@ -111,7 +111,7 @@ MISTAKES = (
         *ways("softmax", "shifted =", "axis = 0\n    shifted =", "axis = min(1, scores.ndim - 1)\n    shifted ="),
         *ways(INSIDE, "softmax(scores)", "softmax(scores, axis=-2)", "softmax(scores, axis=0)"),
         way(INSIDE, "softmax(scores)", "softmax(scores, axis=1)"),
-        # Where a whole column is hidden, -inf gives NaN and -1e9 does not.
+        # If a whole column is hidden, -inf gives NaN, and -1e9 does not.
         way(FORWARD, "softmax(scores)", "softmax(scores, axis=-2)", "-np.inf", "-1e9"),
         way(FORWARD, "softmax(scores)", "softmax(scores, axis=0)", "-np.inf", "-1e9"),
         way(FORWARD, "softmax(scores)", "softmax(scores, axis=1)", "-np.inf", "-1e9"),
@@ -220,7 +220,7 @@ MISTAKES = (
         "each row, along the axis (keepdims=True)?",
         way(ALL, LARGEST, "max()"),
         way("online_softmax", "scores.max(axis=-1)", "scores.max()"),
-        # By who saw the NaN and not its cause.
+        # NaN is replaced, and its cause stays.
         way(ALL, LARGEST, "max()", DIVIDED, "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))"),
         way(
             ALL,
@@ -249,7 +249,7 @@ MISTAKES = (
             "queries /= np.sqrt(queries.shape[-1])\n    if mask is not None:",
         ),
         way("attention", "if mask is not None:", "keys /= np.sqrt(keys.shape[-1])\n    if mask is not None:"),
-        # Queries and keys of self_attention are its own, its tokens are the caller's.
+        # self_attention makes its own queries and keys, but its tokens are the caller's.
         way(
             "self_attention",
             "return attention(",
@@ -257,7 +257,7 @@ MISTAKES = (
             ", mask)",
             ", mask)\n    tokens /= np.sqrt(tokens.shape[-1])\n    return result",
         ),
-        # The gradients are right and the caller's queries are not.
+        # The gradients are right, but the caller's queries change.
         way(
             BACKWARD,
             "if mask is not None:",
@@ -340,7 +340,7 @@ MISTAKES = (
         "Your gradients of queries and keys are too large by the factor √d. The forward pass divides by √d; where "
         "does your backward pass?",
         way(BACKWARD, " / np.sqrt(queries.shape[-1])", ""),
-        # In one of the two.
+        # The scale is missing in only one of the two gradients.
         way(BACKWARD, "grad_scores @ keys", "grad_scores @ keys * np.sqrt(queries.shape[-1])"),
         way(BACKWARD, "-2) @ queries", "-2) @ queries * np.sqrt(queries.shape[-1])"),
     ),

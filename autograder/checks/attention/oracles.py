@@ -1,4 +1,4 @@
-"""What is right in assignment 1_attention, by PyTorch's own functions, independent of the answers."""
+"""Oracles of assignment 1_attention: right results by PyTorch's own functions, independent of the answers."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ def oracle_softmax(scores: Array, axis: int = -1) -> Array:
 
 
 def oracle_attention(queries: Array, keys: Array, values: Array, mask: Array | None = None) -> tuple[Array, Array]:
-    """`F.scaled_dot_product_attention`, which gives the weights when the values are the identity."""
+    """Use `F.scaled_dot_product_attention`, which gives the weights if the values are the identity."""
     if queries.shape[-1] != keys.shape[-1] or (mask is not None and not mask.any(-1).all()):
         raise ValueError("queries and keys differ in width, or a query may look at no key")
     q, k, v = (torch.from_numpy(np.array(array)) for array in (queries, keys, values))
@@ -38,11 +38,11 @@ def oracle_attention_backward(grad_output: Array, queries: Array, keys: Array, v
 
 
 def oracle_online_softmax(largest: Array, total: Array, mixed: Array, scores: Array, values: Array):
-    """PyTorch's softmax and logsumexp, with all the keys so far as one key: their log-sum-exp and their mean value."""
+    """Use PyTorch's softmax and logsumexp; one key with their log-sum-exp and mean value replaces all keys so far."""
     m, z, o, s, v = (torch.from_numpy(np.array(array)) for array in (largest, total, mixed, scores, values))
     so_far = (m + z.log())[..., None]  # (..., N_q, 1)
     together = torch.cat([so_far, s], dim=-1)  # (..., N_q, 1 + n)
-    weights = torch.softmax(together, dim=-1).nan_to_num()  # all 0 where nothing was seen
+    weights = torch.softmax(together, dim=-1).nan_to_num()  # all 0 if no key was seen
     mean = (o / z[..., None]).nan_to_num()  # (..., N_q, d_v)
     m = torch.maximum(m, s.amax(dim=-1))
     z = (torch.logsumexp(together, dim=-1) - m).exp().nan_to_num()

@@ -1,4 +1,4 @@
-"""Right answers of assignment 1_attention, written differently: the checks must let them pass. No mark depends on them."""
+"""Right answers of assignment 1_attention, written differently: they must pass the checks. No points depend on them."""
 
 import numpy as np
 import scipy.special
@@ -47,7 +47,7 @@ def softmax_with_expand_dims(scores, axis=-1):
 
 
 def softmax_as_differences(scores, axis=-1):
-    """1 / sum_j exp(s_j - s_i), which needs no maximum: exp may overflow to inf, and 1/inf is 0."""
+    """Compute 1 / sum_j exp(s_j - s_i), which needs no maximum: exp may overflow to inf, and 1/inf is 0."""
     moved = np.moveaxis(scores, axis, -1)
     with np.errstate(over="ignore"):
         weights = 1 / np.exp(moved[..., None, :] - moved[..., :, None]).sum(axis=-1)
@@ -77,7 +77,7 @@ def softmax_with_a_small_epsilon(scores, axis=-1):
 
 
 def read_only_softmax(scores, axis=-1):
-    """Return an array in Fortran order that nobody may write to."""
+    """Return a read-only array in Fortran order."""
     weights = np.asfortranarray(scipy.special.softmax(scores, axis=axis))
     weights.flags.writeable = False
     return weights
@@ -104,7 +104,7 @@ def attention_in_loops(queries, keys, values, mask=None):
 
 
 def attention_by_einsum(queries, keys, values, mask=None):
-    if queries.shape[-1] != keys.shape[-1]:  # which einsum does not notice where one of them is 1
+    if queries.shape[-1] != keys.shape[-1]:  # einsum does not notice it if one width is 1
         raise ValueError("queries and keys differ in width")
     scores = np.einsum("...qd,...kd->...qk", queries, keys) * queries.shape[-1] ** -0.5
     if mask is not None:
@@ -130,7 +130,7 @@ def attention_in_float32(queries, keys, values, mask=None):
 
 
 def attention_masking_exponentials(queries, keys, values, mask=None):
-    """Hide after the exponential and normalise what is left, which is right (unlike M17)."""
+    """Mask after the exponential and then normalise: this is right, unlike M17."""
     if queries.shape[-1] != keys.shape[-1]:
         raise ValueError("widths differ")
     scores = queries / np.sqrt(queries.shape[-1]) @ swap(keys)
@@ -144,7 +144,7 @@ def attention_masking_exponentials(queries, keys, values, mask=None):
 
 
 def attention_renormalised(queries, keys, values, mask=None):
-    """M17 fixed: the weights are masked and then normalised again."""
+    """Fix M17: mask the weights, and then normalise them again."""
     refuse(queries, keys, mask)
     weights = scipy.special.softmax(queries @ swap(keys) / np.sqrt(queries.shape[-1]), axis=-1)
     if mask is not None:
@@ -173,7 +173,7 @@ def attention_with_the_scale_split(queries, keys, values, mask=None):
 
 
 def attention_noticing_nan(queries, keys, values, mask=None):
-    """Find the query that may look at nothing by its NaN."""
+    """Find a query that may look at no key by its NaN."""
     scores = hide(queries @ swap(keys) / np.sqrt(queries.shape[-1]), mask)
     exponentials = np.exp(scores - scores.max(-1, keepdims=True))
     weights = exponentials / exponentials.sum(-1, keepdims=True)
@@ -192,7 +192,7 @@ def attention_with_masked_arrays(queries, keys, values, mask=None):
 
 
 def attention_key_by_key(queries, keys, values, mask=None):
-    """One pass over the keys, as FlashAttention: the maximum and the total are corrected on the way."""
+    """Pass over the keys once, as FlashAttention does, and correct the maximum and the total on the way."""
     refuse(queries, keys, mask)
     scores = queries @ swap(keys) / np.sqrt(queries.shape[-1])
     if mask is not None:
@@ -212,7 +212,7 @@ class MaskError(ValueError):
 
 
 def attention_with_log_mask(queries, keys, values, mask=None):
-    """Add the logarithm of the mask, which is 0 or -inf, and raise an error of its own kind."""
+    """Add the logarithm of the mask, which is 0 or -inf, and raise its own kind of error."""
     if mask is not None and (np.sum(mask, axis=-1) < 1).any():
         raise MaskError("a query looks at nothing")
     if queries.shape[-1] != keys.shape[-1]:
@@ -224,7 +224,7 @@ def attention_with_log_mask(queries, keys, values, mask=None):
 
 
 def self_attention_in_one_form(tokens, w_query, w_key, w_value, mask=None):
-    """Scores as one bilinear form of the tokens; values mixed before they are projected."""
+    """Compute the scores as one bilinear form of the tokens; mix tokens before they are projected to values."""
     form = w_query @ w_key.T / np.sqrt(w_query.shape[1])  # (D, D)
     scores = np.einsum("...nd,de,...me->...nm", tokens, form, tokens)
     if mask is not None:
@@ -241,7 +241,7 @@ def self_attention_packed(tokens, w_query, w_key, w_value, mask=None):
 
 
 def backward_with_whole_jacobians(grad_output, queries, keys, values):
-    """The Jacobian diag(p) - p pᵀ of each row as a matrix."""
+    """Build the Jacobian diag(p) - p pᵀ of each row as a matrix."""
     root = np.sqrt(queries.shape[-1])
     weights = softmax_in_log_space(np.einsum("...qd,...kd->...qk", queries, keys) / root)
     jacobians = weights[..., None] * np.eye(weights.shape[-1]) - weights[..., None] * weights[..., None, :]
@@ -256,7 +256,7 @@ def backward_with_whole_jacobians(grad_output, queries, keys, values):
 
 
 def backward_by_the_output(grad_output, queries, keys, values):
-    """The row sums as those of grad_output * output, as FlashAttention does."""
+    """Take the row sums of grad_output * output, as FlashAttention does."""
     output, weights = attention_by_einsum(queries, keys, values)
     delta = (grad_output * output).sum(-1, keepdims=True)
     grad_scores = weights * (grad_output @ swap(values) - delta)
@@ -282,7 +282,7 @@ def backward_in_loops(grad_output, queries, keys, values):
 
 
 def backward_by_complex_steps(grad_output, queries, keys, values, step=1e-30):
-    """The imaginary part after a tiny imaginary step (Squire and Trapp, 1998): no difference, so no digit is lost."""
+    """Take the imaginary part after a tiny imaginary step (Squire and Trapp, 1998): without a difference, no digit is lost."""
 
     def loss(q, k, v):
         scores = q @ swap(k) * q.shape[-1] ** -0.5
@@ -347,7 +347,7 @@ def online_without_nan(largest, total, mixed, scores, values):
 
 
 def online_from_a_finite_number(largest, total, mixed, scores, values):
-    """Measure from the smallest finite number where nothing was seen."""
+    """Subtract the smallest finite number in rows without a key so far."""
     larger = np.maximum(largest, scores.max(-1))
     origin = np.maximum(larger, np.finfo(float).min)
     rescale, new = np.exp(largest - origin), np.exp(scores - origin[..., None])
@@ -378,7 +378,7 @@ def online_key_by_key(largest, total, mixed, scores, values):
 
 
 def online_through_log_sums(largest, total, mixed, scores, values):
-    """Keep the logarithm of the sum, and go back at the end."""
+    """Work with the logarithm of the sum, and convert it back at the end."""
     with np.errstate(divide="ignore", invalid="ignore"):
         before, block = largest + np.log(total), scipy.special.logsumexp(scores, axis=-1)
         after, larger = np.logaddexp(before, block), np.maximum(largest, scores.max(axis=-1))
@@ -392,7 +392,7 @@ def online_through_log_sums(largest, total, mixed, scores, values):
 
 
 def online_of_two_states(largest, total, mixed, scores, values):
-    """Make a state of the block alone, and join the two."""
+    """Make a state from the block alone, and join the two states."""
     nothing = np.full_like(largest, -np.inf), np.zeros_like(total), np.zeros_like(mixed)
     states = [(largest, total, mixed), answers.online_softmax(*nothing, scores, values)]
     larger = np.maximum(states[0][0], states[1][0])
@@ -402,7 +402,7 @@ def online_of_two_states(largest, total, mixed, scores, values):
 
 
 def online_with_one_column_more(largest, total, mixed, scores, values):
-    """Put what was summed so far in front of the block, as one key more."""
+    """Put the sums so far in front of the block, as one additional key."""
     every = np.concatenate([largest[..., None], scores], axis=-1)
     larger = every.max(axis=-1)
     exponentials = np.exp(every - np.where(np.isfinite(larger), larger, 0)[..., None])
@@ -490,7 +490,7 @@ RIGHT_ANSWERS["self_attention"] |= {
     if name not in ("answer", "oracle")
 }
 
-# Mutations of the answers that are right too, and why. Each is said as "softmax, line 3: a - b -> a + b", counted from the `def`.
+# Mutations that are right too, with the reason. Each is written "softmax, line 3: a - b -> a + b"; lines count from the `def`.
 EQUIVALENT = {
     r"np\.where\(mask.*; ": "done twice is done once",
     r"-> np\.maximum\(scores\.max": "the larger of two is the same in either order",

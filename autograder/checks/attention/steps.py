@@ -1,4 +1,4 @@
-"""The steps of the exercises of assignment 1_attention; what a step is, `autograder/checks/steps.py` says."""
+"""The steps of the exercises of assignment 1_attention; `autograder/checks/steps.py` says what a step is."""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""What is asked in assignment 5_debugging, and how an answer is judged."""
+"""The exercises of assignment 5_debugging, and how their answers are judged."""

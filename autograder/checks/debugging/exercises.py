@@ -15,7 +15,7 @@ from autograder.sandbox.likeness import where_it_runs
 from solutions import debugging as answers
 from solutions import programs
 
-DRAW = 0  # another number draws other programs, for another class; then "make exercises"
+DRAW = 0  # another number draws other programs, for another class; then run "make exercises"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +29,13 @@ def program(name, fault, names, measure, arguments, sizes, visible):
     """Describe a program of the pool.
 
     Args:
-        name: Of the function or class.
-        fault: With which students get it, the name of a mistake.
-        names: Of what is measured.
+        name: The name of the function or class.
+        fault: The name of the mistake that students get in it.
+        names: The names of the measurements.
         measure: A function of `measures.py`.
         arguments: Makes the arguments of a measurement from a generator of random numbers and sizes.
         sizes: The sizes of hidden measurements: those of the first stage, and those of the second.
-        visible: Sizes that the visible test takes.
+        visible: The sizes of the visible test.
     """
 
     def cases(all_sizes):
@@ -59,7 +59,7 @@ def program(name, fault, names, measure, arguments, sizes, visible):
 
 
 def said(arguments, sizes):
-    """Name the sizes of a case as what makes its arguments names them: "width 6, classes 4"."""
+    """Name the sizes of a case by the parameters of `arguments`: "width 6, classes 4"."""
     named = inspect.signature(arguments).bind(None, *sizes).arguments
     texts = {name: ", ".join(map(str, value)) if isinstance(value, tuple) else value for name, value in named.items()}
     return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in texts.items() if name != "rng")
@@ -70,7 +70,7 @@ def seed_of(rng):
 
 
 def draw(rng, *shape):
-    """Draw numbers of few digits."""
+    """Draw numbers with few digits."""
     return np.round(rng.normal(size=shape) + 0.3, 3)
 
 
@@ -87,7 +87,7 @@ def clipped(rng, longest, *sizes):
 
 
 def evaluated(rng, *sizes):
-    """Draw images and labels; of three labels, two are those that the model gives."""
+    """Draw images and labels; two of three labels are the classes that the model gives."""
     images, seed = draw(rng, sum(sizes), 2, 3), seed_of(rng)
     given = measures.small_model(6, 4, seed)(measures.tensor(images)).argmax(dim=-1).numpy()
     return images, np.where(np.arange(len(given)) % 3, given, rng.integers(4, size=len(given))), list(sizes), seed
@@ -128,8 +128,8 @@ def skipping(rng, tokens, width, skipped):
 
 
 def draw_existing(rng, texts, tokens):
-    """Draw which tokens exist: at least one of each text, and not all; the first text is padded in front."""
-    counts = 1 + (1 + np.arange(texts)) % (tokens - 1)  # neighbours have other lengths
+    """Draw which tokens exist: in each text at least one, and not all. The first text is padded in front."""
+    counts = 1 + (1 + np.arange(texts)) % (tokens - 1)  # adjacent texts have different lengths
     exists = np.stack([rng.permutation(tokens) < count for count in counts])
     exists[0].sort()
     return exists
@@ -138,12 +138,12 @@ def draw_existing(rng, texts, tokens):
 def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
     """Draw tokens, a query and a mask.
 
-    If asked for, with scores that are all very low, the largest that of one that exists; with hidden ones so far above the
-    others; with each text so far below the one before.
+    `lowest` makes all scores very low, and the highest one belongs to a token that exists. `hidden` raises the scores of
+    hidden tokens by this number. `apart` lowers the scores of each text by this number below those of the text before.
     """
     x, query, exists = on_tensors("BND", "BND", "D", "?BN")(rng, texts, tokens, width)
-    if hidden or apart:  # eighths of a width that is a square: float32 holds such scores exactly, however far apart
-        x[..., 1:] += 3  # results that are not small: float32 has log of a sum near 1,000 within 3e-5
+    if hidden or apart:  # multiples of 1/8 and a square width: float32 holds such scores exactly
+        x[..., 1:] += 3  # large results: float32 holds the log of a sum near 1,000 only within 3e-5
         x[..., 0] = np.round(8 * x[..., 0]) / 8 + hidden * ~exists - apart * np.arange(texts)[:, None]
         query[0], query[1:] = width**0.5, 0
     if lowest:
@@ -153,7 +153,7 @@ def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
 
 
 def labelled(rng, texts, tokens, classes):
-    """Draw logits, labels and a mask; 0 is the label of what is padding, and of a token that exists."""
+    """Draw logits, labels and a mask; 0 is the label of padding, and also of a token that exists."""
     logits, exists = on_tensors("BNC", "BNC", "?BN")(rng, texts, tokens, classes)
     labels = rng.integers(classes, size=exists.shape) * exists
     labels[0, -1] = 0
@@ -161,7 +161,7 @@ def labelled(rng, texts, tokens, classes):
 
 
 def on_tensors(*shapes):
-    """Make the arguments of a function: tensors of these shapes, in which a letter stands for a size, and numbers."""
+    """Return a function that draws tensors, masks ("?") and sizes ("="), from shapes in which each letter is a size."""
 
     def arguments(rng, *sizes):
         known = dict(zip(shapes[0], sizes, strict=True))
@@ -313,13 +313,13 @@ TEST_ATTENTION = ExerciseInTests(
     answers=answers,
     known=MISTAKES,
     stages={str(share): lambda rng: [] for share in (40, 60, 70, 80, 85, 90, 95, 100)},
-    visible=lambda rng: [],  # its visible test tries it on candidates that the notebook has
+    visible=lambda rng: [],  # the visible test uses the candidates in the notebook
     visible_probe="judge_trial",
     untried="the 73 wrong attentions that count",
 )
 
-HELPERS = (descent, measures, probes)  # in the set-up cell too
+HELPERS = (descent, measures, probes)  # these are in the set-up cell too
 FOR_ANSWERS = "import math\nimport os"  # what the set-up cell imports in addition to NumPy and PyTorch
-FOR_CELLS = ("Batches", "show_trial")  # what the notebook uses of the helpers, other than run_tests
+FOR_CELLS = ("Batches", "show_trial")  # the helpers that the notebook uses, other than run_tests
 EXERCISES = {each.name: each for each in (*drawn(DRAW), TEST_ATTENTION)}
 check = checker(EXERCISES)

@@ -1,7 +1,7 @@
-"""What the programs of exercise 5 do with small models and arrays, measured where they are: models cannot cross.
+"""Measure the programs of exercise 5 on small models and arrays, in the program's process: models cannot leave it.
 
-Hidden checks send this file to the sandbox, where it is run again for each call. It decides nothing: it returns what it found.
-In the notebook it is in the set-up cell.
+Hidden checks send this file to the sandbox, where it runs again for each call. It decides nothing, and returns measurements.
+In the notebook, it is in the set-up cell.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.judge.descent import Descent
 
-Batches = Iterable[tuple[Tensor, Tensor]]  # for the programs
+Batches = Iterable[tuple[Tensor, Tensor]]  # the batches that the programs get
 
 
 def tensor(array):
@@ -23,12 +23,12 @@ def tensor(array):
 
 
 def quarters(number):
-    """Round what is random a little, so that it is the same for everybody."""
+    """Round a random number to quarters, so that it is the same for everyone."""
     return np.round(4 * np.array(float(number))) / 4
 
 
 def fill(module, seed, before=""):
-    """Give every parameter and buffer numbers that depend on its name and the seed alone, those of modules in a list too."""
+    """Fill parameters and buffers, also of modules in a list, with numbers that depend only on their name and the seed."""
     parts = *module.named_parameters(), *module.named_buffers()
     named = {f"{before}{name}": parameter for name, parameter in parts}
     with torch.no_grad():
@@ -42,25 +42,25 @@ def fill(module, seed, before=""):
 
 
 def weighted(output):
-    """Sum the entries of an output, weighted 1, cos 1, cos 2 …"""
+    """Sum the entries of an output with the weights 1, cos 1, cos 2 …"""
     return (output * torch.cos(torch.arange(output.numel())).to(output).reshape(output.shape)).sum()
 
 
 class Spy(nn.Module):
-    """Behaves differently in its two modes; notes how often it is called, and whether a graph is built."""
+    """Behaves differently in its two modes; counts its calls, and notes whether a graph is built."""
 
     def __init__(self):
         super().__init__()
         self.calls, self.graph = 0, False
 
     def forward(self, x):
-        """Return x, in training twice x."""
+        """Return x, or 2 x in training."""
         self.calls, self.graph = self.calls + 1, self.graph or x.requires_grad
         return 2 * x if self.training else x
 
 
 def small_model(pixels, classes, seed):
-    """Make a linear classifier with a spy behind it."""
+    """Make a linear classifier with a spy after it."""
     return fill(nn.Sequential(nn.Flatten(), nn.Linear(pixels, classes), Spy()), seed)
 
 
@@ -76,25 +76,25 @@ def numbers_of(model):
 
 
 def measure_shuffled(train, images, labels, order, size, seed):
-    """Train for two epochs; return their losses, and where the parameters stand."""
+    """Train for two epochs; return their losses, and the parameters at the end."""
     images, labels, order = tensor(images), tensor(labels), tensor(order)
-    model = small_model(images[0].numel(), 4, seed).eval()  # as an evaluation may leave it
+    model = small_model(images[0].numel(), 4, seed).eval()  # an evaluation may leave it in this mode
     optimizer = Descent(model.parameters(), 0.1)
     losses = [float(train(model, images, labels, optimizer, order, size)) for _ in range(2)]
     return np.array(losses), numbers_of(model)
 
 
 def measure_clipped(train, images, labels, sizes, longest, seed):
-    """Train for two epochs; return their losses, and where the parameters stand."""
+    """Train for two epochs; return their losses, and the parameters at the end."""
     batches = cut(images, labels, sizes)
-    model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # as an evaluation may leave it
+    model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # an evaluation may leave it in this mode
     optimizer = Descent(model.parameters(), 0.1)
     losses = [float(train(model, batches, optimizer, longest)) for _ in range(2)]
     return np.array(losses), numbers_of(model)
 
 
 def measure_initialised(initialise, inputs, hidden, outputs):
-    """Initialise a model; return the spread and mean of its matrices, its biases, and whether all else is as it should be.
+    """Initialise a model; return the spread and mean of its matrices, its biases, and whether everything else is right.
 
     Spreads are given in units of 1 / √n, means in units of the spread.
     """
@@ -123,7 +123,7 @@ def measure_initialised(initialise, inputs, hidden, outputs):
 
 
 def measure_model(make, sizes, x, seed):
-    """Return how many numbers a model has and learns, its output, the gradient of its input, whether training is the same."""
+    """Return the counts of all and of learned numbers, the output, the gradient of the input, and whether training is equal."""
     model, source = fill(make(**sizes), seed).eval(), tensor(x).requires_grad_()
     output = model(source)
     weighted(output).backward()
@@ -139,28 +139,28 @@ def measure_schedule(learning_rate, steps, steps_per_epoch, epochs, highest):
 
 
 def measure_head(make, sizes, tokens, seed):
-    """Return whether evaluation gives the same twice, what it gives, its gradient; and what training makes of many images.
+    """Return whether two evaluations are equal, the output and the gradient of one, and what training does to many images.
 
-    Of these, the mean, the spread in units of that which it should have, and whether all is as in evaluation.
+    In training, these are the mean, the spread in units of the right spread, and whether the result is that of evaluation.
     """
     head, tokens = fill(make(**sizes), seed).eval(), tensor(tokens).requires_grad_()
     weighted(head(tokens)).backward()
     width, dropped = sizes["width"], sizes["dropout"]
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # a message says the same numbers when the cell runs again
+        torch.default_generator.manual_seed(seed)  # a message has the same numbers when the cell runs again
         once, again = head(tokens), head(tokens.repeat(200, 1, 1))
         for parameter in head.parameters():
             parameter.fill_(1 / width if parameter.ndim == 2 else 0.0)
         many = head.train()(torch.ones(4000, 2, width))
-    same = torch.allclose(once.repeat(200, 1), again, rtol=1e-3, atol=1e-4)  # a larger batch rounds otherwise
-    blank = 1 if same else torch.nan  # what is random cannot be compared
+    same = torch.allclose(once.repeat(200, 1), again, rtol=1e-3, atol=1e-4)  # a larger batch rounds differently
+    blank = 1 if same else torch.nan  # random results cannot be compared
     spread = many.std(dim=0).mean() / (dropped / (1 - dropped) / width) ** 0.5
     nothing = np.bool_(torch.allclose(many, torch.ones(())))
     return np.bool_(same), blank * once, blank * tokens.grad, quarters(many.mean()), quarters(spread), nothing
 
 
 def measure_standardise(make, sizes, batches, x):
-    """Return what the last of several batches gives in training, its gradient, and what a second evaluation gives then."""
+    """Return the result of the last batch in training, its gradient, and the result of a second evaluation after it."""
     layer, batches = make(**sizes).train(), tensor(batches).requires_grad_()
     trained = [layer(batch) for batch in batches][-1]
     weighted(trained).backward()
@@ -169,7 +169,7 @@ def measure_standardise(make, sizes, batches, x):
 
 
 def measure_skipping(make, sizes, tokens, width):
-    """Return what training makes of a branch: largest number, mean, gradient, whether images are whole; and evaluation."""
+    """Return the result of a branch in training (largest number, mean, gradient, are images whole), and in evaluation."""
     layer, branch = make(**sizes), torch.full((4000, tokens, width), 3.0, requires_grad=True)
     trained = (layer.train()(2 * torch.ones_like(branch), branch) - 2) / 3
     trained.sum().backward()
@@ -180,7 +180,7 @@ def measure_skipping(make, sizes, tokens, width):
 
 
 def measure_function(function, *arguments):
-    """Return what a function gives for arrays as tensors, and numbers."""
+    """Return the result of a function for arrays, which become tensors, and numbers."""
     given = [tensor(item) if np.ndim(item) else item for item in arguments]
     result = function(*given)
     if not isinstance(result, Tensor):
@@ -196,26 +196,26 @@ class Operations(TorchDispatchMode):
     count = 0
 
     def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
-        """Carry out an operation."""
+        """Count an operation, and run it."""
         self.count += 1
         return operation(*arguments, **(keywords or {}))
 
 
 def operations_of(function, tokens):
-    """Return how many operations of PyTorch a function carries out."""
+    """Return the number of PyTorch's operations that a function runs."""
     with Operations() as operations:
         function(tokens)
     return operations.count
 
 
 def measure_work(function, tokens):
-    """Return what a function gives for tokens, and whether it takes more operations for more tokens."""
+    """Return the result of a function for tokens, and whether more tokens need more operations."""
     few, many = (operations_of(function, torch.ones(2, count, 3)) for count in (4, 16))
     return measure_function(function, tokens), np.bool_(many > 1.5 * few)
 
 
 def measure_evaluation(evaluate, images, labels, sizes, seed):
-    """Return what an evaluation gives, and three faults: too many calls of the model, a graph, gradients left off."""
+    """Return the result of an evaluation, and three faults: too many calls of the model, a graph, gradients left off."""
     batches = cut(images, labels, sizes)
     model = small_model(batches[0][0][0].numel(), 4, seed)
     try:

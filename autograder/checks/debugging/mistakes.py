@@ -2,7 +2,7 @@
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Programs to fix, and tests of attention"  # what they are called on the page of mistakes
+ABOUT = "Programs to fix, and tests of attention"  # their heading on the page of mistakes
 TRAINING, EVALUATION = ("train_shuffled", "train_clipped"), ("mean_loss", "loss_and_accuracy")
 
 MISTAKES = (
@@ -335,7 +335,7 @@ MISTAKES = (
         "M182",
         "the test lets several mistakes through",
         "Your test is right, but it misses several mistakes. Which lines of the specification does it not test?",
-        # the shapes alone; no large scores; no mask; the weights alone; one image and one head
+        # Only shapes; no large scores; no mask; only weights; one image and one head; one shape of a mask.
         way("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), ", "assert True, "),
         way("test_attention", "(1.0, 30.0)", "(1.0,)"),
         way("test_attention", "((images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens))", "()"),

@@ -1,4 +1,4 @@
-"""What is right in assignment 5_debugging, by other means than the programs in `solutions/`."""
+"""Oracles of assignment 5_debugging: right results by other means than the programs in `solutions/`."""
 
 import numpy as np
 import scipy.ndimage
@@ -28,7 +28,7 @@ def train_clipped(model, batches, optimizer, longest):
 
 
 def initialise(model):
-    """Uniform numbers of the same spread."""
+    """Draw uniform numbers of the right spread."""
     for layer in (part for part in model.modules() if hasattr(part, "in_features")):
         bound = (3 / layer.in_features) ** 0.5
         layer.weight.data.uniform_(-bound, bound)
@@ -37,7 +37,7 @@ def initialise(model):
 
 
 class RowClassifier(nn.Module):
-    """Row by row."""
+    """Adds the positions row by row."""
 
     def __init__(self, rows, pixels, width, classes):
         super().__init__()
@@ -52,7 +52,7 @@ class RowClassifier(nn.Module):
 
 
 class ResidualStack(nn.Module):
-    """The sum of all terms."""
+    """Keeps all terms of the stream, and sums them."""
 
     def __init__(self, inputs, width, depth, classes):
         super().__init__()
@@ -67,7 +67,7 @@ class ResidualStack(nn.Module):
 
 
 def learning_rate(step, steps_per_epoch, epochs, highest):
-    """PyTorch's own schedule, which is walked to the step."""
+    """Run PyTorch's own schedule up to the step."""
     last = steps_per_epoch * epochs
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=highest)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, last)
@@ -78,7 +78,7 @@ def learning_rate(step, steps_per_epoch, epochs, highest):
 
 
 class DroppingHead(nn.Module):
-    """With a module for the dropout."""
+    """Has a module for its dropout."""
 
     def __init__(self, width, classes, dropout):
         super().__init__()
@@ -89,7 +89,7 @@ class DroppingHead(nn.Module):
 
 
 class Standardise(nn.Module):
-    """Keeps all batches, and walks through them in evaluation."""
+    """Keeps all batches, and averages over them in evaluation."""
 
     def __init__(self, width, momentum):
         super().__init__()
@@ -107,7 +107,7 @@ class Standardise(nn.Module):
 
 
 class SkippedBranch(nn.Module):
-    """A dropout of whole images."""
+    """Drops whole images by `F.dropout`."""
 
     def __init__(self, skipped):
         super().__init__()

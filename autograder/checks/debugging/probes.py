@@ -1,6 +1,6 @@
-"""Measure the programs of exercise 5, and a test that a student wrote.
+"""Measure the programs of exercise 5, and judge a student's test.
 
-`autograder build` copies all below this docstring into the set-up cell of the notebook, behind that of `measures.py`.
+`autograder build` copies everything below this docstring into the set-up cell of the notebook, after `measures.py`.
 """
 
 import random
@@ -11,22 +11,22 @@ from torch import Tensor
 from autograder.judge.compare import UNWRITTEN, WrongAnswer
 from autograder.sandbox.guest.unwritten import unwritten
 
-MAX_CALLS = 200  # of one candidate by a test: ours takes 42
-MAX_NUMBERS = 2**16  # of one tensor
+MAX_CALLS = 200  # calls of one candidate in one test; our test needs 42
+MAX_NUMBERS = 2**16  # numbers in one tensor
 DTYPES = torch.float32, torch.float64
-MAX_HEADS = 2**8  # of all images together: some candidates loop over them
+MAX_HEADS = 2**8  # heads of all images together; some candidates loop over them
 
 
 def measured_by(measure):
-    """Make of a measure what makes a function of arrays of a program."""
+    """Return a probe: it turns a program into a function of arrays that gives its measurements."""
     return lambda program: lambda *arguments: measure(program, *arguments)
 
 
-def lent(attend):
-    """Return an attention as a test gets it: with no error but ValueError, for tensors of moderate size, so often.
+def limited(attend):
+    """Return an attention as a test gets it: it raises only ValueError, and limits the sizes and the number of calls.
 
-    It is asked only for what its specification says: what else right ones do, or refuse, tells them from wrong ones by
-    nothing that anybody asked for.
+    It accepts only what the specification allows. Otherwise a test could tell right candidates from wrong ones by
+    something that the specification leaves open.
     """
     calls = 0
 
@@ -36,7 +36,7 @@ def lent(attend):
         if calls > MAX_CALLS:
             raise ValueError(f"a test may call its candidate at most {MAX_CALLS} times")
         for name, tensor in (("q", q), ("k", k), ("v", v)):
-            # PyTorch's own attention ends the process where there are no heads
+            # PyTorch's own attention ends the process if there are no heads
             if not (isinstance(tensor, Tensor) and tensor.dtype in DTYPES and tensor.ndim == 4 and tensor.numel()):
                 expected = "a tensor of float32 or float64, (B, H, N, d), without a size of 0"
                 raise ValueError(f"{name} is a {_said(tensor)}; expected {expected}")
@@ -76,26 +76,26 @@ def _shapes(*tensors):
 
 
 def try_out(test, candidates):
-    """Run a student's test on candidates, in an order drawn by chance.
+    """Run a student's test on candidates, in random order.
 
     Args:
-        test: The student's.
-        candidates: Right ones by name, and wrong ones by name.
+        test: The student's test.
+        candidates: The right candidates by name, and the wrong ones by name.
 
     Returns:
-        By candidate, the right ones first, "passes" or the error that the test raised.
+        "passes", or the error that the test raised, by candidate; the right candidates come first.
 
     Raises:
         WrongAnswer: the test is not written.
     """
     named = {f"{kind}: {name}": one for kind, some in zip(("right", "wrong"), candidates) for name, one in some.items()}
     found = dict.fromkeys(named, "passes")
-    for name in random.Random().sample(list(named), len(named)):  # seeded by the system: no draw of the student's moves
+    for name in random.Random().sample(list(named), len(named)):  # system seed: the student's draws stay as they are
         try:
-            test(lent(named[name]))
+            test(limited(named[name]))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # of which pytest's own are
+        except BaseException as error:  # pytest's own errors are BaseExceptions
             if unwritten(error):
                 raise WrongAnswer(f"test_attention: {UNWRITTEN}") from None
             found[name] = f"{type(error).__name__}: {error}".strip()

@@ -1,4 +1,4 @@
-"""Right answers to assignment 5_debugging, written differently. No mark depends on them: they show that none is refused."""
+"""Right answers of assignment 5_debugging, written differently: they must pass the checks. No points depend on them."""
 
 import math
 
@@ -63,7 +63,7 @@ class RowsInTwoSteps(programs.RowClassifier):
 
 
 class StackByAppend(nn.Module):
-    """A list, whose layers are registered one by one."""
+    """Keeps its layers in a list, and registers them one by one."""
 
     def __init__(self, *, inputs, width, depth, classes):
         super().__init__()
@@ -84,7 +84,7 @@ def falling(step, steps_per_epoch, epochs, highest):
 
 
 class HeadByMode(programs.DroppingHead):
-    """Dropout by hand."""
+    """Computes the dropout itself."""
 
     def forward(self, tokens):
         mean = tokens.mean(dim=-2)
@@ -94,7 +94,7 @@ class HeadByMode(programs.DroppingHead):
 
 
 class StandardiseByAssignment(programs.Standardise):
-    """New buffers instead of the old."""
+    """Assigns new buffers instead of changing the old ones."""
 
     def forward(self, x):
         if self.training:
@@ -107,7 +107,7 @@ class StandardiseByAssignment(programs.Standardise):
 
 
 class SkippedByBernoulli(programs.SkippedBranch):
-    """Two returns."""
+    """Draws by `torch.bernoulli`, and has two returns."""
 
     def forward(self, x, branch):
         if not self.training:
@@ -164,7 +164,7 @@ def pooled_by_exponentials(tokens, query, exists):
 
 
 def shuffled_by_a_sampler(model, images, labels, optimizer, order, size):
-    """PyTorch's own loader cuts the batches, and zero_grad stands last."""
+    """Let PyTorch's own loader cut the batches; zero_grad comes last."""
     model.train()
     total = 0.0
     for x, y in DataLoader(TensorDataset(images, labels), batch_size=size, sampler=order.tolist()):
@@ -177,7 +177,7 @@ def shuffled_by_a_sampler(model, images, labels, optimizer, order, size):
 
 
 def clipped_in_two_steps(model, batches, optimizer, longest):
-    """The norm first, then the clipping, as PyTorch has it since 2.6; NumPy averages."""
+    """Compute the norm and then clip, as PyTorch has it since 2.6; average with NumPy."""
     model.train()
     losses, counts, parameters = [], [], list(model.parameters())
     for x, y in batches:
@@ -193,7 +193,7 @@ def clipped_in_two_steps(model, batches, optimizer, longest):
 
 
 def initialised_truncated(model):
-    """The parameters are new ones, from a truncated normal distribution."""
+    """Make new parameters from a truncated normal distribution."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             std = module.weight.shape[1] ** -0.5
@@ -203,7 +203,7 @@ def initialised_truncated(model):
 
 
 class RowsWithABatchAxis(programs.RowClassifier):
-    """As in timm: the positions have an axis of length 1 for the images, and begin small."""
+    """Has positions with an axis of length 1 for the images, which start small, as in timm."""
 
     def __init__(self, *, rows, pixels, width, classes):
         super().__init__(rows=rows, pixels=pixels, width=width, classes=classes)
@@ -216,7 +216,7 @@ class RowsWithABatchAxis(programs.RowClassifier):
 
 
 class StackInADict(nn.Module):
-    """Layers by their numbers."""
+    """Keeps its layers by number, in an nn.ModuleDict."""
 
     def __init__(self, *, inputs, width, depth, classes):
         super().__init__()
@@ -232,14 +232,14 @@ class StackInADict(nn.Module):
 
 
 def rate_by_epochs(step, steps_per_epoch, epochs, highest):
-    """Epochs and what is done of one are counted apart; NumPy's number comes back."""
+    """Count whole epochs and the rest separately; return a number of NumPy."""
     epoch, within = divmod(step, steps_per_epoch)
     done = np.clip((epoch + within / steps_per_epoch) / epochs, 0, 1)
     return highest * (1 + np.cos(np.pi * done)) / 2
 
 
 class HeadWithAModule(programs.DroppingHead):
-    """The attribute is the layer, instead of its share."""
+    """Has the layer in its attribute `dropout`, instead of the share."""
 
     def __init__(self, *, width, classes, dropout):
         super().__init__(width=width, classes=classes, dropout=dropout)
@@ -250,7 +250,7 @@ class HeadWithAModule(programs.DroppingHead):
 
 
 class StandardiseByBatchNorm(programs.Standardise):
-    """PyTorch's own, with its eps; the buffers by hand, since its running variance is that over B - 1."""
+    """Uses PyTorch's batch norm and its eps, but updates the buffers itself: PyTorch's running variance divides by B - 1."""
 
     def forward(self, x):
         if not self.training:
@@ -262,14 +262,14 @@ class StandardiseByBatchNorm(programs.Standardise):
 
 
 class SkippedAsTorchvision(programs.SkippedBranch):
-    """A function of torchvision."""
+    """Uses `stochastic_depth` of torchvision."""
 
     def forward(self, x, branch):
         return x + stochastic_depth(branch, self.skipped, "row", self.training)
 
 
 class SkippedAsTimm(programs.SkippedBranch):
-    """Numbers drawn in place, as in timm's DropPath."""
+    """Draws numbers in place, as in timm's DropPath."""
 
     def forward(self, x, branch):
         if self.skipped == 0.0 or not self.training:
@@ -279,14 +279,14 @@ class SkippedAsTimm(programs.SkippedBranch):
 
 
 def packed_as_fairseq(x, num_heads):
-    """Tokens come first for a while."""
+    """Put the axis of tokens first, and swap it back, as fairseq does."""
     images, tokens, width = x.shape
     return x.transpose(0, 1).reshape(tokens, images * num_heads, width // num_heads).transpose(0, 1)
 
 
 @torch.inference_mode()
 def both_image_by_image(model, batches):
-    """Losses and hits are kept for each image; a list comes back."""
+    """Keep the loss and the hit of each image; return a list."""
     model.eval()
     losses, hits = [], []
     for x, y in batches:
@@ -297,19 +297,19 @@ def both_image_by_image(model, batches):
 
 
 def mean_as_sentence_transformers(tokens, exists):
-    """The sum is clamped."""
+    """Clamp the sum of the mask."""
     mask = exists.unsqueeze(-1).expand(tokens.size()).float()
     return torch.sum(tokens * mask, 1) / torch.clamp(mask.sum(1), min=1e-9)
 
 
 def pooled_with_a_number(tokens, query, exists):
-    """A billion below zero, instead of minus infinity."""
+    """Hide with minus a billion instead of minus infinity."""
     scores = torch.where(exists, torch.einsum("bnd,d->bn", tokens, query) / len(query) ** 0.5, -1e9)
     return (scores.softmax(1).unsqueeze(-1) * tokens).sum(1)
 
 
 def loss_as_hugging_face(logits, labels, exists):
-    """Labels of padding are those that PyTorch ignores."""
+    """Give padding the label that PyTorch ignores."""
     return nn.CrossEntropyLoss()(logits.view(-1, logits.shape[-1]), labels.masked_fill(~exists, -100).view(-1))
 
 
@@ -391,7 +391,7 @@ def everything(rng):
 
 
 def by_sdpa(candidate):
-    """PyTorch's own, in float64; the weights are what it gives for the identity."""
+    """Compare with PyTorch's own attention in float64; it gives the weights if the values are the identity."""
     for (q, k, v), of_all in everything(np.random.default_rng(1)):
         one = torch.eye(k.shape[-2]).expand(*k.shape[:-1], -1)
         for mask in (None, *of_all):
@@ -406,7 +406,7 @@ def by_sdpa(candidate):
 
 
 def in_numpy(candidate):
-    """NumPy, image by image and head by head, in float64."""
+    """Compare with NumPy in float64, image by image and head by head."""
     for (q, k, v), of_all in everything(np.random.default_rng(2)):
         for mask in (None, *of_all):
             got = [result.numpy() for result in (candidate(q, k, v) if mask is None else candidate(q, k, v, mask=mask))]
@@ -427,7 +427,7 @@ def in_numpy(candidate):
 
 
 def all_at_the_end(candidate):
-    """Collect what is wrong, and say it once; keep the generator of random numbers as it was."""
+    """Collect all errors, and raise one at the end; restore the generator of random numbers."""
     wrong, state = [], torch.get_rng_state()
     torch.manual_seed(3)
     for size in (1, 25):
@@ -460,7 +460,7 @@ def all_at_the_end(candidate):
 
 
 class Cases:
-    """A class that counts, instead of a function."""
+    """A test that is a class instead of a function."""
 
     def __init__(self, candidate):
         for (q, k, v), of_all in everything(np.random.default_rng(5)):
@@ -488,7 +488,7 @@ TESTS = {
 }
 RIGHT_ANSWERS = {name: OF_POOL.get(name, TESTS) for name in EXERCISES}
 
-# Mutations of the answers that are right too, and why. Each is said as "softmax, line 3: a - b -> a + b", counted from the `def`.
+# Mutations that are right too, with the reason. Each is written "softmax, line 3: a - b -> a + b"; lines count from the `def`.
 EQUIVALENT = {
     r"super\(\).__init__\(\); |(zero_grad|clip_grad_norm_|nn\.init\..*|register_buffer)\(.*; ": "done twice is done once",
     r"(train_shuffled|train_clipped|mean_loss|loss_and_accuracy), .*\.item\(\)": "a tensor of one number will do",

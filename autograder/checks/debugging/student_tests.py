@@ -1,8 +1,8 @@
-"""How a test is judged that a student wrote: by what it says of right and of wrong attentions.
+"""Judge a student's test by its verdicts on right and wrong attentions.
 
-The candidates run in this process, and the student's test gets a stand-in that asks for their values: no source of theirs
-is in the student's kernel. They come in an order that nobody can know, and what the notebook remembers of one is gone when
-the next comes, so that a test can go by nothing but values.
+The candidates run in this process. The student's test gets a stand-in that asks for their values, so their source is never
+in the student's kernel. Nobody can know their order, and the notebook forgets each candidate before the next one comes. So a
+test can judge only by values.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 import numpy as np
 import torch
 
-from autograder.checks.debugging.probes import lent
+from autograder.checks.debugging.probes import limited
 from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.judge import catalogue
@@ -23,15 +23,15 @@ from autograder.sandbox.guest.unwritten import unwritten
 from autograder.sandbox.host.kernel import KernelLost
 from autograder.sandbox.likeness import try_on
 
-# What no test can see: M15, because a candidate works on copies; and -10,000 instead of minus infinity, because
-# that is right for all scores that are not as far apart.
+# Mistakes that no test can see: M15, because a candidate works on copies; and -10,000 instead of minus infinity, because
+# it is right unless scores are that far apart.
 UNSEEN = ("M15", "M15/2", "M18/7")
-DECOYS = 2  # wrong candidates that come as often as what looks right
+DECOYS = 2  # wrong candidates that come as often as those that look right
 REPEATED = 5  # wrong candidates that come again among the last
-MOST_LISTED = 10  # mistakes by their numbers, in a message
-UNDEFINED = "NameError: name 'test_attention' is not defined"  # its cell has an error
-STRICT, LAX, PARTLY = "M180", "M181", "M182"  # the names of what is wrong with a test
-# What a student is asked whose test lets a mistake through.
+MOST_LISTED = 10  # numbers of mistakes in one message
+UNDEFINED = "NameError: name 'test_attention' is not defined"  # the cell of the test has an error
+STRICT, LAX, PARTLY = "M180", "M181", "M182"  # the mistakes of a test itself
+# The question to a student whose test lets a mistake through.
 QUESTIONS = {
     "M2": "Does an input have large scores that differ from each other?",
     "M3": "What happens to the exponential of a large score? Does an input have large scores?",
@@ -62,35 +62,35 @@ QUESTIONS = {
 
 
 def wrong_candidates() -> dict[str, Function]:
-    """Return wrong attentions by mistake: those that exercise 2 knows, but for those that no test can see."""
+    """Return the wrong attentions of exercise 2 by mistake, except those that no test can see."""
     return {name: wrong for name, wrong in OF_MULTIHEAD["attend"].mistakes().items() if name not in UNSEEN}
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a test says of all candidates."""
+    """The verdicts of a test on all candidates."""
 
-    refused: dict[str, str]  # right ones that it refuses, by what they do, with the error
-    missed: tuple[str, ...]  # wrong ones that it lets through, by mistake
-    share: float  # of the wrong ones, which it refuses
-    lost: KernelLost | None = None  # why there was no end
-    wavers: bool = False  # whether it accepts, at another try, a right one that it refused
+    refused: dict[str, str]  # right candidates that it refuses, by name, with the error
+    missed: tuple[str, ...]  # wrong candidates that it lets through, by mistake
+    share: float  # the share of wrong candidates that it refuses
+    lost: KernelLost | None = None  # why the test did not finish
+    wavers: bool = False  # whether another run accepts a right candidate that it refused
     unwritten: bool = False  # whether it is still the template
 
 
 class Turns:
     """The order in which a test meets candidates; iterate over names, and whether each is right.
 
-    First come those that are wrong on every input, and one right one anywhere among them: by its results it is one of many
-    that came once, and two decoys came more often. Then come the other wrong ones, which look right on the inputs of many
-    tests, and a second right one anywhere among them; for each that does look right, the decoys come again. The other right
-    ones follow. So a test that remembers what it saw, in whatever place, or counts, learns too late which results are common.
+    First come the candidates that are wrong on every input, with one right candidate among them. Its results come once, as
+    many others do, and two decoys come more often. Then come the other wrong candidates, with a second right one among them.
+    They look right on the inputs of many tests; after each one that does, the decoys come again. The other right candidates
+    follow. So a test that remembers or counts results learns too late which results are common.
 
     Args:
-        rng: From which the order is drawn.
+        rng: The order is drawn from it.
         wrong: Names of the wrong candidates.
         right: Names of the right candidates.
-        decoys: Names of those wrong candidates that are wrong on every input.
+        decoys: Names of the candidates that are wrong on every input.
     """
 
     def __init__(self, rng: np.random.Generator, wrong: list[str], right: list[str], decoys: list[str]) -> None:
@@ -103,7 +103,7 @@ class Turns:
         self.late = self._shuffled(late)
         self.early = self._shuffled([*subtle, second])
         self.early += self._shuffled([*((name, False) for name in decoys), first, *again])
-        self.early += self._shuffled(self.decoys)  # which come first: a test takes them for right that goes by these
+        self.early += self._shuffled(self.decoys)  # they come first, to mislead a test that trusts the first results
 
     def _shuffled(self, names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
         return [names[index] for index in self.rng.permutation(len(names))]
@@ -115,7 +115,7 @@ class Turns:
             yield self.late.pop()
 
     def looked_right(self, turn: tuple[str, bool]) -> None:
-        """Let the decoys come again soon: by its results the candidate of this turn could be right, and is no decoy."""
+        """Let the decoys come again soon, because a candidate looked right; a decoy itself does not count."""
         for decoy in self.decoys * (bool(self.early) and turn not in self.decoys):
             place = len(self.early) - int(self.rng.integers(4))
             self.early.insert(max(0, place), decoy)
@@ -123,13 +123,13 @@ class Turns:
 
 @cache
 def always_wrong() -> list[str]:
-    """Return the wrong candidates that show on any input: on one without a mask, with small scores."""
+    """Return the candidates that are wrong on every input, even on one without a mask and with small scores."""
     inputs = torch.randn(3, 2, 3, 5, 7, generator=torch.Generator().manual_seed(0))
     return [name for name, wrong in wrong_candidates().items() if not _same(wrong, inputs)]
 
 
 def _same(attend: Function, arguments: Sequence[torch.Tensor | None]) -> bool:
-    """Whether an attention gives what a right one gives, an error in both cases or the same numbers."""
+    """Whether an attention and a right one give the same: both raise an error, or both give the same numbers."""
     found = []
     for each in (attend, ATTEND["answer"]):
         try:
@@ -144,18 +144,18 @@ def _same(attend: Function, arguments: Sequence[torch.Tensor | None]) -> bool:
     return fits and all(torch.allclose(a, b, 1e-3, 1e-4, equal_nan=True) for a, b in zip(mine, right))
 
 
-@lru_cache(maxsize=1)  # its stages are judged one after the other
+@lru_cache(maxsize=1)  # the stages of one test are judged one after the other
 def tried(test: Callable[[Function], object]) -> Found:
-    """Run a test on every candidate. Any error is a refusal, as to pytest; a wrong one has to be refused each time.
+    """Run a test on every candidate. Any error is a refusal, as in pytest; a wrong candidate must be refused each time.
 
-    No seed decides the order: a student's program sees numbers that are drawn from it, and could find it by trying all.
+    The order has no seed: a student's program sees numbers that are drawn from a seed, and could find it by trying all.
     """
     wrong = wrong_candidates()
     said: dict[tuple[str, bool], list[str]] = {}
     turns = Turns(np.random.default_rng(), list(wrong), list(ATTEND), always_wrong())
     try:
         for name, is_right in turns:
-            shown = []  # whether an answer showed that it is wrong
+            shown = []  # not empty once a result showed that the candidate is wrong
             candidate = ATTEND[name] if is_right else _watched(wrong[name], shown)
             said.setdefault((name, is_right), []).append(_said_of(test, candidate))
             if not shown:
@@ -165,14 +165,14 @@ def tried(test: Callable[[Function], object]) -> Found:
         wavers = any(not _said_of(test, ATTEND[name]) for name in 2 * doubtful)
     except NotImplementedError:
         return Found({}, tuple(wrong), 0.0, unwritten=True)
-    except KernelLost as lost:  # once is enough
+    except KernelLost as lost:  # it is not run again
         return Found({}, tuple(wrong), 0.0, lost)
     missed = tuple(name for name in wrong if not all(said[name, False]))
     return Found(refused, missed, 1 - len(missed) / len(wrong), wavers=wavers)
 
 
 def _watched(attend: Function, shown: list[bool]) -> Function:
-    """Return a wrong attention that notes whether it was asked for something that shows that it is wrong."""
+    """Return a wrong attention that notes when one of its results shows that it is wrong."""
 
     def watched(q, k, v, mask=None):
         if not (shown or _same(attend, (q, k, v, mask))):
@@ -183,13 +183,13 @@ def _watched(attend: Function, shown: list[bool]) -> Function:
 
 
 def _said_of(test: Callable[[Function], object], candidate: Function) -> str:
-    """Return the error by which a test refuses a candidate, or nothing.
+    """Return the error by which a test refuses a candidate; "" if it accepts it.
 
     Raises:
         NotImplementedError: the test is still the template.
     """
     try:
-        try_on(test, lent(candidate))
+        try_on(test, limited(candidate))
     except Exception as error:
         if unwritten(error):
             raise
@@ -198,15 +198,15 @@ def _said_of(test: Callable[[Function], object], candidate: Function) -> str:
 
 
 class ExerciseInTests(Exercise):
-    """An exercise that asks for a test; each stage is named by the percentage of wrong candidates that it asks for."""
+    """An exercise that asks for a test; the name of a stage is the percentage of wrong candidates that it asks for."""
 
     def judge_stage(self, stage: str, function: Function, seed: int, *own: Function) -> None:
-        """Judge a test by the share of wrong candidates that it refuses; nothing counts if it refuses a right one.
+        """Judge a test by the share of wrong candidates that it refuses; it fails if it refuses a right one.
 
         Raises:
-            WrongAnswer: it does not catch enough; `mistake` is the one known mistake that it misses, or what else is
-                wrong with it.
-            KernelLost: it has no end, or ends its process.
+            WrongAnswer: it does not catch enough; `mistake` is the only mistake that it misses, or a mistake of the
+                test itself.
+            KernelLost: it does not finish, or ends its process.
         """
         found = tried(function)
         if found.lost:

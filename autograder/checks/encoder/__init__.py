@@ -1,1 +1,1 @@
-"""What is asked in encoder, and how an answer is judged."""
+"""The exercises of assignment 3_encoder, and how their answers are judged."""

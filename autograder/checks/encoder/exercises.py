@@ -1,7 +1,7 @@
 """The exercises of assignment 3_encoder: LayerNorm, FeedForward, EncoderBlock, Encoder, repair, rope.
 
-The oracles are PyTorch's own layers under the names of the exercise, put to the same questions as the student's class by
-the probes.
+The oracles are PyTorch's own layers under the names of the exercise. The probes measure an oracle as they measure the
+student's class.
 """
 
 from autograder.checks import parameters
@@ -68,7 +68,7 @@ ENCODER = ExerciseInTorch(
 
 
 def probe_repair_here(repair, make_block=None):
-    """Take the broken block from the student's notebook, or, for a function of this process, from the answers."""
+    """Take the broken block from the student's notebook; for a function of this process, take it from the answers."""
     return probes.probe_repair(repair, make_block or next_to(repair, "BrokenBlock", answers.BrokenBlock))
 
 
@@ -97,6 +97,6 @@ ROPE = ExerciseInTorch(
     probe=probes.probe_rope,
 )
 
-HELPERS = (parameters, measures, probes)  # in the set-up cell too
+HELPERS = (parameters, measures, probes)  # these are in the set-up cell too
 EXERCISES = {exercise.name: exercise for exercise in (LAYER_NORM, FEED_FORWARD, ENCODER_BLOCK, ENCODER, REPAIR, ROPE)}
 check = checker(EXERCISES)

@@ -1,7 +1,7 @@
 """PyTorch's own layers under the names of exercise 3.
 
-The student's classes are compared with them. In the sandbox, where a class and what it uses are run as text, they stand
-in for the classes of earlier exercises. So this file holds nothing that a student does not have.
+The student's classes are compared with them. In the sandbox, they also replace the classes of earlier exercises. The sandbox
+runs a class, and the code that it uses, as text. So this file holds nothing that students do not have.
 """
 
 from torch import nn
@@ -28,7 +28,7 @@ class FeedForward(nn.Sequential):
 
 
 class Layer(nn.TransformerEncoderLayer):
-    """`nn.TransformerEncoderLayer`, pre-norm, its parameters under a second name."""
+    """`nn.TransformerEncoderLayer`, pre-norm, with a second name for each parameter."""
 
     def __init__(self, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(width, num_heads, hidden_width, dropout, "gelu", norm_first=True, batch_first=True)
@@ -49,7 +49,7 @@ def hidden_pairs(mask, num_heads):
 
 
 class EncoderBlock(Layer):
-    """The layer, with a mask as the exercise has it."""
+    """The layer, with a mask of the form in the exercise."""
 
     def forward(self, x, mask=None):
         """Return the new tokens."""

@@ -1,6 +1,6 @@
-"""Does a stack of repaired blocks keep its activations and gradients in size, and does it learn?
+"""Does a stack of repaired blocks keep the size of its activations and gradients, and does it learn?
 
-`autograder build` copies all below this docstring into the set-up cell of the notebook, in front of `probes.py`.
+`autograder build` copies everything below this docstring into the set-up cell of the notebook, before `probes.py`.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ from torch import nn
 
 
 def slopes(shape):
-    """Return the gradient with which every probe goes backward."""
-    angles = 0.7 * torch.arange(int(np.prod(shape)), dtype=torch.float64)  # float32 would have 84 wrong by 4e-6
+    """Return the gradient with which every probe starts its backward pass."""
+    angles = 0.7 * torch.arange(int(np.prod(shape)), dtype=torch.float64)  # in float32, 84 would be wrong by 4e-6
     return torch.cos(angles).to(torch.get_default_dtype()).reshape(tuple(shape))
 
 
@@ -57,7 +57,7 @@ def stream(copies, x):
         sizes = [float(a.grad.norm()) for a in activations]
         reached = all(p.grad is not None and float(p.grad.norm()) > 0 for p in copies.parameters())
         step()
-    grown = max(steps[0]) / steps[0][0]  # right: at most 5; matrices from N(0, 1): 57 and more; the last alone: 8 to 13
+    grown = max(steps[0]) / steps[0][0]  # right: at most 5; all matrices N(0, 1): 57 and more; only the last: 8 to 13
     return {
         "activations_keep_their_size": np.bool_(grown < 25),
         "gradients_reach_all": np.bool_(reached),
@@ -66,7 +66,7 @@ def stream(copies, x):
 
 
 def learning(copies, seed):
-    """Does a stack learn a small set under a head that does not: does it start near chance, and does its loss fall?"""
+    """Does a stack with a fixed head learn a small set: does it start near chance, and does its loss fall?"""
     generator = torch.Generator().manual_seed(seed)
     width = copies[0].linear1.in_features
     x, head = torch.randn(32, 5, width, generator=generator), nn.Linear(width, 4)

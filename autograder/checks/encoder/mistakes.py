@@ -2,11 +2,11 @@
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Encoder blocks"  # what they are called on the page of mistakes
-PARTS = ("FeedForward", "EncoderBlock")  # both end __init__ with their dropout
+ABOUT = "Encoder blocks"  # their heading on the page of mistakes
+PARTS = ("FeedForward", "EncoderBlock")  # the __init__ of both ends with the dropout
 BLOCKS = ("EncoderBlock", "Encoder")
 
-# All matrices are made when __init__ comes to these words; a mistake starts each of them in another way.
+# When __init__ comes to these words, it has made all matrices; a mistake can start each of them differently.
 DROPOUT = "self.dropout = "
 LAST_NORM = "self.norm = "
 KEPT = "1 - dropout if dropout else 0.0"
@@ -17,7 +17,7 @@ EACH_MATRIX = """for parameter in self.parameters():
 BEGIN = "super().__init__()"
 WITH_DROPOUT = "super().__init__()\n        self.dropout = nn.Dropout(dropout)"
 
-# What LayerNorm, EncoderBlock, Encoder and repair consist of.
+# Words of LayerNorm, FeedForward, EncoderBlock, Encoder, repair and rope.
 VARIANCE = "centred.square().mean(dim=-1, keepdim=True)"
 ATTENTION = "self.dropout(self.attention(self.norm_attention(x), mask))"
 NET = "self.dropout(self.feed_forward(self.norm_feed_forward(x)))"
@@ -40,12 +40,12 @@ ROOT = "torch.sqrt(variance + self.eps)"
 
 
 def norms(made):
-    """Return the words that make both norms of a block, and what makes others."""
+    """Return the words that make both norms of a block, each with words that make another norm."""
     return FIRST_NORM, f"norm_attention = {made}", SECOND_NORM, f"norm_feed_forward = {made}"
 
 
 def over(axes):
-    """Return the words by which mean and variance run over the last axis, and those by which they run over others."""
+    """Return the words for mean and variance over the last axis, each with words for other axes."""
     return MEAN, f"x.mean(dim={axes}", SQUARES, f"square().mean(dim={axes}"
 
 
@@ -80,7 +80,7 @@ MISTAKES = (
     Mistake(
         "M30",
         way(PARTS, "nn.Dropout(dropout)", "lambda x: x * (torch.rand_like(x) >= dropout) if self.training else x"),
-        # Dropout as in the paper of 2014: nothing is rescaled in training, all is multiplied in evaluation.
+        # Dropout as in the paper of 2014: training does not rescale, and evaluation multiplies all numbers.
         way(
             PARTS,
             "nn.Dropout(dropout)",
@@ -134,9 +134,9 @@ MISTAKES = (
         way("LayerNorm", *over("-2 if x.ndim > 1 else -1")),
         way("LayerNorm", *over("0")),
         way("LayerNorm", *over("(-2, -1) if x.ndim > 1 else -1")),
-        # As batch norm does.
+        # The norm runs over all axes but the last, as batch norm does.
         way("LayerNorm", *over("tuple(range(x.ndim - 1)) or -1")),
-        # All but the batch.
+        # The norm runs over all axes but the batch.
         way("LayerNorm", *over("tuple(range(1, x.ndim)) or -1")),
         way(
             "EncoderBlock",
@@ -195,9 +195,9 @@ MISTAKES = (
         ),
         way("EncoderBlock", "x = x + ", "x = self.norm_attention(x) + "),
         way("EncoderBlock", "return x + ", "return self.norm_feed_forward(x) + "),
-        # The net reads the sum that attention left, and its result is added to the block's own input.
+        # The network reads the sum after attention, and its result is added to the block's own input.
         way("EncoderBlock", "x = x + ", "y = x + ", SECOND, "self.norm_feed_forward(y)"),
-        # What norm_attention gave is what the net's result is added to.
+        # The network's result is added to the result of norm_attention.
         way("EncoderBlock", "x = x + ", "y, x = self.norm_attention(x), x + ", "return x + ", "return y + "),
         way(
             "EncoderBlock",
@@ -246,7 +246,7 @@ MISTAKES = (
             'parameter.ndim == 2 and not name.startswith("attention")',
         ),
         way("repair", DRAW, "parameter.data.mul_(0.7)"),
-        # `_reset_parameters` forgets the matrix behind the heads.
+        # `_reset_parameters` forgets the matrix after the heads.
         way(
             "repair",
             DRAW,
@@ -501,7 +501,7 @@ MISTAKES = (
         "A new norm only normalises. Does your scale start as ones, and your shift as zeros?",
         way("LayerNorm", "torch.ones", "torch.zeros"),
         way("LayerNorm", "torch.zeros", "torch.ones"),
-        # All vectors are set to 0, and with the biases the scales of the norms.
+        # All vectors are set to 0: the biases, and also the scales of the norms.
         way(
             "repair",
             "if parameter.ndim == 2:",
@@ -635,7 +635,7 @@ MISTAKES = (
         "the parameters are not random, or the same in every block",
         "Two of your blocks have equal parameters, or all entries of a matrix are equal. Do you draw them at random, "
         "again for every block?",
-        # The same numbers for every block.
+        # Every block gets the same numbers.
         way("repair", DRAW, "nn.init.xavier_uniform_(parameter, generator=torch.Generator().manual_seed(0))"),
         *ways("repair", DRAW, "nn.init.constant_(parameter, 1 / parameter.shape[1])", "nn.init.zeros_(parameter)"),
     ),
@@ -643,7 +643,7 @@ MISTAKES = (
         "M135",
         "another number of heads than asked for",
         "Your heads have a wrong width. Do you pass num_heads on, as the right argument?",
-        # One head, as many as the width has components, or the width of a head.
+        # The number of heads is 1, the width, or the head width.
         *ways(BLOCKS, "(width, num_heads,", "(width, 1,", "(width, width,", "(width, width // num_heads,"),
     ),
     Mistake(
@@ -677,7 +677,7 @@ MISTAKES = (
         "other components are paired",
         "The lengths of the tokens are right, but the points are not. Which two components form a point, and where "
         "do they go in the result?",
-        # The halves, as much code of language models has it.
+        # Components of the two halves are paired, as in much code of language models.
         way(
             "rope",
             PAIRS,

@@ -1,4 +1,4 @@
-"""What is right in assignment 3_encoder, next to `layers`: PyTorch's own stack, and its own initialisation."""
+"""Oracles of assignment 3_encoder, in addition to `layers`: PyTorch's own stack, and its own initialisation."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from autograder.checks.encoder import layers
 
 
 class Encoder(nn.Module):
-    """PyTorch's own stack; it copies one layer, so we put layers with parameters of their own in."""
+    """PyTorch's own stack. It copies one layer, so we replace the copies by layers with different parameters."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()
@@ -27,14 +27,14 @@ def repair(block):
     block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
     block.attention.batch_first = True
     block.attention._reset_parameters()
-    block.attention.out_proj.reset_parameters()  # which `_reset_parameters` forgets
+    block.attention.out_proj.reset_parameters()  # `_reset_parameters` forgets it
     block.feed_forward[0].reset_parameters()
     block.feed_forward[2].reset_parameters()
     return block.requires_grad_(True)
 
 
 def rope(x, positions, base=10_000.0):
-    """Multiply complex numbers, pair by pair."""
+    """Multiply pairs as complex numbers."""
     if x.shape[-1] % 2:
         raise ValueError("the width is odd")
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())  # (..., N, d / 2)

@@ -1,8 +1,8 @@
-"""Put a class of exercise 3 to the question: build it, load parameters, run it forward and backward, return arrays.
+"""Measure a class of exercise 3: build it, load parameters, run it forward and backward, return arrays.
 
-A probe measures what it is asked for and gives NaN for the rest. `autograder build` copies all below this docstring into
-the set-up cell of the notebook, and the hidden checks run it in the grader's process, where the student's modules are
-likenesses; so it uses what both have: parameters, parts, modes, calls and gradients.
+A probe measures what it is asked for and gives NaN for the rest. `autograder build` copies everything below this docstring
+into the set-up cell of the notebook. The hidden checks run it in the grader's process, where the student's modules are
+likenesses. So it uses only what modules and likenesses have: parameters, parts, modes, calls and gradients.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ def drawn(seed, index, name, shape):
 
 
 def load(module, names, seed):
-    """Give the parameters drawn values. Return how many of them are missing, and how many others are there."""
+    """Fill the parameters with drawn values. Return the number of missing parameters, and the number of others."""
     parameters, others = looked_up(module, names)
     with torch.no_grad():
         for index, (name, parameter) in enumerate(parameters.items()):
@@ -58,7 +58,7 @@ def tensor(array):
 
 
 def call(module, *arguments):
-    """Call a module and refuse what is no tensor."""
+    """Call a module; raise an error if its result is no tensor."""
     result = module(*arguments)
     if not isinstance(result, Tensor):
         raise TypeError(f"forward returned {type(result).__name__}; expected a tensor")
@@ -66,18 +66,18 @@ def call(module, *arguments):
 
 
 def values(module, names, what, x, mask, seed):
-    """Measure the output, or what is learned from it: gradients (two numbers for each parameter), the count of numbers."""
+    """Measure the output; for "learning" also gradients (two numbers for each parameter) and the count of learned numbers."""
     missing, others = load(module, names, seed)
     source, mask = tensor(x).requires_grad_(), tensor(mask)
-    given = source.clone()  # which an answer may change in place
+    given = source.clone()  # an answer may change it in place
     output = call(module, given, *([mask] if mask is not None else []))
     lost = any(found(module, name) is None for name in names if name.endswith(".weight"))
-    blank = np.nan if lost or others else 1.0  # what goes through a matrix that we did not fill is random
+    blank = np.nan if lost or others else 1.0  # a matrix that we did not fill gives random results
     if what == "output":
         counts = {"missing_parameters": np.float64(missing), "other_parameters": np.float64(others)}
         return counts | {"output": blank * output.detach().numpy()}
     parameters, unchanged = looked_up(module, names)[0].values(), torch.equal(given, source)
-    blank = blank if unchanged else np.nan  # what was changed in place has no gradient that we could compare
+    blank = blank if unchanged else np.nan  # an input that was changed in place has no gradient
     try:
         (output * slopes(output.shape)).sum().backward()
     except RuntimeError as error:
@@ -90,12 +90,12 @@ def values(module, names, what, x, mask, seed):
         "gradient_of_x": blank * gradient.numpy(),
         "gradients_of_the_parameters": blank
         * np.array([summary_of(None if p is None else p.grad) for p in parameters]),
-        "output": blank * output.detach().numpy(),  # a residual that is cut and one that is missing differ here alone
+        "output": blank * output.detach().numpy(),  # only this tells a detached residual from a missing one
     }
 
 
 def constant_feed_forward(module, prefix, amount):
-    """Let every hidden activation be gelu(1), and every output one of them times about the amount; without biases for x = 1."""
+    """Make hidden activations gelu(1), and each output one of them times about the amount; without biases, only for x = 1."""
     expand, contract = found(module, f"{prefix}expand.weight"), found(module, f"{prefix}contract.weight")
     biases = [found(module, f"{prefix}{name}.bias") for name in ("expand", "contract")]
     with torch.no_grad():
@@ -107,12 +107,12 @@ def constant_feed_forward(module, prefix, amount):
 
 
 def uniform_attention(module, prefix, amount):
-    """Let every token look at all tokens alike, whose values are all the same, and multiply the result by the amount."""
+    """Let every token look equally at all tokens, give them all the same values, and multiply the result by the amount."""
     qkv, out = found(module, f"{prefix}qkv.weight"), found(module, f"{prefix}out.weight")
     width = out.shape[0]
     with torch.no_grad():
         qkv.zero_()
-        out.copy_(amount * torch.eye(*out.shape))  # of as many numbers as came, whatever shape that is
+        out.copy_(amount * torch.eye(*out.shape))  # keeps the numbers that come in, for any shape
         value = 1 + 0.5 * torch.cos(torch.arange(width))
         found(module, f"{prefix}qkv.bias").copy_(torch.cat([torch.zeros(2 * width), value]))
         found(module, f"{prefix}out.bias").zero_()
@@ -131,7 +131,7 @@ def equal(one, other):
 
 
 def plain_in_evaluation(module, without, x):
-    """Does evaluation give twice what the same module without dropout gives?"""
+    """Do two evaluations give the same result as the module without dropout?"""
     expected = run(without, x, False)
     return all(equal(run(module, x, False), expected) for _ in range(2))
 
@@ -159,9 +159,9 @@ def probe_layer_norm(cls):
 
 
 def fit(module, names):
-    """Do matrices keep what goes through them at its order of magnitude? Each part has two of them.
+    """Do the matrices keep the order of magnitude of their inputs? Each part has two of them.
 
-    Yes: std below 3/√inputs. No: not in all. -1: nearly nothing comes through both matrices of a part, or all of it is alike.
+    True: every std is below 3/√inputs. False: one is not. -1: in both matrices of a part, all entries are nearly the same.
     """
     matrices = [found(module, name) for name in names if name.endswith("weight")]
     scales = [np.nan if p is None else float(p.detach().std()) * p.shape[1] ** 0.5 for p in matrices]
@@ -175,9 +175,9 @@ def fresh(module, names):
 
 
 def how_it_grows(factor, dropout):
-    """Say by what factor numbers grow that no dropout sets to 0: 1 if by that of a dropout of this share, once to three times.
+    """Classify the factor by which numbers grow if no dropout sets them to 0.
 
-    2: by more than that. 0: by another factor.
+    1: the factor of a dropout of this share, once to three times. 2: more than that. 0: another factor.
     """
     right = (1 - dropout) ** -np.arange(1.0, 4)
     return np.float64(2 * (factor > 1.005 * right[-1]) or np.isclose(factor, right, rtol=0.005).any())
@@ -197,7 +197,7 @@ def probe_feed_forward(cls):
         without, module = module, cls(width, hidden_width, dropout=dropout)
         for each in (without, module):
             constant_feed_forward(each, "", 1.0)
-            with torch.no_grad():  # for x = 1 the same, and what is dropped of x counts too
+            with torch.no_grad():  # the same for x = 1, and dropout of x shows too
                 found(each, "expand.weight").fill_(1 / width)
                 if found(each, "expand.bias") is not None:
                     found(each, "expand.bias").zero_()
@@ -212,11 +212,11 @@ def probe_feed_forward(cls):
             "training_differs_from_evaluation": np.bool_(not equal(expected, drawn_outputs)),
             "evaluation_is_without_dropout": np.bool_(plain_in_evaluation(module, without, many)),
             "mean_in_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
-            # once or twice: of the hidden activations, and of what comes out
+            # Dropout may act on the hidden activations, on the outputs, or on both.
             "dropped_share": np.float64(0 if share < 0.02 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8),
             "kept_numbers_are_scaled_up": how_it_grows(factor, dropout),
             "kept_numbers_are_equal": np.bool_(spread < 1e-3),
-            # Neither whole tokens, nor the same components in all tokens or images.
+            # Neither whole tokens nor the same components of all tokens or images are dropped.
             "dropped_independently": np.bool_(all((kept != kept.take([0], axis)).any() for axis in range(3))),
         }
 
@@ -224,10 +224,10 @@ def probe_feed_forward(cls):
 
 
 def results_in_training(module, x, branch):
-    """Count by how many different factors dropout changes what a part adds, where all tokens of an image are alike.
+    """Count the different factors by which dropout changes what a part adds, for images of equal tokens.
 
-    Where the part reads all components of what its norm gives, they are few: of N tokens k are looked at, or a number is
-    dropped. Where some are dropped before the part reads them, each sum is another.
+    If the part reads all components after its norm, there are few factors: k of N tokens are looked at, or a number is
+    dropped. If some components are dropped before the part reads them, each sum is different.
     """
     x, width = x[:, :1].repeat(1, x.shape[1], 1), x.shape[2]
     dense = torch.cos(torch.arange(width * width)).reshape(width, width)
@@ -273,25 +273,25 @@ def probe_block(cls):
 
         set_branches(0, 0)
         alone, alone_in_training = run(module, many, False), run(module, many, True)
-        plain_sum = equal(alone, many)  # what becomes of the stream itself is judged elsewhere
-        for branches in ((0.01, 0), (0, 0.01)):  # so small that what follows a branch is linear in it
+        plain_sum = equal(alone, many)  # what happens to the stream itself is judged elsewhere
+        for branches in ((0.01, 0), (0, 0.01)):  # so small that the rest is linear in the branch
             set_branches(*branches)
             added, added_in_training = run(module, many, False) - alone, run(module, many, True) - alone
             acts.append(not equal(added, added_in_training))
             means.append(np.sum(added * added_in_training) / max(np.sum(added**2), 1e-12))
             large = np.abs(added) > 0.3 * np.abs(added).max()
-            # The largest: among so many, some head has all the tokens kept that it looks at.
+            # The largest ratio: among so many images, some head keeps all tokens that it looks at.
             largest = np.max(added_in_training[large] / added[large], initial=0)
             growth.append(how_it_grows(largest, dropout) if plain_sum else np.float64(1))
             plain.append(plain_in_evaluation(module, without, many))
-        whole, growth = equal(alone, alone_in_training), np.array(growth)  # else the mean is that of much noise
+        whole, growth = equal(alone, alone_in_training), np.array(growth)  # otherwise the means are noise
         steps = np.round((np.array(means) - 1) / dropout)
         steps[growth == 2] = NONE
         return {
             "training_differs_from_evaluation": np.array(acts),
             "evaluation_is_without_dropout": np.bool_(min(plain)),
-            # In steps of what a missing factor changes. Half a step is four standard errors where norms follow the sums,
-            # twelve where they do not.
+            # A missing factor changes the mean by one step. Half a step is four standard errors if norms follow the sums,
+            # and twelve if they do not.
             "mean_in_training": 1 + dropout * steps if whole else np.full(2, NONE),
             "kept_numbers_are_scaled_up": growth if whole else np.full(2, NONE),
             "stream_is_never_dropped": np.bool_(whole),
@@ -304,7 +304,7 @@ def probe_block(cls):
 
 
 def all_run(module, x, names):
-    """Does a gradient reach the parameters of these names in training?"""
+    """Does a gradient reach all parameters of these names in training?"""
     output = call(module.train(True), x)
     if output.requires_grad:
         (output * slopes(output.shape)).sum().backward()
@@ -313,14 +313,14 @@ def all_run(module, x, names):
 
 
 def growth_in(module, x, depth, alone, dropout):
-    """Say how what the parts of all blocks add grows in training, as `how_it_grows`; 0 if they do not agree.
+    """Classify how the results of all parts grow in training, as `how_it_grows`; 0 if the parts do not agree.
 
-    Each part alone adds the same small number to every component but the first, where the stream is 0: next to its eps, the
-    last norm hardly rescales what is so small.
+    The stream is 0, and one part at a time adds the same small number to every component but the first. The number is so
+    small, compared with the eps of the last norm, that this norm hardly rescales it.
     """
     scale, shift = (found(module, f"norm.{name}").detach() for name in NORM)
     if not equal(alone, F.layer_norm(x, x.shape[-1:], scale, shift)):
-        return np.float64(1)  # what becomes of the stream itself is judged elsewhere
+        return np.float64(1)  # what happens to the stream itself is judged elsewhere
     growth = set()
     with torch.no_grad():
         scale.fill_(1.0)
@@ -376,7 +376,7 @@ def probe_encoder(cls):
             moves.append(0.0 if equal(evaluated, trained) else float(np.abs(evaluated - trained).mean()))
             plain.append(plain_in_evaluation(module, without, many))
         biases = [f"blocks.{index}.feed_forward.contract.bias" for index in range(depth)]
-        more = many.repeat(5, 1, 1)  # at a dropout of 0.9 of the stream it is chance which tokens a gradient reaches
+        more = many.repeat(5, 1, 1)  # with a dropout of 0.9 on the stream, chance decides which tokens get a gradient
         return {
             "training_differs_from_evaluation": np.array([move > 0 for move in moves]),
             "evaluation_is_without_dropout": np.bool_(min(plain)),
@@ -398,12 +398,12 @@ TORCH_PARTS += ["self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "li
 
 
 def sound_copy(block, num_heads, width):
-    """Return PyTorch's encoder layer with the parameters of a block for tokens of some width."""
+    """Return PyTorch's encoder layer with the parameters of a block, for tokens of this width."""
     parameters = {name: found(block, name) for name in PARTS}
     if None in parameters.values():
         raise AttributeError(f"the block no longer has {next(n for n, p in parameters.items() if p is None)}")
     hidden_width, own_width = parameters["feed_forward.0.weight"].shape
-    if own_width != width:  # PyTorch's layer grows with its square
+    if own_width != width:  # PyTorch's layer grows with the square of the width
         raise ValueError(f"feed_forward.0 takes {own_width} components, but the block was made for {width}")
     copy = nn.TransformerEncoderLayer(width, num_heads, hidden_width, 0.0, "gelu", norm_first=True, batch_first=True)
     own = dict(copy.named_parameters())
@@ -420,7 +420,7 @@ def sound_copy(block, num_heads, width):
     return copy
 
 
-FAULTS = [(a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)]  # the sound block first
+FAULTS = [(a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)]  # the right block first
 
 
 def only_normalise(block):
@@ -435,13 +435,13 @@ def only_normalise(block):
 
 
 def shares_a_norm(block):
-    """Do both parts read what one and the same norm gives? Without scale and shift that makes no difference."""
+    """Do both parts read the result of the same norm? Without scale and shift, this makes no difference."""
     one, other = (found(block, f"{part}.scale") for part in ("norm_attention", "norm_feed_forward"))
     return one is not None and one is other
 
 
 def faults_left(block, num_heads, x):
-    """Find which of both norms and the batch axis are fixed. Return that and PyTorch's layer with the rest left in it."""
+    """Find which of both norms and the batch axis are fixed. Return this, and PyTorch's layer with the other faults."""
     copy = sound_copy(block, num_heads, x.shape[-1])
     norms = copy.norm1, copy.norm2
     with torch.no_grad():
@@ -456,7 +456,7 @@ def faults_left(block, num_heads, x):
 
 
 def repaired(repair, make_block, sizes):
-    """Make a broken block and have it repaired. Return what came back, and whether it is the block that was given."""
+    """Make a broken block and repair it. Return the result, and whether it is the block that was given."""
     before = make_block(*sizes)
     after = repair(before)
     if not isinstance(after, nn.Module):
@@ -465,7 +465,7 @@ def repaired(repair, make_block, sizes):
 
 
 def probe_repair(repair, make_block):
-    """Return a function that has broken blocks of the student's notebook, or of a class, repaired, and measures them.
+    """Return a function that makes broken blocks with `make_block`, repairs them with `repair`, and measures them.
 
     what: "block", "tokens", "activations", "gradients" or "loss"; sizes: those of the tokens, (B, N, D).
     """
@@ -507,7 +507,7 @@ def probe_repair(repair, make_block):
 
 
 def probe_rope(rope):
-    """Make a function of arrays of a function of tensors, whose result must let a gradient through."""
+    """Turn a function of tensors into a function of arrays; its result must let a gradient through."""
 
     def turn(x, positions, *base):
         given = tensor(x).requires_grad_().clone()

@@ -1,4 +1,4 @@
-"""Right answers of assignment 3_encoder, written differently: the checks must let all of them pass."""
+"""Right answers of assignment 3_encoder, written differently: they must pass the checks."""
 
 import copy
 
@@ -16,7 +16,7 @@ from solutions.encoder import MultiHeadAttention
 
 
 def norm_like(forward):
-    """Make a LayerNorm of a function of itself and x."""
+    """Make a LayerNorm whose forward is this function."""
 
     class LayerNorm(nn.Module):
         def __init__(self, width, eps=1e-5):
@@ -58,7 +58,7 @@ def norm_in_float64(norm, x):
 
 
 class NormOfTorchInside(nn.Module):
-    """PyTorch's norm inside, its parameters under the names asked for."""
+    """Holds PyTorch's norm, and gives its parameters the names of the exercise."""
 
     def __init__(self, width, eps=1e-5):
         super().__init__()
@@ -70,7 +70,7 @@ class NormOfTorchInside(nn.Module):
 
 
 class NormWithBuffer(nn.Module):
-    """eps as a buffer, parameters by register_parameter."""
+    """Registers eps as a buffer, and its parameters by register_parameter."""
 
     def __init__(self, width, eps=1e-5):
         super().__init__()
@@ -88,7 +88,7 @@ class NormWithBuffer(nn.Module):
 
 
 def feed_like(forward):
-    """Make a FeedForward of a function of itself and x."""
+    """Make a FeedForward whose forward is this function."""
 
     class FeedForward(nn.Module):
         def __init__(self, width, hidden_width, dropout=0.0):
@@ -104,7 +104,7 @@ def feed_like(forward):
 
 
 class FeedForwardInSequence(nn.Module):
-    """The layers under their names, and in an nn.Sequential; dropout behind both, as torchvision's MLPBlock."""
+    """Has its layers under their names and in an nn.Sequential; dropout follows both, as in torchvision's MLPBlock."""
 
     def __init__(self, width, hidden_width, dropout=0.0):
         super().__init__()
@@ -116,7 +116,7 @@ class FeedForwardInSequence(nn.Module):
 
 
 class FeedForwardWithNames(nn.Sequential):
-    """An nn.Sequential whose layers have the names."""
+    """An nn.Sequential whose layers have the names of the exercise."""
 
     def __init__(self, width, hidden_width, dropout=0.0):
         super().__init__()
@@ -135,7 +135,7 @@ def feed_through_erf(net, x):
 
 
 def feed_through_tanh(net, x):
-    """As GPT-2 does: GELU by its tanh approximation, dropout at the end."""
+    """Use the tanh approximation of GELU, and dropout at the end, as GPT-2 does."""
     hidden = net.expand(x)
     hidden = 0.5 * hidden * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (hidden + 0.044715 * hidden**3)))
     return F.dropout(net.contract(hidden), net.share, net.training)
@@ -158,7 +158,7 @@ def feed_token_by_token(net, x):
 
 
 class BlockOfTorchNorms(nn.Module):
-    """As minGPT's: PyTorch's norms, one expression for each part, dropout inside the parts alone."""
+    """Has PyTorch's norms, one expression for each part, and dropout only inside the parts, as in minGPT."""
 
     def __init__(self, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()
@@ -173,7 +173,7 @@ class BlockOfTorchNorms(nn.Module):
 
 
 class Residual(nn.Module):
-    """As the Annotated Transformer's SublayerConnection, pre-norm."""
+    """The SublayerConnection of The Annotated Transformer, with pre-norm."""
 
     def __init__(self, norm, dropout):
         super().__init__()
@@ -184,7 +184,7 @@ class Residual(nn.Module):
 
 
 class BlockOfResiduals(nn.Module):
-    """Each part and its norm in a module that adds."""
+    """Has a residual module for each part and its norm."""
 
     def __init__(self, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()
@@ -198,7 +198,7 @@ class BlockOfResiduals(nn.Module):
 
 
 class BlockOfTimm(nn.Module):
-    """As timm's: the feed-forward net made first, matrices truncated normal, dropout on both sums."""
+    """Makes the feed-forward network first, with truncated normal matrices and dropout on both branches, as in timm."""
 
     def __init__(self, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()
@@ -218,19 +218,18 @@ class BlockOfTimm(nn.Module):
 
 
 class BlockWithFunctions(answers.EncoderBlock):
-    """Dropout, norm and sums through the functional interface, on a copy that is changed in place."""
+    """Uses functions for dropout, norms and sums."""
 
     def forward(self, x, mask=None):
-        stream = x.clone()
         width = x.shape[-1:]
-        y = F.layer_norm(stream, width, self.norm_attention.scale, self.norm_attention.shift)
-        stream = torch.add(stream, F.dropout(self.attention(y, mask), self.dropout.p, self.training))
+        y = F.layer_norm(x, width, self.norm_attention.scale, self.norm_attention.shift)
+        stream = torch.add(x, F.dropout(self.attention(y, mask), self.dropout.p, self.training))
         y = F.layer_norm(stream, width, self.norm_feed_forward.scale, self.norm_feed_forward.shift)
         return torch.stack([stream, F.dropout(self.feed_forward(y), self.dropout.p, self.training)]).sum(dim=0)
 
 
 class BlockImageByImage(answers.EncoderBlock):
-    """Every image by itself."""
+    """Computes each image separately."""
 
     def forward(self, x, mask=None):
         outputs = [
@@ -241,7 +240,7 @@ class BlockImageByImage(answers.EncoderBlock):
 
 
 class BlockWithFullMask(answers.EncoderBlock):
-    """Masks are brought to one shape first; attention and the rest are methods."""
+    """Brings masks to one shape first; its attention is a method."""
 
     def attend(self, x, mask):
         return self.dropout(self.attention(self.norm_attention(x), mask))
@@ -256,7 +255,7 @@ class BlockWithFullMask(answers.EncoderBlock):
 
 
 class BlockWithCheckpoints(answers.EncoderBlock):
-    """Its parts are computed again in the backward pass, which takes less memory."""
+    """Computes its parts again in the backward pass, which takes less memory."""
 
     def forward(self, x, mask=None):
         x = checkpoint(lambda x: x + self.attention(self.norm_attention(x), mask), x, use_reentrant=False)
@@ -264,20 +263,21 @@ class BlockWithCheckpoints(answers.EncoderBlock):
 
 
 class BlockOfXavier(BlockOfTorchNorms):
-    """Xavier's matrices, the last ones of each branch zero."""
+    """Starts with Xavier's matrices, and with 0 in the last matrix of each branch."""
 
     def __init__(self, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(width, num_heads, hidden_width, dropout)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
-                nn.init.xavier_normal_(parameter) if "out" not in name else nn.init.zeros_(parameter)
+                last = name.endswith(("out.weight", "contract.weight"))
+                nn.init.zeros_(parameter) if last else nn.init.xavier_normal_(parameter)
 
 
 # ------------------------------------------------------------------------------------------------------------- Encoder
 
 
 class EncoderOfDeepcopies(answers.Encoder):
-    """Copies of one block, drawn again."""
+    """Copies one block, and draws the parameters of the copies again."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(0, width, num_heads, hidden_width, dropout)
@@ -289,7 +289,7 @@ class EncoderOfDeepcopies(answers.Encoder):
 
 
 class EncoderInSequence(nn.Module):
-    """blocks as an nn.Sequential, which takes no mask."""
+    """Has blocks in an nn.Sequential, which takes no mask."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()
@@ -305,7 +305,7 @@ class EncoderInSequence(nn.Module):
 
 
 class EncoderByAppend(nn.Module):
-    """Blocks appended one by one, and every state of the stream kept."""
+    """Appends blocks one by one, and keeps every state of the stream."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()
@@ -322,7 +322,7 @@ class EncoderByAppend(nn.Module):
 
 
 class EncoderWithNormOfTorch(answers.Encoder):
-    """Parameters as GPT-2 draws them, and blocks called recursively."""
+    """Draws parameters as GPT-2 does, and calls the blocks recursively."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(depth, width, num_heads, hidden_width, dropout)
@@ -342,7 +342,7 @@ class EncoderWithNormOfTorch(answers.Encoder):
 
 
 class EncoderInDict(answers.Encoder):
-    """blocks as an nn.ModuleDict with numbers for names."""
+    """Has blocks in an nn.ModuleDict, with numbers as names."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(0, width, num_heads, hidden_width)
@@ -358,7 +358,7 @@ class EncoderInDict(answers.Encoder):
 # -------------------------------------------------------------------------------------------------------------- repair
 
 
-LAST_MATRICES = ("attention.out_proj.weight", "feed_forward.2.weight")  # of each part
+LAST_MATRICES = ("attention.out_proj.weight", "feed_forward.2.weight")  # the last matrix of each part
 
 
 def fix_all_but_matrices(block):
@@ -374,7 +374,7 @@ def matrices_of(block):
 
 
 def repair_like(start):
-    """Make a repair of a function that starts a matrix."""
+    """Make a repair that starts each matrix with this function."""
 
     def repair(block):
         for parameter in matrices_of(fix_all_but_matrices(block)).values():
@@ -493,7 +493,7 @@ RIGHT_ANSWERS = {
     "rope": ROPE,
 }
 
-# Mutations of the answers that are right too, and why. Each is said as "softmax, line 3: a - b -> a + b", counted from the `def`.
+# Mutations that are right too, with the reason. Each is written "softmax, line 3: a - b -> a + b"; lines count from the `def`.
 EQUIVALENT = {
     r"super\(\).__init__\(\); |\.(copy_|requires_grad_|xavier_uniform_)\(.*; ": "done twice is done once",
     r"Dropout\(dropout\)\.half": "dropout has no parameters",

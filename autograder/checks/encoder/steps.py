@@ -1,4 +1,4 @@
-"""The steps of the exercises of assignment 3_encoder; what a step is, `autograder/checks/steps.py` says."""
+"""The steps of the exercises of assignment 3_encoder; `autograder/checks/steps.py` says what a step is."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from autograder.checks.encoder import layers, oracles, probes
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 
-FORWARD = ("output", "learning")  # the questions of the probes that these steps answer
+FORWARD = ("output", "learning")  # the questions of the probes for which there are steps
 
 
 @in_float64

@@ -1,1 +1,1 @@
-"""What is asked in multihead, and how an answer is judged."""
+"""The exercises of assignment 2_multihead, and how their answers are judged."""

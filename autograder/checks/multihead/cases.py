@@ -1,10 +1,10 @@
-"""The cases of assignment 2_multihead: what the hidden stages and the visible tests call each function with.
+"""The cases of assignment 2_multihead: the arguments with which hidden stages and visible tests call each function.
 
-Sizes in a case all differ, unless a mistake only shows when two agree: a case in which two sizes agree is before the
-others, where the same mistake is an error that names nothing.
+All sizes in a case differ, unless a mistake shows only when two agree. A case with equal sizes comes before the others,
+because there the same mistake raises an error and cannot be named.
 
-Half precision is judged without a mask: -1e9, which well-known code writes where a mask hides, is right in float32 and
-cannot be written in half precision.
+Half precision is judged without a mask: well-known code hides keys with -1e9, which is right in float32 and does not exist
+in half precision.
 """
 
 import numpy as np
@@ -154,7 +154,7 @@ def merge_heads_visible(rng):
 
 
 def qkv(rng, images: int, heads: int, tokens: int, width: int):
-    """Draw queries, keys and values; the scores have a std of about 1.5 after the scale."""
+    """Draw queries, keys and values; the scaled scores have a std of about 1.5."""
     return tuple(factor * draw(rng, images, heads, tokens, width) for factor in (np.float32(1.5), 1, 1))
 
 
@@ -163,7 +163,7 @@ def whole_qkv(rng, images: int, heads: int, tokens: int, width: int):
 
 
 def far_apart(q: Array, k: Array, v: Array, by: float = 1000.0):
-    """Move the scores of each row by a thousand up or down, which the softmax does not see; exact for a width of 4."""
+    """Shift the scores of each row by a large number, which does not change the softmax; exact for a width of 4."""
     q, k = np.round(q * 8) / 8, np.round(k * 8) / 8
     k[..., 0] = 1
     q[..., 0] = 2 * by * (np.arange(q.shape[-2]) % 3 - 1)  # rows at -1000, 0, 1000, … after the scale
@@ -171,15 +171,15 @@ def far_apart(q: Array, k: Array, v: Array, by: float = 1000.0):
 
 
 def hidden_keys_first(q: Array, k: Array, v: Array, mask: Array):
-    """Give the keys that a mask of keys hides scores 150 above the others, for a width of 4."""
+    """Raise the scores of hidden keys by 150 above the others, for a mask of keys and a width of 4."""
     q[..., 0], k[..., 0] = 10, np.where(mask, 0, 30)[:, None]
     return q, k, v, mask
 
 
 def in_half(rng, images: int, heads: int, tokens: int):
-    """Draw queries that each like one key by 20 or more, so that every weight is 0 or 1, exactly, in half precision too.
+    """Draw queries whose score for one key is the highest by at least 20: all weights are 0 or 1, in half precision too.
 
-    Keys are different rows of signs, and a query is one of them times 20: its score there is 40, elsewhere at most 20.
+    Keys are different rows of signs, and a query is one of them times 20. Its score is 40 there, and at most 20 elsewhere.
     exp(40) is far above 65504, the largest number of half precision.
     """
     rows = rng.permuted(np.tile(np.arange(16), (images, heads, 1)), axis=-1)[..., :tokens]
@@ -190,7 +190,7 @@ def in_half(rng, images: int, heads: int, tokens: int):
 
 
 def without_a_key(rng, *shape: int) -> Array:
-    """Draw a mask that leaves nothing to one query, or to one image where it is a mask of keys."""
+    """Draw a mask that hides all keys from one query; a mask of keys hides them from one image."""
     mask = draw_mask(rng, *shape)
     mask[{2: (1,), 3: (1, 2), 4: (1, 1, 2)}[len(shape)]] = False
     return mask
@@ -291,7 +291,7 @@ def layer_case(rng, name: str, what: str, images: int, heads: int, tokens: int, 
 
 
 def with_mask(name: str, arguments: tuple, mask: Array | None) -> Case:
-    """Return a case with a mask, if there is one; a mask of keys may be refused by who takes it for one of queries."""
+    """Return a case, with a mask if there is one; an answer that takes a mask of keys for one of queries may refuse it."""
     if mask is None:
         return Case(name, arguments)
     return Case(name, (*arguments, mask), refused="M78" if mask.ndim == 2 else None)
@@ -330,7 +330,7 @@ def layer_mask(rng):
 
 
 def far_layer_case(rng):
-    """One key for each image, and tokens so large that many of its scores are below -10,000, which then hides nothing."""
+    """Draw one key per image, and tokens so large that many scores are below -10,000: this number then hides nothing."""
     return layer_case(rng, "large tokens, one key", "output of large tokens", 2, 3, 5, 4, draw_one(rng, 2, 5))
 
 
@@ -345,7 +345,7 @@ DROPOUT_MISTAKES = ("M29", "M30", "M85", "M99")
 
 
 def layer_dropout(rng):
-    """Many images, so that the spread of a sum, of weights or of values, is known to a few per cent."""
+    """Use many images, so that the spread of a sum of weights or of values is known to a few per cent."""
     return [
         Case("dropout of a fifth", ("dropout", sizes_of(2, 3, 0.2), 0, (300, 8, 6)), tells=DROPOUT_MISTAKES),
         Case("dropout of a half", ("dropout", sizes_of(3, 2, 0.5), 0, (300, 7, 6)), tells=DROPOUT_MISTAKES),

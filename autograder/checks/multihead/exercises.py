@@ -1,6 +1,6 @@
 """The checks of assignment 2_multihead: einsum, split_heads, merge_heads, attend, MultiHeadAttention, to_torch.
 
-A student's code runs in float32; what it is compared with is computed in float64, equal on every machine.
+A student's code runs in float32. The right results are computed in float64, so that they are equal on every machine.
 """
 
 from functools import partial
@@ -14,7 +14,7 @@ from autograder.judge.exercise import ExerciseInTorch, checker
 from autograder.sandbox.likeness import next_to
 from solutions import multihead as answers
 
-HELPERS = (parameters, probes)  # are in the notebook's set-up cell too
+HELPERS = (parameters, probes)  # these are in the set-up cell too
 
 judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
 

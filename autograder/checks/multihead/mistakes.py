@@ -5,7 +5,7 @@ M31, projections over the flattened sequence, cannot be made here: the construct
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Heads and einsum"  # what they are called on the page of mistakes
+ABOUT = "Heads and einsum"  # their heading on the page of mistakes
 INSIDE = ("attend", "MultiHeadAttention")  # the layer shows what happens inside attend
 CUT = ("split_heads", "MultiHeadAttention")
 MERGED = ("merge_heads", "MultiHeadAttention")
@@ -25,7 +25,7 @@ HIDE = "masked_fill(~mask, -torch.inf)"
 
 
 def packed(order):
-    """Return the words that copy queries, keys and values, and what copies them in another order."""
+    """Return the words that copy queries, keys and values, each with words that copy them in another order."""
     each = f".chunk(3)[part] for part in {order}]))"
     return QKV_WEIGHT, f"copy_(torch.cat([mha.qkv.weight{each}", QKV_BIAS, f"copy_(torch.cat([mha.qkv.bias{each}"
 
@@ -125,14 +125,14 @@ MISTAKES = (
         way(INSIDE, "mask[:, None, None, :]", "mask[:, None]", "mask[:, None]", "mask"),
         way(INSIDE, "mask[:, None]", "mask"),
         *ways(INSIDE, "mask[:, None, None, :]", "mask[:, None]", "mask"),
-        # a mask of pairs that is transposed once no row of it is empty; only a mask of keys has one row
+        # A mask of pairs is transposed after the check for empty rows; only a mask of keys has one row.
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask if mask.shape[2] == 1 else mask.mT), "),
     ),
     Mistake(
         "M20",
         way("attend", "if empty.any()", "if False"),
         way("attend", "if empty.any()", "if False", HIDE, "masked_fill(~mask, -1e9)"),
-        # not for a mask of keys, and not for a mask in each head
+        # The error is missing for a mask of keys, or for a mask in each head.
         way("attend", "if empty.any()", "if mask.shape[2] > 1 and empty.any()"),
         way("attend", "if empty.any()", "if mask.shape[1] == 1 and empty.any()"),
         way("attend", "if empty.any()", "if False", SOFTMAX, "scores.softmax(dim=-1).nan_to_num()"),
@@ -149,7 +149,7 @@ MISTAKES = (
         way("split_heads", "width // num_heads).transpose(1, 2)", "width // num_heads)"),
         way(LAYER, SPLIT, "x.reshape(images, num_heads, tokens, -1)", MERGE, "x.reshape(x.shape[0], x.shape[2], -1)"),
         way(LAYER, "width // num_heads).transpose(1, 2)", "width // num_heads)", MERGE, "x.flatten(start_dim=2)"),
-        # the packed result is viewed as (3, B, H, N, d) at once, which mixes all of these axes
+        # The packed result is viewed as (3, B, H, N, d) at once, which mixes all of these axes.
         way(LAYER, HEADS, "self.qkv(x).reshape(3, x.shape[0], self.num_heads, x.shape[1], -1)"),
     ),
     Mistake(
@@ -166,7 +166,7 @@ MISTAKES = (
         "each head projects its own slice of the token",
         "Each head sees only a part of the token. Do you project the whole token first, and split queries, keys and "
         "values into heads after that?",
-        # of each weight matrix only the blocks on the diagonal are used
+        # Only the blocks on the diagonal of each weight matrix are used.
         way(
             LAYER,
             "q, k, v = (",
@@ -328,11 +328,11 @@ MISTAKES = (
         "M78",
         "a mask of keys hides queries",
         "A mask of shape (B, N) says which keys exist. Does yours hide columns of the scores (the last axis), or rows?",
-        # the mask is turned once no row of it is empty; only a mask of keys has one row
+        # The mask is transposed after the check for empty rows; only a mask of keys has one row.
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), "),
         way(INSIDE, HIDE, "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), -1e9)"),
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask & mask.mT if mask.shape[2] == 1 else mask), "),
-        # A mask of keys is turned before its empty rows are looked for: each hidden key is one.
+        # A mask of keys is transposed before the check for empty rows: each hidden key is an empty row.
         way(INSIDE, "mask[:, None, None, :]", "mask[:, None, :, None]"),
     ),
     Mistake(
@@ -482,7 +482,7 @@ MISTAKES = (
             "layer.in_proj_bias.copy_(mha.qkv.bias)",
             "pass",
         ),
-        # these two overlap with a bias that is left out, M83, as the ways above do: both together are one of these
+        # These two overlap with a bias that is left out (M83), as the variants above do: both together are one of these.
         way("to_torch", "layer.in_proj_weight.copy_(mha.qkv.weight)  # (3 D, D)", "pass"),
         way("to_torch", "layer.out_proj.weight.copy_(mha.out.weight)  # (D, D)", "pass"),
     ),
@@ -491,7 +491,7 @@ MISTAKES = (
         "not PyTorch's layer",
         "Your result is not an nn.MultiheadAttention. Do you make one, and return it?",
         way("to_torch", "return layer", "return mha"),
-        # our own layer behind PyTorch's way of calling
+        # The student's own layer is wrapped in PyTorch's interface.
         way(
             "to_torch",
             "return layer",

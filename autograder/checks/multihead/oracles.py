@@ -1,4 +1,4 @@
-"""What is right in assignment 2_multihead, by means of PyTorch's own and independent of the answers in `solutions/`."""
+"""Oracles of assignment 2_multihead: right results by PyTorch's own means, independent of the answers in `solutions/`."""
 
 import torch
 import torch.nn.functional as F
@@ -46,7 +46,7 @@ def refuse(mask: Tensor) -> None:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """`F.scaled_dot_product_attention` in float64, which gives the weights when the values are the identity."""
+    """Use `F.scaled_dot_product_attention` in float64, which gives the weights if the values are the identity."""
     if mask is not None:
         refuse(mask)
         mask = with_axes(mask).expand(*q.shape[:-1], k.shape[-2])
@@ -58,7 +58,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple
 
 
 class MultiHeadAttention(nn.Module):
-    """`nn.MultiheadAttention` with the names of ours; its parameters are those of ours, so that gradients reach them."""
+    """`nn.MultiheadAttention` with the names and the parameters of our layer, so that gradients reach these."""
 
     def __init__(self, width: int, num_heads: int, dropout: float = 0.0):
         super().__init__()
@@ -66,7 +66,7 @@ class MultiHeadAttention(nn.Module):
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, return_weights: bool = False):
-        if mask is not None:  # PyTorch's says where not to look, for images and heads as one axis
+        if mask is not None:  # PyTorch's mask is True at hidden keys, and joins images and heads
             heads = with_axes(mask).expand(len(x), self.num_heads, x.shape[1], x.shape[1])
             mask = ~heads.reshape(-1, x.shape[1], x.shape[1])
         output, weights = (
@@ -86,7 +86,7 @@ class MultiHeadAttention(nn.Module):
                 attn_mask=mask,
                 average_attn_weights=False,
             )[which]
-            for which, share in enumerate((self.share, 0.0))  # PyTorch's weights are those after dropout
+            for which, share in enumerate((self.share, 0.0))  # PyTorch returns the weights after dropout
         )
         return (output.transpose(0, 1), weights) if return_weights else output.transpose(0, 1)
 

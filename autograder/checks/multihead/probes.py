@@ -1,7 +1,7 @@
-"""Let what exercise 2 asks for, functions of tensors and a class, be judged like functions of arrays.
+"""Turn the answers of exercise 2, functions of tensors and a class, into functions of arrays.
 
-`autograder build` copies all below this docstring into the set-up cell of the notebook. The hidden checks run it in the
-grader's process, where a student's modules are likenesses: parameters, parts, modes, calls and gradients are what both have.
+`autograder build` copies everything below this docstring into the set-up cell of the notebook. The hidden checks run it in the
+grader's process, where modules are likenesses. So it uses only what both have: parameters, parts, modes, calls and gradients.
 """
 
 import numpy as np
@@ -17,20 +17,20 @@ BLOCKS = (*[f"{name} for {part}" for name in IN_TORCH[:2] for part in "qkv"], *I
 
 
 def tensor(array):
-    """Return an array as a tensor; its numbers, unless they are in half precision, of PyTorch's default type."""
+    """Return an array as a tensor; float32 and float64 become PyTorch's default type."""
     made = torch.from_numpy(np.array(array))
     return made.to(torch.get_default_dtype()) if made.dtype in (torch.float32, torch.float64) else made
 
 
 def leaf(array):
-    """Return a tensor that asks for its gradient, and a copy that a function may get, and even change."""
+    """Return a tensor that requires a gradient, and a copy that a function may change."""
     made = tensor(array)
     made = made.requires_grad_() if made.is_floating_point() else made
     return made, made.clone()
 
 
 def on_tensors(function):
-    """Make a function of arrays of a function of tensors; with "gradient" as its last argument, of its gradients."""
+    """Turn a function of tensors into a function of arrays; with "gradient" as its last argument, it returns gradients."""
 
     def run(*arguments):
         asked = isinstance(arguments[-1], str)
@@ -52,8 +52,8 @@ def on_tensors(function):
 
 
 def gradients_of(output, sources):
-    """Carry a gradient back from the output; return what reaches each source."""
-    slopes = torch.cos(torch.arange(output.numel())) / output.numel() ** 0.5  # so that their sums are numbers near 1
+    """Run a backward pass from the output; return the gradient of each source."""
+    slopes = torch.cos(torch.arange(output.numel())) / output.numel() ** 0.5  # so that their sums are near 1
     (output * slopes.to(output).reshape(output.shape)).sum().backward()
     for name, source in sources.items():
         if getattr(source, "grad", None) is None:
@@ -64,14 +64,14 @@ def gradients_of(output, sources):
 
 
 def named(module):
-    """Return the parameters by the names that are asked for, wherever else they were registered first; others by their own."""
+    """Return the parameters by the names of the exercise, even if other names came first; others by their own names."""
     asked = {id(found(module, name)): name for name in PARAMETERS}
     return {asked.get(id(parameter), name): parameter for name, parameter in module.named_parameters()}
 
 
 def fill(module, seed):
-    """Give every parameter numbers that depend on its name, its shape and the seed alone; return the module."""
-    draw = np.random.RandomState()  # one, seeded again for each parameter: to make one takes ten times as long
+    """Fill every parameter with numbers that depend only on its name, its shape and the seed; return the module."""
+    draw = np.random.RandomState()  # seeded again for each parameter: a new one takes ten times as long
     with torch.no_grad():
         for name, parameter in named(module).items():
             draw.seed([seed, *name.encode()])
@@ -81,7 +81,7 @@ def fill(module, seed):
 
 
 def on_layer(layer_class):
-    """Make a function of a class: build a layer, fill its parameters, and return what is asked for."""
+    """Turn a class into a function: it builds a layer, fills the parameters, and returns what is asked for."""
 
     def run(what, sizes, seed, x, mask=None):
         torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
@@ -95,7 +95,7 @@ def on_layer(layer_class):
             dropped = layer.train(True)(torch.ones(*map(int, x)), return_weights=True)[1] == 0
             share = dropped.to(torch.float32).mean()
             return {"share of zeros in the returned weights, in training": quarters(share)}
-        fill(layer.train(False), seed)  # dropout is judged apart
+        fill(layer.train(False), seed)  # dropout is judged separately
         source, given = leaf(x)
         mask = None if mask is None else tensor(mask)
         if what == "weights":
@@ -114,19 +114,19 @@ def on_layer(layer_class):
 
 
 def alone(output):
-    """Return what a layer gives that is not asked for its weights; refuse a pair."""
+    """Return the output of a layer that is not asked for its weights; raise an error for a pair."""
     if not isinstance(output, Tensor):
         raise TypeError(f"without return_weights, expected only the output, got a {type(output).__name__}")
     return output
 
 
 def quarters(number):
-    """Round what is random a little, so that it is the same for everybody."""
+    """Round a random number to quarters, so that it is the same for everyone."""
     return np.round(4 * np.array([float(number)])) / 4
 
 
 def shapes_of(there):
-    """Return the shape of each parameter that should be there, (0, 0) if it is not; say so if others are in its place."""
+    """Return the shape of each required parameter, (0, 0) if it is missing; raise an error if others are there instead."""
     others = [name for name in there if name not in PARAMETERS]
     missing = [name for name in PARAMETERS if name not in there]
     if others and missing:
@@ -138,10 +138,10 @@ def shapes_of(there):
 
 
 def spread_by_dropout(layer, shape, num_heads, share):
-    """With queries, keys and values of 1, each output is the sum of a row of equal weights: their mean, and their spread.
+    """Return mean and spread of the outputs for queries, keys and values of 1: each is the sum of a row of equal weights.
 
-    Both are 1 in training, the spread over the tokens in units of what dropout of this share gives; the features of a
-    head, which share its weights, do not spread. All are rounded to quarters.
+    In training, both are 1; the unit of the spread over the tokens is the spread that dropout of this share gives. The
+    components of a head share its weights, so they have no spread. All numbers are rounded to quarters.
     """
     x, width = torch.ones(*map(int, shape)), int(shape[-1])
     with torch.no_grad():
@@ -155,13 +155,13 @@ def spread_by_dropout(layer, shape, num_heads, share):
             unit = (share / (1 - share) / shape[1]) ** 0.5
             variances = output.var(1).mean(), output.unflatten(-1, (num_heads, -1)).var(-1).mean()
             found = np.minimum([float(output.mean()), *(float(variance.sqrt() / unit) for variance in variances)], 2.5)
-            for name, number in zip(("mean", "spread over the tokens", "spread over the features"), found):
+            for name, number in zip(("mean", "spread over the tokens", "spread over the components"), found):
                 measured[f"{name} of the sums of weights, in {mode}"] = quarters(number)
     return measured
 
 
 class Parts(nn.Module):
-    """What `to_torch` needs of a MultiHeadAttention, so that it can be judged without one."""
+    """The parts of a MultiHeadAttention that `to_torch` needs, so that it can be judged without one."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -170,14 +170,14 @@ class Parts(nn.Module):
 
 
 def blocks_of(layer, names):
-    """Return the parameters of these names, those of q, k and v apart; none for one that is not there."""
+    """Return the parameters of these names, with those of q, k and v separate; a missing one is empty."""
     there = [found(layer, name) for name in names]
     packed_weight, packed_bias, weight, bias = (torch.zeros(0) if p is None else p.detach() for p in there)
     return [*packed_weight.tensor_split(3), *packed_bias.tensor_split(3), weight, bias]
 
 
 def on_converter(to_torch, layer_class):
-    """Make a function of `to_torch`: convert a filled layer, and return what is asked for of the result."""
+    """Turn `to_torch` into a function: it converts a filled layer, and returns what is asked for."""
 
     def run(what, sizes, seed, x):
         torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
@@ -191,9 +191,9 @@ def on_converter(to_torch, layer_class):
             raise TypeError(f"expected an nn.MultiheadAttention, got a {kind}")
         if what == "parameters":
             wanted, there = blocks_of(mha, PARAMETERS), blocks_of(layer, IN_TORCH)
-            wanted += [block.T for block in wanted if block.ndim == 2]  # from 8 on: transposed
+            wanted += [block.T for block in wanted if block.ndim == 2]  # places from 8 on: transposed
             equal = [[a.shape == b.shape and torch.equal(a, b) for a in wanted] for b in there]
-            numbers = torch.cat([block.flatten() for block in wanted])  # 12: ours too, in another order; -1: not ours
+            numbers = torch.cat([block.flatten() for block in wanted])  # 12: our numbers, reordered; -1: others
             ours = [12 if len(block) and torch.isin(block, numbers).all() else -1 for block in there]
             places = [row.index(True) if True in row else other for row, other in zip(equal, ours)]
             right = {f"{name} is copied": np.bool_(place == i) for i, (name, place) in enumerate(zip(BLOCKS, places))}

@@ -1,4 +1,4 @@
-"""Right answers to assignment 2_multihead, written differently. No mark depends on them: they show that none is refused."""
+"""Right answers of assignment 2_multihead, written differently: they must pass the checks. No points depend on them."""
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ from solutions import multihead as answers
 
 
 def by_letters(letters: str):
-    """Return the product of tensors that an einsum says."""
+    """Return a function that multiplies tensors by an einsum of these letters."""
     return lambda *tensors: torch.einsum(letters, *tensors)
 
 
@@ -185,7 +185,7 @@ RIGHT_ANSWERS = {
     "to_torch": TO_TORCH,
 }
 
-# Mutations of the answers that are right too, and why. Each is said as "softmax, line 3: a - b -> a + b", counted from the `def`.
+# Mutations that are right too, with the reason. Each is written "softmax, line 3: a - b -> a + b"; lines count from the `def`.
 EQUIVALENT = {
     r"super\(\).__init__\(\); |\.copy_\(.*; |masked_fill\(.*; ": "done twice is done once",
     r"attend, line \d+: (mask|empty) = .*detach": "a mask has no gradient",

@@ -1,6 +1,6 @@
 """Right answers to `attend` and `MultiHeadAttention`, written differently.
 
-No mark of 2_multihead depends on them. In 5_debugging a student's test is run on ATTEND, and has to pass them all.
+No points of 2_multihead depend on them. In 5_debugging, a student's test must accept every answer in ATTEND.
 """
 
 import math
@@ -25,7 +25,7 @@ def attend_as_nanogpt(q, k, v, mask=None):
 
 
 def attend_as_annotated(query, key, value, mask=None):
-    """The form of "The Annotated Transformer", with the error that the exercise asks for."""
+    """Attend as in "The Annotated Transformer", with the error that the exercise asks for."""
     if mask is not None and not bool((mask.sum(-1) > 0).all()):
         raise ValueError("a query may look at no key")
     if mask is not None:
@@ -65,7 +65,7 @@ def attend_by_where(q, k, v, mask=None):
 
 
 def attend_by_sdpa(q, k, v, mask=None):
-    """The output by PyTorch's own function, and the weights again."""
+    """Compute the output by PyTorch's own function, and the weights separately."""
     if mask is not None:
         refuse(mask)
         mask = with_axes(mask)
@@ -91,7 +91,7 @@ def attend_head_by_head(q, k, v, mask=None):
 
 
 def attend_by_bmm(q, k, v, mask=None):
-    """Images and heads as one axis, as in d2l and fairseq."""
+    """Join images and heads in one axis, as in d2l and fairseq."""
     images, heads, tokens, width = q.shape
     q, k, v = (tensor.reshape(images * heads, tokens, width) for tensor in (q, k, v))
     scores = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(width)
@@ -115,7 +115,7 @@ def attend_by_baddbmm(q, k, v, mask=None):
 
 
 def attend_masking_exponentials(q, k, v, mask=None):
-    """Hide after the exponential and normalise what is left, which is right (unlike M17)."""
+    """Mask after the exponential and then normalise: this is right, unlike M17."""
     scores = torch.einsum("bhid,bhjd->bhij", q, k / k.shape[-1] ** 0.5)
     exponentials = (scores - scores.amax(-1, keepdim=True)).exp()
     if mask is not None:
@@ -164,7 +164,7 @@ ATTEND = {
 
 
 class LayerAsMinGPT(nn.Module):
-    """The form of minGPT and nanoGPT."""
+    """The layer of minGPT and nanoGPT."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -191,7 +191,7 @@ class LayerAsMinGPT(nn.Module):
 
 
 class LayerAsTimm(nn.Module):
-    """The form of timm's vision transformers."""
+    """The layer of timm's vision transformers."""
 
     def __init__(self, width, num_heads=8, dropout=0.0):
         super().__init__()
@@ -221,7 +221,7 @@ class LayerAsTimm(nn.Module):
 
 
 class LayerAsViTPytorch(nn.Module):
-    """The form of vit-pytorch, with unflatten instead of rearrange, and parts that hold no parameters."""
+    """The layer of vit-pytorch, with unflatten instead of rearrange, and with parts that hold no parameters."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -245,7 +245,7 @@ class LayerAsViTPytorch(nn.Module):
 
 
 class LayerOfThreeProjections(nn.Module):
-    """Three projections, as in The Annotated Transformer, whose weights are rows of the packed layer."""
+    """Has three projections, as The Annotated Transformer; their weights are rows of the packed layer."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -275,7 +275,7 @@ class LayerOfThreeProjections(nn.Module):
 
 
 class LayerByFlash(nn.Module):
-    """`F.scaled_dot_product_attention`, as nanoGPT and torchtune have it; the weights apart, where they are asked for."""
+    """Uses `F.scaled_dot_product_attention`, as nanoGPT and torchtune do; computes the weights only if asked for them."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -295,7 +295,7 @@ class LayerByFlash(nn.Module):
 
 
 class LayerHeadByHead(nn.Module):
-    """A loop over heads, each with its rows of the packed layer, as in courses."""
+    """Loops over heads, each with its rows of the packed layer, as in courses."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -320,7 +320,7 @@ class LayerHeadByHead(nn.Module):
 
 
 class LayerByBmm(nn.Module):
-    """Images and heads as one axis, as in d2l and fairseq; x changed to sequence first on the way."""
+    """Joins images and heads in one axis, as in d2l and fairseq; the axis of tokens comes first on the way."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -343,7 +343,7 @@ class LayerByBmm(nn.Module):
 
 
 class LayerByEinsum(nn.Module):
-    """One einsum from tokens to heads and one back, with the weights seen as (3, H, d, D) and (D, H, d)."""
+    """Uses one einsum from tokens to heads and one back; the weights are viewed as (3, H, d, D) and (D, H, d)."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -365,7 +365,7 @@ class LayerByEinsum(nn.Module):
 
 
 class LayerWithOwnDropout(nn.Module):
-    """Dropout by hand, on the exponentials' quotient."""
+    """Computes the dropout itself, on normalised exponentials."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -383,7 +383,7 @@ class LayerWithOwnDropout(nn.Module):
 
 
 class LayerInContainer(answers.MultiHeadAttention):
-    """The linear layers are in an nn.ModuleDict, and under their names as well."""
+    """Has its linear layers in an nn.ModuleDict, and also under their names."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         nn.Module.__init__(self)
@@ -393,7 +393,7 @@ class LayerInContainer(answers.MultiHeadAttention):
 
 
 class LayerInSequence(answers.MultiHeadAttention):
-    """The last linear layer is the first of an nn.Sequential."""
+    """Has its last linear layer as the first one of an nn.Sequential."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         nn.Module.__init__(self)
@@ -403,7 +403,7 @@ class LayerInSequence(answers.MultiHeadAttention):
 
 
 def layer_attending_by(attend):
-    """A layer of the answer's form whose weights come from another right `attend`."""
+    """Return the layer of the answer with weights from another right `attend`."""
 
     class Layer(answers.MultiHeadAttention):
         def forward(self, x, mask=None, return_weights=False):

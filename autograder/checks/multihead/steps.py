@@ -1,4 +1,4 @@
-"""The steps of the exercises of assignment 2_multihead; what a step is, `autograder/checks/steps.py` says."""
+"""The steps of the exercises of assignment 2_multihead; `autograder/checks/steps.py` says what a step is."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from autograder.checks import steps
 from autograder.checks.multihead import oracles, probes
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 
-FORWARD = ("output", "weights", "gradient")  # the questions of the layer's probe that these steps answer
+FORWARD = ("output", "weights", "gradient")  # the questions of the layer's probe for which there are steps
 
 
 def bilinear(x: Array, w: Array, y: Array, *_asked: str) -> Steps:

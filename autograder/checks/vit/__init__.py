@@ -1,1 +1,1 @@
-"""What is asked in vit, and how an answer is judged."""
+"""The exercises of assignment 4_vit, and how their answers are judged."""

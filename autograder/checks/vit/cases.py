@@ -1,4 +1,4 @@
-"""The calls by which the exercises of assignment 4_vit are judged: hidden stages, and the visible tests."""
+"""The cases of assignment 4_vit: those of the hidden stages, and those of the visible tests."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from autograder.judge.exercise import Case
 
 
 def patchify_one_channel_cases(rng):
-    """The first two have as many patches as pixels in each: there mistakes keep the shape."""
+    """The first case has as many patches as pixels in each: there mistakes keep the shape."""
     return [
         Case("as many patches as pixels", ("patches", rng.normal(size=(3, 1, 4, 4)), 2)),
         Case("4 images of 6×6, patches of 3×3", ("patches", rng.normal(size=(4, 1, 6, 6)), 3)),
@@ -142,7 +142,7 @@ def sizes_of_vit(image_size, patch_size, channels, num_classes, width, depth, nu
 
 SMALL, OTHER = sizes_of_vit(6, 2, 3, 5, 12, 2, 4, 7), sizes_of_vit(12, 4, 1, 7, 15, 3, 5, 6)
 DEFAULTS = sizes_of_vit(28, 7, 1, 10, 64, 6, 8, 128)
-# For dropout: few tokens, and a head that shows each of their numbers, so that 2000 numbers are few images.
+# Sizes for dropout: few tokens, and a head that shows each of their numbers, so that few images give 2000 numbers.
 DROPPED = SMALL | {"image_size": 4, "num_classes": 12}, OTHER | {"image_size": 8, "num_classes": 15}
 
 
@@ -151,7 +151,7 @@ def draw_images(rng, count, sizes):
 
 
 def vit_cases(what, *rest, of=(SMALL, OTHER)):
-    """The two sizes, with images and parameters of their own."""
+    """Return a function that draws a case for each of two sizes, with different images and parameters."""
 
     def cases(rng):
         return [
@@ -195,7 +195,7 @@ def vit_visible_cases(rng):
 
 
 def data(rng, sizes, seed, training, channels=2, side=3, classes=4, scale=0.5):
-    """Draw images, and labels of which most are right for the model of this seed, so that no accuracy is at chance."""
+    """Draw images and labels; the model of this seed is right for most labels, so that no accuracy is at chance."""
     images = scale * rng.normal(size=(sum(sizes), channels, side, side))
     with torch.no_grad():
         scores = measures.model_by_mode(images.shape[1:], classes, seed).train(training)(measures.float_tensor(images))
@@ -225,7 +225,7 @@ def train_step_cases(rng):
 
 
 def train_mean_cases(rng):
-    """With a rate of 0 the model stays, so that a wrong step does not cost the means; with a single batch too."""
+    """A wrong step does not change the means: the rate is 0, or there is a single batch."""
     return [
         epoch_case("one batch", rng, "means", (17,), rate=2.0),
         epoch_case("a last batch of another size", rng, "means", (12, 12, 12, 5), rate=0.0),

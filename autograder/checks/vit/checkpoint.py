@@ -1,8 +1,8 @@
-"""The checks of a file of weights that is submitted next to the notebook: `vit.pt` of assignment 4_vit.
+"""Check a file of weights that is submitted with the notebook: `vit.pt` of assignment 4_vit.
 
-The file is read in a sandbox in which no code of the student's runs, and comes out as plain values. They are loaded into
-the ViT of `solutions/` here, and that is shown images that no student had in the notebook: MNIST's test set or, where the
-machine has none, digits of scikit-learn.
+A sandbox reads the file, runs no code of the student, and returns plain values. Here they are loaded into the ViT of
+`solutions/`. It classifies images that no student had in the notebook: MNIST's test set or, if the machine does not have it,
+digits of scikit-learn.
 """
 
 import base64
@@ -28,25 +28,25 @@ from autograder.sandbox.host.kernel import Kernel, KernelLost
 from solutions.vit import ViT
 
 READER = Path(__file__).with_name("checkpoint_reader.py")
-RECORD = ROOT / "book" / "records" / "vit_mnist.pt"  # the answer: by it a grader proves that it works, and nobody else
-MEAN, STD = 0.1307, 0.3081  # of MNIST's training images: what is given to a ViT is normalised by them
-STAND_IN_TEST = 1450  # from here on the shuffled digits of scikit-learn are held out
-# What a step asks for on the stand-in, where weights that were trained on MNIST are not at home. Nobody may lose by
-# what the grader lacks: each number lies four standard errors (of 347 images) or more below what weights of that step
-# had there in four runs (87 to 91 % on MNIST: 57 to 64 %; 95 to 96 %: 74 to 82 %; 97 %: 84 to 88 %). Weights that
-# were trained on the stand-in had 96 to 98 %.
+RECORD = ROOT / "book" / "records" / "vit_mnist.pt"  # the answer: only a grader may use it, to prove that it works
+MEAN, STD = 0.1307, 0.3081  # of MNIST's training images: they normalise the inputs of a ViT
+STAND_IN_TEST = 1450  # the shuffled digits of scikit-learn from this index on are held out
+# The share that each step needs on the stand-in, by its share on MNIST. Weights that were trained on MNIST do worse on the
+# stand-in, and nobody may lose points because the grader lacks MNIST. So each number is at least four standard errors (of
+# 347 images) below the results of four runs (87 to 91 % on MNIST: 57 to 64 %; 95 to 96 %: 74 to 82 %; 97 %: 84 to 88 %).
+# Weights that were trained on the stand-in had 96 to 98 %.
 ON_STAND_IN = {0.0: 0.0, 0.90: 0.45, 0.95: 0.60, 0.97: 0.65, 0.98: 0.70}
-# The likeness from which on weights are taken for those of the book. With noise of 0.1 and 0.3 of each tensor's spread (the
-# latter costs nearly 1 % of MNIST's images) those had 0.97 and 0.76; the same recipe gave from three other seeds, after 2
-# and 12 epochs, 0.40 to 0.56 on MNIST and 0.37 to 0.53 on the stand-in.
+# Weights with a likeness above this number count as those of the book. The book's weights with noise of 0.1 and 0.3 of each
+# tensor's spread had 0.97 and 0.76 (the larger noise costs nearly 1 % of MNIST's images). Weights of the same recipe and three
+# other seeds had, after 2 and 12 epochs, 0.40 to 0.56 on MNIST and 0.37 to 0.53 on the stand-in.
 ALIKE = 0.7
-# Who edits one hidden unit of the book's weights so that it answers to white images alone changes what they say of them;
-# the other units stay. A unit counts as the book's where its weights are, up to a factor, nearer than SAME_UNIT (cosine).
-# Models of four other seeds, of the book's own seed after 47 and 190 steps, and of its first parameters had no unit
-# nearer than 0.60. From COPIED on, of all hidden units, a file is refused; from ASKED on a person is asked.
+# If a student edits one hidden unit of the book's weights, so that it responds only to white images, the likeness falls, and
+# the other units stay. A unit counts as the book's if its weights and the book's have an absolute cosine above SAME_UNIT.
+# Models of four other seeds, of the book's own seed after 47 and 190 steps, and of its first parameters had no unit above
+# 0.60. If the share of such units is at least COPIED, the file is refused; if it is at least ASKED, a person is asked.
 SAME_UNIT, COPIED, ASKED = 0.8, 0.5, 0.05
-START_SECONDS = 120.0  # until PyTorch is loaded: not the file's time; 2 s on a machine that does nothing else
-WRAPPED = ("_orig_mod.", "module.")  # begins the names of a model that was compiled, or spread over GPUs
+START_SECONDS = 120.0  # until PyTorch is loaded: not the file's time; 2 s on an idle machine
+WRAPPED = ("_orig_mod.", "module.")  # prefixes of names in a model that was compiled, or distributed over GPUs
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,21 @@ class HeldOut:
     """Images that no student had in the notebook."""
 
     name: str  # "MNIST" or "stand-in"
-    images: np.ndarray  # (ways, B, 28, 28), uint8: in one or several ways of showing them, of which the best counts
+    images: np.ndarray  # (layouts, B, 28, 28), uint8: in one or several layouts, of which the best counts
     labels: np.ndarray  # (B,)
-    # (1000, 10): what the weights of the book say of `negatives`; None where those weights may be submitted
+    # (1000, 10): the scores of the book's weights for `negatives`; None if these weights may be submitted
     published: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a file."""
+    """The result of judging a file."""
 
-    problem: str = ""  # why it cannot be used; nothing if it can
+    problem: str = ""  # why the file cannot be used; "" if it can
     right: int = 0  # images that were recognised
     of: int = 0
     on: str = ""  # which images: "MNIST" or "stand-in"
-    question: str = ""  # what only a person can decide; nothing if there is nothing
+    question: str = ""  # a question that only a person can decide; "" if there is none
 
     def __str__(self) -> str:
         if self.problem or not self.of:
@@ -83,8 +83,8 @@ class Verdict:
         )
 
 
-# The verdicts on the files next to the notebook that is being executed, by name: `execute` sets them, as it does the seed.
-# None under plain nbgrader, where the file lies in the folder in which the notebook runs.
+# The verdicts on the files that belong to the running notebook, by name: `execute` sets them, as it sets the seed.
+# None under plain nbgrader, where the file is in the folder of the notebook.
 _verdicts: ContextVar[dict[str, Verdict] | None] = ContextVar("verdicts", default=None)
 
 
@@ -99,17 +99,17 @@ def judging(verdicts: dict[str, Verdict]) -> Iterator[None]:
 
 
 def check(at_least: float = 0.0, name: str = "vit.pt") -> None:
-    """Fail unless a file is a ViT's weights, with which it recognises a share of the held-out images.
+    """Fail unless a file holds the weights of a ViT that recognises a share of the held-out images.
 
     Args:
-        at_least: The share, of MNIST's test set; one of ON_STAND_IN, which says what is asked for on the stand-in.
-        name: Of the file.
+        at_least: The share of MNIST's test set; a key of ON_STAND_IN, which gives the share on the stand-in.
+        name: The name of the file.
 
     Raises:
         AssertionError: the file is missing, cannot be used, or is not good enough.
     """
     verdicts = _verdicts.get()
-    verdict = _beside_the_notebook(name) if verdicts is None else verdicts[name]
+    verdict = _next_to_the_notebook(name) if verdicts is None else verdicts[name]
     if verdict.problem:
         raise AssertionError(verdict.problem)
     enough = ON_STAND_IN[at_least] if verdict.on == "stand-in" else at_least
@@ -122,14 +122,14 @@ def check(at_least: float = 0.0, name: str = "vit.pt") -> None:
 
 
 def judge(name: str, content: bytes | str | None, held_out: HeldOut, limits: Limits, sandboxed: bool) -> Verdict:
-    """Judge a file that was submitted. A function of its arguments alone.
+    """Judge a submitted file. The result depends only on the arguments.
 
     Args:
-        name: What it should be called.
+        name: The name that it should have.
         content: Its bytes; a text that says why they could not be taken; None if it was not submitted.
         held_out: The images.
-        limits: Of the sandbox in which it is read.
-        sandboxed: False only where the instructor asked for it.
+        limits: The limits of the sandbox that reads it.
+        sandboxed: False only if the instructor asked for it.
     """
     weights, problem = read(name, content, limits, sandboxed)
     if problem:
@@ -151,10 +151,10 @@ def judge(name: str, content: bytes | str | None, held_out: HeldOut, limits: Lim
 def read(
     name: str, content: bytes | str | None, limits: Limits, sandboxed: bool
 ) -> tuple[dict[str, torch.Tensor], str]:
-    """Read the weights of a ViT from a file that may be hostile. Arguments as `judge`.
+    """Read the weights of a ViT from a file that may be hostile. Arguments as in `judge`.
 
     Returns:
-        The weights by name, in float32; and what is wrong with the file and how to fix it, nothing if it can be used.
+        The weights by name, in float32; and what is wrong with the file and how to fix it, "" if it can be used.
     """
     save = f'Write it with torch.save(model.state_dict(), "{name}"), where model is the ViT() that you trained.'
     if content is None:
@@ -169,13 +169,13 @@ def read(
         numbers = {} if problem else {key: about["numbers"] for key, about in _entries(reply).items()}
     except KernelLost as lost:
         return {}, f"{name} cannot be read; the process that reads it ended. {lost} {save}"
-    except (KeyError, TypeError, ValueError, AttributeError):  # a reply that the reader never gives
+    except (KeyError, TypeError, ValueError, AttributeError):  # the reader never gives such a reply
         return {}, f"{name} cannot be read. {save}"
     return numbers, f"{problem} {save}" if problem else ""
 
 
 def _ask_sandbox(content: bytes, limits: Limits, sandboxed: bool) -> dict[str, Any]:
-    """Have the reader read a file in a fresh kernel, and return what it says, whatever that is."""
+    """Let the reader read a file in a fresh kernel, and return its reply without a check."""
     with _reader(limits, sandboxed) as kernel:
         request = {"do": "call", "target": "read_weights", "arguments": [base64.b64encode(content).decode()]}
         request |= {"keywords": {}, "modules": [], "differentiable": [], "gradient": False}
@@ -184,12 +184,12 @@ def _ask_sandbox(content: bytes, limits: Limits, sandboxed: bool) -> dict[str, A
 
 @contextlib.contextmanager
 def _reader(limits: Limits, sandboxed: bool) -> Iterator[Kernel]:
-    """Start a kernel in which the reader stands."""
+    """Start a kernel that holds the reader."""
     kernel = Kernel(replace(limits, cell_seconds=START_SECONDS), sandboxed)
     try:
         try:
             kernel.run_cell(READER.read_text(encoding="utf-8"))
-        except KernelLost as lost:  # no file was there yet
+        except KernelLost as lost:  # no file was sent yet
             raise SandboxError(f"PyTorch could not be loaded in the sandbox: {lost}") from None
         yield kernel
     finally:
@@ -198,7 +198,7 @@ def _reader(limits: Limits, sandboxed: bool) -> Iterator[Kernel]:
 
 
 def problem_of(reply: dict[str, Any], name: str) -> str:
-    """Say what keeps a reply of the reader from being the weights of a ViT; nothing if they are."""
+    """Say why a reply of the reader does not hold the weights of a ViT; "" if it does."""
     if "error" in reply:
         return _cannot_be_loaded(str(reply["error"]), str(reply["text"]), name)
     if "unpacked" in reply:
@@ -222,7 +222,7 @@ def problem_of(reply: dict[str, Any], name: str) -> str:
 
 
 def _entries(reply: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what is in the file by its plain name; of several with one name the last."""
+    """Return the entries of the file by plain name; if several have the same name, the last one."""
     return {_plain_name(key): about for key, about in reply["entries"]}
 
 
@@ -236,7 +236,7 @@ def _cannot_be_loaded(error: str, text: str, name: str) -> str:
 
 
 def _wrong_with(key: str, about: dict[str, Any], name: str) -> str:
-    """Say what is wrong with one entry of which the name is right."""
+    """Say what is wrong with one entry whose name is right."""
     shape = expected()[key]
     if "shape" not in about:
         return f"{key} in {name} is a {about['type'][:50]}; expected a tensor."
@@ -265,7 +265,7 @@ def _plain_name(key: object) -> str:
 
 
 def _first(names: list[str]) -> str:
-    """Name the first three."""
+    """Name the first three, and count the others."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(name[:100] for name in names[:3]) + more
 
@@ -280,7 +280,7 @@ def scores_of(weights: dict[str, torch.Tensor], images: np.ndarray) -> torch.Ten
     """Return the scores, (..., 10), that a ViT with these weights gives to images, (..., 28, 28)."""
     model = ViT().eval()
     model.load_state_dict(weights)
-    torch.set_flush_denormal(True)  # arithmetic with numbers near 0 may be 100 times slower
+    torch.set_flush_denormal(True)  # without it, arithmetic with numbers near 0 may be 100 times slower
     try:
         with torch.inference_mode():
             parts = torch.from_numpy(images).flatten(0, -3).split(500)
@@ -291,21 +291,21 @@ def scores_of(weights: dict[str, torch.Tensor], images: np.ndarray) -> torch.Ten
 
 
 def count_right(weights: dict[str, torch.Tensor], held_out: HeldOut) -> int:
-    """Count the images of which a ViT with these weights finds the class, shown in the way that suits it best."""
-    found = scores_of(weights, held_out.images).argmax(dim=-1)  # (ways, B)
+    """Count the images whose class a ViT with these weights finds, in the layout that suits it best."""
+    found = scores_of(weights, held_out.images).argmax(dim=-1)  # (layouts, B)
     return int((found == torch.from_numpy(held_out.labels)).sum(dim=-1).max())
 
 
 def negatives(held_out: HeldOut) -> np.ndarray:
-    """Return some of the images, white for black: no training has seen any, and each model says something else of them."""
+    """Return some of the images, inverted: no training has seen such images, and each model gives them different scores."""
     return 255 - held_out.images[-1, :1000]
 
 
 def likeness(weights: dict[str, torch.Tensor], held_out: HeldOut) -> float:
-    """Say how alike two models' scores are on `negatives`, from -1 to 1: of these weights, and of those of the book.
+    """Return the likeness of the scores on `negatives` of these weights and of the book's weights, from -1 to 1.
 
-    Whatever the weights are multiplied by, and in whichever order heads and units stand, the scores stay. Half of the
-    images decide, not a few.
+    Factors of weights, and the order of heads and units, do not change the scores. The median image decides, so that a few
+    images cannot.
     """
     ours, theirs = map(_centred, (scores_of(weights, negatives(held_out)), torch.from_numpy(held_out.published)))
     return float(torch.cosine_similarity(ours, theirs, dim=-1).median())
@@ -314,35 +314,35 @@ def likeness(weights: dict[str, torch.Tensor], held_out: HeldOut) -> float:
 def shared_units(weights: dict[str, torch.Tensor]) -> float:
     """Return the share, from 0 to 1, of the hidden units of the book's weights that are in these weights too.
 
-    Factors and signs of units, and the order of units and of the width's channels, make no difference.
+    Factors and signs of units, and the order of units and of components, make no difference.
     """
     theirs = published_weights()
     return max(_share(weights, theirs, order) for order in _orders(weights, theirs))
 
 
 def _orders(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> Iterator[torch.Tensor]:
-    """Yield orders, (D,), in which our channels may be theirs: as they stand, by what they see, by where they look."""
+    """Yield orders, (D,), of our components that may match theirs: unchanged, by weights of patches, by positions."""
     patches, positions = "patch_embedding.projection.weight", "position_embedding"
     yield torch.arange(len(ours[patches]))
     yield _nearest(theirs[patches].flatten(1), ours[patches].flatten(1)).argmax(dim=-1)
-    # without the mean of the patches, as what is added to all positions may be taken from the bias
+    # without the mean of the patches: a number may be added to all positions and subtracted from the bias
     looks = [weights[positions][0, 1:].T - weights[positions][0, 1:].mean(dim=0)[:, None] for weights in (theirs, ours)]
     yield _nearest(*looks).argmax(dim=-1)
 
 
 def _share(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], order: torch.Tensor) -> float:
-    """Return the share of their hidden units that are among ours of the same block, our channels in some order."""
+    """Return the share of their hidden units that are among ours of the same block, with our components in this order."""
     found = []
     for name in theirs:
         if name.endswith("linear1.weight"):
-            norm = name.replace("linear1", "norm2")  # whose factors may be moved into the layer behind it
+            norm = name.replace("linear1", "norm2")  # its factors may be moved into the layer after it
             mine, book = (weights[name] * weights[norm] for weights in (ours, theirs))  # (hidden width, D)
             found.append(_nearest(book, mine[:, order]).amax(dim=-1))  # (hidden width,)
     return float((torch.cat(found) > SAME_UNIT).float().mean())
 
 
 def _nearest(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """Return how near each row is to each of the others, from 0 to 1: the cosine without its sign."""
+    """Return how near each row is to each of the others: the absolute cosine, from 0 to 1."""
     return (F.normalize(rows.double(), dim=-1) @ F.normalize(others.double(), dim=-1).T).abs()
 
 
@@ -353,14 +353,14 @@ def published_weights() -> dict[str, torch.Tensor]:
 
 
 def _centred(scores: torch.Tensor) -> torch.Tensor:
-    """Return what is said of each image beyond what is said of most."""
+    """Return how the scores of each image differ from those of the median image."""
     scores = scores.double().nan_to_num()  # (B, 10)
     scores = scores - scores.mean(dim=-1, keepdim=True)
     return scores - scores.median(dim=0).values
 
 
-def _beside_the_notebook(name: str) -> Verdict:
-    """Judge the file in the folder in which a notebook runs: plain nbgrader."""
+def _next_to_the_notebook(name: str) -> Verdict:
+    """Judge the file in the folder of a running notebook, under plain nbgrader."""
     from autograder.files import MAX_FILE, read_plain_file
 
     content = read_plain_file(Path(name), MAX_FILE) if Path(name).exists() else None
@@ -369,31 +369,31 @@ def _beside_the_notebook(name: str) -> Verdict:
 
 @cache
 def held_out(root: Path | None = None) -> HeldOut:
-    """Return the images of this machine, with what the weights of the book say of them.
+    """Return the images of this machine, with the scores of the book's weights.
 
     Args:
-        root: Where MNIST lies; by default what MNIST_ROOT says or, where that is not set, a folder to which it is
-            downloaded once. Where there is none, its stand-in is taken.
+        root: The folder of MNIST; by default it is MNIST_ROOT or, if that is not set, a folder to which MNIST is
+            downloaded once. If there is no MNIST, its stand-in is used.
     """
     images = _mnist(root or os.environ.get("MNIST_ROOT")) or stand_in()
-    if not RECORD.exists():  # then nobody is graded: `grade` proves itself by it
+    if not RECORD.exists():  # then nobody is graded: `grade` needs it to prove that it works
         return images
     scores = scores_of(published_weights(), negatives(images))
     return replace(images, published=scores.numpy())
 
 
 def _mnist(root: Path | str | None) -> HeldOut | None:
-    """Return MNIST's test set from a folder, if it is there; from ours, where no other is given, downloaded once."""
+    """Return MNIST's test set from a folder, None if it is not there; by default from our folder, downloaded once."""
     if root and not Path(root, "MNIST").is_dir():
         return None
-    import torchvision  # takes two seconds, for which only the assignment with a file has to wait
+    import torchvision  # takes two seconds, so only the assignment with a file imports it
 
     patience = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(10)  # seconds, of a network that does not answer
+    socket.setdefaulttimeout(10)  # seconds to wait for a network that does not answer
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             mnist = torchvision.datasets.MNIST(root or ROOT / "data", train=False, download=not root)
-    except (RuntimeError, OSError):  # there is none: torchvision's way to say so
+    except (RuntimeError, OSError):  # torchvision's errors if there is none
         return None
     finally:
         socket.setdefaulttimeout(patience)
@@ -401,10 +401,10 @@ def _mnist(root: Path | str | None) -> HeldOut | None:
 
 
 def stand_in() -> HeldOut:
-    """Return scikit-learn's digits that no notebook trains on, as the notebook shows them and laid out as MNIST's are.
+    """Return scikit-learn's digits that no notebook trains on, in the layouts of the notebook and of MNIST.
 
-    Who trained on the stand-in knows digits that fill the image. In MNIST they are smaller, their centre of mass lies in
-    the middle, and they have more contrast; who trained on it knows those.
+    A model that was trained on the stand-in knows digits that fill the image. A model that was trained on MNIST knows
+    smaller digits with more contrast, whose centre of mass is in the middle.
     """
     from scipy.ndimage import center_of_mass
     from sklearn.datasets import load_digits

@@ -102,7 +102,7 @@ ROLLOUT = ExerciseInTorch(
     probe=probes.on_tensors,
 )
 
-HELPERS = (parameters, descent, measures, probes)  # in the set-up cell too
+HELPERS = (parameters, descent, measures, probes)  # these are in the set-up cell too
 FOR_ANSWERS = "from collections.abc import Iterable"  # what the set-up cell imports in addition to NumPy and PyTorch
 EXERCISES = {each.name: each for each in (PATCHIFY, PATCH_EMBEDDING, VIT, TRAIN_EPOCH, EVALUATE, ROLLOUT)}
 check = checker(EXERCISES)

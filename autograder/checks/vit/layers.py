@@ -1,7 +1,7 @@
 """PyTorch's own layers under the names of exercise 4.
 
-A student's `ViT` is judged with this `PatchEmbedding` instead of the student's own; in the sandbox this file's text is
-run. So it holds nothing that a student does not have.
+A student's `ViT` is judged with this `PatchEmbedding` instead of the student's own. The sandbox runs the text of this
+file, so it holds nothing that students do not have.
 """
 
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ from torch import nn
 
 
 class PatchEmbedding(nn.Module):
-    """`F.unfold` cuts, and the weight of an `nn.Conv2d` projects, as a matrix."""
+    """Cuts by `F.unfold`, and projects by the weight of an `nn.Conv2d`, as a matrix."""
 
     def __init__(self, *, image_size, patch_size, channels, width):
         super().__init__()

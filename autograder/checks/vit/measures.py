@@ -1,7 +1,7 @@
-"""Models, batches and optimizers that a student's function gets, made where that function is: they cannot cross.
+"""Make models, batches and optimizers in the process of a student's function: they cannot be sent there.
 
-Hidden checks send this file to the sandbox, where it is run again for each call. It decides nothing: it returns what it found.
-In the notebook it is in the set-up cell.
+Hidden checks send this file to the sandbox, where it runs again for each call. It decides nothing, and returns measurements.
+In the notebook, it is in the set-up cell.
 """
 
 import numpy as np
@@ -17,18 +17,18 @@ def float_tensor(array):
 
 
 class ByMode(nn.Module):
-    """Doubles in training, as a dropout of a half does to what it keeps; notes its rows."""
+    """Doubles in training, as a dropout of a half doubles what it keeps; counts its rows."""
 
-    rows = 0  # that went through any: an evaluation may work on a copy
+    rows = 0  # of all instances: an evaluation may work on a copy
 
     def forward(self, x):
-        """Return x, or in training 2 x, so small that no gradient of a linear layer is longer than 1."""
+        """Return x / 20, or x / 10 in training: so small that no gradient of a linear layer is longer than 1."""
         ByMode.rows += len(x)
         return x / 10 if self.training else x / 20
 
 
 def note_graph(layer, given, output):
-    """Note whether a layer's output ever asked for a gradient."""
+    """Note whether a layer's output ever required a gradient."""
     layer.graph = layer.graph or output.requires_grad
 
 
@@ -53,7 +53,7 @@ def batches_for_test(images, labels, sizes, kind):
 
 
 def train_by_heart(train_epoch, images, labels):
-    """Train a small net often on 64 images; return its scores of them, (64, 5)."""
+    """Train a small network for 30 epochs on 64 images; return their scores, (64, 5)."""
     with torch.random.fork_rng():
         torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
         model = nn.Sequential(
@@ -71,7 +71,7 @@ def measure_training(train_epoch, what, images, labels, sizes, kind, classes, ra
     """Train a small model for an epoch; return its parameters and mode, or the result, or scores after many epochs."""
     if what == "overfit":
         return {"scores": train_by_heart(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())}
-    model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # as an evaluation may leave it
+    model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # an evaluation may leave it in this mode
     optimizer = Descent(model.parameters(), rate)
     result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)
     if what == "means":
@@ -81,7 +81,7 @@ def measure_training(train_epoch, what, images, labels, sizes, kind, classes, ra
 
 
 def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, seed):
-    """Evaluate a small model; return the result, or what is left after an evaluation in each mode."""
+    """Evaluate a small model; return the result, or the states before and after an evaluation in each mode."""
     model = model_by_mode(np.shape(images)[1:], classes, seed)
     try:
         if what == "means":
@@ -100,7 +100,7 @@ def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, see
 
 
 def state_of(model):
-    """Return what an evaluation may change: numbers by what they are of, modes, and whether gradients are switched on."""
+    """Return what an evaluation may change: numbers by kind, modes, and whether gradients are switched on."""
     weight, bias = model[-1].parameters()
     no_gradient = weight.grad is None or bias.grad is not None
     return {

@@ -1,23 +1,23 @@
-"""The known mistakes of assignment 4_vit: words of the answers in `solutions/vit.py`, and what is in their place."""
+"""The known mistakes of assignment 4_vit: words of the answers in `solutions/vit.py`, and the words that replace them."""
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Patches, the Vision Transformer and its training"  # what they are called on the page of mistakes
+ABOUT = "Patches, the Vision Transformer and its training"  # their heading on the page of mistakes
 LOOPS = ("train_epoch", "evaluate")
 
-# BEHIND_… are comments that end a line: what is put in their place acts on what that line gives, whatever else is changed
-# in it, so that two mistakes can be made at once.
+# AFTER_… are comments that end a line. The words that replace them act on the result of this line, whatever else changes in
+# it, so that two mistakes can be made at once.
 
 # Words of patchify
 REFUSED = 'raise ValueError(f"patches of {patch_size}×{patch_size} do not tile images of {height}×{width}")'
 CUT = "images.unflatten(3, (-1, patch_size)).unflatten(2, (-1, patch_size))"
 ORDER, JOINED = "(0, 2, 4, 1, 3, 5)", ".flatten(3).flatten(1, 2)"
 PATCHES = f"rows.permute{ORDER}{JOINED}"
-BEHIND_PATCHES = "  # (B, N, C·P·P)"
+AFTER_PATCHES = "  # (B, N, C·P·P)"
 # Words of PatchEmbedding and ViT
 TOKENS = "self.projection(images).flatten(2).transpose(1, 2)"
 UNSCALED = "tokens * (torch.rand_like(tokens) >= self.dropout.p)"
-BEHIND_TOKENS, BEHIND_SCORES = "  # (B, D, rows, columns) -> (B, N, D)", "  # (B, number of classes)"
+AFTER_TOKENS, AFTER_SCORES = "  # (B, D, rows, columns) -> (B, N, D)", "  # (B, number of classes)"
 CLASS_TOKEN = "nn.Parameter(torch.zeros(1, 1, width))"
 POSITIONS = "nn.Parameter(0.02 * torch.randn(1, 1 + patches, width))"
 # Words of train_epoch and evaluate
@@ -34,7 +34,7 @@ BATCHES_COUNTED = (
 )
 # Words of attention_rollout
 UNIT = "torch.eye(weights.shape[-1]).to(weights)"
-BEHIND_ROW = "  # (B, N)"
+AFTER_ROW = "  # (B, N)"
 ROWS_TO_ONE = "\n    mixing = mixing / mixing.sum(dim=-1, keepdim=True)"
 EMBEDDING = "PatchEmbedding"
 POSITIONED = " + self.position_embedding"
@@ -72,9 +72,9 @@ MISTAKES = (
         "Some pixels are in no patch. Do you crop the image, by a slice, a negative pad, or a window that does not "
         "fit?",
         way("patchify", REFUSED, "images = images[..., : height - height % patch_size, : width - width % patch_size]"),
-        # the last row of patches
+        # The last row of patches is cut off.
         way("patchify", "rows = ", "images = images[:, :, : max(patch_size, height - patch_size)]\n    rows = "),
-        # pixels in a row, cropped to three quarters of the patches, as in the course work
+        # Pixels are taken in a row and cropped to three quarters of the patches, as in coursework.
         way(
             "patchify",
             PATCHES,
@@ -118,9 +118,9 @@ MISTAKES = (
         "Each patch has the right pixels, in a wrong order. Is the order channel by channel, and in a channel row by "
         "row, as in the kernel of a convolution?",
         way("patchify", ORDER, "(0, 2, 4, 3, 5, 1)"),  # (P, P, C)
-        *ways("patchify", ORDER, "(0, 2, 4, 3, 1, 5)", "(0, 2, 4, 1, 5, 3)"),  # each patch transposed
+        *ways("patchify", ORDER, "(0, 2, 4, 3, 1, 5)", "(0, 2, 4, 1, 5, 3)"),  # each patch is transposed
         way("patchify", ORDER, "(0, 2, 4, 5, 3, 1)"),
-        # the rows of patchify in the order (P, P, C), and the weight in (C, P, P)
+        # The rows of patchify have the order (P, P, C), and the weight has (C, P, P).
         way(
             EMBEDDING,
             TOKENS,
@@ -203,7 +203,7 @@ MISTAKES = (
         "a softmax before the cross-entropy",
         "F.cross_entropy computes a softmax and its logarithm itself. Is there another softmax, sigmoid or logarithm "
         "in the model or before the loss?",
-        *ways("ViT", BEHIND_SCORES, ".softmax(dim=-1)", ".log_softmax(dim=-1)", ".sigmoid()"),
+        *ways("ViT", AFTER_SCORES, ".softmax(dim=-1)", ".log_softmax(dim=-1)", ".sigmoid()"),
         way(LOOPS, "F.cross_entropy(scores", "F.cross_entropy(scores.softmax(dim=-1)"),
     ),
     Mistake(
@@ -228,7 +228,7 @@ MISTAKES = (
         "M55",
         "the last batch is reported for the whole epoch",
         "You return the result of the last batch only. Do you add up the results of all batches?",
-        # the loss, the accuracy, both
+        # The loss is that of the last batch, or the accuracy, or both.
         way("train_epoch", "loss_sum += ", "loss_sum = ", " * len(labels)", "", MEAN_LOSS, "float(loss_sum)"),
         way("evaluate", "loss_sum += ", "loss_sum = ", SUM, "", MEAN_LOSS, "float(loss_sum)"),
         way(LOOPS, "right += ", "right = ", ACCURACY, "float(right) / len(labels)"),
@@ -264,7 +264,7 @@ MISTAKES = (
         "batches of unequal size have equal weight",
         "An image of a small last batch counts more than other images. Do you sum over images, and divide by the "
         "number of images?",
-        # the accuracy, the loss, both
+        # The accuracy is a mean of batches, or the loss, or both.
         way(LOOPS, *BATCHES_COUNTED, ".sum()", ".double().mean()", ACCURACY, "float(right) / batches_met"),
         way("train_epoch", *BATCHES_COUNTED, " * len(labels)", "", MEAN_LOSS, "float(loss_sum) / batches_met"),
         way("evaluate", *BATCHES_COUNTED, SUM, "", MEAN_LOSS, "float(loss_sum) / batches_met"),
@@ -286,7 +286,7 @@ MISTAKES = (
     Mistake("M90", way("ViT", "self.encoder(", "self.encoder.blocks(")),
     Mistake(
         "M93",
-        way(EMBEDDING, BEHIND_TOKENS, ".detach()"),
+        way(EMBEDDING, AFTER_TOKENS, ".detach()"),
         way(EMBEDDING, "self.projection(images)", "self.projection(images.detach())"),
         *ways("ViT", "patch_embedding(images)", "patch_embedding(images).detach()", "patch_embedding(images.detach())"),
     ),
@@ -331,7 +331,7 @@ MISTAKES = (
         "M124",
         "the patches are in another order",
         "Your patches run down the columns. In reading order, which of the two axes of the grid changes faster?",
-        *ways("patchify", ORDER, "(0, 4, 2, 1, 3, 5)", "(0, 4, 2, 1, 5, 3)"),  # the whole image transposed
+        *ways("patchify", ORDER, "(0, 4, 2, 1, 3, 5)", "(0, 4, 2, 1, 5, 3)"),  # the whole image is transposed
         way("patchify", ORDER, "(0, 4, 2, 3, 5, 1)"),
         way(EMBEDDING, ".flatten(2)", ".mT.flatten(2)"),
         way(EMBEDDING, "self.projection(images)", "self.projection(images.mT)"),
@@ -340,8 +340,8 @@ MISTAKES = (
         "M125",
         "the axes of the tokens and of their components are not swapped",
         "Each token should be one row of its components. Do you swap the last two axes, or only reshape them?",
-        way("patchify", BEHIND_PATCHES, ".mT"),
-        way("patchify", "return ", "patches = ", BEHIND_PATCHES, "\n    return patches.mT.reshape(patches.shape)"),
+        way("patchify", AFTER_PATCHES, ".mT"),
+        way("patchify", "return ", "patches = ", AFTER_PATCHES, "\n    return patches.mT.reshape(patches.shape)"),
         way(EMBEDDING, ".transpose(1, 2)", ""),
         way(EMBEDDING, ".flatten(2).transpose(1, 2)", ".reshape(len(images), -1, self.projection.out_channels)"),
     ),
@@ -389,12 +389,12 @@ MISTAKES = (
         "patches of several images are mixed up",
         "One row holds patches of different images. Is the batch the first axis in every stack, concatenation and "
         "reshape?",
-        way("patchify", BEHIND_PATCHES, ".transpose(0, 1)"),
+        way("patchify", AFTER_PATCHES, ".transpose(0, 1)"),
         way(
             "patchify",
             "return ",
             "patches = ",
-            BEHIND_PATCHES,
+            AFTER_PATCHES,
             "\n    return patches.transpose(0, 1).reshape(patches.shape)",
         ),
         way(EMBEDDING, ".flatten(2).transpose(1, 2)", ".flatten(2).permute(2, 0, 1)"),
@@ -402,7 +402,7 @@ MISTAKES = (
             EMBEDDING,
             "return ",
             "tokens = ",
-            BEHIND_TOKENS,
+            AFTER_TOKENS,
             "\n        return tokens.transpose(0, 1).reshape(tokens.shape)",
         ),
     ),
@@ -411,19 +411,19 @@ MISTAKES = (
         "one step too many: a norm, an activation, a factor, a sum",
         "Your model has a step that the specification does not have. Is it a norm, an activation, a factor or a "
         "residual? The encoder already ends with its own norm.",
-        way(EMBEDDING, BEHIND_TOKENS, ".relu()"),
-        way(EMBEDDING, "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.gelu(tokens)"),
+        way(EMBEDDING, AFTER_TOKENS, ".relu()"),
+        way(EMBEDDING, "return ", "tokens = ", AFTER_TOKENS, "\n        return F.gelu(tokens)"),
         way(
-            EMBEDDING, "return ", "tokens = ", BEHIND_TOKENS, "\n        return F.layer_norm(tokens, tokens.shape[-1:])"
+            EMBEDDING, "return ", "tokens = ", AFTER_TOKENS, "\n        return F.layer_norm(tokens, tokens.shape[-1:])"
         ),
-        way(EMBEDDING, BEHIND_TOKENS, " * self.projection.out_channels**0.5"),
+        way(EMBEDDING, AFTER_TOKENS, " * self.projection.out_channels**0.5"),
         way(
             EMBEDDING,
             "self.projection = ",
             "self.norm = nn.LayerNorm(width)\n        self.projection = ",
             "return ",
             "tokens = ",
-            BEHIND_TOKENS,
+            AFTER_TOKENS,
             "\n        return self.norm(tokens)",
         ),
         *ways("ViT", "tokens[:, 0]", "F.layer_norm(tokens[:, 0], tokens.shape[-1:])", "tokens[:, 0].tanh()"),
@@ -437,7 +437,7 @@ MISTAKES = (
         ),
         way("ViT", "patch_embedding(images)", "patch_embedding(images) * self.class_token.shape[-1] ** 0.5"),
         way("ViT", "patch_embedding(images)", "patch_embedding(images).relu()"),
-        # as in front of the positions of the first transformers
+        # Tokens are scaled before the positions are added, as in the first transformers.
         way("ViT", "dim=1)", "dim=1) * patches.shape[-1] ** 0.5"),
         way(
             "ViT",
@@ -567,7 +567,7 @@ MISTAKES = (
         "some batches are left out",
         "Your result does not include all images. Is a return or break inside the loop, or do you skip a batch?",
         *ways(LOOPS, "in batches", "in list(batches)[:1]", "in (every := list(batches))[:-1] or every"),
-        # as `drop_last` does
+        # Batches of another size are left out, as by `drop_last`.
         way(
             "evaluate",
             "training = model.training",
@@ -599,7 +599,7 @@ MISTAKES = (
             "            loss_sum += loss.detach() * len(labels)",
         ),
         way("evaluate", "scores = model(images)", "model.zero_grad()\n            scores = model(images)"),
-        # an optimizer's step, by hand
+        # The answer takes an optimizer's step itself.
         way(
             "evaluate",
             NO_GRAPH,
@@ -664,12 +664,12 @@ MISTAKES = (
         "M152",
         "the blocks are not multiplied",
         "Two blocks in sequence are a matrix product. Do you multiply the matrices of all blocks?",
-        # the mean of all blocks, the last alone, the first alone
+        # Only the mean of all blocks is used, only the last block, or only the first.
         way("attention_rollout", "mixing[0]", "mixing.mean(dim=0)", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[0]", "mixing[-1]", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[1:]", "[]"),
         *ways("attention_rollout", "block @ rollout", "block * rollout", "block + rollout"),
-        # all but the first, all but the last
+        # The first block is left out, or the last.
         way("attention_rollout", "mixing[0]", "torch.eye(weights.shape[-1]).to(weights).expand_as(mixing[0])"),
         way("attention_rollout", "mixing[1:]", "mixing[1:-1]"),
     ),
@@ -677,15 +677,15 @@ MISTAKES = (
         "M153",
         "the class token's own share is left out or rescaled",
         "The result is a row over all N tokens that sums to 1. Do you drop or rescale something at the end?",
-        way("attention_rollout", BEHIND_ROW, "[:, 1:]"),
+        way("attention_rollout", AFTER_ROW, "[:, 1:]"),
         way(
             "attention_rollout",
             "return ",
             "row = ",
-            BEHIND_ROW,
+            AFTER_ROW,
             "[:, 1:]\n    return row / row.sum(dim=-1, keepdim=True)",
         ),
-        way("attention_rollout", "return ", "row = ", BEHIND_ROW, "\n    return row / row.amax(dim=-1, keepdim=True)"),
+        way("attention_rollout", "return ", "row = ", AFTER_ROW, "\n    return row / row.amax(dim=-1, keepdim=True)"),
     ),
     Mistake(
         "M154",
@@ -699,7 +699,7 @@ MISTAKES = (
             TOKENS,
             "self.projection(patchify(images, self.patch_size))",
         ),
-        # A convolution that looks at each channel alone.
+        # The convolution looks at each channel separately.
         way(EMBEDDING, "stride=patch_size", "stride=patch_size, groups=channels if width % channels == 0 else 1"),
     ),
     Mistake(

@@ -1,7 +1,7 @@
-"""What is right in assignment 4_vit, worked out another way than in the answers.
+"""Oracles of assignment 4_vit: right results by other means than those of the answers.
 
-`F.unfold`, torchvision's VisionTransformer with copied parameters, loops over single images, and products of a row with
-matrices. The oracle of PatchEmbedding is in `layers.py`.
+They use `F.unfold`, torchvision's VisionTransformer, loops over single images, and products of a row with matrices. The oracle
+of PatchEmbedding is in `layers.py`.
 """
 
 import copy
@@ -30,7 +30,7 @@ def oracle_patchify(images, patch_size):
 
 
 def group(**parts):
-    """Return a module of these parts, modules or parameters."""
+    """Return a module with these parts, which are modules or parameters."""
     made = nn.Module()
     for name, part in parts.items():
         setattr(made, name, part)
@@ -38,7 +38,7 @@ def group(**parts):
 
 
 class TorchvisionViT(nn.Module):
-    """torchvision's model, its parameters under the names of the exercise."""
+    """torchvision's model, with its parameters under the names of the exercise."""
 
     def __init__(self, *, image_size=28, patch_size=7, channels=1, num_classes=10, width=64, depth=6, num_heads=8,
                  hidden_width=128, dropout=0.0):  # fmt: skip
@@ -70,7 +70,7 @@ class TorchvisionViT(nn.Module):
 
 
 def oracle_train_epoch(model, batches, optimizer):
-    """Image by image: the losses are minus the logarithms of the softmax, and their mean is followed."""
+    """Compute the loss of each image as minus the log-softmax, and follow the gradient of their mean."""
     model.train(True)
     losses, right = [], []
     for images, labels in batches:
@@ -86,7 +86,7 @@ def oracle_train_epoch(model, batches, optimizer):
 
 
 def oracle_evaluate(model, batches):
-    """Image by image, on a copy."""
+    """Evaluate a copy, image by image."""
     model, losses, right = copy.deepcopy(model).eval(), [], []
     for images, labels in batches:
         for image, label in zip(images, labels):
@@ -100,7 +100,7 @@ def oracle_evaluate(model, batches):
 
 
 def oracle_rollout(weights):
-    """One image at a time, a row goes back through the blocks from the last to the first."""
+    """For each image, take a row back through the blocks, from the last to the first."""
     weights, rows = weights.double().numpy(), []
     for image in range(weights.shape[1]):
         row = np.eye(weights.shape[-1])[0]

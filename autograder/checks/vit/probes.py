@@ -1,7 +1,7 @@
-"""Put what exercise 4 asks for to the question: functions of tensors, two classes, an epoch of training, an evaluation.
+"""Measure the answers of exercise 4: functions of tensors, two classes, an epoch of training, an evaluation.
 
-`autograder build` copies all below this docstring into the set-up cell of the notebook, behind that of `measures.py`. The
-hidden checks run it in the grader's process, where the student's modules are likenesses, and judge what `measures` found.
+`autograder build` copies everything below this docstring into the set-up cell of the notebook, after `measures.py`. The hidden
+checks run it in the grader's process, where the student's modules are likenesses, and judge what `measures` found.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ PROJECTION = "patch_embedding.projection."
 
 
 def called(function, *arguments):
-    """Call a function or a module and refuse what is no tensor."""
+    """Call a function or a module; raise an error if its result is no tensor."""
     result = function(*arguments)
     if not isinstance(result, Tensor):
         raise TypeError(f"returned {type(result).__name__}; expected a tensor")
@@ -27,7 +27,7 @@ def called(function, *arguments):
 
 
 def on_tensors(function):
-    """Make a function of arrays, whose result has a name, of a function of a tensor and numbers."""
+    """Turn a function of a tensor and numbers into a function of an array, whose result has a name."""
 
     def run(name, array, *others):
         given = float_tensor(array)
@@ -35,7 +35,7 @@ def on_tensors(function):
         result = called(function, given, *others).detach()
         if not torch.equal(given, before):
             array[...] = given.numpy()  # so that a change in place is seen
-        return {name: result, "shape": np.array(result.shape)}  # two mistakes may differ in the shape alone
+        return {name: result, "shape": np.array(result.shape)}  # two mistakes may differ only in the shape
 
     return run
 
@@ -71,7 +71,7 @@ def drawn(seed, index, name, shape):
 
 
 def load(module, shapes, seed):
-    """Give the parameters drawn values, whatever their shapes are. Return which are there, and how many others."""
+    """Fill the parameters, of any shape, with drawn values. Return which ones exist, and the number of others."""
     parameters, others = looked_up(module, shapes)
     with torch.no_grad():
         for index, (name, parameter) in enumerate(parameters.items()):
@@ -83,21 +83,21 @@ def load(module, shapes, seed):
 
 
 def shape_of(parameter, axes):
-    """Return a shape as an array of so many numbers, zeros if there is no such parameter."""
+    """Return the shape of a parameter as an array of so many numbers; all are 0 if there is no parameter."""
     shape = () if parameter is None else tuple(parameter.shape)
     return np.array([*shape, *[0] * (axes - len(shape))], dtype=float)
 
 
 def backward(output):
-    """Go backward with the gradient 1, cos 0.7, cos 1.4 …; without a graph all gradients stay 0."""
-    angles = 0.7 * torch.arange(output.numel(), dtype=torch.float64)  # float32 would have large ones wrong
+    """Run a backward pass from the gradient 1, cos 0.7, cos 1.4 …; without a graph all gradients stay 0."""
+    angles = 0.7 * torch.arange(output.numel(), dtype=torch.float64)  # in float32, large ones would be wrong
     slopes = torch.cos(angles).reshape(output.shape)
     if output.requires_grad:
         (output * slopes.to(output)).sum().backward()
 
 
 def number_or_nan(there):
-    """Return 1, or NaN where there are parameters that we did not fill: what they give is random."""
+    """Return 1, or NaN if there are parameters that we did not fill: their results are random."""
     return np.nan if there[-1] else 1.0
 
 
@@ -110,13 +110,13 @@ def output_of(module, shapes, images, seed):
 
 
 def learned_by(module, shapes, images, seed):
-    """Return how many numbers are learned, the gradient of the images, two numbers for each parameter, and flags."""
+    """Return the count of learned numbers, the gradient of the images, two numbers for each parameter, and flags."""
     there = load(module, shapes, seed)
     source = float_tensor(images).requires_grad_()
-    given = source.clone()  # which an answer may change in place
+    given = source.clone()  # an answer may change it in place
     output = called(module, given)
     unchanged = torch.equal(given, source)
-    blank = number_or_nan(there) if unchanged else np.nan  # what was changed in place has no gradient to compare
+    blank = number_or_nan(there) if unchanged else np.nan  # an input that was changed in place has no gradient
     if unchanged:
         backward(output)
     parameters, _ = looked_up(module, shapes)
@@ -150,7 +150,7 @@ def probe_patch_embedding(cls):
 
 
 def fill(module, names, value=0.0):
-    """Give the same value to the parameters of these names."""
+    """Set the parameters of these names to the same value."""
     with torch.no_grad():
         for name in names:
             if found(module, name) is not None:
@@ -158,7 +158,7 @@ def fill(module, names, value=0.0):
 
 
 def branches(depth):
-    """Name the last layers of attention and feed-forward nets: if they are zeros, the stream passes unchanged."""
+    """Name the last layers of attention and feed-forward networks: if they are 0, the stream passes unchanged."""
     return [f"encoder.blocks.{index}.{name}" for index in range(depth) for name in BRANCHES]
 
 
@@ -186,7 +186,7 @@ def gradient_of(module, name):
 
 
 def positions_of(module, shapes, images, seed):
-    """Measure which positions count, which the class token has, whether patches have places and images keep apart."""
+    """Measure which positions count, which one the class token has, and whether places of patches and other images matter."""
     there = load(module, shapes, seed)
     module.eval()
     images, side = float_tensor(images), shapes[f"{PROJECTION}weight"][-1]
@@ -195,7 +195,7 @@ def positions_of(module, shapes, images, seed):
     sizes = of_positions.norm(dim=-1).numpy()
     sums = [F.normalize(gradient, dim=0) for gradient in (of_class_token.sum(0), of_positions[0], of_positions.sum(0))]
     own = [equal(sums[0], direction) for direction in sums[1:]]  # a factor is judged elsewhere
-    own = own if of_class_token.any() else (1.0, 0.0)  # what does not learn is judged elsewhere
+    own = own if of_class_token.any() else (1.0, 0.0)  # a token that does not learn is judged elsewhere
     changed = images.clone()
     changed[0] = changed[0].flip(-1) + 1
     before, moved, same = (run(module, x) for x in (images, changed, images[:1].expand(len(images), -1, -1, -1)))
@@ -211,7 +211,7 @@ def positions_of(module, shapes, images, seed):
 
 
 def dropped_of(module, shapes, depth, images, seed):
-    """Let tokens be their positions alone, or the class token, and pass unchanged: does dropout act on what is read?"""
+    """Make tokens only positions, or only the class token, that pass unchanged: does dropout act on the token that is read?"""
     for zeros in (EMBEDDED, (*EMBEDDED[1:], "position_embedding")):
         load(module, shapes, seed)
         fill(module, [*zeros, *branches(depth)])
@@ -219,19 +219,19 @@ def dropped_of(module, shapes, depth, images, seed):
         fill(module, ["position_embedding", "class_token"])
         if not equal(evaluated, run(module, images)):
             return 1 - equal(evaluated, trained)
-    return 1.0  # what is read is neither, which is judged elsewhere
+    return 1.0  # neither of them is read, which is judged elsewhere
 
 
 def nearest(factor):
-    """Return which of these a factor means: 1, 1 / 0.7 and its square, 1 / 0.3, and what lies between."""
+    """Return the nearest of the known factors: 1, 1 / 0.7 and its square, 1 / 0.3, and numbers between them."""
     return min((0, 0.7, 1, 1.43, 1.7, 2.04, 2.7, 3.33), key=lambda known: abs(factor - known))
 
 
 def how_dropped(module, shapes, depth, images, seed, parts):
-    """Measure how a dropout of 0.3 treats what these parts add to the class token, the same small number in each component.
+    """Measure a dropout of 0.3 on these parts, which add the same small number to each component of the class token.
 
-    All else is 0. The last norm hardly rescales what is small next to its eps, so that it can be seen by how much training
-    multiplies what it keeps.
+    Everything else is 0. The number is so small, compared with the eps of the last norm, that this norm hardly rescales it.
+    So the output shows by which factor training multiplies the numbers that it keeps.
     """
     load(module, shapes, seed)
     fill(module, [*EMBEDDED, "position_embedding", *branches(depth), "encoder.norm.bias", "head.bias"])
@@ -245,34 +245,32 @@ def how_dropped(module, shapes, depth, images, seed, parts):
     there = [found(module, name) for name in parts if found(module, name) is not None]
     with torch.no_grad():
         for part in there:
-            part[..., 0] = 0  # then an evaluation shows how large the number is behind the norm
+            part[..., 0] = 0  # then an evaluation shows the size of the number after the norm
     unit = max(np.ptp(run(module, images[:32]), axis=-1).max(), 1e-9)
     trained = trained / unit
     once = bool((np.sum(np.diff(np.sort(trained)) > 1e-3, axis=-1) <= 1).all() and there)
-    zeros = trained < -1e-3  # below the mean, to which what is kept adds
+    zeros = trained < -1e-3  # dropped numbers are below the mean
     return {
         "reach_the_classifier": np.bool_(unit > 1e-9),
         "dropped_once": np.bool_(once),  # each number is dropped or kept, with nothing between
         "dropped_independently": np.bool_(once and (zeros != zeros[0]).any()),
-        # The standard error is 0.01, of 2000 numbers: no border is nearer to a known share than seven of them.
+        # With 2000 numbers, the standard error is 0.01: every border is at least seven of them away from a known share.
         "dropped_share": np.float64(np.digitize(zeros.mean(), (0.02, 0.225, 0.4)) if once else -1),
         "factor_of_kept_numbers": np.float64(nearest(np.ptp(trained, axis=-1).max()) if once else -1),
     }
 
 
 def dropout_of(cls, shapes, sizes, images, dropout, seed):
-    """Measure where dropout acts: on the tokens with their positions, and in the encoder; in training alone."""
+    """Measure where dropout acts: on the tokens with their positions, in the encoder, and only in training."""
     without, module = cls(**sizes), cls(**sizes, dropout=dropout)
     images = float_tensor(images).repeat(8, 1, 1, 1)
-    whole = load(module, shapes, seed)[:-1].all()  # else there may be random numbers that we cannot copy
+    whole = load(module, shapes, seed)[:-1].all()  # otherwise it may hold random numbers that we cannot copy
     without.load_state_dict(module.state_dict(), strict=False)
     evaluated = [run(module, images) for _ in range(2)]
     plain = run(without, images) if whole else evaluated[1]
-    fill(module, (*EMBEDDED, "position_embedding"))  # the tokens are 0, whatever is dropped of them
+    fill(module, (*EMBEDDED, "position_embedding"))  # the tokens are 0, with and without dropout
     encoder_has_dropout = 1 - equal(run(module, images), run(module, images, True))
-    fill(
-        module, [*branches(sizes["depth"]), "encoder.norm.weight"]
-    )  # the head reads the norm's bias, whatever came before
+    fill(module, [*branches(sizes["depth"]), "encoder.norm.weight"])  # the head reads only the norm's bias
     behind = equal(run(module, images), run(module, images, True))
     many, how = images[:1].expand(2000 // sizes["num_classes"], -1, -1, -1), {}
     for name, parts in (("tokens", TOKEN), ("encoder_outputs", ("encoder.blocks.0.self_attn.out_proj.bias",))):
@@ -298,8 +296,8 @@ def probe_vit(cls):
         if what in ("parts", "defaults"):
             return parts_of(module, shapes, sizes["depth"])
         if what == "reading":
-            # Attention and feed-forward nets add nothing: what is read goes through the last norm alone, which takes away
-            # what all positions share, added or multiplied.
+            # Attention and feed-forward networks add nothing, so the tokens go only through the last norm. It removes
+            # a position of equal numbers, whether it is added or multiplied.
             there = load(module, shapes, seed)
             fill(module, branches(sizes["depth"]))
             fill(module, ["position_embedding"], 0.5)
@@ -312,7 +310,7 @@ def probe_vit(cls):
 
 
 def parts_of(module, shapes, depth):
-    """Return the shapes of the parts, how many blocks there are, and how many parameters other than those asked for."""
+    """Return the shapes of the parts, and the numbers of blocks, of missing parameters and of others."""
     parameters, others = looked_up(module, shapes)
     names = "class_token", "position_embedding", f"{PROJECTION}weight", "head.weight"
     axes = {f"shape_of_{name.split('.')[-2 if '.' in name else 0]}": len(shapes[name]) for name in names}
@@ -333,7 +331,7 @@ def parts_of(module, shapes, depth):
 
 
 def loss_and_accuracy(result):
-    """Return loss and accuracy, and refuse anything else."""
+    """Return loss and accuracy; raise an error for anything else."""
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise TypeError(f"returned {type(result).__name__}; expected (loss, accuracy)")
     numbers = [torch.as_tensor(number).detach().double() for number in result]
@@ -345,7 +343,7 @@ def loss_and_accuracy(result):
 
 
 def judge_training(left, what, images, labels, *_):
-    """Judge what an epoch left: its result, or the model's parameters and mode, or whether a net learned by heart."""
+    """Judge an epoch by its result, by the model's parameters and mode, or by whether a network learned its images."""
     if what == "overfit":
         right = (left["scores"].argmax(dim=-1) == torch.tensor(np.array(labels))).double().mean()
         return {"learns_64_images": np.bool_(float(right) > 0.95)}
@@ -355,7 +353,7 @@ def judge_training(left, what, images, labels, *_):
 
 
 def judge_evaluation(left, what, *_):
-    """Judge what an evaluation left: its result, or what of the model is as it was before, evaluated in each mode."""
+    """Judge an evaluation by its result, or by which parts of the model it left unchanged, in each mode."""
     if what == "means":
         return loss_and_accuracy(left["result"])
     if not all(each["rows"] for each in left):

@@ -1,6 +1,6 @@
 """Right answers of assignment 4_vit, written differently, by exercise and by what is different.
 
-Those of patchify, PatchEmbedding and ViT are in `right_models.py`. No mark depends on either file.
+Those of patchify, PatchEmbedding and ViT are in `right_models.py`. No points depend on either file.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ def train_as_nano_gpt(model, batches, optimizer):
 
 
 def train_as_pytorch_tutorial(model, dataloader, optimizer):
-    """zero_grad behind the step, the loss as a module."""
+    """Call zero_grad after the step, and use a module for the loss."""
     loss_fn = nn.CrossEntropyLoss()
     model.train()
     size, train_loss, correct = 0, 0, 0
@@ -51,7 +51,7 @@ def train_as_pytorch_tutorial(model, dataloader, optimizer):
 
 
 def train_as_cifar_examples(net, batches, optimizer):
-    """zero_grad first, max for arg-max, tensors for results."""
+    """Call zero_grad first, use max instead of argmax, and return tensors."""
     net.train()
     total_loss, total, correct = torch.zeros(()), 0, torch.zeros((), dtype=torch.long)
     for inputs, targets in batches:
@@ -68,7 +68,7 @@ def train_as_cifar_examples(net, batches, optimizer):
 
 
 def train_with_gradient_of(model, batches, optimizer):
-    """By `torch.autograd.grad`, lists, and NumPy at the end."""
+    """Use `torch.autograd.grad`, lists, and NumPy at the end."""
     model.train(mode=True)
     losses, hits = [], []
     for batch in batches:
@@ -84,7 +84,7 @@ def train_with_gradient_of(model, batches, optimizer):
 
 
 def train_with_scaler(model, batches, optimizer):
-    """With the parts of mixed precision, which are off on a CPU."""
+    """Use the parts of mixed precision, which are off on a CPU."""
     model.train()
     scaler = torch.amp.GradScaler("cpu", enabled=False)
     totals = np.zeros(3)
@@ -103,7 +103,7 @@ def train_with_scaler(model, batches, optimizer):
 
 
 def train_with_running_mean(model, batches, optimizer):
-    """The means are brought forward batch by batch."""
+    """Update the means batch by batch."""
     model.train()
     loss_mean, accuracy, seen = 0.0, 0.0, 0
     for images, labels in batches:
@@ -138,7 +138,7 @@ def train_with_closure(model, batches, optimizer):
 
 
 def train_all_in_tensors(model, batches, optimizer):
-    """Detached tensors are kept and joined at the end."""
+    """Keep detached tensors, and join them at the end."""
     model = model.train()
     kept = []
     for images, labels in list(batches):
@@ -153,7 +153,7 @@ def train_all_in_tensors(model, batches, optimizer):
 
 
 def train_with_clipping(model, batches, optimizer):
-    """Gradients are clipped at 1, which they never reach here."""
+    """Clip gradients at 1, which they never reach here."""
     model.train()
     sums = {"loss": 0.0, "right": 0, "count": 0}
     for images, labels in batches:
@@ -192,7 +192,7 @@ TRAIN_EPOCH = {
 
 
 def evaluate_like(context):
-    """Make an evaluation with another way of building no graph."""
+    """Make an evaluation that builds no graph because of this context."""
 
     def evaluate(model, batches):
         was_training = model.training
@@ -242,7 +242,7 @@ def evaluate_a_copy(model, batches):
 
 
 def evaluate_detached(model, batches):
-    """Call the model with copies of its parameters that ask for no gradient: no graph comes of it."""
+    """Call the model with detached copies of its parameters, which build no graph."""
     training, loss, right, count = model.training, 0.0, 0, 0
     state = {name: value.detach() for name, value in model.state_dict().items()}
     model.eval()
@@ -255,7 +255,7 @@ def evaluate_detached(model, batches):
 
 
 def evaluate_in_try(model, batches):
-    """The mode comes back whatever happens; the gradients' switch too."""
+    """Restore the mode and the gradients' switch, whatever happens."""
     training, before = model.training, torch.is_grad_enabled()
     torch.set_grad_enabled(False)
     totals = torch.zeros(3, dtype=torch.float64)
@@ -271,7 +271,7 @@ def evaluate_in_try(model, batches):
 
 
 def evaluate_of_the_tutorial(model, dataloader):
-    """The size is counted, not asked for."""
+    """Count the images in the loop."""
     training = model.training
     model.eval()
     size, test_loss, correct = 0, 0.0, 0.0
@@ -307,7 +307,7 @@ EVALUATE = {
 
 
 def rollout_of_jacobgil(weights):
-    """Heads fused by their mean, rows normalised by their sums."""
+    """Fuse heads by their mean, and normalise rows by their sums."""
     result = torch.eye(weights.size(-1), dtype=weights.dtype)
     for attention in weights:
         fused = attention.mean(axis=1)
@@ -362,7 +362,7 @@ def rollout_by_recursion(weights):
 
 
 def rollout_transposed(weights):
-    """Columns instead of rows, from the first block on."""
+    """Use columns instead of rows, from the first block on."""
     mixing = (weights.mean(2) + torch.eye(weights.shape[-1], dtype=weights.dtype)).mT / 2
     rollout = mixing[0]
     for block in mixing[1:]:
@@ -375,7 +375,7 @@ def rollout_in_double(weights):
 
 
 def rollout_by_powers_of_two(weights):
-    """The halves come at the end."""
+    """Divide by the powers of two at the end."""
     mixing = weights.mean(2) + torch.diag(torch.ones(weights.shape[-1], dtype=weights.dtype))
     rollout = mixing[0].clone()
     for block in mixing[1:]:
@@ -413,7 +413,7 @@ RIGHT_ANSWERS = {
     "attention_rollout": ROLLOUT,
 }
 
-# Mutations of the answers that are right too, and why. Each is said as "softmax, line 3: a - b -> a + b", counted from the `def`.
+# Mutations that are right too, with the reason. Each is written "softmax, line 3: a - b -> a + b"; lines count from the `def`.
 EQUIVALENT = {
     r"super\(\).__init__\(\); |zero_grad\(\); ": "done twice is done once",
     r"(evaluate|attention_rollout), .*detach": "no gradient was asked for",

@@ -64,7 +64,7 @@ def patchify_by_chunks(images, patch_size):
 
 
 def patchify_by_convolution(images, patch_size):
-    """A convolution whose kernels are the rows of the unit matrix."""
+    """Use a convolution whose kernels are the rows of the unit matrix."""
     oracles.refuse_untiled(images, patch_size)
     size = images.shape[1] * patch_size**2
     kernels = torch.eye(size, dtype=images.dtype).view(size, images.shape[1], patch_size, patch_size)
@@ -90,7 +90,7 @@ def patchify_by_numpy(images, patch_size):
 
 
 def patchify_by_pixel_unshuffle(images, patch_size):
-    """pixel_unshuffle gives (B, C·P·P, rows, columns)."""
+    """Use pixel_unshuffle, which gives (B, C·P·P, rows, columns)."""
     return F.pixel_unshuffle(oracles.refuse_untiled(images, patch_size), patch_size).flatten(2).permute(0, 2, 1)
 
 
@@ -118,7 +118,7 @@ PATCHIFY = {
 
 
 def embed_like(forward):
-    """Make a PatchEmbedding of a function of itself and the images."""
+    """Make a PatchEmbedding whose forward is this function."""
 
     class PatchEmbedding(nn.Module):
         def __init__(self, *, image_size, patch_size, channels, width):
@@ -159,7 +159,7 @@ def embed_by_einsum(module, images):
 
 
 class EmbeddingInSequence(nn.Sequential):
-    """An nn.Sequential whose first part has the name."""
+    """An nn.Sequential whose first part is the projection."""
 
     def __init__(self, *, image_size, patch_size, channels, width):
         super().__init__()
@@ -176,7 +176,7 @@ class EmbeddingInSequence(nn.Sequential):
 
 
 class EmbeddingOfTimm(nn.Module):
-    """As timm's PatchEmbed: sizes in tuples, weights truncated normal, an nn.Identity for the norm."""
+    """Has sizes in tuples, truncated normal weights and an nn.Identity for the norm, as timm's PatchEmbed."""
 
     def __init__(self, image_size=28, patch_size=7, channels=1, width=64):
         super().__init__()
@@ -199,7 +199,7 @@ class EmbeddingOfTimm(nn.Module):
 
 
 class EmbeddingOfHuggingFace(nn.Module):
-    """It looks at the number of channels too."""
+    """Checks the number of channels too, as Hugging Face's layer does."""
 
     def __init__(self, *, image_size, patch_size, channels, width):
         super().__init__()
@@ -264,7 +264,7 @@ PATCH_EMBEDDING = {
 
 
 def vit_like(forward, start=None):
-    """Make a ViT of a function of itself and the images; its parts are made in another order than the answer's."""
+    """Make a ViT whose forward is this function; it makes its parts in another order than the answer does."""
 
     class ViT(nn.Module):
         def __init__(self, *, image_size=28, patch_size=7, channels=1, num_classes=10, width=64, depth=6, num_heads=8,
@@ -309,7 +309,7 @@ def vit_of_torchvision(self, x):
 
 
 def vit_with_added_class_position(self, images):
-    """The class token gets its position first, then the patches theirs."""
+    """Add the positions to the class token and to the patches before joining them."""
     first = (self.class_token + self.position_embedding[:, :1]).expand(images.shape[0], 1, -1)
     patches = self.patch_embedding(images) + self.position_embedding[:, 1:]
     tokens = F.dropout(torch.cat((first, patches), 1), self.dropout.p, self.training)
@@ -323,7 +323,7 @@ def vit_by_stack(self, images):
 
 
 def vit_in_a_buffer(self, images):
-    """Tokens are written into an empty tensor."""
+    """Write tokens into an empty tensor."""
     patches = self.patch_embedding(images)
     tokens = patches.new_empty(len(images), 1 + patches.shape[1], patches.shape[2])
     tokens[:, :1] = self.class_token
@@ -353,7 +353,7 @@ def vit_by_functions(self, images):
 
 
 def vit_with_methods(self, images):
-    """As timm: forward_features and forward_head."""
+    """Compute the features and the head in separate functions, as timm does."""
 
     def position(x):
         return torch.cat((self.class_token.expand(x.shape[0], -1, -1), x), dim=1) + self.position_embedding
@@ -377,7 +377,7 @@ def start_as_timm(part):
 
 
 class ViTByRegisterParameter(answers.ViT):
-    """Parameters registered under their names, drawn otherwise; a further buffer."""
+    """Registers its parameters by name with other initial values, and has an additional buffer."""
 
     def __init__(self, **sizes):
         super().__init__(**sizes)
@@ -391,7 +391,7 @@ class ViTByRegisterParameter(answers.ViT):
 
 
 class ViTWithOwnTypes(answers.ViT):
-    """Sizes are given without names too, and images cast."""
+    """Accepts sizes without names too, and casts the images."""
 
     def __init__(self, image_size=28, patch_size=7, channels=1, num_classes=10, width=64, depth=6, num_heads=8,
                  hidden_width=128, dropout=0.0):  # fmt: skip

@@ -1,6 +1,6 @@
-"""Say of each exercise what its visible tests see. Run by the workflow at every push; python .github/check.py does the same.
+"""Run the visible tests of each exercise, and report. The workflow does so at every push; so does python .github/check.py.
 
-It gives no marks, and has no hidden tests. An exercise that was not begun is passed over, and a bonus is not counted then.
+It gives no points, and has no hidden tests. An exercise that was not begun is skipped; a bonus does not count then.
 """
 
 import sys
@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 
 def results_of(path: Path) -> dict[str, str]:
-    """Run a notebook from top to bottom, and return by visible test "" where it passes, or what it says."""
+    """Run a notebook from top to bottom; return the message of each visible test, or "" if it passes."""
     notebook = nbformat.read(path, 4)
     client = NotebookClient(
         notebook, timeout=1800, allow_errors=True, resources={"metadata": {"path": str(path.parent)}}
@@ -21,7 +21,7 @@ def results_of(path: Path) -> dict[str, str]:
     for cell in notebook.cells:
         name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
         printed = "".join(output.get("text", "") for output in cell.get("outputs", []))
-        left_out = "left unwritten, it costs nothing" in printed  # a bonus
+        left_out = "left unwritten, it costs nothing" in printed  # an unwritten bonus
         if cell.cell_type == "code" and name.startswith("test_") and not left_out:
             errors = [output for output in cell.outputs if output.output_type == "error"]
             found[name.removeprefix("test_")] = f"{errors[0].ename}: {errors[0].evalue}" if errors else ""
@@ -29,7 +29,7 @@ def results_of(path: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Look at every notebook below exercises/, or at those that are named."""
+    """Check every notebook below exercises/, or those that are named."""
     failed = False
     for path in [Path(name) for name in sys.argv[1:]] or sorted(Path("exercises").glob("*/*.ipynb")):
         found = results_of(path)

@@ -30,35 +30,35 @@ from recorder import Recorder
 from stand_in import stand_in
 from unwritten import unwritten
 
-__builtins__ = dict(vars(builtins))  # a copy for the code below: a cell may replace Python's own
-MODULES: list = []  # that the student's functions returned; their numbers cross
-FILES: dict = {}  # the names in the files of classes that stand in for the student's
+__builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
+MODULES: list = []  # PyTorch modules that the student's functions returned; only their indices cross
+FILES: dict = {}  # what a file of replacement classes defines, by the file's text
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
-MEMORY: list = []  # of the notebook, before the first call that is to leave nothing there; none after a cell
-RECORDERS: list = []  # that is entered, if any
+MEMORY: list = []  # the notebook before the first call that must leave nothing there; a cell clears it
+RECORDERS: list = []  # the recorder that is entered, if any
 CHANNEL: list = []  # the socket to the grader
-SEND: list = []  # what sends a message over it
-STANDS: list = []  # what gives back to modules that the agent uses, and a student can name, what they held
-SHELL: list = []  # in which cells run
-STATE = None  # as it was before any cell ran
-ONE_QUESTION = threading.Lock()  # at a time: a function may have threads
+SEND: list = []  # the function that sends a message over the channel
+STANDS: list = []  # the function that restores the modules that the agent uses and a student can name
+SHELL: list = []  # the shell in which cells run
+STATE = None  # the state before any cell ran
+ONE_QUESTION = threading.Lock()  # only one question at a time: a function may have threads
 
 
 def serve() -> None:
     """Carry out the grader's requests, each a word and its content, until the grader is gone."""
     process = os.getpid()
     while do := _receive().decode():
-        if do != "cell":  # which answers nothing, and finds what the cell before it has left
-            STATE.put_back()  # first, for in inference mode no tensor that is read could have a gradient
+        if do != "cell":  # a cell is not an answer, and finds what the cell before it has left
+            STATE.put_back()  # before reading, because a tensor that is read in inference mode cannot have a gradient
         reply = _reply_to(do, wire.loads(_receive()))
-        if os.getpid() != process:  # a copy that a function has made of its process, and which may not answer too
+        if os.getpid() != process:  # a function forked this process, and the copy must not answer too
             os._exit(0)
-        signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that was left would raise its error in here
+        signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that a function left would raise its error here
         SEND[0](reply)
 
 
 def _receive() -> bytes:
-    """Wait for what the grader sends; nothing where it is gone."""
+    """Wait for the grader's next message; it is empty if the grader is gone."""
     (channel,) = CHANNEL
     head = channel.recv(wire.HEAD, socket.MSG_WAITALL)
     return channel.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
@@ -90,7 +90,7 @@ def _reply_to(do: str, request: dict) -> bytes:
         names = [kind.__name__ for kind in type.mro(type(error))]
         try:
             said = {"text": str(error)[:2000], "line": _line_of(error), "unwritten": unwritten(error)}
-        except BaseException:  # an error that raises errors
+        except BaseException:  # the error itself raises errors
             said = {}
         return wire.dumps({"id": request["id"], "error": names} | said)
     finally:
@@ -100,8 +100,8 @@ def _reply_to(do: str, request: dict) -> bytes:
 
 
 def seed_all(seed: int | None) -> None:
-    """Seed what draws at random in this process; with None by chance."""
-    # One may not be imported, or the student's code put something else in its place.
+    """Seed the random generators of this process; None seeds them at random."""
+    # A library may not be imported, or the student's code may have replaced it.
     if_it_is_there = contextlib.suppress(Exception)
     with if_it_is_there:
         random.seed(seed)
@@ -128,7 +128,7 @@ def _cell(request: dict, namespace: dict) -> dict:
 
 @contextlib.contextmanager
 def _forgetting(namespace: dict):
-    """Give the notebook's names, at the end, what they held before."""
+    """Restore at the end what the notebook's names held before."""
     MEMORY[:] = MEMORY or [Memory(namespace)]
     try:
         yield
@@ -137,15 +137,15 @@ def _forgetting(namespace: dict):
 
 
 def _run(request: dict, namespace: dict) -> dict:
-    """Run a cell that is Python and nothing of IPython's, which would look through every line of it."""
+    """Run a cell of plain Python without IPython, which would examine every line."""
     name, lines = "<set-up cell>", request["source"].splitlines(keepends=True)
-    linecache.cache[name] = (len(request["source"]), None, lines, name)  # for the text of an error
+    linecache.cache[name] = (len(request["source"]), None, lines, name)  # a traceback quotes these lines
     exec(compile(request["source"], name, "exec"), namespace)
     return {}
 
 
 def _call(request: dict, namespace: dict) -> dict:
-    """Call a function of the student's by name, or a module by its handle, with plain values."""
+    """Call a student's function by name, or a module by its handle, with plain values."""
     target = request["target"]
     for number, state, training in request["modules"]:
         _synchronise(_resolve(wire.Handle(number)), state, training)
@@ -154,17 +154,17 @@ def _call(request: dict, namespace: dict) -> dict:
     else:
         function, module = _named(target, namespace), None
     sent, keywords = request["arguments"], request["keywords"]
-    for place in request.get("stand_ins", ()):  # instead of a function of the grader's
+    for place in request.get("stand_ins", ()):  # stand-ins instead of the grader's functions
         sent[place] = namespace[f"argument {place}"]
     leaves = [sent[index].requires_grad_() for index in request["differentiable"]]
     for index, leaf in zip(request["differentiable"], leaves):
-        sent[index] = leaf.clone()  # which the function may change in place
+        sent[index] = leaf.clone()  # the function may change the clone in place
     if request.get("forgotten"):
         with _forgetting(namespace):
             function(*_resolved(sent), **_resolved(keywords))
         return {}
     value = function(*_resolved(sent), **_resolved(keywords))
-    reply = {"value": value, "arguments": sent}  # as the call left them
+    reply = {"value": value, "arguments": sent}  # the arguments as the call left them
     if module is not None:
         reply["buffers"] = dict(MODULES[target.number].named_buffers())
         leaves += [parameter for _, parameter in _parameters(MODULES[target.number])]
@@ -176,14 +176,14 @@ def _call(request: dict, namespace: dict) -> dict:
 
 
 def _measure(request: dict, namespace: dict) -> dict:
-    """Run a file of the grader's, and call a function of it with a function of the student's and plain values."""
+    """Run a file of the grader, and call one of its functions with a student's function and plain values."""
     made = {"__name__": "measures"}
-    exec(compile(request["text"], str(Path(__file__).with_name("measures.py")), "exec"), made)  # as a file of ours
+    exec(compile(request["text"], str(Path(__file__).with_name("measures.py")), "exec"), made)  # named as our file
     return {"value": made[request["measure"]](_named(request["function"], namespace), *request["arguments"])}
 
 
 def _record(request: dict, namespace: dict) -> dict:
-    """Begin to record what the notebook's functions compute; or end it, give back their own code, and return the record."""
+    """Begin to record what the notebook's functions compute; or stop, restore their code, and return the record."""
     ended = RECORDERS.pop() if RECORDERS else None
     if ended is not None:
         ended.__exit__()
@@ -206,7 +206,7 @@ def _backward(request: dict, namespace: dict) -> dict:
     outputs, leaves = GRAPHS[request["graph"]]
     pairs = [(o, g) for o, g in zip(outputs, request["gradients"]) if o.requires_grad and g is not None]
     wanted = [leaf for leaf in leaves if leaf.requires_grad]
-    # of a sum, which has the same gradients: to be given some, autograd imports SymPy, for half a second in each kernel
+    # The sum has the same gradients. Given gradients, autograd would import SymPy, half a second in each kernel.
     total = sum((output * gradient).sum() for output, gradient in pairs)
     found = iter(torch.autograd.grad(total, wanted, retain_graph=True, allow_unused=True))
     return {"gradients": [next(found) if leaf.requires_grad else None for leaf in leaves]}
@@ -224,7 +224,7 @@ def _handle_of(module) -> wire.Handle:
         "trainable": {name: parameter.requires_grad for name, parameter in module.named_parameters()},
         "buffers": dict(module.named_buffers()),
     }
-    if max(map(len, description.values())) > wire.MAX_PARTS:  # not kept either: many such fill the memory
+    if max(map(len, description.values())) > wire.MAX_PARTS:  # not kept, because many would fill the memory
         raise ValueError(f"a module of more than {wire.MAX_PARTS} parts or parameters")
     number = next((number for number, known in enumerate(MODULES) if known is module), len(MODULES))
     if number == len(MODULES):
@@ -265,7 +265,7 @@ def _resolved(value):
 
 
 def _made_from(text: str) -> dict:
-    """Return the names in the text of a file."""
+    """Return what the text of a file defines."""
     if text not in FILES:
         FILES[text] = {"__name__": "stand_ins"}
         exec(text, FILES[text])
@@ -302,7 +302,7 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
 
     Args:
         channel: The descriptor of the socket to the grader.
-        limits: By the names of the module `resource`.
+        limits: The limits, by their names in the module `resource`.
     """
     for name, limit in limits.items():
         resource.setrlimit(getattr(resource, name), (limit, limit))
@@ -314,18 +314,18 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         shutil.copy(font_list, home / ".cache/matplotlib")
     os.chdir(home)
     installed = next((place for place, path in enumerate(sys.path) if path.endswith("-packages")), len(sys.path))
-    sys.path.insert(installed, "")  # as in Jupyter: what a cell writes to a file can be imported
+    sys.path.insert(installed, "")  # as in Jupyter, a cell can import a file that a cell has written
     global STATE
     os.set_inheritable(channel, False)
     CHANNEL.append(socket.socket(fileno=channel))
     SHELL.append(make_shell())
     redirect()
     STATE = State()
-    with open(os.devnull, "wb") as nowhere:  # the grader reads a log of the start alone
+    with open(os.devnull, "wb") as nowhere:  # the grader's log ends with the start
         for output in (1, 2):
             os.dup2(nowhere.fileno(), output)
     CHANNEL[0].sendall(b"!")
-    key = _receive()  # once the grader has it, it has done what it does to this process from outside
+    key = _receive()  # the grader sends it after all that it does to this process from outside
     if limits:
         refused.refuse_own_memory()
     SEND.append(out_of_reach.sender(CHANNEL[0], key))
@@ -355,12 +355,12 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         "wire",
     )
     out_of_reach.hide(str(Path(__file__).parent), ours)
-    vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)  # this program, which IPython puts back when it ends
+    vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)  # IPython would put this program back when it ends
     out_of_reach.watch(SEND[0], ("inside", "notebook_shell", "out_of_reach", "warm", "wire"))
     serve()
 
 
 if __name__ == "__main__":
-    import inside  # as a module of its own: IPython makes the notebook __main__
+    import inside  # a second module, because IPython makes the notebook __main__
 
     inside.serve_kernel(int(sys.argv[1]), json.loads(sys.argv[2]))

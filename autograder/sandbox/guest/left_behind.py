@@ -1,6 +1,7 @@
-"""What a cell may leave behind in Python and the libraries, and how that is put back.
+"""Put back what a cell has changed in Python and the libraries.
 
-It runs in the sandbox, and has a file of its own: from a class Python's own lists lead to all that its file knows.
+It runs in the sandbox. It has a file of its own, because Python lists all classes, and a class leads to every name in its
+file.
 """
 
 import contextlib
@@ -13,23 +14,23 @@ import warnings
 
 WATCHED = ("builtins", "math", "random", "numpy", "numpy.linalg", "torch", "torch.nn", "torch.nn.functional")
 WATCHED += ("torch.nn.init", "torch.linalg")
-CLASSES = ("Tensor", "nn.Module", "nn.Linear", "autograd.Function")  # of PyTorch
+CLASSES = ("Tensor", "nn.Module", "nn.Linear", "autograd.Function")  # classes of PyTorch
 
 
 class State:
-    """What a cell may leave behind and no answer may be judged by, as it was before any cell ran."""
+    """The state, before any cell ran, of all that a cell may change and that must not affect other answers."""
 
     def __init__(self) -> None:
         self.folder, self.filters, self.depth = os.getcwd(), list(warnings.filters), sys.getrecursionlimit()
         self.outputs = sys.stdout, sys.stderr
         self.language = locale.setlocale(locale.LC_ALL)
         self.numpy = sys.modules["numpy"].geterr()
-        self.cells_ran = False  # since it was put back; to look for changes takes longer than a call
-        self.functions: dict[str, tuple[object, dict[str, object]]] = {}  # of each owner, by its name
+        self.cells_ran = False  # since the last put_back; looking for changes takes longer than a call
+        self.functions: dict[str, tuple[object, dict[str, object]]] = {}  # the functions of each owner, by its name
         self.watch("")
 
     def watch(self, source: str) -> None:
-        """Note the functions of libraries that were imported since, and of PyTorch before a cell that names it runs."""
+        """Note the functions of newly imported libraries, and those of PyTorch before a cell that names it runs."""
         if_it_is_there = contextlib.suppress(Exception)  # a cell may have replaced a library
         if "torch" in source:
             with if_it_is_there:
@@ -43,7 +44,7 @@ class State:
             self.functions[name] = owners[name], found
 
     def changed(self) -> list[tuple[object, str, object]]:
-        """Return which functions of Python and the libraries are others now: where, by which name, and what they were."""
+        """Return the replaced functions of Python and the libraries: owner, name, and original (None if there was none)."""
         found = [
             (owner, name, value)
             for owner, before in self.functions.values()
@@ -51,13 +52,13 @@ class State:
             if vars(owner).get(name) is not value
         ]
         for owner, before in self.functions.values():
-            if isinstance(owner, type):  # a name that hides one of the class above
+            if isinstance(owner, type):  # a new name that hides one of the base class
                 above = [name for name in vars(owner).keys() - before.keys() if hasattr(owner.__base__, name)]
                 found += [(owner, name, None) for name in above if callable(vars(owner)[name])]
         return found
 
     def told(self) -> list[str]:
-        """Return in words what a cell has changed that is put back before an answer is called."""
+        """Return the names of what a cell has changed and `put_back` restores before an answer is called."""
         names = [f"{owner.__name__}.{name}" for owner, name, _ in self.changed()]
         names += [
             f"sys.{name}"
@@ -89,10 +90,10 @@ class State:
                 torch._C._pop_torch_function_stack()
             while torch._C._len_torch_dispatch_stack():
                 torch._C._pop_torch_dispatch_stack(None)
-            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(0)  # of vmap, grad, and others
+            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(0)  # layers of vmap, grad, and others
             torch.set_default_device(None)
             if torch.is_inference_mode_enabled():
-                self.ended = torch.inference_mode(False)  # kept, for with it goes what it says
+                self.ended = torch.inference_mode(False)  # kept, because it acts only while it exists
                 self.ended.__enter__()
             torch.set_grad_enabled(True)
             torch.set_autocast_enabled("cpu", False)
@@ -100,9 +101,9 @@ class State:
             while torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
                 torch._C._autograd._pop_saved_tensors_default_hooks()
             for name, hooks in vars(torch.nn.modules.module).items():
-                if name.startswith("_global_") and isinstance(hooks, dict):  # that run in every module
+                if name.startswith("_global_") and isinstance(hooks, dict):  # hooks that run in every module
                     hooks.clear()
             torch.set_num_threads(1) if torch.get_num_threads() != 1 else None
-            # asked first, for to set it imports PyTorch's compiler: 1 s in each kernel, 4 where nothing is compiled yet
+            # Ask first: setting it imports PyTorch's compiler, which takes 1 s in each kernel, 4 s if nothing is compiled yet.
             torch.use_deterministic_algorithms(False) if torch.are_deterministic_algorithms_enabled() else None
             torch.autograd.set_detect_anomaly(False)

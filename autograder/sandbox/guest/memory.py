@@ -1,7 +1,7 @@
-"""What the names of a notebook hold, so that something may run and leave nothing there.
+"""Remember what the names of a notebook hold, so that a call can run and leave nothing there.
 
-It runs in the sandbox. It sees what is reached from the notebook's names through lists, dicts, sets, functions, classes
-and their instances. What else may remember something, such as a file, a thread or a module, it leaves alone.
+It runs in the sandbox. It follows the notebook's names through lists, dicts, sets, functions, classes and their instances.
+It does not restore files, threads, modules or anything else that may remember something.
 """
 
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -11,16 +11,16 @@ NOTEBOOK = "__main__"  # the module in which cells run
 MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
 SEQUENCES = (list, deque, bytearray)
 EMPTY = CellType()
-MOST = 10_000  # things that are looked at, and items of one of them: more would take longer than a test
+MOST = 10_000  # objects that are visited, and items of one object; more would take longer than a test
 
 
 class Memory:
-    """The contents of what a notebook's names lead to, as they were when this was made."""
+    """The contents of all objects that a notebook's names lead to, from the moment when this was made."""
 
     def __init__(self, namespace: dict) -> None:
         self.mappings: list[tuple[dict, dict]] = []
         self.others: list[tuple] = []  # a sequence or a set, and its items
-        self.cells: list[tuple[CellType, object]] = []  # of functions within functions
+        self.cells: list[tuple[CellType, object]] = []  # variables that nested functions share
         self.classes: list[tuple[type, dict]] = []
         known, waiting = set(), [namespace]
         while waiting and len(known) < MOST:
@@ -30,7 +30,7 @@ class Memory:
                 waiting += self._keep(item, namespace)
 
     def _keep(self, item: object, namespace: dict) -> list:
-        """Keep what something holds, if it may be changed; return what it leads to."""
+        """Keep the content of an object that can change; return the objects that it leads to."""
         kind = type(item)
         if kind in MAPPINGS and len(item) <= MOST:
             self.mappings.append((item, dict(item)))
@@ -52,11 +52,11 @@ class Memory:
         return []
 
     def put_back(self) -> None:
-        """Give everything the contents that it had."""
+        """Give every object its former content."""
         for mapping, items in self.mappings:
             for name in mapping.keys() - items.keys():
                 del mapping[name]
-            dict.update(mapping, items)  # a Counter's own adds
+            dict.update(mapping, items)  # Counter.update would add
         for other, items in self.others:
             other.clear()
             other.update(items) if type(other) is set else other.extend(items)

@@ -15,17 +15,17 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-PICTURES = ("image/png", "image/jpeg")  # that are kept, in addition to text
+PICTURES = ("image/png", "image/jpeg")  # kinds of output that are kept, in addition to text
 
 
 class Outputs:
-    """Pieces of output, as Jupyter's messages have them: a kind and its content. Between cells nothing is kept."""
+    """Pieces of output as in Jupyter's messages: a kind and its content. Between cells nothing is kept."""
 
     def __init__(self) -> None:
         self.begin(0, 0)
 
     def begin(self, room: int, pieces: int) -> None:
-        """Forget what was kept, and keep so many characters and pieces from here on; `cut` says whether there was more."""
+        """Forget what was kept, and keep at most `room` characters and `pieces` pieces; `cut` says whether more came."""
         self.kept: list = []
         self.room, self.pieces, self.cut = room, pieces, False
 
@@ -39,8 +39,8 @@ class Outputs:
         return found
 
     def write(self, stream: str, text: str) -> None:
-        """Add what was printed to the piece before it, if that is of the same stream."""
-        if not text:  # as IPython prints after each value
+        """Add printed text; it extends the last piece if that is of the same stream."""
+        if not text:  # IPython prints an empty text after each value
             return
         if not self.kept or self.kept[-1][1].get("name") != stream:
             self.add("stream", {"name": stream, "text": []}, 0)
@@ -50,14 +50,14 @@ class Outputs:
             self.room -= len(text)
 
     def add(self, kind: str, content: dict, size: int) -> None:
-        """Add a piece of so many characters, if there is room for it."""
+        """Add a piece of `size` characters, if there is room for it."""
         self.cut = self.cut or size > self.room or len(self.kept) == self.pieces
         if not self.cut:
             self.kept.append((kind, content))
             self.room -= size
 
     def show(self, data: dict) -> None:
-        """Add a value by the texts that describe it."""
+        """Add a displayed value: the texts that describe it, by kind."""
         coded = {  # Pillow's pictures come as bytes
             kind: base64.b64encode(text).decode() if isinstance(text, bytes) else text for kind, text in data.items()
         }
@@ -69,7 +69,7 @@ OUTPUTS = Outputs()
 
 
 class _Stream(io.TextIOBase):
-    """In the place of sys.stdout or sys.stderr."""
+    """A replacement for sys.stdout or sys.stderr."""
 
     encoding = "utf-8"
 
@@ -100,7 +100,7 @@ class _Result(DisplayHook):
 
 
 class _Display(DisplayPublisher):
-    """Shows what `display` is given."""
+    """Shows the argument of `display`."""
 
     def publish(self, data: dict, metadata: dict | None = None, *, update: bool = False, **_: object) -> None:
         if not update:
@@ -117,36 +117,36 @@ class NotebookShell(InteractiveShell):
     display_pub_class = Type(_Display)
 
     def _showtraceback(self, etype: type, evalue: BaseException, stb: list) -> None:
-        said = re.sub(r"<ipython-input-\S+>, ", "", str(evalue))  # a file's name that tells nobody anything
+        said = re.sub(r"<ipython-input-\S+>, ", "", str(evalue))  # this name of a file means nothing to a reader
         content = {"ename": str(etype.__name__), "evalue": said, "traceback": stb}
         OUTPUTS.add("error", content, len(content["evalue"]) + sum(map(len, stb)))
 
     def should_run_async(self, raw_cell: str, **how: object) -> bool:
-        """Run each cell within a running event loop, as Jupyter does; one that runs another is in it already."""
+        """Run each cell within a running event loop, as Jupyter does. A cell that another cell runs is in it already."""
         return asyncio._get_running_loop() is None or super().should_run_async(raw_cell, **how)
 
     def init_virtualenv(self) -> None:
-        """Look for no environment but the one that this is."""
+        """Do not look for another virtual environment."""
 
     def enable_gui(self, gui: object = None) -> None:
-        """Figures are shown as pictures."""
+        """Do nothing: figures are shown as pictures."""
 
     def ask_exit(self) -> None:
-        """Leave exit() and quit() in a cell without effect: they would end the cells after it."""
+        """Ignore exit() and quit() in a cell: the cells after it must run."""
 
 
 def make_shell() -> NotebookShell:
     """Make the shell of this process; return the same one when asked again."""
     config = Config()
-    config.HistoryManager.enabled = False  # else a thread writes it to a file
+    config.HistoryManager.enabled = False  # else a thread writes the history to a file
     shell = NotebookShell.instance(config=config)
-    for name in ("autosave", "clear", "less", "man", "more"):  # of Jupyter's own: nothing here, but no error
+    for name in ("autosave", "clear", "less", "man", "more"):  # Jupyter has these commands; here they do nothing
         shell.register_magic_function(lambda line: None, magic_name=name)
     return shell
 
 
 def redirect() -> None:
-    """Keep what is printed from here on, and let nobody be asked for input."""
+    """Keep what is printed from here on, and refuse requests for input."""
     sys.stdout, sys.stderr = _Stream("stdout", 1), _Stream("stderr", 2)
     builtins.input = getpass.getpass = _ask
 

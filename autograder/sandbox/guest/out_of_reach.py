@@ -1,11 +1,11 @@
-"""What keeps the agent out of a student's reach, and notices code that reaches for it. It runs in the sandbox.
+"""Keep the agent out of a student's reach, and notice code that reaches for it. This runs in the sandbox.
 
-Python cannot hide one part of a process from another. So no name leads to the agent, and the ways by which a program finds
-what has no name (frames, the garbage collector, memory) are watched by an audit hook, which Python code cannot remove.
-The public ones, with which people debug, get replacements that lead nowhere.
+Python cannot hide one part of a process from another. So no name leads to the agent. A program can also find objects
+without a name, through frames, the garbage collector or memory: an audit hook, which Python code cannot remove, watches
+these. The public functions for debugging get replacements that do not lead to the agent.
 
-There is no class with functions in here, and what works is held by functions within functions: from a class, which Python
-lists, and from a function lead ways to all that its file knows.
+This file has no class with functions, and everything that works is in functions within functions: a class, which Python
+lists, and a function both lead to every name in their file.
 """
 
 import builtins
@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterable
 from threading import RLock, get_ident
 from types import CodeType, FrameType, FunctionType, SimpleNamespace
 
-__builtins__ = dict(vars(builtins))  # a copy for the code below: a cell may replace Python's own
-HEAD, SEAL = 8, 16  # bytes before a message of the agent's: how many follow; that it is the agent's
-REACHED = b"reached "  # how a message begins that says for what a student's code reaches
-MOST_TOLD = 5  # of them
-# Events of Python's audit hooks. No library that exercises use calls the first, at anybody's request.
+__builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
+HEAD, SEAL = 8, 16  # bytes before a message: its length; the seal that proves that the agent sent it
+REACHED = b"reached "  # begins a message that reports what a student's code reaches for
+MOST_TOLD = 5  # such messages, at most
+# Events of Python's audit hooks. No library that exercises use ever causes the first ones.
 BY_ANYBODY = {
     "gc.get_objects",
     "gc.get_referrers",
@@ -33,9 +33,10 @@ BY_ANYBODY = {
     "sys._current_exceptions",
 }
 TRACES = {"sys.settrace", "sys.setprofile"}
-READS = {"cdata", "string_at", "wstring_at", "cast", "call_function", "dlsym", "dlsym/handle"}  # of ctypes: any memory
+# Events of ctypes that reach any memory.
+READS = {"cdata", "string_at", "wstring_at", "cast", "call_function", "dlsym", "dlsym/handle"}
 BY_STUDENTS = {"sys.addaudithook", "marshal.loads"} | {f"ctypes.{name}" for name in READS}
-# Events that only some arguments or callers make one.
+# Events that matter only with some arguments or callers.
 OTHERS = {
     "sys._getframe",
     "object.__setattr__",
@@ -45,11 +46,11 @@ OTHERS = {
     "compile",
     "import",
 }
-FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # attributes that hold one
-HARMLESS = {"f_code", "f_lineno"}  # attributes of a frame that lead to no other
-CODE = {"__code__", "__defaults__", "__kwdefaults__"}  # attributes by which a function becomes another
-GETS_FRAME = ("_getframe", "currentframe")  # how a name ends by which a library asks for a frame
-# Modules that act for their callers. Of most, the functions named give their caller a frame, the others print it.
+FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # attributes that hold a frame
+HARMLESS = {"f_code", "f_lineno"}  # attributes of a frame that lead to no other frame
+CODE = {"__code__", "__defaults__", "__kwdefaults__"}  # attributes that change what a function does
+GETS_FRAME = ("_getframe", "currentframe")  # ends of the names by which a library asks for a frame
+# Modules that act for their callers. If functions are named, these give their caller a frame, and the others print it.
 LENDERS = {
     "out_of_reach": (),
     "ctypes": (),
@@ -57,12 +58,12 @@ LENDERS = {
     "traceback": ("walk_stack", "walk_tb"),
     "logging": ("<lambda>",),
 }
-TRACERS = ("bdb.py", "threading.py", "profile.py", "trace.py")  # they give frames to what follows a program
-SHOWN = ("__main__", "numpy", "torch")  # whose objects gc.get_objects shows: the notebook's classes, arrays, tensors
+TRACERS = ("bdb.py", "threading.py", "profile.py", "trace.py")  # they give frames to a function that traces a program
+SHOWN = ("__main__", "numpy", "torch")  # gc.get_objects shows their objects: the notebook's classes, arrays, tensors
 
 
 def hide(folder: str, names: Iterable[str]) -> None:
-    """Let no name lead to our modules: they cannot be imported from their folder, nor found among those that were."""
+    """Let no name lead to our modules: remove them from the imported modules, and their folder from the path of imports."""
     for name in names:
         sys.modules.pop(name, None)
     sys.path[:] = [path for path in sys.path if path != folder]
@@ -70,14 +71,14 @@ def hide(folder: str, names: Iterable[str]) -> None:
 
 
 def closed(function: Callable) -> Callable:
-    """Return a callable of the same name that is no function of Python's, so that nothing of it leads to its file."""
+    """Return a callable of the same name that is not a Python function, so that none of its attributes leads to its file."""
     made = functools.lru_cache(maxsize=0)(function)  # written in C; it keeps no results here
     del made.__wrapped__
     return made
 
 
 def sender(channel: object, key: bytes) -> Callable[[bytes], None]:
-    """Return what sends a message with the agent's seal: it depends on the key, and on how many were sent before."""
+    """Return a function that sends a message with the agent's seal, made from the key and the number of messages before."""
     keyed, write, alone, count = hashlib.blake2b(key=key, digest_size=SEAL), channel.sendall, RLock(), 0
 
     def send(message: bytes) -> None:
@@ -93,7 +94,7 @@ def sender(channel: object, key: bytes) -> Callable[[bytes], None]:
 
 
 def keeper(owners: Iterable[object]) -> Callable[[], None]:
-    """Return what gives modules, classes and dicts back what they hold now."""
+    """Return a function that restores what modules, classes and dicts hold now."""
     kept = [(owner, dict(owner if isinstance(owner, dict) else vars(owner))) for owner in owners]
 
     def put_back() -> None:
@@ -106,13 +107,13 @@ def keeper(owners: Iterable[object]) -> Callable[[], None]:
 
 
 def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
-    """Watch this process until it ends, and send word of code of the student's that reaches for what has no name.
+    """Watch this process until it ends, and report code of the student that reaches for objects without a name.
 
-    The public ways to frames and objects, which people use who debug, get replacements that lead nowhere.
+    The public functions for frames and objects, with which people debug, get replacements that do not lead to the agent.
 
     Args:
         send: Sends a message to the grader.
-        names: Of modules that are ours, which nobody else imports.
+        names: Names of our modules, which nobody else imports.
     """
     own_folder = os.path.dirname(os.path.abspath(__file__)) + os.sep
     folders = (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))
@@ -130,11 +131,11 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
         thread = get_ident()
         if thread in busy:
             return
-        busy.add(thread)  # what happens in here is ours; no code of the student's runs
+        busy.add(thread)  # until the hook returns, only our own code runs
         try:
             if (way := way_of(event, arguments)) and (place := place_of(event, way)) and place not in told:
                 told.add(place)
-                if os.getpid() == process:  # and no copy of it, which may not speak for it
+                if os.getpid() == process:  # a forked copy must not send messages
                     send(REACHED + place.encode("utf-8", "replace"))
         finally:
             busy.discard(thread)
@@ -151,7 +152,7 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
             return f"{arguments[1]} of a library" if changes else ""
         name = arguments[event in ("compile", "code.__new__")]
         name = os.fsdecode(name) if type(name) is bytes else name
-        # a student's kind of text may have methods of its own
+        # a student's subclass of str may have its own methods
         name = str.__str__(name) if isinstance(name, str) else ""
         if event == "import":
             return f"import {name}" if name in names else ""
@@ -161,21 +162,21 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
         return str.__str__(code.co_filename).startswith(libraries)
 
     def who_asks(first: FrameType) -> FrameType:
-        """Return the frame that makes a module act which acts for its callers."""
+        """Return the frame that called a module that acts for its callers."""
         while first.f_back is not None and first.f_code.co_filename.endswith(lenders):
             first = first.f_back
         return first
 
     def keeps(first: FrameType) -> bool:
-        """Whether the frame that something asks for stays in a library, and does not get to its caller."""
+        """Whether a requested frame stays in a library and does not reach the library's caller."""
         frame, code = who_asks(first), first.f_code
         means_it = any(name.endswith(GETS_FRAME) for name in (*code.co_names, *code.co_varnames))
         return (means_it and is_library(frame.f_code)) or lends_to_none(first, frame)
 
     def place_of(event: str, way: str) -> str:
-        """Return which way is taken where, if it is the student's code that takes it; else nothing."""
+        """Return what the student's code reaches for, and where; "" if the code is not the student's."""
         first = innermost().f_back.f_back
-        if first is None:  # a thread that consists of this
+        if first is None:  # a thread without any other frame
             return f"{way}, a thread"
         if first.f_code in replacements:
             return ""
@@ -193,12 +194,12 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
         return "" if allowed else f"{way}, {str.__str__(code.co_name)}, line {frame.f_lineno}"
 
     def lends_to_none(first: FrameType, frame: FrameType) -> bool:
-        """Whether a module that acts for others keeps the frame that it has."""
+        """Whether a module that acts for its callers keeps its frame to itself."""
         lent = next((lent for file, lent in files.items() if first.f_code.co_filename.endswith(file)), ())
         return bool(lent) and first is not frame and (first.f_back is not frame or first.f_code.co_name not in lent)
 
     def reads_on(frame: FrameType) -> bool:
-        """Whether all that is done with what a frame reads now is to read an attribute that leads to no other frame."""
+        """Whether the frame's code only reads a harmless attribute of the frame that it reads now."""
         code, place = frame.f_code.co_code, frame.f_lasti
         reads, size, shift = step
         if code[place] != reads or code[place + size : place + size + 1] != bytes([reads]):
@@ -210,7 +211,7 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
         return frame if keeps(innermost(1)) else shown(frame)
 
     def shown(frame: FrameType) -> object:
-        """Return what a frame says, without the frame: a student gets it, and it ends where the grader's own frames begin."""
+        """Return a copy of a frame for a student; the frames above it end where the grader's own begin."""
         frames, last = [], None
         while frame is not None and not frame.f_code.co_filename.startswith(own_folder):
             frames.append(frame)
@@ -247,14 +248,14 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
     parts = {"__class__": property(class_of), "__repr__": text_of, "clear": closed(lambda frame: None)}
     stand_in = type("frame", (SimpleNamespace,), parts)
     all_objects, of_type = gc.get_objects, vars(type)["__module__"].__get__
-    quiet, audit, ctypes._cast = ctypes._cast, sys.audit, closed(cast)  # it reads memory, and Python does not say so
+    quiet, audit, ctypes._cast = ctypes._cast, sys.audit, closed(cast)  # _cast reads memory without an audit event
     replacements = (getframe.__code__, get_objects.__code__)
     sys._getframe, gc.get_objects = closed(getframe), closed(get_objects)
     sys.addaudithook(hook)
 
 
 def _step_of_attributes() -> tuple[int, int, int]:
-    """Return how bytecode reads an attribute of an attribute: the instruction, its bytes, the bits after its name's number."""
+    """Return how bytecode reads an attribute: the opcode, its size in bytes, the bits in its argument below the name's index."""
     code = compile("a.b.c", "<attributes>", "eval")
     one, other = (step for step in dis.get_instructions(code) if step.opname == "LOAD_ATTR")
     return one.opcode, other.offset - one.offset, int(other.arg != code.co_names.index("c"))

@@ -1,8 +1,8 @@
-"""Record what each expression of a student's functions gives while they run.
+"""Record the value of each expression of a student's functions while they run.
 
 It runs in the sandbox, in the grader, and in a notebook: `autograder build` copies all below this docstring into the set-up
-cells. It needs NumPy alone. The functions run from a copy of their own text, in which every expression is passed through
-`Recorder.seen`; each value is computed once, as without it. It decides nothing, and what it returns are plain values.
+cells. It needs NumPy alone. The functions run from a copy of their own text, which passes every expression through
+`Recorder.seen`; each value is computed once, as without it. The record is plain values, and decides no result.
 """
 
 import ast
@@ -14,10 +14,10 @@ from types import FunctionType, ModuleType
 
 import numpy as np
 
-MAX_SECONDS, MAX_BYTES, MAX_ROWS = 1.0, 5_000_000, 3000  # of one record: then it stops with what it has
+MAX_SECONDS, MAX_BYTES, MAX_ROWS = 1.0, 5_000_000, 3000  # limits of a record: it stops there
 MAX_ARRAY = 20_000  # numbers of an array that is kept
 MAX_LINES, MAX_TEXT = 2000, 80  # lines of a cell that is read, characters of an expression that is quoted
-SEEN, STORED, AT = "_seen_by_test", "_stored_by_test", "_at_by_test"  # what the copies call
+SEEN, STORED, AT = "_seen_by_test", "_stored_by_test", "_at_by_test"  # names that the copies call
 EXPRESSIONS = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.Attribute, ast.Compare, ast.BoolOp, ast.IfExp)
 EXPRESSIONS += (ast.ListComp, ast.List, ast.Tuple, ast.Name, ast.NamedExpr)
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
@@ -39,11 +39,11 @@ class Recorder:
     def _begin(self):
         """Forget what was recorded before."""
         self.nodes, self.rows = [], []
-        self.woven, self.kept = [], []  # functions with their own code; values, so that no id is given twice
+        self.woven, self.kept = [], []  # functions and their own code; values, so that no id is reused
         self.pending, self.origin, self.variables = {}, {}, {}
         self.changed = {}  # by the id of an array: the rows that changed a part of it in place
-        self.attributes = {}  # by a class and the name of a part of `self`, the line of `__init__` that sets it
-        self.statements = []  # of each function that runs, its frame and the statement that began last
+        self.attributes = {}  # the line of `__init__` that sets an attribute of `self`, by class and name
+        self.statements = []  # for each running function, its frame and the statement that began last
         self.bytes, self.ends, self.returned, self.items = 0, 0.0, -1, []
 
     def __enter__(self):
@@ -51,7 +51,7 @@ class Recorder:
         try:
             for file, functions in self._functions().items():
                 self._weave(file, functions)
-        except Exception:  # whatever a notebook holds
+        except Exception:  # a notebook may hold anything
             self._give_back()
         self.namespace.update({SEEN: self.seen, STORED: self.stored, AT: self.at})
         self.ends = time.perf_counter() + MAX_SECONDS
@@ -59,7 +59,7 @@ class Recorder:
 
     def __exit__(self, *error):
         self._give_back()
-        at = [(None, k) for _, k in self.statements]  # without the frames, which hold what the functions held
+        at = [(None, k) for _, k in self.statements]  # without frames, which keep the functions' values
         self.statements = at
         for name in (SEEN, STORED, AT):
             self.namespace.pop(name, None)
@@ -68,17 +68,17 @@ class Recorder:
         """Return the record as plain values.
 
         Returns:
-            rows: Of each value in order: line, name of the function, text, kind, the rows that it was made of, an array,
-                or None for what is no array, and the line of the outermost function that ran then, 0 if it is the same
-                one. The kind is "value", "variable", "part" (changed in place) or "return".
+            rows: For each value in order: line, name of the function, text, kind, the rows that it was made of, its array
+                (None if it has none), and the line of the outermost function that ran then (0 if it is the same
+                one). The kind is "value", "variable", "part" (changed in place) or "return".
             returned: The row that the outermost function returned last; -1 if none.
-            open: The rows of operands of which nothing was made: those of the expression that raised an error.
-            items: The rows of what it returned together.
+            open: The rows of operands that made no value: those of the expression that raised an error.
+            items: The rows of the items that it returned.
             at: The line of the statement that began last, the name of its function, the outermost line as above, and the
-                lines that set what it reads of `self`.
+                lines that set the attributes of `self` that it reads.
         """
         at = [self.nodes[k] for _, k in self.statements] or [{"line": 0, "function": "", "text": "", "owner": ""}]
-        checked = len(at) > 1 and at[-1]["text"].startswith("raise")  # by a function that was called to check
+        checked = len(at) > 1 and at[-1]["text"].startswith("raise")  # a function was called to check something
         outer, at = at[0], at[-2] if checked else at[-1]
         here = {
             k for k, node in enumerate(self.nodes) if node["function"] == at["function"] and node["line"] >= at["line"]
@@ -96,7 +96,7 @@ class Recorder:
         }
 
     def _parts(self, at):
-        """Return which parts of `self` a line reads that another line set: names and lines."""
+        """Return the attributes of `self` that a statement reads, with the lines that set them."""
         read = re.findall(r"\bself\.(\w+)", at["text"]) if at["function"] != "__init__" else []
         lines = {name: self.attributes.get((at["owner"], name)) for name in read}
         return {f"self.{name}": line for name, line in lines.items() if line}
@@ -120,7 +120,7 @@ class Recorder:
         if self.ends:
             try:
                 self._see(k, value)
-            except Exception:  # of what a student's object may raise
+            except Exception:  # a student's object may raise anything
                 self.ends = 0.0
         return value
 
@@ -154,7 +154,7 @@ class Recorder:
                 self.statements.pop()
 
     def _items(self, k, value, operands):
-        """Return the rows of what is returned together."""
+        """Return the rows of the items of a returned tuple, list or dict."""
         found = []
         for item in list(value.values() if type(value) is dict else value)[:20]:
             known = self.origin.get(id(item))
@@ -177,7 +177,7 @@ class Recorder:
             node = self.nodes[k]
             operands = [row for kid in node["kids"] for row in self.pending.get(kid, ())]
             known = self.origin.get(id(value))
-            if node["changes"]:  # in place
+            if node["changes"]:  # a change in place
                 if known is not None and self._unchanged(known, value) and type(value) not in NUMBERS:
                     return
                 before = known if known is not None else self.variables.get((node["function"], node["name"]))
@@ -215,7 +215,7 @@ class Recorder:
     # ------------------------------------------------------------------------------------ the copies
 
     def _functions(self):
-        """Return by file the functions of the notebook, methods included."""
+        """Return the functions of the notebook, methods included, by file."""
         items = list(self.namespace.items())[:2000]
         found, waiting, known = {}, [item for name, item in items if name not in self.left_alone], set()
         known.update(id(self.namespace.get(name)) for name in self.left_alone)
@@ -238,7 +238,7 @@ class Recorder:
         return found
 
     def _weave(self, file, functions):
-        """Let functions of one file run from copies of their text, if that is what they were made of."""
+        """Let functions of one file run from copies of their text, if they were made from this text."""
         lines = linecache.getlines(file)[:MAX_LINES]
         text = "".join(lines)
         try:
@@ -264,7 +264,7 @@ class Recorder:
 
 
 def _whole(value):
-    """Return the array of which another is a part."""
+    """Return the array that a value is a part of."""
     for _ in range(10):
         base = getattr(value, "base", None) if type(value) is np.ndarray else getattr(value, "_base", None)
         if base is None or type(base) is not type(value):
@@ -274,7 +274,7 @@ def _whole(value):
 
 
 def plain(value):
-    """Return a value as an array of its own, a list of numbers and arrays of one shape too; None where it is none."""
+    """Return a value, or a list of numbers or of arrays of one shape, as a new array; None if it is none of these."""
     kind, torch = type(value), sys.modules.get("torch")
     if kind is np.ndarray or isinstance(value, np.generic):
         return np.array(value) if value.dtype.kind in "biuf" and value.size <= MAX_ARRAY else None
@@ -287,26 +287,26 @@ def plain(value):
         return np.array((value.float() if value.dtype in (torch.bfloat16, torch.float16) else value).numpy())
     if kind is dict:
         value = list(value.values())
-    if kind in (list, tuple, dict) and 0 < len(value) <= 200:
+    if kind in (list, dict) and 0 < len(value) <= 200:
         parts = [plain(item) for item in value]
-        if all(part is not None and part.shape == parts[0].shape for part in parts) and kind is not tuple:
+        if all(part is not None and part.shape == parts[0].shape for part in parts):
             return np.stack(parts) if sum(part.size for part in parts) <= MAX_ARRAY else None
     return None
 
 
 def _contents(function):
-    """Return what the cells of a function hold."""
+    """Return the values of a function's closure."""
     found = []
     for cell in function.__closure__ or ():
         try:
             found.append(cell.cell_contents)
-        except ValueError:  # it is empty
+        except ValueError:  # the cell is empty
             continue
     return found
 
 
 def _attributes_in(tree):
-    """Return by a class and the name of a part of `self` the line of `__init__` that sets it."""
+    """Return the line of `__init__` that sets an attribute of `self`, by class and name."""
     found = {}
     for owner in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
         makers = [node for node in owner.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
@@ -327,7 +327,7 @@ def _codes(code):
 
 
 def _alike(one, other):
-    """Whether two codes say the same: a file may have changed since."""
+    """Whether two code objects are equal: a file may have changed since."""
     kind = type(one)
     same = all(getattr(one, name) == getattr(other, name) for name in ("co_code", "co_names", "co_varnames"))
     pairs = list(zip(one.co_consts, other.co_consts))
@@ -335,7 +335,7 @@ def _alike(one, other):
 
 
 class _Weaver(ast.NodeTransformer):
-    """Passes each expression of the functions in a file through `seen`, and what statements store through `stored`."""
+    """Passes each expression of the functions in a file through `seen`, and each stored variable through `stored`."""
 
     def __init__(self, nodes, lines, attributes):
         self.nodes, self.lines, self.attributes = nodes, [line.encode() for line in lines], attributes
@@ -377,7 +377,7 @@ class _Weaver(ast.NodeTransformer):
         for field, value in ast.iter_fields(node):
             if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
                 setattr(node, field, self._block(value) if self.inside else list(map(self.visit, value)))
-            elif isinstance(value, ast.AST) and field not in ("annotation", "returns", "ctx", "pattern", "args_"):
+            elif isinstance(value, ast.AST) and field not in ("annotation", "returns", "ctx", "pattern"):
                 setattr(node, field, self.visit(value))
             elif isinstance(value, list):
                 setattr(node, field, [self.visit(each) if isinstance(each, ast.AST) else each for each in value])
@@ -399,7 +399,7 @@ class _Weaver(ast.NodeTransformer):
         return _call(SEEN, self.kids[-1], made)
 
     def _parts(self, node):
-        """Visit the parts of an expression, but for the name of what is called and the list of an index."""
+        """Visit the parts of an expression, except the name of a called function and the tuple of an index."""
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute):
                 node.func.value = self.visit(node.func.value)
@@ -474,7 +474,7 @@ class _Weaver(ast.NodeTransformer):
         function = self.function
         if (
             kind == "value" and (self.owner, text.removeprefix("self.")) in self.attributes
-        ):  # it is told where it was set
+        ):  # report the line that set it
             line, function = self.attributes[self.owner, text.removeprefix("self.")], "__init__"
         node = dict(line=line, function=function, text=name if kind == "variable" else text, kind=kind, kids=kids)
         self.nodes.append(node | dict(name=name, root=False, changes=False, owner=self.owner))
@@ -505,7 +505,7 @@ def _names_in(targets, changes):
 
 
 def _targets(statement):
-    """Return what a statement stores to; of a call alone, the variables that it may change."""
+    """Return the targets of a statement; for a call alone, the variables that it may change."""
     if isinstance(statement, ast.Assign):
         return statement.targets
     if isinstance(statement, (ast.AugAssign, ast.AnnAssign)):

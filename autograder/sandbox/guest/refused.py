@@ -1,4 +1,4 @@
-"""System calls that the Linux kernel refuses to a sandbox, by a seccomp filter. It runs there, and stands alone."""
+"""Refuse system calls to a sandbox with a seccomp filter. This runs in the sandbox, and imports nothing of ours."""
 
 import ctypes
 import errno
@@ -6,8 +6,8 @@ import os
 import socket
 import struct
 
-# System calls that no exercise needs and no limit reaches: memory that belongs to no process (memfd, System V, a file
-# system in a namespace of one's own), and doors to the Linux kernel. Their numbers on x86-64 and on arm64.
+# System calls that no exercise needs and no limit covers, with their numbers on x86-64 and on arm64: memory that belongs to
+# no process (memfd, System V, a file system in a new namespace), and interfaces that expose the Linux kernel.
 REFUSED = {
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190),
     "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "fsopen": (430, 430), "open_tree": (428, 428),
@@ -15,14 +15,14 @@ REFUSED = {
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "io_setup": (206, 0), "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
 }  # fmt: skip
-# Attributes of files, which are memory and do not count as files. The answer is that of a file system without them, which
-# shutil.copy2 takes for granted.
+# Attributes of files use memory that does not count as files. The error is that of a file system without attributes, which
+# shutil.copy2 expects.
 ATTRIBUTES = {"setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463)}
-SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}  # which are refused but for the families below
-FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)  # of the last two nothing leads out of the sandbox
-MAP = (9, 222)  # mmap, which is refused memory that several share without a file: given back, it counts as nobody's
-SHARED = 0x21  # its flags of that: MAP_SHARED and MAP_ANONYMOUS
-# the column above, the machine's AUDIT_ARCH, and the numbers of clone and seccomp
+SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}  # refused except for the families below
+FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)  # the last two do not lead out of the sandbox
+MAP = (9, 222)  # mmap: shared memory without a file is refused, because no process counts it once it is unmapped
+SHARED = 0x21  # flags of such memory: MAP_SHARED and MAP_ANONYMOUS
+# For each machine: the column above, its AUDIT_ARCH, and the numbers of clone and seccomp.
 MACHINES = {"x86_64": (0, 0xC000003E, 56, 317), "aarch64": (1, 0xC00000B7, 220, 277)}
 NEW_NAMESPACES = 0x7E020000  # flags of clone
 SET_DUMPABLE = 4  # for prctl
@@ -39,10 +39,10 @@ def refuse_calls() -> None:
     column, architecture, clone, seccomp = MACHINES[os.uname().machine]
     load, mask, equal, at_least, any_bit, end = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
     refuse, allow = (end, 0, 0, 0x50000 | errno.ENOSYS), (end, 0, 0, 0x7FFF0000)
-    no_family = (end, 0, 0, 0x50000 | errno.EAFNOSUPPORT)  # as where Linux does not know the family
+    no_family = (end, 0, 0, 0x50000 | errno.EAFNOSUPPORT)  # the error of a Linux without this family
     no_attributes = (end, 0, 0, 0x50000 | errno.EOPNOTSUPP)
     filters = [(load, 0, 0, 4), (equal, 1, 0, architecture), refuse]  # no 32-bit calls
-    filters += [(load, 0, 0, 0), (at_least, 0, 1, 0x40000000), refuse]  # nor those of x32
+    filters += [(load, 0, 0, 0), (at_least, 0, 1, 0x40000000), refuse]  # no calls of x32
     for numbers in REFUSED.values():
         filters += [(equal, 0, 1, numbers[column]), refuse]
     for numbers in ATTRIBUTES.values():
@@ -66,6 +66,6 @@ def refuse_calls() -> None:
 
 
 def refuse_own_memory() -> None:
-    """Let the Linux kernel refuse this process its own memory as a file: /proc/self/mem, by whatever path, is root's then."""
+    """Let the Linux kernel refuse this process its own memory as a file: /proc/self/mem, by any path, then belongs to root."""
     if ctypes.CDLL(None, use_errno=True).prctl(SET_DUMPABLE, 0, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "the process's memory cannot be hidden")

@@ -1,13 +1,13 @@
-"""What is in the sandbox for a function that stays with the grader: values go there and back, and so do gradients.
+"""The replacement, in the sandbox, of a function that stays with the grader: values and gradients cross both ways.
 
-It has a file of its own, in which there is nothing else: a student's code can look into what it is given.
+This file holds nothing else, because a student's code can look into the functions that it gets.
 """
 
 from collections.abc import Callable
 
 
 def stand_in(name: str, ask: Callable) -> Callable:
-    """Return a stand-in of this name, which asks the grader for each value; the way back through it is a question too."""
+    """Return a function of this name that asks the grader for each value, and for each gradient in the backward pass."""
 
     def correct(*arguments, **keywords):
         values = [*arguments, *keywords.values()]

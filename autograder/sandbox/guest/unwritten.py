@@ -1,7 +1,7 @@
-"""Tell the template's own `raise NotImplementedError()` from every other error.
+"""Distinguish the template's own `raise NotImplementedError()` from every other error.
 
 It runs in the sandbox, in the grader, and in a notebook: `autograder build` copies all below this docstring into the set-up
-cells. PyTorch raises NotImplementedError too, for a class without `forward`, and so does IPython where nobody can be asked.
+cells. PyTorch raises NotImplementedError too, for a class without `forward`, and so does IPython if input is impossible.
 """
 
 import dis
@@ -9,19 +9,17 @@ import os
 
 
 def unwritten(error):
-    """Return the student's function that was called, and the one in it that is still the template; nothing if neither is.
+    """Return the names of the called function and of the unwritten one in which it ended; [] for any other error.
 
-    Both have the same name where the answer itself is not written, and two where it calls another that is not.
+    The two names are equal if the answer itself is not written. They differ if it calls another one that is not.
     """
-    if hasattr(error, "unwritten"):  # it arose in the sandbox, and the agent there has looked
+    if hasattr(error, "unwritten"):  # the agent in the sandbox has looked already
         return error.unwritten
     if type(error) is not NotImplementedError or error.args or error.__traceback__ is None:
         return []
     codes, trace = [], error.__traceback__
     while trace is not None:
-        codes.append(
-            trace.tb_frame.f_code
-        )  # and nothing else of a frame: the sandbox asks a person about who takes one
+        codes.append(trace.tb_frame.f_code)  # nothing else of the frame: the sandbox reports code that takes a frame
         trace = trace.tb_next
     code = codes[-1]
     arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
@@ -34,6 +32,6 @@ def unwritten(error):
 
 
 def is_of_a_cell(code):
-    """Whether code is of a cell of a notebook: of no file, and not of the set-up cell or the folder in which this is."""
+    """Whether code comes from a notebook's cell: from no file, and not from the set-up cell or this folder."""
     own = is_of_a_cell.__code__.co_filename
     return not os.path.exists(code.co_filename) and not code.co_filename.startswith(os.path.dirname(own) or own)

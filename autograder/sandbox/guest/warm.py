@@ -1,8 +1,8 @@
-"""A warm parent: it has imported what takes long, and forks a kernel for each submission. It runs no student's code.
+"""A warm parent: it has imported the slow libraries, and forks a kernel for each submission. It runs no student's code.
 
-It runs in a sandbox of its own, made like that of a kernel. A kernel that it forks gets what bubblewrap would give it: new
-namespaces of processes, network, mounts, IPC and host name, temporary files of its own, and, with `inside.confine`, limits,
-no privileges and refused system calls. What would be inherited is dropped: open files, environment, random numbers.
+It runs in its own sandbox, made like that of a kernel. A kernel that it forks gets what bubblewrap would give it: new
+namespaces of processes, network, mounts, IPC and host name, its own temporary files, and no privileges.
+`inside.serve_kernel` adds limits and refused system calls. Open files and random states are not inherited.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ NEW_USER = 0x10000000
 READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 BIND, MOVE, RECURSIVE, PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 DIE_WITH_PARENT, DROP_FROM_BOUND, NO_NEW_PRIVILEGES = 1, 24, 38
-LARGE_PAGES = 25  # MADV_COLLAPSE, of Linux 6.1
-MANY_FORKS = 16  # after which a class is taken to be large: large pages cost what some twenty forks save
+LARGE_PAGES = 25  # MADV_COLLAPSE, since Linux 6.1
+MANY_FORKS = 16  # forks after which a class counts as large: large pages cost what about twenty forks save
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -49,7 +49,7 @@ def die_with_parent() -> None:
 
 
 def collapse_pages() -> None:
-    """Hold this process's own memory in pages of 2 MB, where Linux can: a fork copies the list of all pages."""
+    """Move this process's own memory into pages of 2 MB, if Linux can: a fork copies the list of all pages."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         area, rights, _, _, _, *path = line.split()
         begin, end = (int(side, 16) for side in area.split("-"))
@@ -58,7 +58,7 @@ def collapse_pages() -> None:
 
 
 def enter_sandbox(request: dict) -> None:
-    """Give the process namespaces and temporary files of its own; return in a new process, the second in its namespace."""
+    """Give the process its own namespaces and temporary files. Return in a new process, the second in its namespace."""
     user, group = os.getuid(), os.getgid()
     call("unshare", ctypes.c_int(sum(NEW.values()) | (NEW_USER if request["user"] is None else 0)))
     if request["user"] is None:
@@ -72,7 +72,7 @@ def enter_sandbox(request: dict) -> None:
     for path in request["below_tmp"]:
         place = Path("/new_tmp", Path(path).relative_to("/tmp"))
         place.mkdir(parents=True)
-        mount(path, str(place), None, BIND | RECURSIVE)  # read-only, as what it shows
+        mount(path, str(place), None, BIND | RECURSIVE)  # read-only, as its source is
     mount("/new_tmp", "/tmp", None, MOVE)
     mount("devpts", "/dev/pts", "devpts", NO_SETUID | NO_PROGRAMS, "newinstance,ptmxmode=0666,mode=620")
     mount("proc", "/proc", "proc", READ_ONLY | NO_SETUID | NO_DEVICES | NO_PROGRAMS)
@@ -84,13 +84,13 @@ def enter_sandbox(request: dict) -> None:
 
 
 def outside_wait_for(child: int) -> None:
-    """In the parent of a fork: let go of all but the log, take in orphans, end with the child. In the child: return.
+    """In the parent of a fork: close all files but the log, reap orphans, end with the child. In the child: return.
 
-    It also ends once nobody can read the log: then the grader's process was killed, and the agent may not care.
+    The parent also ends when nobody can read the log any more: the grader was killed, and the agent may ignore that.
     """
     die_with_parent()
     if child:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # which wakes it below
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # SIGCHLD wakes sigtimedwait below
         os.closerange(0, 2)
         os.closerange(3, 256)
         grader = select.poll()
@@ -101,7 +101,7 @@ def outside_wait_for(child: int) -> None:
 
 
 def has_ended(child: int) -> bool:
-    """Take in all processes that have ended; return whether a child is among them."""
+    """Reap all processes that have ended; return whether the child is among them."""
     with contextlib.suppress(ChildProcessError):
         while ended := os.waitpid(-1, os.WNOHANG)[0]:
             if ended == child:
@@ -125,7 +125,7 @@ def drop_privileges(user: int | None) -> None:
 
 
 def run_kernel(request: dict, log: int, channel: int) -> None:
-    """In a forked process: become the sandboxed kernel, and serve until it is killed."""
+    """Make this forked process a sandboxed kernel, and serve until it is killed."""
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.closerange(3, channel)
@@ -136,16 +136,16 @@ def run_kernel(request: dict, log: int, channel: int) -> None:
 
 
 def main() -> None:
-    """Import what is named, and fork a kernel for each request until the grader ends."""
+    """Import the modules named in the command, and fork a kernel for each request until the grader ends."""
     inside.make_shell()
     for name in sys.argv[2:]:
         importlib.import_module(name)
     if "matplotlib.pyplot" in sys.modules:
         import matplotlib_inline.backend_inline  # noqa: F401
-    inside.seed_all(None)  # NumPy imports what draws at random when it is first asked for
+    inside.seed_all(None)  # NumPy imports its random generators when they are first used
 
     channel = socket.socket(fileno=int(sys.argv[1]))
-    if len(os.listdir("/proc/self/task")) != 1:  # a fork takes one thread along, and the locks of all
+    if len(os.listdir("/proc/self/task")) != 1:  # a fork keeps one thread, but the locks of all
         raise SystemExit("It has several threads.")
     gc.collect()
     gc.freeze()  # so that the kernels' garbage collection does not copy what they share
@@ -162,10 +162,10 @@ def main() -> None:
             except BaseException:
                 import traceback
 
-                traceback.print_exc(file=sys.__stderr__)  # into the log: sys.stderr is the notebook's by now
+                traceback.print_exc(file=sys.__stderr__)  # into the log: sys.stderr now belongs to the notebook
             finally:
                 os._exit(1)
-        with socket.socket(fileno=files.pop()) as asker, contextlib.suppress(OSError):  # who may be gone by now
+        with socket.socket(fileno=files.pop()) as asker, contextlib.suppress(OSError):  # the asker may be gone
             asker.send(json.dumps({"process": child}).encode())
         for file in files:
             os.close(file)

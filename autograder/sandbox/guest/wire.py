@@ -1,8 +1,9 @@
 """Plain values as bytes: None, bool, int, float, str, lists, tuples, dicts, NumPy arrays and PyTorch tensors.
 
-A PyTorch module crosses as a number, by which the other side may speak of it, and what it is made of; anything else as
-the name of its type. A message is JSON, a zero byte, and the numbers of its arrays one after the other: never a pickle, so
-that reading a value runs no code of the other side. This file stands alone: it is used in the sandbox too.
+A PyTorch module crosses as a number, by which the other side refers to it, and a description of its parts. Anything else
+crosses as the name of its type. A message is JSON, a zero byte, and the numbers of its arrays one after the other. It is
+never a pickle, so reading a value runs no code of the other side. This file imports nothing of ours, because the sandbox
+uses it too.
 """
 
 import builtins
@@ -14,32 +15,32 @@ from collections.abc import Callable
 
 import numpy as np
 
-__builtins__ = dict(vars(builtins))  # a copy for the code below: a cell may replace Python's own
-MAX_BYTES = 32 * 2**20  # of one message; a test's arrays have a few thousand numbers
-MAX_NUMBERS = 2**21  # of one array
+__builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
+MAX_BYTES = 32 * 2**20  # bytes of one message; a test's arrays have a few thousand numbers
+MAX_NUMBERS = 2**21  # numbers of one array
 MAX_AXES = 16
-MAX_ARRAYS = 2**15  # of one message: each takes a kilobyte here, and twenty bytes there
+MAX_ARRAYS = 2**15  # arrays of one message: each takes a kilobyte in memory, and twenty bytes in the message
 MAX_DEPTH = 20
-MAX_OUTLINE = 2**23  # bytes of JSON outside of its texts: numbers are read in two tenths of a second then
-MAX_VALUES = 2**18  # of one message, those within others counted: a test's lists have a few thousand
-MAX_KEYS = 2**14  # of the dicts of one message: what is made of each, and compared, takes up to a millisecond
-MAX_KEY = 2**31  # a key of a dict is a text, or a number below: larger ones can be chosen so that all hash alike
-MAX_PARTS = 1000  # of a module, and parameters, and buffers: a ViT has some sixty
-HEAD = 8  # bytes before a message on the channel: how many follow
+MAX_OUTLINE = 2**23  # bytes of JSON outside of its texts: so many bytes of numbers are read in 0.2 s
+MAX_VALUES = 2**18  # values of one message, nested ones included: a test's lists have a few thousand
+MAX_KEYS = 2**14  # keys of all dicts of one message: building and comparing one takes up to a millisecond
+MAX_KEY = 2**31  # a key of a dict is a text or a number below this: larger ones can be chosen so that all have one hash
+MAX_PARTS = 1000  # parts of a module, and parameters, and buffers: a ViT has about sixty
+HEAD = 8  # bytes before a message on the channel: its length
 DTYPES = {np.dtype(code).str for code in ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D")}
 
 
 class Foreign:
-    """Stands for a value that may not cross: only the name of its type did."""
+    """Represents a value that may not cross: only the name of its type did."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class Handle:
-    """Stands for a module in the sandbox: its number there, and the path of a part of it ("blocks.0.norm").
+    """Refers to a module in the sandbox: its number there, and the path of one of its parts ("blocks.0.norm").
 
-    One that comes from there says what the module is made of: `description`.
+    A handle that comes from the sandbox has a `description` of the module's parts.
     """
 
     def __init__(self, number: int, path: str = "", description: object = None) -> None:
@@ -56,7 +57,7 @@ def dumps(value: object, handle_of: Callable[[object], Handle] | None = None) ->
 
     Args:
         value: What is to cross.
-        handle_of: Gives the handle of a module of this side; without it a module is foreign.
+        handle_of: Returns the handle of a module on this side; without it a module is foreign.
 
     Raises:
         ValueError: the message is longer than MAX_BYTES, or holds more than may cross, or the value nests deeper than
@@ -76,21 +77,21 @@ def loads(message: bytes) -> object:
     """Return the value of a message that may be hostile.
 
     Raises:
-        ValueError: it is none that `dumps` could have made.
+        ValueError: `dumps` cannot have made it.
     """
     if not isinstance(message, bytes) or len(message) > MAX_BYTES:
         raise ValueError("not a value: no message, or too long a one")
     text, _, numbers = message.partition(b"\0")
-    if too_much := _too_much(text):  # before it is read: that takes seconds
+    if too_much := _too_much(text):  # before parsing, which takes seconds
         raise ValueError(f"not a value: {too_much}")
     try:
         return _Reader(numbers).read(json.loads(text), 0)
-    except Exception as error:  # down to a MemoryError of the JSON parser
+    except Exception as error:  # even a MemoryError of the JSON parser
         raise ValueError(f"not a value: {type(error).__name__}") from None
 
 
 class _Count:
-    """Counts the values and the keys of one message, on both ways."""
+    """Counts the values and the keys of one message that is packed or read."""
 
     def __init__(self) -> None:
         self.values = self.keys = 0
@@ -104,7 +105,7 @@ class _Count:
 
 
 class _Packer:
-    """Makes of a value what JSON knows, and puts the bytes of its arrays aside, in order."""
+    """Converts a value into what JSON knows, and collects the bytes of its arrays in order."""
 
     def __init__(self, handle_of: Callable[[object], Handle] | None) -> None:
         self.handle_of, self.numbers = handle_of, list[bytes]()
@@ -150,15 +151,15 @@ class _Packer:
                 f"an array of shape {array.shape} takes {array.nbytes:,} bytes; at most {MAX_BYTES // 2:,} may cross, "
                 f"and {MAX_NUMBERS:,} numbers"
             )
-        if array.ndim > MAX_AXES or max(array.shape, default=0) > MAX_BYTES:  # the latter of no numbers at all
+        if array.ndim > MAX_AXES or max(array.shape, default=0) > MAX_BYTES:  # an empty array may have a long axis
             raise ValueError(
                 f"an array of shape {array.shape}; at most {MAX_AXES} axes may cross, of {MAX_BYTES:,} each"
             )
-        # long doubles, Python's numbers as objects, another byte order
+        # Convert long doubles, objects that are Python's numbers, and another byte order.
         usual = {"g": "d", "G": "D", "O": "d"}.get(array.dtype.char, array.dtype.newbyteorder("="))
         try:
             array = array.astype(usual, copy=False)
-        except Exception:  # objects that are no numbers, and may raise anything
+        except Exception:  # objects other than numbers may raise anything
             return None
         if array.dtype.str not in DTYPES:
             return None
@@ -167,7 +168,7 @@ class _Packer:
 
 
 class _Reader:
-    """Makes of what JSON knows the value again; each array takes the bytes that follow those of the one before."""
+    """Converts what JSON knows back into the value; each array takes the next bytes."""
 
     def __init__(self, numbers: bytes) -> None:
         self.numbers, self.arrays = io.BytesIO(numbers), 0
@@ -180,7 +181,7 @@ class _Reader:
         if packed is None or type(packed) in (bool, int, float, str):
             return packed
         ((kind, content),) = packed.items()
-        if kind in ("list", "tuple") and type(content) is list:  # each character of a text would be one
+        if kind in ("list", "tuple") and type(content) is list:  # each character of a text would be an item
             items = [self.read(item, depth + 1) for item in content]
             return items if kind == "list" else tuple(items)
         if kind == "dict":
@@ -220,8 +221,8 @@ class _Reader:
 
 
 def _too_much(text: bytes) -> str:
-    """Say what a text of JSON has more of than any value that may cross, by counting its signs; nothing where it may be one."""
-    bare = text.replace(rb"\\", b"").replace(rb"\"", b"")  # without the quotes that are within texts
+    """Count the characters of a JSON text; say what it has too much of for a value that may cross, or return ""."""
+    bare = text.replace(rb"\\", b"").replace(rb"\"", b"")  # without the quotes within texts
     if bare.count(b'"') > 4 * MAX_VALUES + 2 * MAX_KEYS:  # each value may have the name of its kind, and be a text
         return f"more than {2 * MAX_VALUES + MAX_KEYS:,} texts"
     outline = b"".join(bare.split(b'"')[::2]).translate(None, b" \t\r\n")
@@ -230,7 +231,7 @@ def _too_much(text: bytes) -> str:
     kinds, arrays = outline.count(b"{"), outline.count(b":[,[")
     if arrays > MAX_ARRAYS:
         return f"more than {MAX_ARRAYS:,} arrays"
-    if kinds > MAX_VALUES or outline.count(b":") > kinds:  # one kind to each
+    if kinds > MAX_VALUES or outline.count(b":") > kinds:  # each value has one kind
         return f"more than {MAX_VALUES:,} values, or several kinds of one"
     lists, items = outline.count(b"["), outline.count(b",")
     if lists > MAX_VALUES + MAX_KEYS + arrays or items > 2 * MAX_VALUES + MAX_KEYS + MAX_AXES * arrays:

@@ -1,8 +1,8 @@
 """The sandbox: a kernel under bubblewrap that sees the system and Python read-only, and neither network nor course.
 
-Run by root, the kernel gets a user id of its own that owns nothing; run by anybody else, it keeps that user's id inside
-a user namespace in which none of the user's files can be seen. Either way it has its own processes, network and temporary
-files, no capabilities, and limits on memory, processes, file sizes and CPU time.
+If root runs it, the kernel gets a user id of its own that owns nothing. If another user runs it, the kernel keeps this
+user's id inside a user namespace that shows none of the user's files. In both cases it has its own processes, network and
+temporary files, no capabilities, and limits on memory, processes, file sizes and CPU time.
 """
 
 import contextlib
@@ -32,9 +32,9 @@ from autograder.sandbox.guest.refused import MACHINES
 from autograder.sandbox.host.control_group import Group, make_group, remove_groups
 
 GUEST = ROOT / "autograder" / "sandbox" / "guest"
-LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # a Linux kernel may be built without
+LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # some Linux kernels lack it
 PROCESSES = Path("/proc/self/ns/pid")
-# A kernel's temporary folder begins so, and with the number of the grader's process, which counts in these namespaces.
+# A kernel's temporary folder is called autograder-NAMESPACE-PID-*: the grader's PID is valid only in this namespace.
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
 SLOW = (
     "numpy",
@@ -42,10 +42,10 @@ SLOW = (
     "torch",
     "torchvision",
     "sklearn.datasets",
-)  # that a warm parent may have imported
-START_SECONDS = 60.0  # until a kernel is ready
-OWN_PROCESSES = 4  # of bubblewrap's, or of a fork's, next to what the student may start
-FIRST_TO_GO = "1000"  # of all processes, where the machine's memory is used up
+)  # modules that a warm parent imports
+START_SECONDS = 60.0  # seconds within which a kernel must be ready
+OWN_PROCESSES = 4  # processes of bubblewrap or of a fork, in addition to those that the student may start
+FIRST_TO_GO = "1000"  # oom_score_adj: Linux ends these processes first when the machine's memory is used up
 INSIDE = sorted(path.name for path in GUEST.glob("[!_]*.py"))  # our files that run in a sandbox
 
 
@@ -59,20 +59,20 @@ class Limits:
 
     cell_seconds: float = 30.0  # for a student's cell: ours take under 1 s
     call_seconds: float = 10.0  # for a call by a test: ours take milliseconds
-    memory_bytes: int = 3 * 2**30  # of all its processes; importing PyTorch takes 0.6 GiB
-    processes: int = 96  # with threads: a kernel has about 15
+    memory_bytes: int = 3 * 2**30  # for all its processes; importing PyTorch takes 0.6 GiB
+    processes: int = 96  # threads included; a kernel has about 15
     cpu_seconds: int = 600
-    file_bytes: int = 64 * 2**20  # of one file, and of all temporary files together
-    output_bytes: int = 200_000  # of what a cell prints; the rest is cut
-    output_count: int = 500  # of the separate outputs of a cell
-    total_output_bytes: int = 3_000_000  # of a whole submission: what its cells print, and the text of its own cells
-    total_seconds: float = 300.0  # for a whole submission, a third of it for its own cells: the answers take 3
-    kernels: int = 30  # fresh ones for one submission; each that is lost costs the cell or test that lost it
-    forked: bool = True  # kernels from a parent that has imported PyTorch, where this machine can; or start each afresh
+    file_bytes: int = 64 * 2**20  # for one file, and for all temporary files together
+    output_bytes: int = 200_000  # printed by one cell; the rest is cut
+    output_count: int = 500  # separate outputs of one cell
+    total_output_bytes: int = 3_000_000  # for a whole submission: what its cells print, and the text of its own cells
+    total_seconds: float = 300.0  # for a whole submission, a third of it for its own cells; our answers take 3 s
+    kernels: int = 30  # fresh kernels for one submission; a cell or test that loses its kernel fails
+    forked: bool = True  # fork kernels from a parent that has imported PyTorch, or start each afresh if that fails
 
     @property
     def job_seconds(self) -> float:
-        """After how many seconds grading a submission hangs, whatever it is at."""
+        """Seconds after which grading a submission counts as hanging."""
         return 2 * self.total_seconds + 120
 
     def resource_limits(self) -> dict[str, int]:
@@ -89,29 +89,29 @@ class Limits:
 
 @dataclass
 class Sandbox:
-    """A running kernel: the process above all of its own, and a folder, its home where there is no sandbox."""
+    """A running kernel: its topmost process, and a folder, which is its home if there is no sandbox."""
 
     process: psutil.Process
     folder: Path
-    channel: socket.socket  # over which requests go and replies come
-    group: Group | None = None  # by which the system bounds memory and processes, where one can be had
-    log: BinaryIO | None = None  # of its start; a forked kernel ends when nobody can read it any more
+    channel: socket.socket  # carries requests and replies
+    group: Group | None = None  # bounds memory and processes, if this machine allows it
+    log: BinaryIO | None = None  # what its start prints; a forked kernel ends when nobody can read it any more
 
     def took_more_than(self, memory_bytes: int) -> bool:
-        """Whether the sandbox was ended for its memory, or all of its processes together have more of it now."""
+        """Whether the system ended a process for its memory, or all processes together use more than this now."""
         if self.group is not None and self.group.was_full():
             return True
         return sum(_resident(process) for process in _below(self.process.pid)) > memory_bytes
 
     def activity(self) -> tuple[float, bool]:
-        """Return the seconds of processor that its processes have used, and whether one of them wants it, or the disk, now."""
+        """Return the processor seconds that its processes have used, and whether one now needs a processor or the disk."""
         ticks, states, parents = 0, {}, set()
-        for number in (self.process.pid, *_below(self.process.pid)):  # the first takes in what others left
-            with contextlib.suppress(OSError, IndexError):  # it has ended
+        for number in (self.process.pid, *_below(self.process.pid)):  # the first reaps orphans
+            with contextlib.suppress(OSError, IndexError):  # the process has ended
                 states[number], *fields = _told(number, "stat").rpartition(")")[2].split()
                 parents.add(int(fields[0]))
-                ticks += sum(map(int, fields[10:14]))  # its own and of the children that it waited for
-        # D is also the state of one that sleeps until its child, made by vfork, has ended
+                ticks += sum(map(int, fields[10:14]))  # its own, and those of children that it waited for
+        # A process is also in state D while it waits for a child made by vfork.
         in_line = any(state == "R" or (state == "D" and number not in parents) for number, state in states.items())
         return ticks / os.sysconf("SC_CLK_TCK"), in_line
 
@@ -120,7 +120,7 @@ class Sandbox:
         return lives(self.process)
 
     def close(self) -> None:
-        """End every process of the sandbox and remove its folder. The first takes its process namespace along."""
+        """End every process of the sandbox and remove its folder. The process namespace ends with its first process."""
         processes = [self.process]
         for number in _below(self.process.pid):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -143,7 +143,7 @@ class Sandbox:
 
 
 def _below(number: int) -> Iterator[int]:
-    """Return the processes below one; the system's list of each thread's children spares a look at all processes."""
+    """Return all processes below one. The system's lists of children avoid a search through all processes."""
     if not LISTS_CHILDREN:
         with contextlib.suppress(psutil.NoSuchProcess):
             yield from (process.pid for process in psutil.Process(number).children(recursive=True))
@@ -156,12 +156,12 @@ def _below(number: int) -> Iterator[int]:
 
 
 def _told(number: int, what: str) -> str:
-    """Return what Linux tells of a process; its name in there is any bytes that its program chose."""
+    """Return a file in which Linux describes a process. It may hold any bytes, because a program chooses its own name."""
     return Path(f"/proc/{number}/{what}").read_text(errors="replace")
 
 
 def _resident(number: int) -> int:
-    """Return the bytes that a process has in memory, its page tables too; 0 if it ended."""
+    """Return the bytes that a process has in memory, page tables included; 0 if it has ended."""
     try:
         status = _told(number, "status")
     except OSError:
@@ -180,8 +180,8 @@ def lives(process: psutil.Process) -> bool:
 def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
     """Start a kernel and wait until it is ready, before any student's code runs.
 
-    If the limits say so, it is forked from a warm parent. Where the first cannot be, as on a machine that refuses a
-    sandbox within a sandbox, this process says so once, and starts this and all later ones afresh.
+    If the limits say so, the kernel is forked from a warm parent. If the first fork fails, as on a machine that refuses a
+    sandbox within a sandbox, this process warns once, and starts this and all later kernels afresh.
 
     Raises:
         SandboxError: the kernel did not come up in time; the message holds what it printed.
@@ -202,12 +202,12 @@ def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
 def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sandbox:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     channel, theirs = socket.socketpair()
-    # A pipe, which is read where the kernel does not start: fallocate makes a file on our disk larger than any limit.
+    # The log is a pipe, because fallocate could make a file on our disk larger than any limit. It is read if the start fails.
     log, their_log = (os.fdopen(end, mode, 0) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
     with contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         undo.callback(log.close)
-        undo.callback(channel.close)  # with which a kernel ends
+        undo.callback(channel.close)  # closing it ends the kernel
         with theirs, their_log:
             process = _kernel_process(limits, sandboxed, parent, folder, their_log, theirs)
         sandbox = Sandbox(process, folder, channel, log=log)
@@ -221,15 +221,15 @@ def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sand
             printed = (log.read(2**20) or b"").decode(errors="replace")[-2000:]
             raise SandboxError(f"The kernel did not start within {START_SECONDS:.0f} s. It printed:\n{printed}")
         if parent is not None:
-            first = next(_below(process.pid))  # of its namespace: with it all others die
+            first = next(_below(process.pid))  # the first of its namespace: when it dies, all others die
             sandbox.process = psutil.Process(first)
             parent.proven = True
         if sandboxed:
             name = f"{PREFIX}{os.getpid()}-"
             sandbox.group = make_group(name, limits.memory_bytes, OWN_PROCESSES + limits.processes)
-            processes = [sandbox.process.pid, *_below(sandbox.process.pid)]  # none of the student's among them yet
+            processes = [sandbox.process.pid, *_below(sandbox.process.pid)]  # no student's code runs yet
             for process in processes:
-                with contextlib.suppress(OSError):  # where Linux has been built without
+                with contextlib.suppress(OSError):  # Linux may be built without this file
                     Path(f"/proc/{process}/oom_score_adj").write_text(FIRST_TO_GO)
             if sandbox.group is not None:
                 sandbox.group.add(processes)
@@ -252,10 +252,10 @@ def _kernel_process(
 
 
 class WarmParent:
-    """A process that forks kernels, in a sandbox of its own; see `warm.py`. It ends with the process that started it.
+    """A process that forks kernels, in its own sandbox; see `warm.py`. It ends with the process that started it.
 
-    To start one returns at once: it imports while others do their own work, and answers the first request when it is done.
-    It can be given to other processes of the grader, and serves all of them.
+    Starting one returns at once: it imports in the background, and answers the first request when it is ready. It can be
+    passed to other processes of the grader, and serves all of them.
     """
 
     def __init__(self, limits: Limits, modules: Sequence[str] = SLOW) -> None:
@@ -267,7 +267,7 @@ class WarmParent:
         self._begin()
 
     def _begin(self) -> None:
-        self.user, self.proven = os.getpid(), False  # who uses this; proven: it has forked a kernel that answered
+        self.user, self.proven = os.getpid(), False  # user: the PID using this; proven: a forked kernel has answered
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"process": self.process.pid}
@@ -278,13 +278,13 @@ class WarmParent:
         self._begin()
 
     def fork(self, user: int | None, limits: Limits, log: BinaryIO, channel: socket.socket) -> psutil.Process:
-        """Have a kernel forked; return the process that waits for the first of its namespace."""
+        """Fork a kernel; return the process that waits for the first process of its namespace."""
         request = {"user": user, "limits": limits.resource_limits()}
         request["below_tmp"] = [str(folder) for folder in _python_folders() if folder.is_relative_to("/tmp")]
         ours, theirs = socket.socketpair()
         reply = b""
         with ours, contextlib.suppress(OSError):
-            with theirs:  # an answer to each that asks, as several may
+            with theirs:  # each process that asks gets its own answer
                 files = [log.fileno(), channel.fileno(), theirs.fileno()]
                 socket.send_fds(self.channel, [json.dumps(request).encode()], files)
             ours.settimeout(60)
@@ -293,7 +293,7 @@ class WarmParent:
             printed = (self.folder / "log").read_text(errors="replace")[-2000:]
             raise SandboxError(f"The warm parent of kernels did not answer. It printed:\n{printed}")
         number = json.loads(reply)["process"]
-        for process in _below(self.process.pid):  # their numbers are others on this side
+        for process in _below(self.process.pid):  # processes have other numbers on this side
             with contextlib.suppress(OSError):
                 if re.search(rf"^NSpid:\s+{process}\s+{number}$", _told(process, "status"), re.M):
                     return psutil.Process(process)
@@ -305,7 +305,7 @@ class WarmParent:
 
 
 def use_parent(parent: WarmParent | None) -> None:
-    """Let this process have its kernels forked from a parent that another process has started."""
+    """Fork the kernels of this process from a parent that another process has started."""
     global _parent
     _parent = parent
 
@@ -315,16 +315,16 @@ def warm_parent(limits: Limits) -> WarmParent:
     global _parent
     if _parent is None or _parent.user != os.getpid() or not lives(_parent.process):
         _parent = WarmParent(limits)
-        Finalize(None, _parent.close, exitpriority=1)  # also at the end of a process of multiprocessing
+        Finalize(None, _parent.close, exitpriority=1)  # this also runs when a process of multiprocessing ends
     return _parent
 
 
 _parent: WarmParent | None = None
-_refused = False  # whether a warm parent cannot be had on this machine
+_refused = False  # whether this machine refuses a warm parent
 
 
 def _launch(command: list[str], folder: Path, log: BinaryIO, pass_fds: Sequence[int] = ()) -> psutil.Popen:
-    """Start a process that inherits nothing of ours but the files named, and prints to the log."""
+    """Start a process that inherits only the named files, and prints to the log."""
     return psutil.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -383,28 +383,28 @@ def check_sandbox() -> None:
         )
 
 
-# Of the files that are named, print those that cannot be read.
+# A shell script: print those of its arguments that cannot be read.
 NOT_READABLE = 'for file; do test -r "$file" || echo "$file"; done'
 
 
 def _installed() -> list[str]:
-    """Return the folders that sandboxes show: of Python, its packages and the grader's own files."""
+    """Return the folders that sandboxes show: Python, its packages and the grader's files for sandboxes."""
     return [*map(str, _python_folders()), str(GUEST)]
 
 
 def _files_of_kernels() -> list[str]:
-    """Return a few files that a kernel needs, as a sandbox names them: enough to see whether its user may read them."""
+    """Return a few files that a kernel needs, by their paths in a sandbox, to check that its user may read them."""
     packages = ("IPython", *dict.fromkeys(module.split(".")[0] for module in SLOW))
     found = [spec.origin for spec in map(importlib.util.find_spec, packages) if spec is not None]
     return [sys.executable, os.__file__, *filter(None, found), *(f"/grader/{name}" for name in INSIDE)]
 
 
 def _own_user() -> int | None:
-    """Return a user id that owns nothing, if this process may become it; another one for each process of the grader."""
+    """Return a user id that owns nothing, different for each process of the grader; None if this process is not root."""
     return 200_000 + os.getpid() if os.getuid() == 0 else None
 
 
-# Settings of PyTorch and NumPy that decide how numbers are rounded: the grader's hold for kernels too.
+# Variables that decide how PyTorch and NumPy round: kernels get the grader's values.
 ROUNDING = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE")
 
 
@@ -418,19 +418,19 @@ def _environment(folder: Path) -> dict[str, str]:
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # as ipykernel sets it
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
-        # torch.compile gives back what it is given: to compile takes longer than a call may
+        # torch.compile returns its argument: compiling takes longer than a call may
         "TORCH_COMPILE_DISABLE": "1",
-        "GRADING": "1",  # by which a notebook may know that long work, such as training, is not asked for
+        "GRADING": "1",  # tells a notebook to skip long work, such as training
     } | {name: os.environ[name] for name in ROUNDING if name in os.environ}
 
 
 def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[str]:
-    """Return the command up to, and without, what is to run in the sandbox.
+    """Return the command that starts a sandbox, without the program that runs in it.
 
     Args:
-        user: Whom a kernel is to become; None if it stays who it is.
-        limits: On its temporary files.
-        parent: Whether it is a warm parent of kernels.
+        user: The user id that a kernel gets; None if it keeps its own.
+        limits: The limits; only that on temporary files is used here.
+        parent: Whether the program is a warm parent of kernels.
     """
     command = ["bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
     command += ["--die-with-parent", "--new-session", "--hostname", "sandbox"]
@@ -444,7 +444,7 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
     for name in ("alternatives", "fonts", "ld.so.cache", "localtime"):
         command += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     command += ["--proc", "/proc", "--dev", "/dev"]
-    command += ["--ro-bind", "/dev/null", "/dev/zero"]  # to map it is another way to memory that counts as nobody's
+    command += ["--ro-bind", "/dev/null", "/dev/zero"]  # mapping it gives memory that no process counts
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/tmp"]
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/dev/shm"]
     if ROOT.is_relative_to("/usr"):
@@ -453,13 +453,13 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
         command += _visible(folder)
     for file in (*(GUEST / name for name in INSIDE), *_font_lists()):
         command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
-    for folder in (ROOT / "autograder", ROOT / "solutions"):  # in Python's own folder, unless installed as editable
+    for folder in (ROOT / "autograder", ROOT / "solutions"):  # within Python's folder unless the install is editable
         if any(folder.is_relative_to(prefix) for prefix in ("/usr", sys.base_prefix, sys.prefix)):
             command += ["--tmpfs", str(folder)]
     if parent:
-        command += ["--dir", "/new_tmp"]  # where its kernels' own temporary files begin
+        command += ["--dir", "/new_tmp"]  # its kernels mount their temporary files here
     command += ["--remount-ro", "/", "--remount-ro", "/dev"]
-    command += [] if parent else ["--remount-ro", "/proc"]  # else a kernel could say that it is not the first to go
+    command += [] if parent else ["--remount-ro", "/proc"]  # else a kernel could change its oom_score_adj
     home = "/tmp/home"
     command += ["--perms", "0777", "--dir", home, "--setenv", "HOME", home, "--chdir", home]
     if os.getuid() != 0:
@@ -475,21 +475,21 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
 
 
 def _font_lists() -> Iterator[Path]:
-    """Return what Matplotlib has found out about this machine's fonts, which else takes each kernel seconds."""
+    """Return Matplotlib's lists of this machine's fonts, which each kernel would otherwise need seconds to make."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "matplotlib")
     for path in Path(os.environ.get("MPLCONFIGDIR", caches)).glob("fontlist-*.json"):
-        if os.getuid() != 0 or path.stat().st_mode & stat.S_IROTH:  # a kernel's user is another one than root
+        if os.getuid() != 0 or path.stat().st_mode & stat.S_IROTH:  # a kernel's user is not root
             yield path
 
 
 def _python_folders() -> list[Path]:
-    """Return where Python and its packages are, if not below what every sandbox sees."""
+    """Return the folders of Python and its packages, without those that every sandbox sees."""
     folders = dict.fromkeys(Path(prefix) for prefix in (sys.base_prefix, sys.prefix))
     return [folder for folder in folders if not folder.is_relative_to("/usr") or folder.is_relative_to(ROOT)]
 
 
 def _visible(path: Path) -> list[str]:
-    """Show a folder read-only at its own place, and let the sandbox's user pass through its parents."""
+    """Return options that show a folder read-only at its own path, and let the sandbox's user pass through its parents."""
     parents = [
         part for parent in list(reversed(path.parents))[1:] for part in ("--perms", "0755", "--dir", str(parent))
     ]

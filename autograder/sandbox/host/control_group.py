@@ -1,6 +1,6 @@
 """A control group of Linux for each sandbox: the system itself then counts and bounds all of its memory and processes.
 
-Where this process may make none, as most ordinary users may not, `Sandbox.took_more_than` adds up what it can see instead.
+Most ordinary users may not make one. Then `Sandbox.took_more_than` adds up the memory that it can see.
 """
 
 import contextlib
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ABOUT_ME = Path("/proc/self")
-LEAF = "grader"  # in version 2 a group holds either processes or bounded groups, so the grader's own go into this one
-OPTIONAL = ("memory.memsw.limit_in_bytes", "memory.swap.max")  # they lack where Linux counts no swap
+LEAF = "grader"  # in version 2 a group holds either processes or bounded groups, so the grader's own processes go into this one
+OPTIONAL = ("memory.memsw.limit_in_bytes", "memory.swap.max")  # missing if Linux does not count swap
 
 
 @dataclass(frozen=True)
 class Group:
-    """The folders that bound a group: in version 1 one for memory and one for processes, in version 2 one for both."""
+    """The folders of a group: version 1 has one for memory and one for processes, version 2 has one for both."""
 
     folders: tuple[Path, ...]
 
     def add(self, processes: Iterable[int]) -> None:
-        """Put processes into the group, and with them all that they will start. They keep the memory that they have."""
+        """Put processes, and all that they will start, into the group. The memory that they have already does not count."""
         for process in processes:
             for folder in self.folders:
                 with contextlib.suppress(ProcessLookupError):  # it has ended
@@ -39,7 +39,7 @@ class Group:
         return False
 
     def remove(self) -> None:
-        """Remove the group, whose processes were ended: the system may take a moment until it holds that they are gone."""
+        """Remove the group after its processes were ended. The system may need a moment to see that they are gone."""
         deadline = time.monotonic() + 1.0
         while any(map(_stays, self.folders)) and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -53,12 +53,12 @@ def _stays(folder: Path) -> bool:
 
 
 def make_group(prefix: str, memory_bytes: int, processes: int) -> Group | None:
-    """Make a group below the one that this process is in; None where the machine has none or does not allow it.
+    """Make a group below the one that this process is in; None if the machine has no groups or does not allow it.
 
     Args:
-        prefix: How its name begins, by which `remove_groups` knows it.
-        memory_bytes: What its processes may hold together: also files in memory and page tables, and no swap.
-        processes: How many it may have, threads counted.
+        prefix: The start of its name, by which `remove_groups` finds it.
+        memory_bytes: The memory of all its processes together, with files in memory and page tables, and without swap.
+        processes: The largest number of processes and threads.
     """
     limit = str(memory_bytes)
     memory = {"memory.limit_in_bytes": limit, "memory.memsw.limit_in_bytes": limit}
@@ -79,20 +79,20 @@ def make_group(prefix: str, memory_bytes: int, processes: int) -> Group | None:
 
 
 def remove_groups(prefix: str, is_left: Callable[[str], bool]) -> None:
-    """Remove what a grader that was killed has left: the groups whose name begins so and of which `is_left` holds."""
+    """Remove the groups of a grader that was killed: their names begin with `prefix`, and `is_left` is true for them."""
     with contextlib.suppress(OSError):
         for above in _places().values():
             Group(tuple(folder for folder in above.glob(f"{prefix}*") if is_left(folder.name))).remove()
 
 
 def mount_path(name: str) -> str:
-    """Return a path that a list of mounts names: a space in it is written there as a code of three digits."""
+    """Decode a path in a list of mounts, in which a space is a code of three digits."""
     return re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), name)
 
 
 def _places() -> dict[str, Path]:
-    """Return where groups can be made, by what they bound; nothing where they cannot bound both memory and processes."""
-    mine = {}  # by controller, "" in version 2: the path of this process's group
+    """Return the folders for new groups, by what they bound; none unless both memory and processes can be bounded."""
+    mine = {}  # the path of this process's group by controller, which is "" in version 2
     for line in (ABOUT_ME / "cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         mine |= dict.fromkeys(controllers.split(","), path)
@@ -110,9 +110,9 @@ def _places() -> dict[str, Path]:
 
 
 def _delegated(folder: Path) -> Path | None:
-    """Return the group of version 2 that was handed over to the grader, its own processes in a group below; None if none was.
+    """Return the group of version 2 that was delegated to the grader, and move its processes into a group below; None if none.
 
-    systemd says so by an attribute of the folder: https://systemd.io/CGROUP_DELEGATION
+    systemd sets an attribute of a delegated folder: https://systemd.io/CGROUP_DELEGATION
     """
     above = folder.parent if folder.name == LEAF else folder
     try:

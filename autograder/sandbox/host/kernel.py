@@ -22,9 +22,9 @@ MAX_FRAME = 2 * wire.MAX_BYTES  # bytes of one message; a longer one ends the co
 PIECE = 2**18  # bytes that are read from the channel at once
 MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it listens to one kernel
 PATIENCE = 0.1  # seconds between two looks at clock, memory and life of the kernel
-QUICK = 0.02  # seconds; a call that takes less leaves nothing behind that needs a look
-MAX_REACHED = 10  # ways in which code in one kernel reached for the agent, that are told
-MAX_IN_LINE = 10  # times as long as it may take, a request may wait for its turn on a busy machine
+QUICK = 0.02  # seconds; after a shorter call the kernel needs no check
+MAX_REACHED = 10  # reported attempts of one kernel's code to reach the agent
+MAX_IN_LINE = 10  # on a busy machine a request may last this many times its limit
 
 
 DEAF = "The code closed its connection to the grader, or sent over it what is no message."
@@ -32,7 +32,7 @@ DIED = "The kernel died: the code ended its own process, or used more memory tha
 
 
 class KernelLost(BaseException):
-    """The kernel is gone; no `except Exception` of a test may swallow that. `state` is "crashed" or "timed out"."""
+    """The kernel is gone; no `except Exception` of a test may swallow this error. `state` is "crashed" or "timed out"."""
 
     def __init__(self, state: str, why: str) -> None:
         super().__init__(why)
@@ -40,7 +40,7 @@ class KernelLost(BaseException):
 
 
 class Kernel:
-    """A sandboxed kernel. After a KernelLost it is closed. No request waits beyond the time at which it ends."""
+    """A sandboxed kernel. After a KernelLost it is closed. No request waits beyond `ends`, a time of time.monotonic()."""
 
     def __init__(
         self, limits: Limits, sandboxed: bool = True, ends: float = math.inf, reached: list[str] | None = None
@@ -56,20 +56,20 @@ class Kernel:
         self.spent = 0.0  # seconds that requests took; see _Watch
         self.reached = [] if reached is None else reached  # how its code reached for the agent, in words
         self.doing = ""  # what the present request does, in words
-        self.key, self.sealed = secrets.token_bytes(32), 0  # of the agent's seal; how many messages had it
+        self.key, self.sealed = secrets.token_bytes(32), 0  # the key of the agent's seal; the number of sealed messages
         self._send(self.key)
 
     def _lost(self) -> KernelLost:
-        """Close a kernel that does not speak or listen any more; return why."""
+        """Close a kernel that does not answer any more; return the error."""
         deadline = time.monotonic() + 1.0
-        while self.sandbox.is_alive() and time.monotonic() < deadline:  # one that dies closes its connection first
+        while self.sandbox.is_alive() and time.monotonic() < deadline:  # a dying kernel closes its connection first
             time.sleep(0.005)
         why = self._full() or (DEAF if self.sandbox.is_alive() else DIED)
         self.close()
         return KernelLost("crashed", why)
 
     def _full(self) -> str:
-        """Say what is to be said where more memory was used than allowed; else nothing."""
+        """Return a message if more memory was used than allowed; else an empty one."""
         full = self.sandbox.took_more_than(self.limits.memory_bytes)
         return f"More than {self.limits.memory_bytes / 2**30:.1f} GiB of memory were used." * full
 
@@ -94,10 +94,10 @@ class Kernel:
         """Run a student's cell; return its outputs, bounded in number and bytes.
 
         Args:
-            source: Of the cell.
-            seconds: At most those of a cell, which are the default.
-            answers: Whether it is an answer, which is not to find what other cells have changed in Python or a library.
-            forgotten: Whether the notebook's names hold afterwards what they held before.
+            source: The cell's text.
+            seconds: The time limit; by default, and at most, that of a cell.
+            answers: Whether the cell is an answer: it must not find what other cells have changed in Python or a library.
+            forgotten: Whether to restore afterwards what the notebook's names held before.
 
         Raises:
             KernelLost: the kernel died, hung, or used more memory than it may. It is closed.
@@ -106,13 +106,13 @@ class Kernel:
         request = {"do": do, "source": source, "forgotten": forgotten}
         request |= {"room": self.limits.output_bytes, "pieces": self.limits.output_count}
         reply = self.call(request, {}, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds))
-        self.look_after()  # so that nobody else pays for what it leaves behind
+        self.look_after()  # so that no other cell suffers from what this one leaves behind
         return outputs_in(reply, self.limits) + changes_in(reply)
 
     def run_plain(self, source: str, seconds: float) -> None:
-        """Run a cell of ours that is plain Python, for at most so many seconds; its outputs are dropped.
+        """Run a cell of ours that is plain Python, for at most `seconds`; its outputs are dropped.
 
-        IPython takes five times as long.
+        IPython would take five times as long.
 
         Raises:
             KernelLost: as `run_cell`.
@@ -120,13 +120,13 @@ class Kernel:
         self.call({"do": "run", "source": source}, {}, min(self.limits.cell_seconds, seconds))
 
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]], seconds: float) -> dict[str, Any]:
-        """Call a function of the student's with plain values; return the agent's reply.
+        """Call a student's function with plain values; return the agent's reply.
 
         Args:
-            request: What the agent in `inside.py` reads, without what is added here: id, replaced, classes.
-            correct: Earlier exercises that the student's function may ask the grader for while it runs; classes are
-                made there, from the text of their file.
-            seconds: After how long to give up.
+            request: What the agent in `inside.py` reads; this function adds id, replaced and classes.
+            correct: Earlier exercises that the student's function may ask the grader for while it runs. Classes are
+                made in the sandbox, from the text of their file.
+            seconds: The time limit.
 
         Raises:
             KernelLost: as `run_cell`.
@@ -152,14 +152,14 @@ class Kernel:
         while left:
             try:
                 left = left[self.channel.send(left) :]
-            except BlockingIOError:  # more than fits in, and the kernel has not read it yet
+            except BlockingIOError:  # the channel is full, and the kernel has not read it yet
                 watch.look()
                 time.sleep(0.001)
             except OSError:
                 raise self._lost() from None
 
     def _receive(self) -> bytes | None:
-        """Return the next message once it has come whole; None if that is not yet so."""
+        """Return the next message; None if it is not complete yet."""
         message = self._next_message()
         if message is None:
             self.ready.poll(PATIENCE * 1000)
@@ -167,7 +167,7 @@ class Kernel:
                 piece = self.channel.recv(PIECE)
             except BlockingIOError:
                 return None
-            except ConnectionResetError:  # it ended before it had read what we sent
+            except ConnectionResetError:  # the kernel ended before it had read what we sent
                 piece = b""
             if not piece:
                 raise self._lost()
@@ -176,9 +176,9 @@ class Kernel:
         return message
 
     def _opened(self, received: bytes) -> dict[str, Any] | None:
-        """Read a message; None if it is none, or no more than word that code reaches for the agent.
+        """Read a message; None if it is not valid, or only reports that code reaches for the agent.
 
-        One without the agent's seal is read all the same: what it may say is bounded, and a person is asked about it.
+        A message without the agent's seal is read too: its content is bounded, and a person is asked about it.
         """
         seal, message = received[:SEAL], received[SEAL:]
         made = hashlib.blake2b(self.sealed.to_bytes(8, "big") + message, key=self.key, digest_size=SEAL).digest()
@@ -198,7 +198,7 @@ class Kernel:
             self.reached.append(way)
 
     def _next_message(self) -> bytes | None:
-        """Take a message out of what was received, if there is a whole one."""
+        """Take a message out of what was received, if one is complete."""
         end = wire.HEAD + int.from_bytes(self.received[: wire.HEAD], "big")
         if end > MAX_FRAME:
             raise self._lost()
@@ -219,19 +219,19 @@ class Kernel:
 
 
 class _Watch:
-    """The clock of one request, which looks after the kernel at times.
+    """The clock of one request; it also checks the kernel from time to time.
 
-    What a kernel waits for its turn, on a busy machine, is not its student's time: while it wants a processor, only the
-    processor's seconds count. Nor is time for which the grader itself stood still.
+    A student does not pay for a busy machine: while the kernel needs a processor, only the processor's seconds count. Time
+    during which the grader itself did not run does not count either.
     """
 
     def __init__(self, kernel: Kernel, seconds: float) -> None:
         self.kernel, self.seconds, self.spent = kernel, seconds, 0.0
         self.begun = self.looked = time.monotonic()
-        self.used = math.inf  # seconds of processor that the sandbox had used; at first nobody has asked
+        self.used = math.inf  # processor seconds that the sandbox had used; infinite before the first look
 
     def look(self) -> None:
-        """Count the time and look after the kernel, if the last look is long ago."""
+        """Count the time and check the kernel, if the last look is at least PATIENCE ago."""
         now = time.monotonic()
         if now < self.looked + PATIENCE:
             return
@@ -262,9 +262,9 @@ def _in_words(request: dict[str, Any]) -> str:
 
 
 def _read(received: bytes) -> dict[str, Any] | None:
-    """Read a message of the kernel's; None if it is none. Its id, and what it says of an error, are words in any case.
+    """Read a message of the kernel; None if it is not valid. Its id and its description of an error always become texts.
 
-    An array in their place would be compared with a word number by number; to print thousands would take minutes.
+    An array instead of a text would be compared number by number, and printing thousands of arrays would take minutes.
     """
     try:
         message = wire.loads(received)

@@ -1,4 +1,4 @@
-"""What a cell showed, as nbformat knows it: bounded, and never HTML, SVG or a script of a student's."""
+"""What a cell showed, as nbformat knows it: bounded, and never a student's HTML, SVG or script."""
 
 import base64
 import re
@@ -10,29 +10,29 @@ from nbformat import NotebookNode
 from autograder.files import writable
 from autograder.sandbox.host.bubblewrap import Limits
 
-# How a picture begins, and where its height and width stand.
+# How a picture begins, and where its height and width are.
 PICTURES = {
     "image/png": (b"\x89PNG", re.compile(rb"\A.{16}(.{4})(.{4})", re.S)),
     "image/jpeg": (b"\xff\xd8", re.compile(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf](?=.{3}(..)(..))", re.S)),
 }
-MAX_PIXELS = 2**24  # of a picture: a browser takes four bytes for each, however small the file
+MAX_PIXELS = 2**24  # pixels of a picture: a browser needs four bytes for each, however small the file
 
 
 def outputs_in(reply: dict[str, Any], limits: Limits) -> list[NotebookNode]:
-    """Return the outputs that a reply says a cell had, whatever it says."""
+    """Return a cell's outputs from a reply, which may hold anything."""
     outputs = _Outputs(limits)
     for piece in reply["outputs"] if isinstance(reply.get("outputs"), list) else []:
         if isinstance(piece, (list, tuple)) and list(map(type, piece)) == [str, dict]:
             outputs.add(*piece)
     if reply.get("cut") is True:
         outputs.cut()
-    if "error" in reply:  # of the agent, which the student's code has changed
+    if "error" in reply:  # an error of the agent, which the student's code has changed
         outputs.add("error", {"ename": "RuntimeError", "evalue": f"The cell could not be run: {reply['error']}"})
     return outputs.kept
 
 
 def changes_in(reply: dict[str, Any]) -> list[NotebookNode]:
-    """Return an output that says what a cell has changed in Python or a library, where the agent found something."""
+    """Return an output that names what a cell changed in Python or a library; none if the agent found no change."""
     names = (
         [name for name in reply["changed"] if isinstance(name, str)] if isinstance(reply.get("changed"), list) else []
     )
@@ -44,7 +44,7 @@ def changes_in(reply: dict[str, Any]) -> list[NotebookNode]:
 
 
 class _Outputs:
-    """Collects outputs as nbformat knows them, up to the limits; says so once where it cuts."""
+    """Collects outputs as nbformat knows them, up to the limits; says once that it cuts."""
 
     def __init__(self, limits: Limits) -> None:
         self.kept: list[NotebookNode] = []
@@ -87,14 +87,14 @@ class _Outputs:
         return nbformat.v4.new_output("display_data", data=kept)
 
     def _text(self, value: object) -> str:
-        """Return a text that a file can hold, of little more than may be kept; anything else is none."""
+        """Return a text that a file can hold, cut just above the limit; anything else becomes an empty text."""
         return writable(value[: self.limits.output_bytes + 1]) if isinstance(value, str) else ""
 
     def _is_picture(self, text: object, kind: str) -> bool:
-        """Whether something is the text of a picture of bearable size."""
+        """Whether a value is the text of a picture of acceptable size."""
         if not isinstance(text, str):
             return False
-        if len(text) > self.limits.output_bytes:  # whatever it is, `add` cuts it; to read it takes gigabytes
+        if len(text) > self.limits.output_bytes:  # `add` cuts it in any case; decoding it may take gigabytes
             return True
         start, place = PICTURES[kind]
         try:

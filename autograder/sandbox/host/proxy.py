@@ -17,49 +17,50 @@ import torch
 from autograder.sandbox.guest.wire import MAX_BYTES, MAX_PARTS, Foreign, Handle, dumps
 from autograder.sandbox.likeness import Likeness
 
-MAX_MODULES = 16  # in one returned value
-PLAIN = (type(None), bool, int, float, str, dict, np.ndarray, np.generic, torch.Tensor)  # and lists and tuples
+MAX_MODULES = 16  # modules in one returned value
+# The types that cross, in addition to lists and tuples.
+PLAIN = (type(None), bool, int, float, str, dict, np.ndarray, np.generic, torch.Tensor)
 
 
 class BadReply(Exception):
-    """The student's kernel answered with what fits nothing that was asked for."""
+    """The student's kernel gave an answer that does not fit the request."""
 
 
 class GraderFault(BaseException):
-    """Our side failed, not the student's; no `except Exception` of a test may take it for an error of the student's."""
+    """Our side failed, not the student's; no `except Exception` of a test may take it for a student's error."""
 
 
 Call = Callable[[dict[str, Any], dict[str, Callable[..., Any]]], dict[str, Any]]
 
 
 class _Remote:
-    """Sends requests about one target in the sandbox and makes of the replies what a test expects."""
+    """Sends requests about one target in the sandbox, and turns the replies into what a test expects."""
 
     def __init__(self, call: Call, name: str) -> None:
         self.call, self.name = call, name
         self.correct: dict[str, Callable[..., Any]] = {}
-        self.modules_left = MAX_MODULES  # of the value that is being read
-        self.extra = False  # whether what is asked for decides nothing: a kernel that it loses is nobody's loss
+        self.modules_left = MAX_MODULES  # modules that the value being read may still hold
+        self.extra = False  # whether the request decides no result, so that losing a kernel costs nothing
 
-    def ask(self, do: str, lent: dict[str, Callable[..., Any]] | None = None, **content: Any) -> dict[str, Any]:
+    def ask(self, do: str, callbacks: dict[str, Callable[..., Any]] | None = None, **content: Any) -> dict[str, Any]:
         """Send a request; return the reply, or raise the student's error.
 
         Args:
-            do: What the agent in `inside.py` is to do.
-            lent: Functions of ours, by name, that the student's function may ask for their values while it runs.
-            content: Of the request.
+            do: What the agent in `inside.py` does.
+            callbacks: Our functions, by name, whose values the student's function may ask for while it runs.
+            content: The request's content.
 
         Raises:
-            Exception: what the student's code raised, as the nearest exception of Python itself.
-            BadReply: what came from there is too large to be sent back.
+            Exception: the student's code raised an error; this is the nearest built-in exception.
+            BadReply: values from the sandbox are too large to be sent back.
             GraderFault: our side failed.
         """
         try:
-            reply = self.call({"do": do, "extra": self.extra} | content, self.correct | (lent or {}))
+            reply = self.call({"do": do, "extra": self.extra} | content, self.correct | (callbacks or {}))
         except Exception as error:
             theirs = content.get("modules"), content.get("gradients")
             if isinstance(error, ValueError) and not _leaves_room(theirs):
-                raise BadReply(f"what {self.name} is, or returned, takes more than half of what may cross") from None
+                raise BadReply(f"{self.name}, or what it returned, is larger than half of the limit") from None
             raise GraderFault(f"calling {self.name}: {type(error).__name__}: {error}") from error
         if "error" in reply:
             raise _error(reply)
@@ -73,18 +74,18 @@ class _Remote:
         module: "Module | None" = None,
         **more: Any,
     ) -> tuple[Any, dict[str, Any]]:
-        """Call the target; gradients flow back across the boundary where something here asks for them.
+        """Call the target; gradients flow back across the boundary if a tensor on this side requires them.
 
-        The modules in the sandbox that take part, the target itself and those among the arguments, first get the
-        values of their likenesses here.
+        First the sandbox's modules that take part (the target and those among the arguments) get the values of their
+        likenesses on this side.
 
         Args:
             target: A name, or the handle of a module.
-            arguments: Of the call.
-            keywords: Of the call.
+            arguments: The call's arguments.
+            keywords: The call's keyword arguments.
             module: The likeness of the target, if it is a module.
-            more: Of the request: "draw", from which what is drawn at random follows, and "forgotten", whether the value
-                is dropped and the notebook's names hold afterwards what they held before.
+            more: More of the request: "draw", a seed for random numbers, and "forgotten", whether the value is dropped
+                and the notebook's names are restored.
         """
         inputs = [
             index for index, item in enumerate(arguments) if isinstance(item, torch.Tensor) and item.requires_grad
@@ -94,10 +95,10 @@ class _Remote:
         }
         parameters = [parameter for _, parameter in sorted(module.top.named_parameters())] if module is not None else []
         leaves = [arguments[index] for index in inputs] + parameters
-        lent = {place: item for place, item in enumerate(arguments) if isinstance(item, FunctionType)}
+        callbacks = {place: item for place, item in enumerate(arguments) if isinstance(item, FunctionType)}
         request = {
             "target": target,
-            "stand_ins": list(lent),
+            "stand_ins": list(callbacks),
             "arguments": [_crossing(item) for item in arguments],
             "keywords": {key: _crossing(item) for key, item in keywords.items()},
             "modules": [[number, top.values(), top.modes()] for number, top in modules.items()],
@@ -105,7 +106,7 @@ class _Remote:
             "gradient": torch.is_grad_enabled(),
             **more,
         }
-        reply = self.ask("call", {f"argument {place}": function for place, function in lent.items()}, **request)
+        reply = self.ask("call", {f"argument {place}": function for place, function in callbacks.items()}, **request)
         changed = reply.get("arguments")
         for argument, left in zip(arguments, changed if isinstance(changed, list) else []):
             if isinstance(argument, np.ndarray) and isinstance(left, np.ndarray) and argument.shape == left.shape:
@@ -128,7 +129,7 @@ class _Remote:
         return value, reply
 
     def own(self, value: Any) -> Any:
-        """Make a module of a handle, and refuse what could not cross, wherever it is in the value."""
+        """Replace each handle in a value by a module, and refuse a value that could not cross completely."""
         if isinstance(value, Foreign):
             raise TypeError(
                 f"{self.name} returned a {value.name}; expected numbers, strings, arrays, tensors, or containers of these"
@@ -146,7 +147,7 @@ class _Remote:
 
 
 def _leaves_room(theirs: Any) -> bool:
-    """Whether what came from the student's side fills at most half of a message: for our own values that is room enough."""
+    """Whether the student's values fill at most half of a message, which leaves enough room for ours."""
     try:
         return len(dumps(theirs)) <= MAX_BYTES / 2
     except ValueError:
@@ -154,10 +155,10 @@ def _leaves_room(theirs: Any) -> bool:
 
 
 def _crossing(value: Any) -> Any:
-    """Return a value as it crosses: a module of the sandbox as its handle; of a function of ours nothing does.
+    """Return a value as it crosses: a module of the sandbox as its handle, and a function of ours as None.
 
     Raises:
-        GraderFault: of a value of ours only the name of its type would cross.
+        GraderFault: a value of ours is of a type that cannot cross.
     """
     if isinstance(value, FunctionType):
         return None
@@ -177,34 +178,33 @@ class Function(Likeness):
         self.__name__, self._remote = name, _Remote(call, name)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Call the student's function with plain values, and functions of ours: it gets stand-ins, which ask for theirs."""
+        """Call the student's function with plain values and with stand-ins for our functions, which ask us for their values."""
         return self._remote.run(self.__name__, arguments, keywords)[0]
 
     def try_on(self, candidate: Callable[..., Any]) -> None:
-        """Call the student's test with a function of ours; errors as `_Remote.ask`.
+        """Call the student's test with a function of ours; it raises what `_Remote.ask` raises.
 
-        What it draws at random follows from nothing: each call draws other numbers, and none tells which call it is.
+        Each call has a new random seed, so random numbers do not tell the student's code which call it is.
         """
         self._remote.run(self.__name__, (candidate,), {}, draw=secrets.randbits(31), forgotten=True)
 
     def sibling(self, name: str) -> "Function":
-        """Return another function or class of the same notebook; what is replaced for this one is replaced for it too."""
+        """Return another function or class of the same notebook; it uses the same replaced functions as this one."""
         other = Function(name, self._remote.call)
         other._remote.correct = self._remote.correct
         return other
 
     def measured_by(self, measure: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function of ours next to the student's, in the sandbox, with the student's function and plain values.
+        """Call a function of ours in the sandbox, with the student's function and plain values; return the values that it finds.
 
-        Its file is run there again, so that no name of the notebook takes part. It decides nothing: what it returns are the
-        values that it found.
+        Its file is run there again, so that no name of the notebook takes part. It decides no result.
         """
         content = {"text": _standing_alone(measure.__module__), "measure": measure.__name__}
         reply = self._remote.ask("measure", function=self.__name__, arguments=list(arguments), **content)
         return self._remote.own(reply.get("value"))
 
     def recorder(self, left_alone: list[str]) -> "_RemoteRecorder":
-        """Return what records, in the sandbox, the values of the notebook's functions while it is entered."""
+        """Return a recorder in the sandbox, which records the values of the notebook's functions while it is entered."""
         return _RemoteRecorder(self._remote, left_alone)
 
     @contextmanager
@@ -218,7 +218,7 @@ class Function(Likeness):
 
 
 class _RemoteRecorder:
-    """A `Recorder` in the sandbox; one that does not answer has recorded nothing."""
+    """A `Recorder` in the sandbox; if it does not answer, its record is empty."""
 
     def __init__(self, remote: _Remote, left_alone: list[str]) -> None:
         self._remote, self._left_alone, self._record = remote, left_alone, {}
@@ -235,7 +235,7 @@ class _RemoteRecorder:
             self._remote.extra = False
 
     def found(self) -> Any:
-        """Return the record: plain values, which may be anything."""
+        """Return the record, which may hold any plain values."""
         return self._record
 
     def _ask(self, on: bool) -> Any:
@@ -247,7 +247,7 @@ class _RemoteRecorder:
 
 @cache
 def _standing_alone(name: str) -> str:
-    """Return the text of a module of ours behind those of ours that it imports, for where there are none of ours."""
+    """Return the text of a module of ours after the texts of those that it imports: it runs where ours cannot be imported."""
     text = inspect.getsource(sys.modules[name])
     imported = re.findall(r"^from (autograder\S+) import ", text, re.M)
     return "".join(map(_standing_alone, imported)) + re.sub(r"^from autograder.*\n", "", text, flags=re.M)
@@ -278,10 +278,10 @@ class Module(torch.nn.Module):
 
     @classmethod
     def like(cls, remote: _Remote, handle: Handle) -> "Module":
-        """Build the likeness of a module; it and its parts are of classes that have the names that theirs have there.
+        """Build the likeness of a module; its class, and those of its parts, have the same names as in the sandbox.
 
         Raises:
-            BadReply: the description that the sandbox gave of it fits no module.
+            BadReply: the sandbox's description fits no module.
         """
         about = handle.description
         try:
@@ -331,12 +331,12 @@ class Module(torch.nn.Module):
 
 
 def _class_of(kind: Any) -> type[Module]:
-    """Return a class of likenesses of the name that the class of a module has in the sandbox, such as "Linear"."""
-    return type(kind if isinstance(kind, str) else "Module", (Module,), {})  # thousands of arrays take minutes to print
+    """Return a class of likenesses that has the name of a module's class in the sandbox, such as "Linear"."""
+    return type(kind if isinstance(kind, str) else "Module", (Module,), {})  # a list of arrays takes minutes to print
 
 
 class _Link(torch.autograd.Function):
-    """Joins the graph here to the one in the sandbox: forward gives what came, backward asks there."""
+    """Joins the graph on this side to the one in the sandbox: forward returns the values, backward asks the sandbox."""
 
     @staticmethod
     def forward(ctx, remote, graph, flags, count, *tensors):
@@ -359,7 +359,7 @@ class _Link(torch.autograd.Function):
 
 
 def _error(reply: dict[str, Any]) -> Exception:
-    """Return the student's error as the nearest exception that Python itself has, with its text and line."""
+    """Return the student's error as the nearest built-in exception, with its text and line."""
     names = [name for name in reply["error"] if isinstance(name, str)] if isinstance(reply["error"], list) else []
     kinds = [getattr(builtins, name, None) for name in names]
     kind = next((k for k in kinds if isinstance(k, type) and issubclass(k, Exception)), RuntimeError)

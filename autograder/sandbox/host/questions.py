@@ -1,4 +1,4 @@
-"""What a student's function may ask the grader for: the correct version of an earlier exercise."""
+"""Answer a student's function that asks the grader for the correct version of an earlier exercise."""
 
 import ast
 import inspect
@@ -16,10 +16,10 @@ MAX_PRODUCT = 2**22  # numbers that the values of a question may make together: 
 
 @cache
 def text_of(made_there: type) -> str:
-    """Return the text by which a class is made in the sandbox: a module cannot stay with the grader, as a function can.
+    """Return the text that makes a class in the sandbox: a module cannot stay with the grader, as a function can.
 
-    It is the class, what it uses of its file, and what that imports from others: its neighbours may be asked for. Of the
-    answers' files it is the class alone, which the notebook gives.
+    The text is the class, what it uses of its file, and the file's imports from other packages. For a class in
+    `solutions`, which the notebook gives, it is the class alone.
     """
     module = inspect.getmodule(made_there)
     parts = ast.parse(inspect.getsource(module)).body
@@ -35,7 +35,7 @@ def text_of(made_there: type) -> str:
 
 
 def answer(question: dict[str, Any], size: int, correct: dict[str, Callable[..., Any]]) -> bytes:
-    """Answer a question of the student's function, of so many bytes, to the correct version of an earlier exercise."""
+    """Answer a question of `size` bytes of the student's function to the correct version of an earlier exercise."""
     try:
         if size > MAX_QUESTION:
             raise ValueError(f"a question has at most {MAX_QUESTION:,} bytes")
@@ -54,15 +54,15 @@ def _gradients(
     function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any], gradients: list[Any]
 ) -> list[Any]:
     """Carry gradients of a correct answer's results back to its arguments; None for what is no tensor of real numbers."""
-    import torch  # takes seconds, and a student who looks at a notebook before handing it in waits for them
+    import torch  # importing it takes seconds, and students who check a notebook would wait for it
 
     values = [*arguments, *keywords.values()]
     leaves = [value.requires_grad_() for value in values if getattr(value, "is_floating_point", bool)()]
-    with torch.enable_grad():  # which autograd switches off on the way back
+    with torch.enable_grad():  # autograd switches gradients off in the backward pass
         results = function(*arguments, **keywords)
         results = results if isinstance(results, tuple) else (results,)
         pairs = zip(results, gradients, strict=True)
-        # of a sum, as in `inside._backward`; a gradient larger than its result is an error, and is not multiplied out
+        # A sum as in `inside._backward`. A gradient larger than its result is an error, and is not broadcast.
         total = sum((result * gradient.expand_as(result)).sum() for result, gradient in pairs)
     found = torch.autograd.grad(total, leaves, allow_unused=True)
     of_leaf = {id(leaf): gradient for leaf, gradient in zip(leaves, found, strict=True)}
@@ -72,8 +72,8 @@ def _gradients(
 def _product(values: list[Any]) -> int:
     """Return how many numbers a function may make of some values.
 
-    These are products of arrays, their leading axes broadcast against each other, times each whole number: one may say how
-    many heads to make. A list counts as the array that it may become.
+    The bound is the size of products of the arrays, with leading axes broadcast, times each whole number, which may be a
+    number of heads. A list counts as the array that it may become.
     """
     shapes = [_shape(value) for value in values]
     leading = zip_longest(*(shape[-3::-1] for shape in shapes), fillvalue=1)
@@ -82,7 +82,7 @@ def _product(values: list[Any]) -> int:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    """Return the shape of the largest array that can be made of a value; an axis without numbers counts as one."""
+    """Return the shape of the largest array that can be made of a value; an empty axis counts as one."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -94,7 +94,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def _number(value: Any) -> int:
-    """Return how often a value may ask for something: a whole number, an array of one, or the product of those in a list."""
+    """Return by how much a value may multiply a result: a whole number, an array of one, or the product of those in a list."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):

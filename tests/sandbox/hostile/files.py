@@ -13,8 +13,8 @@ from hostile.making import (
     GRADED,
     LOOK,
     MISSING,
+    NO_SCORE,
     NOTHING,
-    UNMARKED,
     UNREADABLE,
     Attack,
     Maker,
@@ -118,7 +118,7 @@ def odd_metadata(notebook: NotebookNode) -> None:
 
 FILES = (
     *(
-        Attack(name, f"Submits {what} instead of the notebook.", special_file(make), UNMARKED, UNREADABLE)
+        Attack(name, f"Submits {what} instead of the notebook.", special_file(make), NO_SCORE, UNREADABLE)
         for name, (what, make) in SPECIAL.items()
     ),
     Attack(
@@ -126,13 +126,13 @@ FILES = (
         "Submits a second name of a classmate's file, which is the same as a copy of it.",
         hard_link,
     ),
-    Attack("linked-folder", "Submits a folder that is a link to a classmate's.", linked_folder, UNMARKED, UNREADABLE),
-    Attack("nothing", "Submits nothing.", lambda place: None, UNMARKED, MISSING),
+    Attack("linked-folder", "Submits a folder that is a link to a classmate's.", linked_folder, NO_SCORE, UNREADABLE),
+    Attack("nothing", "Submits nothing.", lambda place: None, NO_SCORE, MISSING),
     Attack(
         "json-bomb",
         "Submits JSON that takes a gigabyte of memory.",
         lambda place: place.submit(b'{"cells": [' + b"[]," * 12_000_000 + b"0]}"),
-        UNMARKED,
+        NO_SCORE,
         UNREADABLE,
     ),
     Attack(
@@ -241,7 +241,7 @@ NAMES = tuple(
         f"name-{name}",
         f"Submits the answers; the student's name {what}.",
         good,
-        *((UNMARKED, UNREADABLE) if index >= len(STUDENTS) - 4 else (NOTHING, GRADED)),
+        *((NO_SCORE, UNREADABLE) if index >= len(STUDENTS) - 4 else (NOTHING, GRADED)),
         student=student,
     )
     for index, (name, what, student) in enumerate(STUDENTS)

@@ -19,7 +19,7 @@ from autograder.imports import ROOT
 from autograder.report.report import questions_of
 
 CANARY = "canary-"  # prefix of every planted secret; the attacks know it, and search for it
-NOTHING, EVERYTHING, UNMARKED = "", "*", None  # what an attack costs: no points, all, or there is no mark at all
+NOTHING, EVERYTHING, NO_SCORE = "", "*", None  # what an attack costs: no points, all, or there is no score at all
 GRADED, Repaired = ("graded",), ("graded after repair",)
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
@@ -75,14 +75,14 @@ class Attack:
     name: str
     tries: str  # a sentence for the page
     make: Maker
-    costs: str | None = NOTHING  # exercises or tests, by name; EVERYTHING; or UNMARKED
+    costs: str | None = NOTHING  # exercises or tests, by name; EVERYTHING; or NO_SCORE
     states: tuple[str, ...] = GRADED
     student: str = ""  # the name of the folder, if that is the attack
     on: tuple[str, ...] = (*FIRST, *IN_TORCH)  # the assignments that it fits; the fifth has its own attacks
 
-    def fair_mark(self, assignment: Assignment) -> float | None:
+    def fair_score(self, assignment: Assignment) -> float | None:
         """Return the automatic points of the honest part."""
-        if self.costs is UNMARKED:
+        if self.costs is NO_SCORE:
             return None
         points, lost = automatic_points(assignment), self.costs.split()
         unknown = set(lost) - {EVERYTHING} - {name for names in points for name in names}
@@ -93,7 +93,7 @@ class Attack:
     @property
     def fair_states(self) -> tuple[str, ...]:
         """The allowed states. Code that runs may also time out on a busy machine."""
-        return (*self.states, *TIMED_OUT) if self.costs is not UNMARKED else self.states
+        return (*self.states, *TIMED_OUT) if self.costs is not NO_SCORE else self.states
 
     @property
     def folder(self) -> str:

@@ -1,4 +1,4 @@
-"""Marks for nothing, by patches, edited cells and what is stolen from files."""
+"""Points for nothing, by patches, edited cells and what is stolen from files."""
 
 import nbformat
 from nbformat import NotebookNode
@@ -16,7 +16,7 @@ check = judge
 
 
 def edit_locked_cells(notebook: NotebookNode) -> None:
-    """Replace the judge, empty the tests, claim a thousand points for each, and bring along outputs of full marks."""
+    """Replace the judge, empty the tests, claim a thousand points for each, and bring along outputs that claim all points."""
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "1.0"}, execution_count=9)]
@@ -25,7 +25,7 @@ def edit_locked_cells(notebook: NotebookNode) -> None:
             cell.metadata.nbgrader |= {"points": 1000, "locked": False}
 
 
-MARKS = (
+POINTS = (
     Attack("unsolved", "Submits the notebook as it was released.", spoiled(lambda n: None, solved=False), EVERYTHING),
     Attack(
         "input-transformer",

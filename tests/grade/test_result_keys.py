@@ -16,7 +16,7 @@ from test_cli import run
 from autograder.course.course import Assignment, Course, Result
 from autograder.grade import grade as grade_module
 from autograder.grade.grade import grade
-from autograder.grade.mark_keys import grader_key
+from autograder.grade.result_keys import grader_key
 from autograder.grade.workers import InstallationError, Workers
 from autograder.imports import ROOT
 from autograder.report.feedback import write_feedback
@@ -26,7 +26,7 @@ SEED = 5
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two_workers: Workers) -> Course:
-    """A course with a right and a wrong submission, graded; a person has marked a written answer of each."""
+    """A course with a right and a wrong submission, graded; a person has graded a written answer of each."""
     course = Course(tmp_path_factory.mktemp("changes") / "course")
     for student in ("ada", "hana"):
         notebook = fill_in(assignment.release, assignment.instructor)
@@ -36,8 +36,8 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two
     grade(course, assignment, seed=SEED, workers=two_workers)
     with course.gradebook() as gradebook:
         for student in ("ada", "hana"):
-            mark = gradebook.find_grade("why_scale", "attention", NAME, student)
-            mark.manual_score, mark.needs_manual_grade = 1.5, False
+            grade_of_answer = gradebook.find_grade("why_scale", "attention", NAME, student)
+            grade_of_answer.manual_score, grade_of_answer.needs_manual_grade = 1.5, False
             gradebook.find_comment("why_scale", "attention", NAME, student).manual_comment = "Say why."
         gradebook.db.commit()
     return course
@@ -123,7 +123,7 @@ CHANGES = {
 def test_change_after_submissions_came_in(
     course: Course, assignment: Assignment, change: str, regrade: bool, two_workers: Workers
 ) -> None:
-    """Does everybody get the new assignment's marks, and keep those of other parts and those by hand?"""
+    """Does everybody get the new assignment's points, and keep those of other parts and of manual grading?"""
     spoil, points, most = CHANGES[change]
     new = changed(assignment, spoil)
     if change == "an exercise is added":
@@ -179,7 +179,7 @@ def package(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_key_changes_with_what_a_mark_depends_on_alone(assignment: Assignment, package: Path) -> None:
+def test_key_changes_with_what_a_result_depends_on_alone(assignment: Assignment, package: Path) -> None:
     """Do changed checks make the results of their own assignment stale, but not those of others, and a feedback page none?"""
     before = grader_key(assignment, True, None, package)
     for name, stale in FILES.items():
@@ -263,7 +263,7 @@ def test_torn_seed_of_a_run_is_named(course: Course, assignment: Assignment, two
 
 
 @pytest.mark.parametrize("left", [None, 0])
-def test_lost_gradebook_gets_its_marks_again(
+def test_lost_gradebook_gets_its_points_again(
     course: Course, assignment: Assignment, left: int | None, two_workers: Workers
 ) -> None:
     """Is a deleted or empty gradebook filled again from the results, without grading?"""

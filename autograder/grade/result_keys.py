@@ -1,6 +1,6 @@
-"""What a mark depends on: the grader, the checks of its assignment and all that was submitted, and nothing else.
+"""What a result depends on: the grader, the checks of its assignment and all that was submitted, and nothing else.
 
-While a submission's key stays, so does its result.
+While a submission's key stays the same, so does its result.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ import nbformat
 
 from autograder.course.course import Assignment
 from autograder.grade.newer_python import OUR_PYTHON
-from autograder.imports import ROOT, digest_of, files_behind
+from autograder.imports import ROOT, digest_of, imported_files
 
-PACKAGES = ("numpy", "torch", "scipy", "ipython")  # whose versions count
+PACKAGES = ("numpy", "torch", "scipy", "ipython")  # packages whose versions count
 
 
 def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Path = ROOT) -> str:
-    """Return what a mark depends on in addition to the submission: assignment, its checks, grader, libraries, images."""
+    """Return what a result depends on in addition to the submission: assignment, its checks, grader, libraries, images."""
     words = [nbformat.writes(assignment.instructor), str(sandboxed)]
     modules = ["autograder.grade.job", f"autograder.checks.{assignment.notebook}.exercises"]
     if held_out is not None:
@@ -28,22 +28,22 @@ def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Pat
         modules += [f"autograder.checks.{stem}.checkpoint" for stem in assignment.files.values()]
     words.append(f"python {OUR_PYTHON}")
     words += [f"{package} {version(package)}" for package in PACKAGES]
-    # also what runs in the sandbox, which nobody here imports
+    # The code in the sandbox counts too, although nothing here imports it.
     sandbox = (root / "autograder" / "sandbox").rglob("*.py")
     refused = (root / "book" / "records").glob("*.pt") if held_out is not None else ()  # weights that are published
-    return digest_of({*files_behind(*modules, root=root), *sandbox, *refused}, *words, root=root)
+    return digest_of({*imported_files(*modules, root=root), *sandbox, *refused}, *words, root=root)
 
 
-@cache  # the packages' folders are read for it, and each result says it
+@cache  # it reads the packages' folders, and each result needs it
 def versions() -> str:
-    """Return the versions on which marks depend most, in words: a student may have others."""
+    """Return the versions on which points depend most, in words: a student may have others."""
     packages = {"NumPy": "numpy", "PyTorch": "torch"}
     found = [f"Python {platform.python_version()}", *(f"{title} {version(name)}" for title, name in packages.items())]
     return ", ".join(found)
 
 
 def key_of(grader_key: str, content: str) -> str:
-    """Return what a mark depends on: the grader and all that was submitted."""
+    """Return what a result depends on: the grader and all that was submitted."""
     return hashlib.sha256(f"{grader_key} {content}".encode()).hexdigest()
 
 
@@ -51,9 +51,9 @@ def content_of(notebook: bytes, files: dict[str, bytes | str], candidates: str =
     """Return the digest of what was submitted.
 
     Args:
-        notebook: The one that counts.
-        files: Those next to it.
-        candidates: As `Submission` has it: a decision is about all files from which one was chosen.
+        notebook: The notebook that counts.
+        files: The files next to it.
+        candidates: From `Submission`: a decision is about all files from which one was chosen.
     """
     digest = hashlib.sha256(notebook + candidates.encode())
     for name, content in sorted(files.items()):

@@ -1,0 +1,36 @@
+"""In formgrader each written question's rubric is below the answer. No file gets it, so no student does."""
+
+import re
+from pathlib import Path
+
+import nbformat
+from nbconvert.preprocessors import Preprocessor
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from autograder.cells import grade_id
+
+RUBRIC = re.compile(r"=== BEGIN MARK SCHEME ===\n(.*?)\n=== END MARK SCHEME ===", re.S)  # nbgrader's delimiters
+
+
+def rubrics(instructor: NotebookNode) -> dict[str, str]:
+    """Return the rubric of each written question that has one, by the name of its cell."""
+    found = {grade_id(cell): RUBRIC.search(cell.source) for cell in instructor.cells}
+    return {name: rubric[1] for name, rubric in found.items() if name and rubric}
+
+
+class ShowRubrics(Preprocessor):
+    """Shows formgrader the rubrics of the instructor's notebook, `source/` of the course; `make formgrader` asks for it."""
+
+    def preprocess(self, notebook: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        """Put a cell with the rubric below each written answer that is shown."""
+        if "assignment_id" not in resources:  # a person exports a notebook from JupyterLab
+            return notebook, resources
+        course = Path(resources["metadata"]["path"]).parents[2]  # the notebook is in autograded/STUDENT/ASSIGNMENT
+        source = course / "source" / resources["assignment_id"] / f"{resources['notebook_id']}.ipynb"
+        found, cells = rubrics(nbformat.read(source, as_version=4)), []
+        for cell in notebook.cells:
+            cells.append(cell)
+            if rubric := found.get(grade_id(cell)):
+                cells.append(new_markdown_cell(f"> **Rubric, for the person who grades:** {rubric}"))
+        return NotebookNode(notebook | {"cells": cells}), resources
