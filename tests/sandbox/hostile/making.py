@@ -20,7 +20,7 @@ from autograder.report.report import questions_of
 
 CANARY = "canary-"  # prefix of every planted secret; the attacks know it, and search for it
 NOTHING, EVERYTHING, NO_SCORE = "", "*", None  # what an attack costs: no points, all, or there is no score at all
-GRADED, Repaired = ("graded",), ("graded after repair",)
+GRADED, REPAIRED = ("graded",), ("graded after repair",)
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
 LOOK = (NEEDS_A_LOOK,)  # a person is asked, for example if code reaches for the grader's agent; the points stay

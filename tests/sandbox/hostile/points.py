@@ -3,7 +3,7 @@
 import nbformat
 from nbformat import NotebookNode
 
-from hostile.making import EVERYTHING, FIRST, LOOK, Attack, Repaired, for_nothing, in_answers, spoiled
+from hostile.making import EVERYTHING, FIRST, LOOK, REPAIRED, Attack, for_nothing, in_answers, spoiled
 
 OWN_JUDGE = """
 from collections import defaultdict
@@ -217,6 +217,6 @@ for path in [COURSE + "/gradebook.db", *glob.glob("/*/gradebook.db"), *glob.glob
         "Replaces the judge, empties the tests, claims a thousand points for each, and brings along outputs that say so.",
         spoiled(edit_locked_cells, solved=False),
         EVERYTHING,
-        Repaired,
+        REPAIRED,
     ),
 )

@@ -9,9 +9,9 @@ from hostile.making import (
     FIRST,
     LOOK,
     NOTHING,
+    REPAIRED,
     TIMED_OUT,
     Attack,
-    Repaired,
     own_cell,
     spoiled,
 )
@@ -254,7 +254,7 @@ sys.stderr.write(("x" * 50 + "\\n") * 500_000)
 """,
         ),
     ),
-    Attack("many-cells", "Has ten thousand cells in front of the answers.", spoiled(many_cells), NOTHING, Repaired),
+    Attack("many-cells", "Has ten thousand cells in front of the answers.", spoiled(many_cells), NOTHING, REPAIRED),
     Attack(
         "every-cell-prints",
         "Prints as much as a cell may, in a thousand cells.",
