@@ -92,12 +92,3 @@ def test_damaged_decisions_are_said(tmp_path: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
     with pytest.raises(ValueError, match=str(path)):
         read_decisions(tmp_path, NAME)
-
-
-def test_load_result_reads_the_states_of_earlier_versions(tmp_path: Path) -> None:
-    """Is a result of an earlier version read under the state's present name?"""
-    course = Course(tmp_path)
-    course.save_result(Result("ada", NAME, "graded after repair"))
-    (executed := tmp_path / "autograded" / "ada" / NAME / "attention.ipynb").parent.mkdir(parents=True)
-    executed.write_text('{"cells": []}\n', encoding="utf-8")
-    assert course.load_result("ada", NAME).state == "graded after repair"
