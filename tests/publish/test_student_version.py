@@ -194,10 +194,14 @@ def test_student_version_only_of_some_is_whole(course: Path, tmp_path: Path) -> 
         "--only",
         "2_multihead",
     )
+    some, written = tmp_path / "some", []
     for _ in range(2):
         done = run(*command)
         assert done.exit_code == 0, done.output
-    some = tmp_path / "some"
+        written.append({path.relative_to(some): path.read_bytes() for path in files_of(some)})
+    first, second = written
+    assert first.keys() == second.keys()
+    assert not [path for path in first if first[path] != second[path]]
     assert [path.name for path in (some / "exercises").iterdir()] == ["2_multihead"]
     assert (some / ".git").is_dir()
     for page in some.glob("book/*.md"):
