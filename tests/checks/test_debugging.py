@@ -187,7 +187,7 @@ def test_notebook_tells_the_truth_about_the_candidates() -> None:
 def test_every_wrong_candidate_has_a_question() -> None:
     """Is there exactly one question for each mistake that a test may miss?"""
     assert {name.split("/")[0] for name in WRONG} == set(student_tests.QUESTIONS)
-    assert all(question.endswith("?") or "?" in question for question in student_tests.QUESTIONS.values())
+    assert all("?" in question for question in student_tests.QUESTIONS.values())
 
 
 def shapes(candidate):
