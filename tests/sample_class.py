@@ -368,7 +368,11 @@ def saved(value: object) -> bytes:
 
 
 def train_own_weights() -> None:
-    """Train a ViT for half a minute on the stand-in for MNIST, and store its weights in OWN_WEIGHTS, with 16 bits each."""
+    """Train a ViT for half a minute on the stand-in for MNIST, and store its weights in OWN_WEIGHTS, with 16 bits each.
+
+    The repository holds that file. Only this command makes it again:
+    PYTHONPATH=tests .venv/bin/python -c "from sample_class import train_own_weights; train_own_weights()"
+    """
     import torch
 
     from solutions.training.data import load_digits
