@@ -1,4 +1,4 @@
-"""What several test files share: the assignment, its answers filled in, the graded sample class, a browser, kernels."""
+"""Fixtures and helpers that several test files share: assignment, answers, graded sample class, browser, kernels."""
 
 import contextlib
 import fcntl
@@ -14,16 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import autograder.lighter_imports  # noqa: F401 - first: then nbformat is imported faster
+import autograder.lighter_imports  # noqa: F401 - first: it makes the import of nbformat faster
 from autograder.imports import ROOT
 
-# Before anything imports a library that reads them: one thread for each process, as in the sandbox, and no window.
+# Libraries read these when they are imported: one thread for each process, as in the sandbox, and no window.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault(
     "AUTOGRADER_CANARY", f"canary-{secrets.token_hex(16)}"
-)  # that no student may see; for all processes
-os.environ["MNIST_ROOT"] = os.devnull  # no test downloads, or depends on what this machine has: the stand-in is taken
+)  # no student may see it; the same for all processes
+os.environ["MNIST_ROOT"] = os.devnull  # tests neither download nor use this machine's MNIST: they use the stand-in
 
 import downloads
 import nbformat
@@ -44,7 +44,7 @@ from autograder.publish.generated import sources
 from autograder.sandbox.host.bubblewrap import Limits, warm_parent
 from autograder.sandbox.host.kernel import Kernel
 
-if TYPE_CHECKING:  # with PyTorch, which the process that gives out the tests need not import
+if TYPE_CHECKING:  # imports PyTorch, which the process that distributes the tests does not need
     from autograder.judge.exercise import Case, Exercise
     from autograder.judge.kill_matrix import Matrix
     from autograder.publish.wrong_lines import Riddle
@@ -52,28 +52,28 @@ if TYPE_CHECKING:  # with PyTorch, which the process that gives out the tests ne
 T = TypeVar("T")
 NAME = "1_attention"
 ALL = {source.parent.name: source.stem for source in sources()}  # every assignment and its file
-EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")  # whose points count to the 20
-SEED = 11  # of the hidden checks' inputs, wherever a class is graded
+EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")  # their points make up the 20
+SEED = 11  # seed of the hidden checks' inputs in every graded class
 
 
 def soon(values: Iterable[Any], *first: Any) -> list[Any]:
-    """Return the values of a parameter, all but the first of which, or those that are named, wait for `make test-all`."""
+    """Return the values of a parameter. All but the first value, or but the named ones, wait for `make test-all`."""
     values = list(values)
     chosen = first or values[:1]
     return [pytest.param(value, marks=() if value in chosen else pytest.mark.deep) for value in values]
 
 
-FIRST_SEED_SOON = soon((0, 1))  # where a second one shows no more than the first
+FIRST_SEED_SOON = soon((0, 1))  # for tests in which a second seed shows no more than the first
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Run the tests as commands run, also where this user's home cannot be written; their own processes inherit it."""
+    """Run the tests and their processes as commands run, also if this user's home is read-only."""
     until_it_ends = contextlib.ExitStack()
     until_it_ends.enter_context(home_to_write_in())
     config.add_cleanup(until_it_ends.close)
 
 
-# Files that take 10 s and more: they come first, so that the processes of `make test` end at the same time.
+# Files that take 10 s or more run first, so that the processes of `make test` end at the same time.
 LONG = (
     "attacks",
     "book",
@@ -89,7 +89,7 @@ LONG = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that take long first; a process of `make test` takes file after file."""
+    """Put the slow files first; a process of `make test` takes file after file."""
     items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in LONG)
 
 
@@ -112,7 +112,7 @@ def matrix_of(seed: int, name: str = NAME) -> "Matrix":
 
 
 def assert_whole(matrix: "Matrix") -> None:
-    """Say which mutant is not killed and named, and which correct answer does not pass."""
+    """Fail with the mutants that are not killed and named, and the correct answers that do not pass."""
     wrong = [(v.exercise, v.name, v.failed) for v in matrix.mutants if not (v.killed and v.named)]
     alarms = [(v.exercise, v.name, v.failed, v.visible) for v in matrix.correct if v.killed or v.visible != ""]
     assert (wrong, alarms) == ([], [])
@@ -120,22 +120,22 @@ def assert_whole(matrix: "Matrix") -> None:
 
 
 def cases_of(each: "Exercise", seed: int) -> list[tuple[str, "Case"]]:
-    """Return all cases of an exercise with the name of their stage."""
+    """Return all cases of an exercise, each with the name of its stage."""
     stages = {**each.stages, "visible": each.visible}
     return [(stage, case) for stage, make in stages.items() for case in make(np.random.default_rng(seed))]
 
 
 def lost(each: "Exercise", function: Callable, seed: int = 0, *own: Callable) -> dict[str, str | None]:
-    """Return the stages in which an answer loses its point, with the mistake that is named."""
+    """Return the stages in which an answer loses its point, with the named mistake."""
     return {stage: error.mistake for stage, error in each.failures(function, seed, *own).items()}
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """The machine's Chromium, one for all tests of a process."""
+    """The machine's Chromium, shared by all tests of a process."""
     path = find_browser()
     arguments = ["--disable-gpu", "--disable-background-networking"]
-    arguments += ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root a sandbox
+    arguments += ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses its sandbox to root
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=arguments)
         yield browser
@@ -143,8 +143,9 @@ def browser() -> Iterator[Browser]:
 
 
 def find_violations(page: Page, part: str | None = None, **options: Any) -> list[str]:
-    """Return what axe finds on a page, or in a part of it, with the place."""
-    options |= {"resultTypes": ["violations"], "preload": False}  # else it asks for style sheets at the wrong address
+    """Return axe's findings on a page, or in a part of it, with their places."""
+    # With "preload" axe asks for style sheets at the wrong address.
+    options |= {"resultTypes": ["violations"], "preload": False}
     found = Axe().run(page, context=part, options=options).response["violations"]
     return [f"{each['id']}: {node['target']} {node['html'][:120]}" for each in found for node in each["nodes"]]
 
@@ -168,14 +169,14 @@ def any_assignment(request: pytest.FixtureRequest) -> Assignment:
 
 
 def repaired(work: NotebookNode | bytes, assignment: Assignment, **more: Any) -> Repaired:
-    """Return what the grader makes of a notebook, or of a file, that was submitted; `more` goes to `repair_notebook`."""
+    """Return what the grader makes of a submitted notebook or file; `more` goes to `repair_notebook`."""
     data = work if isinstance(work, bytes) else json.dumps(work).encode()
     return repair_notebook(data, assignment.instructor, assignment.release, **more)
 
 
 @cache
 def setup_of(name: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the names that the set-up cell of a students' notebook defines, and the sources of all its cells."""
+    """Return the names that a student notebook's set-up cell defines, and the source of every cell."""
     cells = {cell.id: cell.source for cell in assignment_of(name).release.cells}
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()):
@@ -195,7 +196,7 @@ def perfect(assignment: Assignment) -> NotebookNode:
     return sample_class.fill_in(assignment.release, assignment.instructor)
 
 
-# A cell that prints, shows and raises what would run as a script in the page of feedback.
+# This cell prints, shows and raises texts that would run as a script in the page of feedback.
 ATTACK = """from IPython.display import HTML, SVG, Javascript, display
 print("<script>alert('printed')</script>")
 display(HTML("<script>alert('shown')</script><img src=x onerror=alert('image')>"))
@@ -208,26 +209,26 @@ ATTACK_IN_WORDS = (
 
 
 def attacker(perfect: NotebookNode) -> NotebookNode:
-    """Return right answers with scripts wherever a student may write."""
+    """Return right answers with scripts in all places where a student may write."""
     perfect.cells.insert(2, nbformat.v4.new_code_cell(ATTACK))
     next(cell for cell in perfect.cells if cell.id == "why_scale").source = ATTACK_IN_WORDS
     return perfect
 
 
 def deep_is_asked(request: pytest.FixtureRequest) -> bool:
-    """Whether one of the deep tests of the file that asks is to run."""
+    """Whether a deep test of the requesting file will run."""
     return any(item.path == request.path and item.get_closest_marker("deep") for item in request.session.items)
 
 
 def in_a_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Call what has an event loop of its own: the browser's runs in this thread."""
+    """Call a function that needs an event loop of its own: the browser's loop runs in this thread."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(function, *arguments).result()
 
 
 @pytest.fixture(scope="session")
 def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two_workers: Workers) -> GradedClass:
-    """The sample class, and one student who attacks the page of feedback: a copy of what one process graded for all."""
+    """A copy of the graded sample class and one student who attacks the feedback page; one process graded it for all."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
@@ -239,7 +240,7 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
             attack = attacker(sample_class.fill_in(assignment.release, assignment.instructor))
             sample_class.submit(graded, "zoe", attack)
             calls = []
-            limits = Limits(cell_seconds=3.0, call_seconds=1.0)  # less than by default: one of them waits for ever
+            limits = Limits(cell_seconds=3.0, call_seconds=1.0)  # less than by default: one cell never ends
             options = dict(seed=SEED, workers=two_workers, limits=limits, progress=lambda *call: calls.append(call))
             results = grade(Course(graded), assignment, **options)
             told.write_text(json.dumps([[asdict(result) for result in results], calls]), encoding="utf-8")
@@ -251,7 +252,7 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
 
 @pytest.fixture(scope="session")
 def two_workers() -> Iterator[Workers]:
-    """Processes for all runs of the grader, whose kernels have one parent with those of this process: to start takes seconds."""
+    """Processes for all runs of the grader, which take seconds to start; all kernels of this process share one parent."""
     with Workers(2, [ALL[NAME]], Limits()) as workers:
         workers.parent = warm_parent(Limits())
         yield workers
@@ -259,7 +260,7 @@ def two_workers() -> Iterator[Workers]:
 
 @pytest.fixture
 def course(tmp_path: Path) -> Course:
-    """A course with a roster and nothing else."""
+    """A course with only a roster."""
     course = Course(tmp_path / "course")
     downloads.write_roster(course)
     return course
@@ -269,13 +270,13 @@ def course(tmp_path: Path) -> Course:
     scope="module", params=[pytest.param(True, id="forked"), pytest.param(False, id="fresh", marks=pytest.mark.deep)]
 )
 def forked(request: pytest.FixtureRequest) -> bool:
-    """Whether kernels are forked from a warm parent, or started afresh: what holds for one holds for the other."""
+    """Whether kernels are forked from a warm parent or started fresh; both have to behave the same."""
     return request.param
 
 
 @pytest.fixture(scope="module")
 def kernel(forked: bool) -> Iterator[Kernel]:
-    """A kernel in the sandbox, shared by the tests that leave it alive."""
+    """A kernel in the sandbox, shared by tests that leave it alive."""
     before = os.environ.get("AUTOGRADER_SEED")
     os.environ["AUTOGRADER_SEED"] = "314159"
     kernel = Kernel(Limits(forked=forked))
@@ -289,7 +290,7 @@ def kernel(forked: bool) -> Iterator[Kernel]:
 
 @pytest.fixture
 def start(forked: bool) -> Iterator[Callable[..., Kernel]]:
-    """Return a function that starts a kernel with limits of its own; all are closed after the test."""
+    """Return a function that starts a kernel with its own limits; the fixture closes all of them."""
     kernels = []
 
     def start_kernel(**limits: Any) -> Kernel:
@@ -312,7 +313,7 @@ WIDGET_PAGE = """<!doctype html>
 
 @pytest.fixture(scope="session")
 def page_of_widgets(browser: Browser) -> tuple[Page, list[str]]:
-    """A page for all tests of widgets in a process, and what it complains of: to open one takes longer than such a test."""
+    """A page for all widget tests of a process, and its complaints. Opening a page takes longer than a test."""
     page, complaints = browser.new_page(has_touch=True), list[str]()
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
@@ -329,7 +330,7 @@ def riddles() -> "list[Riddle]":
 
 
 def data_of(widget: str) -> str:
-    """Return the element that a page holds for a widget, if it holds one."""
+    """Return the data element for a widget, or an empty string."""
     if widget != "wrong_lines":
         return ""
     from autograder.publish.wrong_lines import as_element
@@ -339,7 +340,7 @@ def data_of(widget: str) -> str:
 
 @pytest.fixture
 def open_widget(page_of_widgets: tuple[Page, list[str]], tmp_path: Path) -> Iterator[Callable[..., Page]]:
-    """Return a function that opens a page with one widget from its file, and fails where the page complains."""
+    """Return a function that opens a page with one widget, and fail if the page complains."""
     page, complaints = page_of_widgets
 
     def open_page(name: str, width: int = 1280, theme: str = "light") -> Page:

@@ -1,4 +1,4 @@
-"""Trying something on many made-up examples, the same at each run."""
+"""Try properties on many generated examples, the same in each run."""
 
 import gc
 import sys
@@ -13,12 +13,12 @@ EXAMPLES = pytest.mark.parametrize("examples", [100, pytest.param(2000, marks=py
 
 
 def fuzz(examples: int, strategy: st.SearchStrategy, holds: Callable[[Any], None]) -> None:
-    """Try something on so many examples, the same at each run."""
+    """Try a property on this many examples, the same in each run."""
     settings(max_examples=examples, deadline=None, database=None, derandomize=True)(given(strategy)(holds))()
 
 
 def steps(action: Callable[[], Any]) -> int:
-    """Count the calls that an action makes, of Python's functions and of C's."""
+    """Count the calls of Python and C functions that an action makes."""
     count = 0
 
     def note(frame: Any, event: str, argument: Any) -> None:
@@ -26,7 +26,7 @@ def steps(action: Callable[[], Any]) -> int:
         count += event in ("call", "c_call")
 
     before, collects = sys.getprofile(), gc.isenabled()
-    gc.disable()  # which calls what others asked it to
+    gc.disable()  # garbage collection would call callbacks of others
     sys.setprofile(note)
     try:
         action()

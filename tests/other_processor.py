@@ -1,7 +1,7 @@
-"""Another processor, as a context: PyTorch and NumPy round otherwise there, and dropout draws other numbers.
+"""Simulate another processor: PyTorch and NumPy round differently there, and dropout draws other numbers.
 
-What sums, exponentials and products of matrices give differs from processor to processor in the last digit, and so does
-what PyTorch's dropout drops: on Intel's it draws by MKL, on others by itself.
+Sums, exponentials and matrix products differ between processors in the last digit. PyTorch's dropout differs too: on Intel
+it draws with MKL, on others with its own generator.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ DROPPING = ("bernoulli", "bernoulli_", "native_dropout")
 
 
 class OtherRounding(TorchDispatchMode):
-    """Move what such an operation gives by about a rounding error, unless it is a number that every processor gets."""
+    """Change the result of such an operation by about a rounding error, unless every processor computes the same number."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class OtherRounding(TorchDispatchMode):
     def __torch_dispatch__(
         self, operation: Any, types: Any, arguments: tuple = (), keywords: dict | None = None
     ) -> Any:
-        """Run the operation; other random numbers for one that drops."""
+        """Run the operation; dropout gets other random numbers."""
         keywords, name = keywords or {}, operation._schema.name.split("::")[1]
         if name in DROPPING and "generator" in {a.name for a in operation._schema.arguments}:
             keywords = keywords | {"generator": self.rng}
@@ -52,6 +52,6 @@ class OtherRounding(TorchDispatchMode):
 
 @contextmanager
 def other_processor(seed: int) -> Iterator[None]:
-    """Compute as on another processor; another one for each seed."""
+    """Compute as on another processor; each seed gives another one."""
     with OtherRounding(seed):
         yield

@@ -1,7 +1,7 @@
-"""Make a sample class: submissions as students submit them, each made from the answers.
+"""Make a sample class: realistic submissions, each made from the answers.
 
 python tests/sample_class.py FOLDER             writes FOLDER/submitted/STUDENT/ASSIGNMENT/…
-python tests/sample_class.py --moodle FOLDER    writes for two assignments what Moodle would let you download: three students
+python tests/sample_class.py --moodle FOLDER    writes Moodle's downloads of three students for two assignments
 """
 
 import csv
@@ -24,7 +24,7 @@ OWN_WEIGHTS = ROOT / "tests" / "own_vit.pt"
 
 
 def change(notebook: NotebookNode, name: str, old: str, new: str) -> None:
-    """Replace a piece of one answer; a piece that is not there is an error, so that no sample quietly is the answer."""
+    """Replace a piece of one answer. A missing piece is an error; otherwise the sample would silently stay the right answer."""
     cell = answer(notebook, name)
     if old not in cell.source:
         raise ValueError(f"{name} does not contain {old!r}; correct the sample")
@@ -37,21 +37,21 @@ def answer(notebook: NotebookNode, name: str) -> NotebookNode:
 
 
 def fill_in(release: NotebookNode, instructor: NotebookNode, bonus: bool = False) -> NotebookNode:
-    """Return the released notebook as the perfect student submits it, who may leave a bonus as it is."""
+    """Return the released notebook with all answers, as a perfect student submits it; a bonus may stay unwritten."""
     notebook = nbformat.from_dict(release)
     for blank, full in zip(notebook.cells, instructor.cells, strict=True):
         if blank.metadata.get("nbgrader", {}).get("solution") and (bonus or "bonus" not in blank.metadata):
-            blank.source = full.source.split("=== BEGIN MARK SCHEME")[0].rstrip()  # that is ours
+            blank.source = full.source.split("=== BEGIN MARK SCHEME")[0].rstrip()  # the rubric is for instructors
     return notebook
 
 
 def duplicate(notebook: NotebookNode) -> None:
-    """Have every cell twice, with its id."""
+    """Duplicate every cell, with its id."""
     notebook.cells = [nbformat.from_dict(cell) for cell in notebook.cells for _ in range(2)]
 
 
 def submit(course: Path, student: str, notebook: NotebookNode | str, assignment: str = ASSIGNMENT) -> Path:
-    """Write a notebook, or a text in its place, where students submit. Not nbformat.write, which would repair what is torn."""
+    """Write a notebook, or a text instead, where students submit. nbformat.write is not used: it would repair a torn one."""
     path = course / "submitted" / student / assignment / f"{assignment.partition('_')[2]}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(notebook if isinstance(notebook, str) else json.dumps(notebook), encoding="utf-8")
@@ -66,7 +66,7 @@ def rewrite(notebook: NotebookNode, name: str, body: str) -> None:
 
 
 def changed(*words: str) -> Callable[[NotebookNode], None]:
-    """Return what changes answers: name of an answer, words that are in it, what is in their place, and so on."""
+    """Return a function that changes answers: name, old words, new words, and so on."""
 
     def spoil(notebook: NotebookNode) -> None:
         for name, old, new in zip(words[::3], words[1::3], words[2::3], strict=True):
@@ -76,12 +76,12 @@ def changed(*words: str) -> Callable[[NotebookNode], None]:
 
 
 def rewritten(name: str, body: str) -> Callable[[NotebookNode], None]:
-    """Return what replaces the body of an answer."""
+    """Return a function that replaces the body of an answer."""
     return lambda notebook: rewrite(notebook, name, body)
 
 
 def both(*spoils: Callable[[NotebookNode], None]) -> Callable[[NotebookNode], None]:
-    """Return what makes several changes."""
+    """Return a function that makes several changes."""
 
     def spoil(notebook: NotebookNode) -> None:
         for each in spoils:
@@ -96,7 +96,7 @@ not_scaled = changed("attention", " / np.sqrt(queries.shape[-1])", "")  # M8
 
 
 def in_torch(notebook):
-    """Let PyTorch do it: right, and tensors come back."""
+    """Let PyTorch do the work: the results are right, and tensors come back."""
     rewrite(notebook, "softmax", "import torch\nreturn torch.softmax(torch.tensor(scores), dim=axis)")
     rewrite(
         notebook,
@@ -112,28 +112,28 @@ return torch.autograd.grad(F.scaled_dot_product_attention(*leaves), leaves, torc
 
 
 def torn_apart(notebook):
-    """Lose all metadata, copy a cell, delete a test, install a package: honest accidents."""
+    """Remove all metadata, copy a cell, delete a test, install a package: honest accidents."""
     for cell in notebook.cells:
         cell.metadata = {}
         cell.pop("id", None)
     softmax = next(index for index, cell in enumerate(notebook.cells) if "def softmax" in cell.source)
     install = nbformat.v4.new_code_cell("!pip install numpy")
-    del install["id"]  # a random one: the sample is the same every time
+    del install["id"]  # it is random: the sample is the same every time
     notebook.cells.insert(softmax, install)
     notebook.cells.insert(softmax + 2, nbformat.from_dict(notebook.cells[softmax + 1]))
     del notebook.cells[softmax + 4]
 
 
-BONUS = {ASSIGNMENT: "online_softmax", "3_encoder": "rope"}  # of which most leave the cell as it is
+BONUS = {ASSIGNMENT: "online_softmax", "3_encoder": "rope"}  # most students leave it unwritten
 CLASS: dict[str, Callable[[NotebookNode], None]] = {
     "ada": perfect,
-    # a bracket is forgotten: the cell does not run, the other functions are still right
+    # a bracket is missing: the cell does not run, the other functions are still right
     "chen": changed("softmax", "np.exp(shifted)", "np.exp(shifted"),
     # waits for something that never comes
     "dora": changed("attention", "    weights = s", "    while scores.std() != 0:\n        pass\n    weights = s"),
     # ends the kernel's process
     "emil": changed("self_attention", "    return attention", "    import os\n    os._exit(1)\n    return attention"),
-    # warns on stderr in right code, which must cost nothing; of the bonus M194, which costs nothing either
+    # warns on stderr in right code, which costs nothing; M194 in the bonus costs nothing either
     "fatima": both(
         changed("softmax", "    shifted", '    import warnings\n    warnings.warn("shifting")\n    shifted'),
         rewritten(
@@ -152,7 +152,7 @@ return larger, total + new.sum(axis=-1), mixed + new @ values
         *("attention", "        scores = np.where(mask, scores, -np.inf)\n", ""),
         *("attention", "    return w", "    weights = weights if mask is None else weights * mask\n    return w"),
     ),
-    # M4: one mistake, which the functions that use softmax do not pay for again
+    # M4: the functions that use softmax do not lose points for it again
     "jana": changed("softmax", "exponentials.sum(axis=axis, keepdims=True)", "exponentials.sum(axis=axis)"),
     # M66
     "kofi": changed("attention_backward", "(grad_weights - row_means)", "grad_weights"),
@@ -205,13 +205,13 @@ return largest, total, mixed
 
 
 def batch_axis_left(notebook):
-    """Repair all but the axis along which attention runs, M28."""
+    """Repair everything but the axis along which attention runs, M28."""
     cell = next(cell for cell in notebook.cells if "batch_first = True" in cell.source)
     cell.source = "\n".join(line for line in cell.source.split("\n") if "batch_first = True" not in line)
 
 
 def two_not_repaired(notebook):
-    """Leave the first two programs as they came."""
+    """Leave the first two programs unchanged."""
     from autograder.publish.build import program_cell
 
     for cell in [cell for cell in notebook.cells if cell.metadata.get("broken")][:2]:
@@ -231,7 +231,7 @@ CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
     ASSIGNMENT: CLASS,
     "2_multihead": {
         "ada": perfect,
-        # M21; the layer that uses it does not pay for it again
+        # M21; the layer that uses it does not lose points for it again
         "goran": rewritten(
             "split_heads", "return x.reshape(x.shape[0], num_heads, x.shape[1], x.shape[2] // num_heads)"
         ),
@@ -244,14 +244,14 @@ CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
             *("to_torch", "        layer.in_proj_bias.copy_(mha.qkv.bias)  # (3 D,)\n", ""),
             *("to_torch", "        layer.out_proj.bias.copy_(mha.out.bias)  # (D,)\n", ""),
         ),
-        # ends the kernel's process: it costs that exercise alone
+        # ends the kernel's process: only that exercise loses points
         "emil": rewritten("attend", "import os\nos._exit(1)"),
         # right, by PyTorch's fused function
         "noor": changed("MultiHeadAttention", "        mixed = torch.einsum(", FUSED),
     },
     "3_encoder": {
         "ada": perfect,
-        # M33; the encoder that stacks such blocks does not pay for it again
+        # M33; the encoder that stacks such blocks does not lose points for it again
         "goran": changed(
             *("EncoderBlock", "x + self.dropout(self.attention(self.norm_attention(x), mask))"),
             "self.norm_attention(x + self.dropout(self.attention(x, mask)))",
@@ -275,12 +275,12 @@ return torch.view_as_real(pairs * torch.exp(1j * angles)).flatten(-2)
 """,
             ),
         ),
-        # M38, one block again and again
+        # M38, the same block again and again
         "ivan": changed(
             *("Encoder", "nn.ModuleList(EncoderBlock(width, num_heads, hidden_width, dropout) for _ in range(depth))"),
             "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)",
         ),
-        # M41; of the bonus M200, the halves as language models have them
+        # M41; M200 in the bonus, the halves as language models have them
         "jana": both(
             changed("FeedForward", "F.gelu(", "F.relu("),
             rewritten(
@@ -294,7 +294,7 @@ return torch.cat([first * angles.cos() - second * angles.sin(), first * angles.s
 """,
             ),
         ),
-        # another model, though a healthy one
+        # another model, although a sound one
         "kofi": rewritten("repair", "return EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 64)"),
         "lena": batch_axis_left,
     },
@@ -314,7 +314,7 @@ return torch.cat([first * angles.cos() - second * angles.sin(), first * angles.s
         ),
         "jana": changed("evaluate", "    model.eval()\n", ""),  # M52
         "kofi": changed("attention_rollout", "block @ rollout", "rollout @ block"),  # M150
-        # M124, down the columns; the ViT that uses them does not pay for it again
+        # M124, in column order; the ViT that uses it does not lose points for it again
         "lena": changed(
             *("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".transpose(2, 3).flatten(2).transpose(1, 2)")
         ),
@@ -331,7 +331,7 @@ return torch.cat([first * angles.cos() - second * angles.sin(), first * angles.s
         # M182, shapes alone
         "hana": changed("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), ", "assert True, "),
         "ivan": changed("test_attention", "assert refused", "assert True"),  # M20
-        # M180, no rounding passes
+        # M180, it allows no rounding
         "jana": changed(
             "test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-3)", "torch.equal(got, right)"
         ),
@@ -342,7 +342,7 @@ return torch.cat([first * angles.cos() - second * angles.sin(), first * angles.s
 
 
 def make_submissions(instructor: NotebookNode, release: NotebookNode) -> dict[str, str | None]:
-    """Return the file that each student of 1_attention submits; None for one who submits nothing."""
+    """Return the file of each student of 1_attention; None for a student who submits nothing."""
     files: dict[str, str | None] = dict(_spoiled(CLASS, instructor, release))
     files["ben"] = nbformat.writes(release)
     files["quinn"] = None
@@ -352,14 +352,14 @@ def make_submissions(instructor: NotebookNode, release: NotebookNode) -> dict[st
 
 @cache
 def own_weights() -> bytes:
-    """Return a file of weights as a student trained them: the book's are refused."""
+    """Return a file of weights that a student could have trained: the book's are refused."""
     import torch
 
     return saved({name: half.float() for name, half in torch.load(OWN_WEIGHTS, weights_only=True).items()})
 
 
 def saved(value: object) -> bytes:
-    """Return what torch.save writes."""
+    """Return the bytes that torch.save writes."""
     import torch
 
     file = io.BytesIO()
@@ -368,7 +368,11 @@ def saved(value: object) -> bytes:
 
 
 def train_own_weights() -> None:
-    """Train a ViT for half a minute on the stand-in for MNIST, and keep its weights in OWN_WEIGHTS, 16 bits each."""
+    """Train a ViT for half a minute on the stand-in for MNIST, and store its weights in OWN_WEIGHTS, with 16 bits each.
+
+    The repository holds that file. Only this command makes it again:
+    PYTHONPATH=tests .venv/bin/python -c "from sample_class import train_own_weights; train_own_weights()"
+    """
     import torch
 
     from solutions.training.data import load_digits
@@ -384,16 +388,16 @@ def _spoiled(students, instructor: NotebookNode, release: NotebookNode) -> Itera
     for student, spoil in students.items():
         notebook = fill_in(release, instructor)
         spoil(notebook)
-        yield student, json.dumps(notebook)  # not nbformat.writes, which would repair what is torn
+        yield student, json.dumps(notebook)  # nbformat.writes would repair a torn one
 
 
 def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = None) -> None:
-    """Write the sample class of an assignment below a course's folder; what is there already stays as it is.
+    """Write the sample class of an assignment below a course's folder; files that are there stay unchanged.
 
     Args:
-        folder: Of the course.
-        assignment: Its name.
-        most: How many students of those who submit something of 2_multihead and later; by default all.
+        folder: The folder of the course.
+        assignment: The name of the assignment.
+        most: How many students submit, for 2_multihead and later assignments; by default all.
     """
     from autograder.files import write_atomically
     from autograder.grade.grade import load_assignment
@@ -417,14 +421,14 @@ def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = N
                     write_atomically(path, own_weights())
 
 
-# What Moodle knows of three students: number, name, id, e-mail address
+# Moodle's data of three students: number, name, id, e-mail address.
 PRACTICE = (("101", "Ada Lovelace", "ada"), ("102", "Goran Horvat", "goran"), ("103", "Rosa Lind", "rosa"))
 WORKSHEET = ("Identifier", "Full name", "ID number", "Email address", "Status", "Grade", "Maximum Grade")
 WORKSHEET += ("Grade can be changed", "Last modified (submission)", "Last modified (grade)", "Feedback comments")
 
 
 def write_downloads(folder: Path) -> None:
-    """Write ASSIGNMENT.zip and ASSIGNMENT.csv as Moodle would: Ada is right, Goran has one mistake, Rosa no notebook."""
+    """Write ASSIGNMENT.zip and ASSIGNMENT.csv as Moodle does: Ada is right, Goran has one mistake, Rosa has no notebook."""
     from autograder.grade.grade import load_assignment
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -445,7 +449,7 @@ def write_downloads(folder: Path) -> None:
 
 
 def main(*arguments: str) -> None:
-    """Write what the first lines of this file say."""
+    """Run one of the two commands at the top of this file."""
     if arguments[0] == "--moodle":
         write_downloads(Path(arguments[1]))
         return

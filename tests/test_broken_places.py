@@ -1,4 +1,4 @@
-"""Does a full disk, a read-only course, an odd path, or a folder instead of a file get one line that says what to do?"""
+"""Do a full disk, a read-only course, an odd path, or a folder instead of a file give one line with the fix?"""
 
 import errno
 import os
@@ -23,7 +23,7 @@ STUDENTS = ("ada", "bea")
 
 @pytest.fixture
 def course(tmp_path: Path, assignment: Assignment) -> Course:
-    """A course in which nobody submitted anything, which was recorded."""
+    """A recorded course without submissions."""
     return made(tmp_path / "course", assignment)
 
 
@@ -41,7 +41,7 @@ def made(folder: Path, assignment: Assignment) -> Course:
 
 
 def in_walls(course: Course, *walls: str, command: str) -> str:
-    """Run a command of a shell where walls are around the course; return what it says on stderr. It must end with 1."""
+    """Run a shell command with walls around the course; return its stderr. It must end with 1."""
     inside = ["bwrap", "--dev-bind", "/", "/", *walls, "sh", "-c", command, "sh", sys.executable, str(course.root)]
     done = subprocess.run(inside, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
@@ -50,7 +50,7 @@ def in_walls(course: Course, *walls: str, command: str) -> str:
 
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Return a function that runs a command in this process, and gives what it says on stderr. It must end with 1."""
+    """Return a function that runs a command in this process and returns its stderr. It must end with 1."""
 
     def run_main(*arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["autograder", *arguments])
@@ -62,20 +62,20 @@ def stopped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 def assert_one_line(said: str, *words: str) -> None:
-    """Is it no traceback, and does it hold some words?"""
+    """Check that the message is no traceback, and holds some words."""
     (line,) = [line for line in said.splitlines() if line.startswith("autograder: ")]
     assert "Traceback" not in said and all(word in line for word in words), said
 
 
 def test_read_only_course_is_said(course: Course) -> None:
-    """Is the file named that cannot be written, and what to do?"""
+    """Does the message name the file that cannot be written, and the fix?"""
     walls = ("--ro-bind", str(course.root), str(course.root))
     said = in_walls(course, *walls, command=f'"$1" -m autograder report {NAME} --course "$2"')
     assert_one_line(said, f"{course.root}/report", "Read-only file system", "that you may read and write")
 
 
 def test_full_disk_is_said(course: Course, tmp_path: Path) -> None:
-    """Is the file named that does not fit, is the old one whole, and is no half of a file left?"""
+    """Does the message name the file that does not fit, and is the old file complete, without a half-written one?"""
     (course.root / "report").mkdir()
     walls = ("--size", str(2**16), "--tmpfs", f"{course.root}/report")
     command = (
@@ -88,7 +88,7 @@ def test_full_disk_is_said(course: Course, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["what?", "%41", "$HOME", "a;b", "{x}", "~", "a b#c", "[ab]", "sqlite:", "ü%20?x=1"])
 def test_course_may_be_called_anything(tmp_path: Path, assignment: Assignment, name: str) -> None:
-    """Is all in the folder that was named, the gradebook too, and is it read again from there?"""
+    """Are all files in the named folder, the gradebook too, and are they read again from there?"""
     course = made(tmp_path / name, assignment)
     assert os.listdir(tmp_path) == [name] and (course.root / "gradebook.db").is_file()
     assert course.students() == list(STUDENTS)
@@ -107,7 +107,7 @@ def test_course_may_be_called_anything(tmp_path: Path, assignment: Assignment, n
     ],
 )
 def test_folder_instead_of_a_file_is_said(course: Course, stopped: Callable[..., str], file: str, said: str) -> None:
-    """Is the file named, in a line?"""
+    """Does one line name the file?"""
     path = course.root / file
     path.unlink(missing_ok=True)
     path.mkdir(parents=True)
@@ -116,7 +116,7 @@ def test_folder_instead_of_a_file_is_said(course: Course, stopped: Callable[...,
 
 
 def test_file_instead_of_a_folder_is_said(course: Course) -> None:
-    """Is a file instead of report/ a line too?"""
+    """Does a file instead of report/ give one line too?"""
     (course.root / "report").write_text("")
     done = run("report", NAME, "--course", str(course.root))
     assert done.exit_code == 1
@@ -134,7 +134,7 @@ def test_file_instead_of_a_folder_is_said(course: Course) -> None:
 def test_gradebook_that_cannot_be_read_is_said(
     course: Course, stopped: Callable[..., str], change: str | None, said: str
 ) -> None:
-    """Is a gradebook of an older nbgrader, or a file that is none, no full disk?"""
+    """Is a gradebook of an older nbgrader, or a file that is no gradebook, not reported as a full disk?"""
     path = course.root / "gradebook.db"
     if change:
         with sqlite3.connect(path) as database:
@@ -147,7 +147,7 @@ def test_gradebook_that_cannot_be_read_is_said(
 
 
 def test_mistake_of_ours_still_shows_where_it_was_made(tmp_path: Path) -> None:
-    """Does an error of a file go through that no person can put right, or that is of a file elsewhere?"""
+    """Does an error of a file pass through if no person can correct it, or if the file is elsewhere?"""
     for error in (
         FileNotFoundError(errno.ENOENT, "No such file", str(tmp_path / "x")),
         OSError(errno.ENOSPC, "full", "/x/y"),

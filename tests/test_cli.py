@@ -1,4 +1,4 @@
-"""Can a person work with the command: does it help, say what is wrong in one line, and exit accordingly?"""
+"""Can a person work with the command: does it help, report errors in one line, and exit with the right code?"""
 
 import io
 import json
@@ -21,24 +21,24 @@ COMMANDS = sorted(command.name or command.callback.__name__ for command in app.r
 
 
 def run(*arguments: str, width: int = 200) -> Result:
-    """Run the command in this process, on a terminal of some width."""
+    """Run the command in this process, on a terminal of this width."""
     return CliRunner(env={"COLUMNS": str(width), "TERM": "dumb", "NO_COLOR": "1"}).invoke(app, arguments)
 
 
 def run_alone(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command as its users do, in a process of its own."""
+    """Run the command in its own process, as users do."""
     command = [sys.executable, "-m", "autograder", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
 
 
 def test_commands_are_those_of_the_design() -> None:
-    """Are the commands there that the book and the Makefile speak of?"""
+    """Do all commands exist that the book and the Makefile name?"""
     assert {"build", "book", "demo", "grade", "feedback", "report", "mutants"} <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)], ids=" ".join)
 def test_help_says_what_it_does(command: tuple[str, ...]) -> None:
-    """Does each command explain itself and every one of its options and arguments?"""
+    """Does each command explain itself, and each of its options and arguments?"""
     result = run(*command, "--help")
     assert result.exit_code == 0
     assert "Usage:" in result.output
@@ -50,14 +50,14 @@ def test_help_says_what_it_does(command: tuple[str, ...]) -> None:
 
 
 def test_no_command_shows_the_help() -> None:
-    """Does `autograder` alone show what there is?"""
+    """Does `autograder` alone list the commands?"""
     assert all(name in run().output for name in COMMANDS)
 
 
 @pytest.mark.parametrize("command", ["grade", "feedback", "report", "mutants"])
 @pytest.mark.parametrize("name", ["2_nothing", "[bold]x[/y]"])
 def test_unknown_assignment_is_one_line(command: str, name: str, tmp_path: Path) -> None:
-    """Is an unknown assignment one line on stderr that says what there is, exit 1, and no file is left behind?"""
+    """Does an unknown assignment give one line on stderr with the known ones, exit 1, and leave no file?"""
     course = () if command == "mutants" else ("--course", str(tmp_path / "course"))
     result = run(command, name, *course)
     assert result.exit_code == 1
@@ -67,7 +67,7 @@ def test_unknown_assignment_is_one_line(command: str, name: str, tmp_path: Path)
 
 
 def test_unknown_assignment_as_users_run_it(tmp_path: Path) -> None:
-    """Does the same hold for the command in a process of its own, without a traceback?"""
+    """Does the same hold for the command in its own process, without a traceback?"""
     done = run_alone("grade", "2_nothing", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout == ""
@@ -85,7 +85,7 @@ def test_nothing_graded_says_what_to_do_first(command: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("command", ["grade", "feedback", "report"])
 def test_all_of_nothing_says_where_it_looked(command: str, tmp_path: Path) -> None:
-    """Where nobody has submitted anything, is --all one line that says where that is expected?"""
+    """Without submissions, does --all give one line with the expected folder?"""
     result = run(command, "--all", "--course", str(tmp_path))
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"autograder: nobody has submitted anything: {tmp_path / 'submitted'}")
@@ -103,14 +103,14 @@ def test_all_of_nothing_says_where_it_looked(command: str, tmp_path: Path) -> No
     ],
 )
 def test_wrong_arguments_exit_with_2(arguments: tuple[str, ...]) -> None:
-    """Are wrong arguments an error of usage, with a hint at the help?"""
+    """Do wrong arguments give a usage error, with a hint at the help?"""
     result = run(*arguments)
     assert result.exit_code == 2
     assert "--help" in result.stderr
 
 
 def test_mutants_json_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is `mutants --json` JSON and nothing else on stdout, of the assignment and the seed that were asked for?"""
+    """Does `mutants --json` print only JSON on stdout, for the requested assignment and seed?"""
 
     def make(name: str, stem: str, seed: int, progress: object) -> Matrix:
         print("what a check prints is no JSON")
@@ -126,7 +126,7 @@ def test_mutants_json_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mutants_exits_with_1_when_one_survives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does the command fail, and say in the table which mutant or answer it is, when the proof fails?"""
+    """If the proof fails, does the command fail, and does its table show the mutant or answer?"""
     survivor = Verdict("softmax", "M3", {}, "")
     refused = Verdict("softmax", "differences", {}, None)  # the visible test fails and names nothing
     monkeypatch.setattr(
@@ -152,7 +152,7 @@ def test_grade_without_the_sandbox_must_be_said(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_bars_speak_in_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is it said without a terminal what begins, and again and again how far it is, also before there is a number?"""
+    """Without a terminal, do lines say what begins and again and again how far it is, also before the first number?"""
     page = Console(file=io.StringIO(), width=100)
     monkeypatch.setattr("autograder.commands.bars.err", page)
     spoken = threading.Event()
@@ -179,7 +179,7 @@ def test_bars_speak_in_lines_where_there_is_no_terminal(monkeypatch: pytest.Monk
 
 
 def test_bars_show_pace_and_states() -> None:
-    """Do the bars say how many a minute, how long still, and which states there were, within 80 columns?"""
+    """Do the bars show the rate, the remaining time and the states, within 80 columns?"""
     bars = Bars()
     clock = [100.0]
     bars.get_time = lambda: clock[0]
@@ -195,7 +195,7 @@ def test_bars_show_pace_and_states() -> None:
 
 
 def test_home_that_cannot_be_written_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Does a command work in a home of its own, which then goes, only where the user's is missing or not theirs?"""
+    """Does a command use a temporary home only if the user's is missing or belongs to another user?"""
     for home, stays in ((tmp_path, True), (tmp_path / "none", False)):
         monkeypatch.setenv("HOME", str(home))
         with home_to_write_in():

@@ -1,4 +1,4 @@
-"""Do exercises and chapters work on Colab as they do here? In an environment with exactly the versions of colab.txt."""
+"""Do exercises and chapters work on Colab as here? They run in an environment with exactly the versions of colab.txt."""
 
 import hashlib
 import json
@@ -26,10 +26,10 @@ from autograder.judge.mistake import ways_of
 
 pytestmark = pytest.mark.deep
 PINS = ROOT / "colab.txt"
-PYTHON = "3.13"  # of Colab
-MISTAKES = 5  # of an exercise, at most
+PYTHON = "3.13"  # Colab's version
+MISTAKES = 5  # mistakes tried in each exercise, at most
 CHAPTERS = sorted(path.stem for path in ROOT.glob("book/*.ipynb"))
-LINK = re.compile(r"mistakes\.html#m\d+$")  # in the message of a visible test that names a mistake
+LINK = re.compile(r"mistakes\.html#m\d+$")  # link in the message of a visible test that names a mistake
 
 
 @dataclass(frozen=True)
@@ -45,22 +45,22 @@ class Colab:
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command without what the tests have set for Python; its output is kept."""
+    """Run a command without the tests' settings of Python; its output is captured."""
     return subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
 
 
 def clean_environment() -> dict[str, str]:
-    """Return this environment without what is set for this Python, for the grader and for Matplotlib."""
+    """Return this environment without settings of this Python, the grader and Matplotlib."""
     ours = ("PYTHON", "AUTOGRADER", "VIRTUAL_ENV", "MPLBACKEND")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 def make_environment(folder: Path) -> None:
-    """Install Colab's packages into a new environment, under Colab's Python or else the newest that can be had."""
+    """Install Colab's packages into a new environment, under Colab's Python or else the newest available one."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if uv is None:
         pytest.fail("uv makes the environment of Colab, and is not installed: .venv/bin/pip install uv")
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))  # where uv does not look
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))  # uv does not look there
     for each in [*map(str, pyenv.glob(f"versions/{PYTHON}*/bin/python")), PYTHON, "3.12", "3.11"]:
         made = run(uv, "venv", "--clear", "--system-certs", "--python", each, folder)
         if made.returncode == 0:
@@ -74,7 +74,7 @@ def make_environment(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def colab() -> Colab:
-    """Colab's packages, installed once for each content of colab.txt. uv shares the large ones with .venv on the disk."""
+    """Colab's packages, installed once for each content of colab.txt. uv shares large ones with .venv on the disk."""
     folder = ROOT / "_build" / "colab" / hashlib.sha256(PINS.read_bytes()).hexdigest()[:12]
     complete = folder / "complete"
     if not complete.exists():
@@ -86,7 +86,7 @@ def colab() -> Colab:
 
 
 def execute(notebook: NotebookNode, python: Path | str, folder: Path, **environment: str) -> NotebookNode:
-    """Run a copy of a notebook in an empty folder, in a kernel of some Python; a cell that fails ends nothing."""
+    """Run a copy of a notebook in an empty folder, in a kernel of this Python; later cells run after a failing one."""
     kernels, work = folder / "kernels", folder / "work"
     work.mkdir(parents=True)
     (kernels / "colab").mkdir(parents=True)
@@ -103,7 +103,7 @@ def execute(notebook: NotebookNode, python: Path | str, folder: Path, **environm
 
 
 def said(notebook: NotebookNode) -> dict[str, str]:
-    """Return what each visible test printed, of right answers and of mistakes, or the error in which it ended, by cell."""
+    """Return the output of each visible test, of right answers and mistakes, or its error, by cell."""
     texts = {cell.id: "" for cell in notebook.cells if cell.id.startswith(("test_", "mistake-"))}
     for cell in notebook.cells:
         for output in cell.get("outputs", []) if cell.id in texts else []:
@@ -115,9 +115,9 @@ def said(notebook: NotebookNode) -> dict[str, str]:
 
 
 def with_mistakes(notebook: NotebookNode, exercises: dict[str, Exercise]) -> NotebookNode:
-    """Return a solved notebook in which each visible test is followed by the same test of answers with known mistakes.
+    """Return a solved notebook in which each visible test is repeated for answers with known mistakes.
 
-    Mistakes change words of the answer's own cell, which is run again after them. Their cells are called mistake-EXERCISE-M1.
+    Mistakes change words in the answer's cell, which runs again after them. Their cells are called mistake-EXERCISE-M1.
     """
     notebook = nbformat.from_dict(notebook)
     for name, each in exercises.items():
@@ -139,23 +139,23 @@ def with_mistakes(notebook: NotebookNode, exercises: dict[str, Exercise]) -> Not
 
 @pytest.mark.parametrize("name", ALL)
 def test_exercise_says_on_colab_what_it_says_here(colab: Colab, name: str, tmp_path: Path) -> None:
-    """Do right answers pass all visible tests there, and are known mistakes named as in the grader's environment?"""
+    """Do right answers pass all visible tests on Colab, and are known mistakes named as in the grader's environment?"""
     assignment, exercises = assignment_of(name), exercises_of(ALL[name])
     notebook = with_mistakes(fill_in(assignment.release, assignment.instructor, bonus=True), exercises)
     there, here = (tmp_path / each for each in ("there", "here"))
-    short = {"GRADING": "1"}  # as in grading, a few steps of training, of which the visible tests ask nothing
-    as_there = short if name == "4_vit" else {}  # whose training takes minutes on a CPU
+    short = {"GRADING": "1"}  # a few training steps, as in grading; the visible tests do not depend on them
+    as_there = short if name == "4_vit" else {}  # its training takes minutes on a CPU
     found = said(execute(notebook, colab.python, there, **as_there))
     for each in exercises:
         assert found[f"test_{each}"].startswith(f"{each} passes the visible tests."), colab
         named = [cell for cell, text in found.items() if cell.startswith(f"mistake-{each}-") and LINK.search(text)]
-        assert named or name == "5_debugging", each  # whose visible tests name nothing
+        assert named or name == "5_debugging", each  # its visible tests name nothing
     assert found == said(execute(notebook, sys.executable, here, **short)), colab
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_chapter_runs_on_colab(colab: Colab, name: str, tmp_path: Path) -> None:
-    """Does a chapter run alone there, with the records that it would find on the Internet?"""
+    """Does a chapter run alone on Colab, with the records that it would find on the Internet?"""
     notebook = nbformat.read(ROOT / "book" / f"{name}.ipynb", as_version=4)
     done = execute(notebook, colab.python, tmp_path, ATTENTION_BOOK_RECORDS=str(ROOT / "book" / "records"))
     errors = [output for cell in done.cells for output in cell.get("outputs", []) if output.output_type == "error"]

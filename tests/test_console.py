@@ -1,4 +1,4 @@
-"""Does nothing that a stranger wrote reach the terminal as it is, whichever way a command prints it?"""
+"""Does no stranger's text reach the terminal unchanged, however a command prints it?"""
 
 import ast
 import json
@@ -24,7 +24,7 @@ def table() -> Table:
 
 
 def stop() -> None:
-    """End a command as `answer` does where a column is missing."""
+    """End a command as `answer` does if a column is missing."""
     with pytest.raises(typer.Exit), stopping_at(ValueError):
         raise ValueError(f"regrade-requests.csv has the columns {HOSTILE}")
 
@@ -44,7 +44,7 @@ WAYS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_no_text_moves_the_cursor(way: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Is each character that is not printable shown as what it is?"""
+    """Is each unprintable character shown by its code?"""
     WAYS[way]()
     said = "".join(capfd.readouterr())
     assert "end" in said
@@ -52,20 +52,20 @@ def test_no_text_moves_the_cursor(way: str, capfd: pytest.CaptureFixture[str]) -
 
 
 def test_json_stays_what_it_was(capfd: pytest.CaptureFixture[str]) -> None:
-    """Does a script read the very text?"""
+    """Does a script read the exact text from JSON?"""
     data = {HOSTILE: ["Zoë", "名前", "\U0001f9d1\u200d\U0001f393", "\U000e0041"]}
     print_json(data)
     assert json.loads(capfd.readouterr().out) == data
 
 
 def test_error_of_two_lines_cannot_look_like_two_errors(capfd: pytest.CaptureFixture[str]) -> None:
-    """Is a line break of a stranger's no new line of ours?"""
+    """Does a line break in a stranger's text never begin a new line of ours?"""
     stopped("the column a\nautograder: all is well")
     assert "\nautograder" not in capfd.readouterr().err
 
 
 def test_commands_print_in_no_other_way() -> None:
-    """Do only the consoles of one module print?"""
+    """Does only one module print, through its consoles?"""
     found = []
     for path in sorted((ROOT / "autograder" / "commands").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

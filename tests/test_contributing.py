@@ -1,4 +1,4 @@
-"""Are the guides for contributors true when every step is done to a copy of the repository?"""
+"""Are the guides for contributors right if every step is done in a copy of the repository?"""
 
 import contextlib
 import os
@@ -22,9 +22,9 @@ TEXT = CONTRIBUTING + STYLE + EXERCISE
 OF_CONTRIBUTING = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", CONTRIBUTING, re.M | re.S))
 SECTIONS = {title: OF_CONTRIBUTING[title] for title in ("Add a mistake", "Add a right answer")}
 SECTIONS |= {"Add a chapter": STYLE, "Add an exercise": EXERCISE}
-# A block that says where it goes: it is a file, or is at the end of one.
+# A block with a file name: it is that file, or its end.
 BLOCK = re.compile(r"^(`{3,})(?:python|md) (\S+)\n(.*?)^\1$", re.M | re.S)
-LINE = re.compile(r"`(- file: \S+)`")  # of the contents
+LINE = re.compile(r"`(- file: \S+)`")  # a line for the contents
 QUOTED = re.compile(r"^```text\n\$ (?:COLUMNS=130 )?\.venv/bin/autograder (.*?)\n(.*?)^```$", re.M | re.S)
 NUMBER = r"(?P<N>\d+)"
 SCRIPT = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
@@ -32,7 +32,7 @@ SCRIPT = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The repository, without what is ignored, with every step of every section done."""
+    """The repository without ignored files, after every step of every section."""
     root = tmp_path_factory.mktemp("contributing")
     for name in ("autograder", "solutions", "exercises", "book", "tests"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -52,7 +52,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_printed(said: str, printed: str) -> None:
-    """Compare what a page quotes with what was printed, word by word; N in the page is one number, wherever it is."""
+    """Compare a page's quotation with the output word by word; N in the page is the same number everywhere."""
     words = [NUMBER if word == "N" else re.escape(word) for word in said.split()]
     first = words.index(NUMBER) + 1 if NUMBER in words else len(words)
     words[first:] = ["(?P=N)" if word == NUMBER else word for word in words[first:]]
@@ -72,7 +72,7 @@ for each in sys.argv[1:]:
 
 
 def run(copy: Path, *commands: str) -> list[str]:
-    """Run scripts, and lines of a shell with `autograder`, in one process with the copy's modules; give what is printed."""
+    """Run scripts and shell lines with `autograder` in one process with the copy's modules; return their output."""
     pipes = [each.partition("|")[::2] if "\n" not in each else (each, "") for each in commands]
     _, *printed = run_python(copy, "-c", RUN, *(each.replace("2> /dev/null", "") for each, _ in pipes)).split("\0\n")
     return [
@@ -82,7 +82,7 @@ def run(copy: Path, *commands: str) -> list[str]:
 
 
 def run_python(copy: Path, *arguments: str) -> str:
-    """Run Python with the copy's modules, in a process of its own."""
+    """Run Python with the copy's modules, in its own process."""
     environment = os.environ | {"PYTHONPATH": str(copy), "COLUMNS": "130"}
     done = subprocess.run([sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -90,7 +90,7 @@ def run_python(copy: Path, *arguments: str) -> str:
 
 
 def test_blocks_are_those_of_four_sections() -> None:
-    """Does each section that adds something say in which files, and each page its line in the contents?"""
+    """Does each section name its files, and each new page have its line in the contents?"""
     files = {title: len(BLOCK.findall(text)) for title, text in SECTIONS.items()}
     assert files == {"Add a mistake": 1, "Add a right answer": 1, "Add a chapter": 1, "Add an exercise": 7}
     assert len(BLOCK.findall(TEXT)) == sum(files.values())
@@ -98,12 +98,12 @@ def test_blocks_are_those_of_four_sections() -> None:
 
 
 def test_contributing_is_short() -> None:
-    """Can it be read in a few minutes?"""
+    """Can the guide be read in a few minutes?"""
     assert len(CONTRIBUTING.encode()) <= 8000
 
 
 def test_files_that_the_guides_name_exist() -> None:
-    """Is every file and folder there that a guide names, unless it is one of its examples?"""
+    """Does every file and folder exist that a guide names, except its own examples?"""
     folders = [ROOT / name for name in ("autograder", "book", "exercises", "solutions", "tests")]
     there = {path.as_posix() for folder in folders for path in (folder, *folder.rglob("*"))} | set(
         map(Path.as_posix, ROOT.glob("*.*"))
@@ -117,7 +117,7 @@ def test_files_that_the_guides_name_exist() -> None:
 
 @pytest.mark.parametrize("title", soon(("Add an exercise", "Add a mistake")))
 def test_section_prints_what_it_says(copy: Path, title: str) -> None:
-    """Do its commands, after its lines of Python, print what is quoted?"""
+    """Do a section's commands, after its Python code, print the quoted text?"""
     commands = QUOTED.findall(SECTIONS[title])
     assert commands
     scripts = SCRIPT.findall(SECTIONS[title])
@@ -137,26 +137,26 @@ def test_section_prints_what_it_says(copy: Path, title: str) -> None:
     ],
 )
 def test_number_that_a_page_leaves_open_is_one_number(printed: str, same: bool) -> None:
-    """Is any number taken where the page says N, and the same one each time?"""
+    """Is any number accepted for a page's N, but the same one each time?"""
     said = "N of N mutants caught, N named."
     with contextlib.nullcontext() if same else pytest.raises(AssertionError):
         assert_printed(said, printed)
 
 
 def test_exercise_that_was_added_is_all_that_changes(copy: Path) -> None:
-    """Are the other assignments' notebooks still what their sources give?"""
+    """Do the other assignments' notebooks stay what their sources give?"""
     found = run_python(copy, "-c", "from autograder.publish.build import stale_files; print(*stale_files())")
     assert set(found.split()) == {
         "book/entropy.ipynb",
         "book/mistakes.md",
-        "exercises/1_attention/attention.ipynb",  # to which a mistake was added
+        "exercises/1_attention/attention.ipynb",  # a mistake was added to it
         "exercises/6_entropy/entropy.ipynb",
     }
 
 
-@pytest.mark.deep  # `make exercises` makes the page of mistakes again: minutes
+@pytest.mark.deep  # `make exercises` makes the page of mistakes again, which takes minutes
 def test_pages_that_were_added_are_built(copy: Path, tmp_path: Path) -> None:
-    """Are both pages built without a warning, with what the chapter prints, in a book that holds nothing else?"""
+    """Are both pages built without a warning, with the chapter's output, in a book without other pages?"""
     run(copy, "build")
     pages = [line.split()[-1] for line in LINE.findall(TEXT)]
     for name in ("_config.yml", "requirements.txt", "book/references.bib", *(f"{page}.md" for page in pages)):
@@ -169,14 +169,14 @@ def test_pages_that_were_added_are_built(copy: Path, tmp_path: Path) -> None:
     build = (
         f"from pathlib import Path; from autograder.publish.book import build_book; build_book(Path({str(tmp_path)!r}))"
     )
-    run_python(copy, "-c", build)  # in this process the tests that open a browser leave an event loop running
+    run_python(copy, "-c", build)  # in this process, tests with a browser leave an event loop running
     chapter, exercise = ((tmp_path / "_build" / "html" / f"{page}.html").read_text("utf-8") for page in pages)
     assert "array([1.39, 0.94])" in chapter and "Solution: entropy" in exercise
 
 
 @pytest.mark.deep
 def test_exercise_that_was_added_passes_all_tests(copy: Path) -> None:
-    """Has the new assignment all that the tests ask of every assignment, or does one of them need a change?"""
+    """Does the new assignment pass all tests of every assignment, without a change in a test?"""
     for name in ("pyproject.toml", "README.md", "LICENSE", "Makefile"):
         shutil.copy(ROOT / name, copy / name)
     run(copy, "build")

@@ -1,4 +1,4 @@
-"""Is the quick start for instructors true when it is done, command by command?"""
+"""Is the quick start for instructors right, command by command?"""
 
 import contextlib
 import re
@@ -20,7 +20,7 @@ HOME = "/home/you"
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str, str]]:
-    """Every command of the page, in its order: what the page says that it prints, and what it prints."""
+    """Every command of the page in order, with the quoted output and the real one."""
     home = tmp_path_factory.mktemp("home")
     folder = home / "attention-book"
     folder.mkdir()
@@ -40,7 +40,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str, str]]
                 done = run(*arguments, width=80)
             refused = expected.startswith("autograder: ")
             assert done.exit_code == refused, f"{command}\n{done.output}"
-            printed = re.sub(r"(?s)^.*?(?=autograder: )", "", done.stderr) if refused else done.stdout  # after progress
+            # The progress comes before the message.
+            printed = re.sub(r"(?s)^.*?(?=autograder: )", "", done.stderr) if refused else done.stdout
             found.append((command, expected, printed.replace(str(home), HOME)))
             if refused:
                 grade_everything(folder / "course")
@@ -48,7 +49,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str, str]]
 
 
 def grade_everything(course: Path) -> None:
-    """Grade each written answer that waits, as a person does in formgrader."""
+    """Grade each waiting written answer, as a person does in formgrader."""
     with Gradebook(f"sqlite:///{course}/gradebook.db") as gradebook:
         for grade in gradebook.db.query(Grade).filter(Grade.needs_manual_grade):
             grade.manual_score, grade.needs_manual_grade = 1.0, False
@@ -56,7 +57,7 @@ def grade_everything(course: Path) -> None:
 
 
 def test_quick_start_prints_what_it_says(said: list[tuple[str, str, str]]) -> None:
-    """Does every command print what is quoted, to the letter?"""
+    """Does every command print the quoted text exactly?"""
     assert [command.split()[1] for command, _, _ in said] == [
         "student-version", "tests/sample_class.py", "collect", "grade", "feedback", "report", "export", "export"
     ]  # fmt: skip
@@ -67,7 +68,7 @@ def test_quick_start_prints_what_it_says(said: list[tuple[str, str, str]]) -> No
 
 
 def test_quick_start_is_one_page() -> None:
-    """Has it at most 1,200 words?"""
+    """Does the quick start have at most 1,200 words?"""
     assert len(TEXT.split()) <= 1200
 
 
@@ -76,7 +77,7 @@ PAGES = [*sorted(ROOT.glob("book/instructors*.md")), *sorted(ROOT.glob("[A-Z]*.m
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).with_suffix("").as_posix())
 def test_pages_name_commands_and_options_that_exist(page: Path) -> None:
-    """Is every command of ours on these pages there, with every option that is given to it?"""
+    """Does every command on these pages exist, with all its options?"""
     lines = re.findall(r"(?:^|`|\$ )(?:\.\./)?autograder ([^`\n]*)", page.read_text(encoding="utf-8"), re.M)
     for words in (line.split() for line in lines):
         name = words[0] if words else ""

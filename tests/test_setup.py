@@ -1,4 +1,4 @@
-"""Does the installation do what later steps count on, and say all that is missing?"""
+"""Does the installation provide what later steps need, and report everything that is missing?"""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ Machine = Callable[..., Path]
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Return a function that lets a machine have only the given programs; each writes to a file how it was called."""
+    """Return a function that makes a machine with only the given programs; each writes its calls to a file."""
 
     def have(*programs: str, user: int = 1000, exit_code: int = 0) -> Path:
         folder, calls = tmp_path / "bin", tmp_path / "calls"
@@ -38,7 +38,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def test_what_is_imported_at_every_start_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is bytecode written where the surroundings forbid it? A sandbox cannot write any, and took it from a student's time."""
+    """Is bytecode written although the environment forbids it? A sandbox cannot write it, and would lose a student's time."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     (tmp_path / "slow_to_import.py").write_text("")
     monkeypatch.chdir(tmp_path)
@@ -47,7 +47,7 @@ def test_what_is_imported_at_every_start_is_compiled(tmp_path: Path, monkeypatch
 
 
 def test_missing_packages_are_those_that_are_not_there(machine: Machine) -> None:
-    """Is each package that lacks in the list, and the browser only where it is asked for?"""
+    """Is each missing package in the list, and the browser only on request?"""
     machine("bwrap")
     venv = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     assert list(setup_environment.missing_packages(browser=False)) == [venv]
@@ -56,7 +56,7 @@ def test_missing_packages_are_those_that_are_not_there(machine: Machine) -> None
 
 @pytest.mark.parametrize("sudo", [(), ("sudo",)], ids=["no sudo", "sudo that wants a password"])
 def test_all_that_is_missing_is_said_at_once(machine: Machine, sudo: tuple[str, ...]) -> None:
-    """Does a plain user read one command with every package, where there is no sudo, or it asks for a password?"""
+    """Does a plain user read one command with all packages, without sudo or if sudo needs a password?"""
     machine("apt-get", *sudo, exit_code=1)
     missing = setup_environment.missing_packages(browser=True)
     with pytest.raises(SystemExit) as ended:
@@ -67,7 +67,7 @@ def test_all_that_is_missing_is_said_at_once(machine: Machine, sudo: tuple[str, 
 
 @pytest.mark.parametrize("user", [0, 1000])
 def test_all_that_is_missing_is_installed_at_once(machine: Machine, user: int) -> None:
-    """Does root, or one whose sudo asks for no password, get every package by one call?"""
+    """Do root, and a user whose sudo needs no password, get all packages by one call?"""
     calls = machine("apt-get", "sudo", user=user)
     setup_environment.install_system_packages({"bubblewrap": "a sandbox", "chromium": "a browser"})
     called = calls.read_text().splitlines()
@@ -76,7 +76,7 @@ def test_all_that_is_missing_is_installed_at_once(machine: Machine, user: int) -
 
 
 def test_ubuntu_has_no_package_of_chromium(machine: Machine, tmp_path: Path) -> None:
-    """Is Ubuntu, and a system made of it, told to take another browser, and root not given a package that is not there?"""
+    """Are Ubuntu and derived systems told to use another browser, and does root not install a missing package?"""
     calls = machine("apt-get", user=0)
     (tmp_path / "os-release").write_text('NAME="Linux Mint"\nID=linuxmint\nID_LIKE="ubuntu debian"\n')
     with pytest.raises(SystemExit) as ended:
@@ -86,7 +86,7 @@ def test_ubuntu_has_no_package_of_chromium(machine: Machine, tmp_path: Path) -> 
 
 
 def test_cache_that_cannot_be_written_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is a folder that is not there judged by the one in which it would be made?"""
+    """Is a missing folder judged by the folder in which it would be made?"""
     assert setup_environment.can_write(tmp_path / "not" / "there")
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
     assert not setup_environment.can_write(tmp_path / "not" / "there")
@@ -106,7 +106,7 @@ PYTHON = '#!/bin/sh\n[ "$1" = -c ] || {{ echo {name} "$@"; exit; }}\nexit {code}
     ],
 )
 def test_newest_supported_python_is_taken(installed: dict[str, int], taken: str | None, tmp_path: Path) -> None:
-    """Does `make setup` use the newest that runs and is supported, and say so where there is none?"""
+    """Does `make setup` use the newest supported Python that runs, and report if there is none?"""
     for name, code in installed.items():
         (tmp_path / name).write_text(PYTHON.format(name=name, code=code))
         (tmp_path / name).chmod(0o755)

@@ -1,4 +1,4 @@
-"""Is every table read that a spreadsheet wrote, and is no text of a student's a formula in one?"""
+"""Is every spreadsheet's table read, and does no student's text become a formula?"""
 
 import csv
 import io
@@ -35,7 +35,7 @@ def table(folder: Path, text: str | bytes, name: str = "table.csv") -> Path:
     ids=["plain", "Excel in Germany", "Unicode text", "sep", "empty columns", "an old Mac"],
 )
 def test_roster_is_read_as_spreadsheets_write_it(tmp_path: Path, data: bytes) -> None:
-    """Do separators, marks at the start and spellings of titles change nothing?"""
+    """Do separators, byte-order marks and spellings of titles make no difference?"""
     table(tmp_path, data, "roster.csv")
     assert Course(tmp_path).roster() == [{"id": "zoe", "first_name": "Zoë"}]
 
@@ -59,14 +59,14 @@ def test_roster_that_is_no_table_is_refused_with_its_line(tmp_path: Path, data: 
 
 
 def test_roster_that_is_a_folder_is_refused(tmp_path: Path) -> None:
-    """Is a folder in the file's name no traceback?"""
+    """Does a folder with the file's name give an error in words?"""
     (tmp_path / "roster.csv").mkdir()
     with pytest.raises(ValueError, match=r"roster.csv cannot be read: .* is not a plain file"):
         Course(tmp_path).roster()
 
 
 def test_long_texts_stop_nobody(tmp_path: Path) -> None:
-    """May a request, a name, and an online text each be longer than Python's own limit for a cell?"""
+    """Can a request, a name and an online text each be longer than Python's own limit for a cell?"""
     table(tmp_path, f"student,assignment,part,why\nada,1_attention,softmax,{LONG}\n", "regrade-requests.csv")
     assert read_requests(tmp_path)[0].why == LONG.strip()
     answer_request(tmp_path, "ada", "1_attention", "softmax", "Looked at again.")
@@ -81,7 +81,7 @@ def test_long_texts_stop_nobody(tmp_path: Path) -> None:
 
 
 def test_a_zero_byte_of_a_student_stops_nobody(tmp_path: Path) -> None:
-    """Is the rest of the table read?"""
+    """Is the rest of the table read after a zero byte?"""
     path = table(tmp_path, b"student,assignment,part,why\nada,1_attention,softmax,a\0b\nbea,1_attention,softmax,c\n")
     assert [row[3] for row in read_table(path).rows] == ["a\ufffdb", "c"]
 
@@ -101,7 +101,7 @@ BEFORE = ["", " ", "\u200b", "\ufeff", "\x00", "\xa0 ", '"', "\u2060\t", "\u3164
 @pytest.mark.parametrize("before", BEFORE, ids=ascii)
 @pytest.mark.parametrize("separator", ["", ";", ",", "\t", "\n", "\r\n", "; ;"], ids=ascii)
 def test_no_cell_is_a_formula_wherever_a_spreadsheet_splits_it(separator: str, before: str) -> None:
-    """Does an apostrophe come before each formula, whichever separator the spreadsheet believes in?"""
+    """Does each formula get an apostrophe, whichever separator the spreadsheet uses?"""
     for formula in FORMULAS:
         cell = defuse(f"a{separator}{before}{formula}" if separator else f"{before}{formula}")
         written = csv_text([{"id": "x", "cell": cell}])
@@ -118,7 +118,7 @@ NAMES = ["-", "-1", "-1.5", "O'Brien", "Anne-Marie", "D'Angelo & Söhne", "名�
 
 @pytest.mark.parametrize("cell", [*NAMES, "Participant 101", "x = 1", "a; b", "a - b", "", -1, 2.5, None])
 def test_honest_cells_stay_as_they_are(cell: object) -> None:
-    """Are names, numbers and identifiers what the systems read back?"""
+    """Do names, numbers and identifiers stay readable for the systems?"""
     assert defuse(cell) == cell
 
 
@@ -126,7 +126,7 @@ def test_honest_cells_stay_as_they_are(cell: object) -> None:
     "text", ["\n" * 10**6, " " * 10**6, ";-" * 10**5, '"' * 10**6, "-" + " " * 10**6 + "x"], ids=len
 )
 def test_defuse_takes_time_in_proportion_to_the_text(text: str) -> None:
-    """Is a hostile text no quadratic search? Processor time, and a bound that only such a search passes."""
+    """Does a hostile text not cause a quadratic search? The bound on processor time is exceeded only by such a search."""
     begun = time.process_time()
     defuse(text)
     assert time.process_time() - begun < 20

@@ -12,17 +12,18 @@ import pytest
 from autograder.imports import ROOT
 
 NO_SOURCE = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
-MADE_HERE = shutil.ignore_patterns("_build", "build", "course*", "data")  # next to the sources, by earlier commands
+# Earlier commands make these next to the sources.
+MADE_HERE = shutil.ignore_patterns("_build", "build", "course*", "data")
 
 
 def kept_out(folder: str, names: list[str]) -> set[str]:
-    """Return what of a folder of the repository is not copied."""
+    """Return the names in a repository folder that are not copied."""
     return NO_SOURCE(folder, names) | (MADE_HERE(folder, names) if Path(folder) == ROOT else set())
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which the wheel was unpacked, which is all that installing does."""
+    """A folder with the unpacked wheel; installing does nothing else."""
     source, wheels, installed = (tmp_path_factory.mktemp(name) for name in ("source", "wheels", "installed"))
     shutil.copytree(ROOT, source, ignore=kept_out, dirs_exist_ok=True)
     build = "from setuptools.build_meta import build_wheel; import sys; build_wheel(sys.argv[1])"
@@ -49,7 +50,7 @@ def run_installed(installed: Path, folder: Path, *arguments: str) -> subprocess.
 
 
 def test_wheel_writes_the_repository_into_an_empty_folder(installed: Path, tmp_path: Path) -> None:
-    """Does `demo` write a whole repository into an empty folder, does it work there, and nowhere else?"""
+    """Does `demo` write the complete repository into an empty folder, and work only there?"""
     (tmp_path / "empty").mkdir()
     begun = run_installed(installed, tmp_path / "empty", "demo", "--help")
     assert begun.returncode == 0 and "now holds the repository" in begun.stdout, begun.stderr

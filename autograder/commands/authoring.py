@@ -1,4 +1,4 @@
-"""From the sources to notebooks, book and student version, and the proof of the checks."""
+"""Commands for authors: notebooks, book and student version from their sources, and the proof of the checks."""
 
 import contextlib
 import io
@@ -77,9 +77,9 @@ def book(
         bool, typer.Option("--solutions", help="With the answers in them, in files with another name.")
     ] = False,
 ) -> None:
-    """Build the book into _build/html, with warnings as errors. Does nothing when nothing changed.
+    """Build the book into _build/html, with warnings as errors. An unchanged book is not built again.
 
-    A PDF and an EPUB lie next to its pages. They lack the pages for instructors.
+    A PDF and an EPUB are written next to its pages. They lack the pages for instructors.
     """
     from autograder.publish.book import BookError, build_book, find_browser
 
@@ -87,7 +87,7 @@ def book(
         raise stopped("the book's pages have the answers: --solutions goes with --pdf or --epub")
     with stopping_at(BookError), Bars() as bars:
         if pdf:
-            find_browser()  # before the minutes that the pages take
+            find_browser()  # checked before the pages, which take minutes
         page = build_book(progress=bars)
     say(f"Book: {page}")
     if epub:
@@ -107,7 +107,7 @@ def book(
 def record(
     chapters: Annotated[list[str], typer.Argument(help="Names of chapters, such as encoder.")],
 ) -> None:
-    """Run the long cells of chapters, which the book leaves out, and write what they found to book/records/."""
+    """Run the long cells of chapters, which the book leaves out, and write their results to book/records/."""
     from autograder.publish.book import BookError, record_chapter
 
     for chapter in chapters:
@@ -123,7 +123,7 @@ def mutants(
 ) -> None:
     """Prove the checks: every known mistake must be caught and named, every correct answer must pass.
 
-    Exits with 1 if one is not.
+    Exits with 1 otherwise.
     """
     from autograder.judge.kill_matrix import kill_matrix
     from autograder.report.tables import matrix_in_words, matrix_table

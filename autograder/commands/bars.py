@@ -1,4 +1,4 @@
-"""How far a command is: progress bars or, where there is no terminal, plain lines."""
+"""The progress of a command: bars or, without a terminal, plain lines."""
 
 import threading
 from collections import Counter
@@ -14,9 +14,9 @@ from autograder.commands.console import err
 
 
 class _Pace(ProgressColumn):
-    """How many a minute, and how long it still takes or, at the end, took."""
+    """The rate per minute, and the time that is left or, at the end, was needed."""
 
-    max_refresh = 0.5  # seconds
+    max_refresh = 0.5  # seconds between two updates
 
     def render(self, task: Task) -> Text:
         """Return the text for one bar."""
@@ -31,10 +31,9 @@ class _Pace(ProgressColumn):
 
 
 class Bars(Progress):
-    """A progress bar for each kind of work, made when that work begins; below them the states of submissions.
+    """A progress bar for each kind of work, from the beginning of that work; below the bars, the states of submissions.
 
-    Where the output is no terminal a bar cannot move: there a plain line says what begins and, every few seconds, how far
-    it is.
+    Without a terminal a bar cannot move: a plain line says what begins and, every few seconds, how far it is.
     """
 
     EVERY = 4.0  # seconds between two plain lines
@@ -49,7 +48,7 @@ class Bars(Progress):
         self._ended = threading.Event()
 
     def __call__(self, what: str, done: int, total: int, state: str = "") -> None:
-        """Say that so much of a kind of work is done, and in which state the last submission ended."""
+        """Set how much of a kind of work is done, and count the state of the last submission."""
         new = what not in self._bars
         if new:
             self._bars[what] = self.add_task(what, total=total)
@@ -66,13 +65,13 @@ class Bars(Progress):
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def start(self) -> None:
-        """Begin to show the bars or, where there is no terminal, to say from time to time how far the work is."""
+        """Show the bars or, without a terminal, say from time to time how far the work is."""
         super().start()
         if self.disable:
             threading.Thread(target=self._say_from_time_to_time, daemon=True).start()
 
     def stop(self) -> None:
-        """Show no more."""
+        """Stop showing the bars."""
         self._ended.set()
         super().stop()
 
@@ -92,7 +91,7 @@ class Bars(Progress):
         return ", ".join(f"{count} {state}" for state, count in self.states.most_common())
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Return what is shown: the bars, and how many submissions ended in which state."""
+        """Return what is shown: the bars, and the number of submissions in each state."""
         yield from super().get_renderables()
         if self.states:
             yield Padding(Text(self._how_many()), (0, 0, 0, 21))

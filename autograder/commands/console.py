@@ -1,7 +1,7 @@
-"""How commands speak: results on stdout, what is wrong in one line on stderr, and how they end.
+"""The output of commands: results on stdout, errors in one line on stderr, and exit codes.
 
-All that a command prints goes through the two consoles of this module, or `print_json`. What they print may hold texts of
-students, and no text of theirs moves the cursor, changes a colour or turns the line around.
+All that a command prints goes through the two consoles of this module, or `print_json`. Printed texts may come from
+students: none of them moves the cursor, changes a colour or turns the line around.
 """
 
 import errno
@@ -23,10 +23,10 @@ from autograder.files import shown
 
 
 class _SafeConsole(Console):
-    """Prints each text as it can be printed; only rich's own segments of control move the cursor."""
+    """Replaces unprintable characters; only rich's own control segments move the cursor."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Give the segments of what is printed; line breaks stay."""
+        """Yield the segments to print; line breaks stay."""
         for segment in super().render(renderable, options):
             if segment.control or all(line.isprintable() for line in segment.text.split("\n")):
                 yield segment
@@ -38,12 +38,12 @@ out, err = _SafeConsole(), _SafeConsole(stderr=True)
 
 
 def say(text: str) -> None:
-    """Print a line of ours, which is not broken: a path is copied from it."""
+    """Print a line of ours without breaking it, because people copy paths from it."""
     out.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
 def say_of_others(text: str) -> None:
-    """Print a line that holds what others wrote, which may be no printable text."""
+    """Print a line with words of others, which may be unprintable."""
     say(shown(text))
 
 
@@ -60,7 +60,7 @@ def print_json(data: object) -> None:
 
 
 def stopped(error: object) -> typer.Exit:
-    """Say in one line what is wrong; return what ends the command with 1.
+    """Print an error in one line; return the exception that ends the command with 1.
 
     Further lines of an error are indented, so that none of them looks like a line of ours.
     """
@@ -71,14 +71,14 @@ def stopped(error: object) -> typer.Exit:
 
 @contextmanager
 def stopping_at(*errors: type[Exception]) -> Iterator[None]:
-    """End the command with one line where one of these errors comes, not with a traceback."""
+    """End the command with one line, instead of a traceback, when one of these errors is raised."""
     try:
         yield
     except errors as error:
         raise stopped(error) from None
 
 
-# What a person can put right, and how. Any other error of a file is a mistake of ours, and shows where it was made.
+# Errors that a person can correct, and how. Any other error of a file is our mistake, and shows its traceback.
 REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room on the disk"),
     **dict.fromkeys(
@@ -94,7 +94,7 @@ REMEDIES = {
 
 
 def explaining_files(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command end with one line, not with a traceback, where a file of its course cannot be read or written."""
+    """End a command with one line, instead of a traceback, when a file of its course cannot be read or written."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Everything once, on sample classes."""
+"""The demonstration on sample classes."""
 
 import os
 from pathlib import Path
@@ -30,11 +30,11 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     say(STEPS.format(classes=len(sample["CLASSES"])))
     build()
     graded = []
-    limits = Limits(cell_seconds=5.0, call_seconds=2.0)  # one of the students waits for ever
+    limits = Limits(cell_seconds=5.0, call_seconds=2.0)  # one of the students' cells never ends
     with workers_for(sample["CLASSES"], limits) as workers:
         for name in sample["CLASSES"]:
             sample["write_class"](course, name, most=3)
-            # no MNIST, which may lie on this machine: the samples' weights were trained on its stand-in
+            # without MNIST, which may be on this machine: the samples' weights were trained on its stand-in
             graded.append(grade_class(name, course, limits, workers, data=Path(os.devnull)))
             show_scores(course, *graded[-1])
     for assignment, results in graded:

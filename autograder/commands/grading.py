@@ -1,4 +1,4 @@
-"""From what was submitted to scores; and what a student can ask before submitting."""
+"""Commands for grading submissions, and for checking a notebook before submitting it."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -55,10 +55,10 @@ def grade(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Grade what lies in COURSE/submitted/STUDENT/ASSIGNMENT/, and show a table of scores for each assignment.
+    """Grade the submissions in COURSE/submitted/STUDENT/ASSIGNMENT/, and show a table of scores for each assignment.
 
-    Only what is new or changed is graded. Points go to nbgrader's gradebook, COURSE/gradebook.db. Ctrl-C stops at once;
-    the next run goes on where this one was.
+    Only new and changed submissions are graded. Points go to nbgrader's gradebook, COURSE/gradebook.db. Ctrl-C stops at once;
+    the next run continues.
     """
     from autograder.report.report import scores_of
     from autograder.sandbox.host.bubblewrap import Limits
@@ -70,7 +70,7 @@ def grade(
         for name in names:
             try:
                 graded.append(grade_class(name, course, limits, workers, **options))
-            except typer.Exit as ended:  # what was wrong is said, and the others can be graded all the same
+            except typer.Exit as ended:  # the error is printed, and the other assignments can still be graded
                 if ended.exit_code != 1:
                     raise
                 failed = True
@@ -85,7 +85,7 @@ def grade(
 
 
 def workers_for(names: Iterable[str], limits: "Limits", jobs: int | None = None, sandboxed: bool = True) -> "Workers":
-    """Return processes that grade these assignments, one after the other: to start them takes seconds."""
+    """Return processes that grade these assignments one after another. Starting them takes seconds."""
     from autograder.grade.workers import Workers
 
     stems = all_assignments()
@@ -98,11 +98,11 @@ def grade_class(
     """Grade an assignment with progress bars; return it and the results.
 
     Args:
-        name: Of the assignment.
-        folder: Of the course.
+        name: The name of the assignment.
+        folder: The folder of the course.
         limits: What a submission may use.
-        workers: What grades, begun if there is anything new.
-        options: As `autograder.grade.grade.grade` takes them.
+        workers: The processes that grade; they start if there is a new submission.
+        options: Options of `autograder.grade.grade.grade`.
     """
     bars = Bars()
     try:
@@ -114,7 +114,7 @@ def grade_class(
             from autograder.sandbox.host.bubblewrap import SandboxError
 
             if not options.get("cluster") and course_in(folder).has_new_work_of(name):
-                workers.begin()  # while this process builds the assignment
+                workers.begin()  # at the same time, this process builds the assignment
             from autograder.grade.grade import grade, load_assignment
 
             options |= {"limits": limits, "workers": workers, "progress": bars}
@@ -152,9 +152,9 @@ def settle(
         str | None, typer.Option("--file", metavar="NAME", help="Which of several files counts; it is graded next.")
     ] = None,
 ) -> None:
-    """Decide about a submission that needs a look: without an option, show the questions, the files and what they hold.
+    """Decide about a submission that needs a look. Without an option, show the questions and the content of the files.
 
-    A decision holds for these files and these questions. A new submission is asked about again.
+    A decision is valid for these files and these questions. A new submission is asked about again.
     """
     from autograder.course.settled import Decision, read_decisions, write_decision
     from autograder.grade.grade import load_assignment

@@ -1,4 +1,4 @@
-"""Into the course, out of it, and away from it."""
+"""Commands that collect submissions, export scores, and delete a student."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -35,10 +35,10 @@ def collect(
     worksheet: WorksheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put what was submitted into COURSE/submitted/STUDENT/ASSIGNMENT/, and list what could not be.
+    """Put submissions into COURSE/submitted/STUDENT/ASSIGNMENT/, and list the files that could not be taken.
 
-    Who is who comes from COURSE/roster.csv (columns id, first_name, last_name, email; moodle_id and canvas_id if known),
-    and from the worksheet. Files that are nobody's are kept in COURSE/unmatched/ASSIGNMENT/.
+    COURSE/roster.csv (columns id, first_name, last_name, email; moodle_id and canvas_id if known) and the worksheet say
+    who is who. Files without an owner are kept in COURSE/unmatched/ASSIGNMENT/.
     """
     from autograder.course.roster import read_worksheet
     from autograder.grade.grade import load_assignment
@@ -86,7 +86,7 @@ def export(
 ) -> None:
     """Write the scores and the feedback in the form that Moodle or Canvas imports, and scores.csv with every state.
 
-    A worksheet of Moodle's is that of one assignment; Canvas's holds the columns of all.
+    Moodle's worksheet is for one assignment; Canvas's has the columns of all.
     """
     from autograder.course.roster import read_worksheet
     from autograder.lms.export import prepare_export
@@ -103,7 +103,7 @@ def export(
     done = {}
     with stopping_at(ValueError, OSError):
         sheet = read_worksheet(worksheet) if worksheet else None
-        # nothing is written before all are known to be complete
+        # all exports have to be complete before anything is written
         ready = [prepare_export(*each, system, worksheet=sheet, **options) for each in graded]
         for (in_course, loaded, results), each in zip(graded, ready):
             if system != "csv":

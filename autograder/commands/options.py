@@ -21,4 +21,4 @@ WorksheetOption = Annotated[
     Path | None, typer.Option(help="Moodle's grading worksheet or Canvas's gradebook export, as it was downloaded.")
 ]
 
-COURSE = Path("course")  # by default
+COURSE = Path("course")  # the default folder

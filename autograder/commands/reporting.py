@@ -1,4 +1,4 @@
-"""What students and instructors read of a class that was graded."""
+"""Commands that write pages about a graded class for students and instructors."""
 
 from typing import Annotated
 
@@ -49,7 +49,7 @@ def report(
 ) -> None:
     """Write the report on each assignment, and the page of the course, which shows every student across assignments.
 
-    Next to each page are tables for spreadsheets. The page of the course holds all that was graded, whatever is named.
+    Tables for spreadsheets are next to each page. The page of the course always shows all graded assignments.
     """
     from autograder.report.course_page import course_table, write_course_page
     from autograder.report.report import write_report
@@ -73,9 +73,9 @@ def similarity(
     course: CourseOption = COURSE,
     as_json: JsonOption = False,
 ) -> None:
-    """List submissions that are more similar than the class: a reason to look, and no proof.
+    """List submissions that are more similar than is usual in the class: a reason to look, and no proof.
 
-    Writes the similarity report, COURSE/report/ASSIGNMENT/similarity.html, which shows them side by side, and similarity.csv.
+    Writes the similarity report, COURSE/report/ASSIGNMENT/similarity.html, with their code side by side, and similarity.csv.
     """
     from autograder.report.similarity import write_similarity
 
@@ -104,7 +104,7 @@ def answer(
     text: Annotated[str, typer.Argument(help="What the student is to read.")],
     course: CourseOption = COURSE,
 ) -> None:
-    """Answer a student who asked again: write it into COURSE/regrade-requests.csv, from where feedback takes it.
+    """Answer a regrade request: write the answer into COURSE/regrade-requests.csv. Feedback shows it.
 
     Points are changed in formgrader.
     """

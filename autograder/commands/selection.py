@@ -1,4 +1,4 @@
-"""Which course and which of its classes a command is about."""
+"""Select the course and the assignments of a command."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def all_assignments() -> dict[str, str]:
-    """Return the names of all assignments that there are, each with the stem of its notebook."""
+    """Return the names of all assignments, each with the stem of its notebook."""
     from autograder.publish.generated import sources
 
     return {source.parent.name: source.stem for source in sources()}
 
 
 def course_in(folder: Path) -> "Course":
-    """Return the course in a folder, whose own files can be read and name only assignments that exist.
+    """Return the course in a folder, after checking that its settings are readable and name only existing assignments.
 
-    Its module takes a second to import.
+    The course's module takes a second to import.
     """
     from autograder.course.course import Course
     from autograder.course.regrade_requests import read_requests
@@ -35,7 +35,7 @@ def course_in(folder: Path) -> "Course":
 
 
 def chosen(names: list[str] | None, everything: bool, folder: Path) -> list[str]:
-    """Return the assignments that a command is about: those that are named, or all that somebody has submitted."""
+    """Return the assignments of a command: the named ones, or all that somebody has submitted."""
     if everything == bool(names):
         raise typer.BadParameter("give the names of assignments, or --all")
     known, course = all_assignments(), course_in(folder)
@@ -48,7 +48,7 @@ def chosen(names: list[str] | None, everything: bool, folder: Path) -> list[str]
 
 
 def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list["Result"]]:
-    """Return course, assignment and results of a class that was graded."""
+    """Return course, assignment and results of a graded class."""
     from autograder.grade.grade import load_assignment
 
     course = course_in(folder)
@@ -64,14 +64,14 @@ def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list[
 def all_graded_classes(
     folder: Path, known: Iterable[tuple["Course", "Assignment", list["Result"]]] = ()
 ) -> list[tuple["Course", "Assignment", list["Result"]]]:
-    """Return what `graded_class` does, of every assignment of which something is graded; those that are known stay."""
+    """Return `graded_class` of every assignment with results; known ones are kept."""
     found = {each[1].name: each for each in known}
     graded = [name for name in all_assignments() if name in found or course_in(folder).load_results(name)]
     return [found.get(name) or graded_class(name, folder) for name in graded]
 
 
 def stop_if_not_graded(results: Iterable["Result"]) -> None:
-    """Let a command fail where somebody has no score for a reason of ours."""
+    """Let a command fail if our failure left a student without a score."""
     failed = [result for result in results if result.state == "not graded"]
     if failed:
         said = "; ".join(f"{result.student}: {result.why}" for result in failed[:3])

@@ -1,7 +1,7 @@
-"""List and read what strangers put into zip archives and folders.
+"""List and read the members of zip archives and folders that strangers made.
 
-Nothing is extracted to a path that an archive names: a member is read into memory, within limits, or the reason is said why
-it is not. No link is followed, and no device or pipe is read. An archive inside an archive is opened, but not one inside that.
+No archive decides where a file is written: a member is read into memory, within limits, or an error says why it is not.
+Links are not followed, and devices and pipes are not read. An archive inside an archive is opened, a third level is not.
 """
 
 import io
@@ -23,13 +23,13 @@ from typing import BinaryIO
 
 from autograder.files import MAX_BYTES, Unreadable, is_notebook, read_plain_file, writable
 
-MAX_MEMBERS = 50_000  # of an archive or a folder
-MAX_DIRECTORY = 32 * 2**20  # bytes of an archive's list of members, which is read as a whole
+MAX_MEMBERS = 50_000  # files in an archive or a folder, at most
+MAX_DIRECTORY = 32 * 2**20  # bytes of an archive's list of members: zipfile reads the whole list
 MAX_TOTAL = 8 * 2**30  # bytes of all notebooks in an archive, unpacked
-MAX_RATIO, RATIO_FROM = 500, 10 * 2**20  # a member of this many bytes may not be packed tighter
+MAX_RATIO, RATIO_FROM = 500, 10 * 2**20  # largest packing ratio of members with at least so many bytes
 MAX_PACKED = 200 * 2**20  # bytes of an archive inside an archive, unpacked
-MAX_PACKED_MEMBERS = 2000  # of one
-START = 4096  # bytes that tell what a file is
+MAX_PACKED_MEMBERS = 2000  # files in an archive inside an archive
+START = 4096  # bytes at the start of a file that show its kind
 NOT_OPENED = (".7z", ".rar", ".bz2", ".xz", ".zst")  # archives that Python opens only at a risk, or not at all
 
 
@@ -37,22 +37,22 @@ NOT_OPENED = (".7z", ".rar", ".bz2", ".xz", ".zst")  # archives that Python open
 class Member:
     """A file in an archive or a folder, not read yet."""
 
-    path: str  # within it, with /
+    path: str  # path within the archive or folder, with / between names
     read: Callable[[], bytes]  # raises Unreadable
     start: Callable[[], bytes]  # its first bytes; raises Unreadable
-    when: datetime | None  # it was last changed, or packed
+    when: datetime | None  # time of the last change, or of packing
 
 
 def members(path: Path, stack: ExitStack, is_single: Callable[[Path], bool]) -> Iterator[Member]:
-    """List the files of an archive, of a folder, or the one file that the path is.
+    """List the files of an archive or a folder, or the path itself if it is a single submitted file.
 
     Args:
-        path: Where it is.
+        path: An archive, a folder or a file.
         stack: Closes the archive when its members have been read.
-        is_single: Whether a file was submitted by itself; a file of weights looks like an archive inside.
+        is_single: Tells whether a path is one submitted file. A file of weights looks like an archive inside.
 
     Raises:
-        Unreadable: it is none of them, or too large.
+        Unreadable: the path is none of these, or too large.
     """
     if path.is_symlink():
         raise Unreadable("it is a link; name what it points to")
@@ -72,10 +72,10 @@ def _plain(file: Path, name: str) -> Member:
 
 
 def of_folder(path: Path) -> Iterator[Member]:
-    """List the files of a folder, but not those in hidden folders.
+    """List the files of a folder. Hidden folders are skipped.
 
     Raises:
-        Unreadable: it cannot be read, or has too many.
+        Unreadable: the folder cannot be read, or has too many files.
     """
 
     def stop(error: OSError) -> None:
@@ -97,11 +97,11 @@ def unpacked(name: str, data: bytes) -> list[Member]:
     """List the files of an archive that a student submitted: zip, tar, tar.gz, or one file that was packed by gzip.
 
     Args:
-        name: Of the archive. The paths of its files begin with it.
+        name: The archive's name. The paths of its files begin with it.
         data: The archive.
 
     Raises:
-        Unreadable: it is none, or too large.
+        Unreadable: the data is no archive, or the archive is too large.
     """
     if data[:4] == b"PK\x03\x04":
         found = list(_of_zip(io.BytesIO(data), ExitStack()))
@@ -120,7 +120,7 @@ def unpacked(name: str, data: bytes) -> list[Member]:
 
 
 def is_archive(start: bytes) -> bool:
-    """Whether a file that begins so can be opened by `unpacked`."""
+    """Whether `unpacked` can open a file that begins with these bytes."""
     return start[:4] == b"PK\x03\x04" or start[:2] == b"\x1f\x8b" or start[257:262] == b"ustar"
 
 
@@ -131,7 +131,7 @@ def _part(data: bytes, begin: int, size: int) -> bytes:
 
 
 def _unzipped(data: bytes) -> bytes:
-    """Return what gzip packed."""
+    """Return the data that gzip packed."""
     unpacker = zlib.decompressobj(wbits=31)
     try:
         found = unpacker.decompress(data, MAX_PACKED + 1)
@@ -162,7 +162,7 @@ def _of_zip(file: BinaryIO, stack: ExitStack) -> Iterator[Member]:
     _check_list(file)
     try:
         archive = stack.enter_context(zipfile.ZipFile(file))
-    except Exception as error:  # whatever zipfile makes of a stranger's bytes
+    except Exception as error:  # zipfile may raise anything on a stranger's bytes
         raise Unreadable(f"it cannot be opened as a zip archive: {error}") from None
     infos = [info for info in archive.infolist() if not info.is_dir()]
     if len(infos) > MAX_MEMBERS:
@@ -174,7 +174,7 @@ def _of_zip(file: BinaryIO, stack: ExitStack) -> Iterator[Member]:
     for info in {info.filename: info for info in infos}.values():
         name = info.filename
         if not info.flag_bits & 0x800:
-            try:  # names that are UTF-8 although the archive does not say so: zipfile read them as code page 437
+            try:  # the name may be UTF-8 without a flag that says so: zipfile reads it as code page 437
                 name = name.encode("cp437").decode("utf-8")
             except UnicodeError:
                 pass
@@ -184,9 +184,9 @@ def _of_zip(file: BinaryIO, stack: ExitStack) -> Iterator[Member]:
 
 
 def _check_list(file: BinaryIO) -> None:
-    """See how long an archive's list of members is, before zipfile reads it."""
+    """Check the size of an archive's list of members before zipfile reads it."""
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - 2**16 - 98))  # the longest comment, and the two records before it
+    file.seek(max(0, size - 2**16 - 98))  # leaves room for the longest comment and the two records before it
     tail = file.read()
     end, end64 = tail.rfind(b"PK\x05\x06"), tail.rfind(b"PK\x06\x06")
     if end < 0:
@@ -199,7 +199,7 @@ def _check_list(file: BinaryIO) -> None:
 
 
 def _why_not(info: zipfile.ZipInfo, times: int) -> str:
-    """Return why a member is not read; nothing if it is."""
+    """Return why a member is not read, or an empty string."""
     name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
     if ".." in name.split("/") or re.match(r"/|[A-Za-z]:", name) or set(name) & {"\\", "\0"}:
         return "its name leads out of the archive"
@@ -224,7 +224,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, why_not: str, start: 
     try:
         with archive.open(info) as file:
             data = file.read(MAX_BYTES + 1 if start is None else start)  # the size in the list may be a lie
-    except Exception as error:  # whatever zipfile makes of a stranger's bytes
+    except Exception as error:  # zipfile may raise anything on a stranger's bytes
         raise Unreadable(f"it cannot be unpacked: {error}") from None
     if len(data) > MAX_BYTES:
         raise Unreadable(f"it has more than {MAX_BYTES / 2**20:.0f} MiB")
@@ -232,7 +232,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, why_not: str, start: 
 
 
 def _when(info: zipfile.ZipInfo) -> datetime | None:
-    """Return the time of a member, which has no time zone in a zip archive: that of this machine is taken."""
+    """Return the time of a member. A zip archive has no time zone; this machine's zone is used."""
     try:
         return datetime(*info.date_time).astimezone(UTC)
     except (ValueError, OverflowError):

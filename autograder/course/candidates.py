@@ -1,7 +1,7 @@
-"""Which of a student's files counts.
+"""Choose the file of a student that counts.
 
-What the files hold decides: how many of the assignment's cells, and how many changed answers. Then a time decides that a
-system wrote. The alphabet never decides. Where two files hold different answers, a person is asked.
+The content decides first: how many of the assignment's cells a file holds, and how many changed answers. A time that a
+system wrote decides next. The alphabet never decides. If two files hold different answers, a person is asked.
 """
 
 import hashlib
@@ -22,15 +22,15 @@ from autograder.notebooks import read_notebook
 from autograder.publish.generated import exercise_of, sources
 from autograder.recognition import definitions, how_much_of, is_answer, name_of, names_in, other_assignment
 
-MAX_CANDIDATES = 50  # notebooks of one student that are looked into
-REFUSED = "refused.txt"  # in the folder of a submission: why `autograder collect` could take nothing of what came
-OLDER = "older attempt"  # a folder in that of a submission, with what a later attempt may have replaced by mistake
-CLAIM = "other claim"  # the same, with what another sender submitted under the student's name
+MAX_CANDIDATES = 50  # notebooks of one student that are read, at most
+REFUSED = "refused.txt"  # file in a submission's folder: why `autograder collect` could take nothing
+OLDER = "older attempt"  # folder in a submission's folder: files that a later attempt may have replaced by mistake
+CLAIM = "other claim"  # folder in a submission's folder: files that another sender submitted under the student's name
 COPY = re.compile(r"^copy of |( ?\(\d+\)|[-_ ]copy ?\d*|-\d+)+$", re.I)
 ARCHIVES = (".zip", ".gz", ".tgz", ".tar", *NOT_OPENED)
-KINDS = {".pth": ".pt"}  # endings that mean the same
+KINDS = {".pth": ".pt"}  # file endings that mean the same
 OF_NOTEBOOK = re.compile(r'\s*(?:[{\[]|<<<<<<<).*?"(?:cells|cell_type|metadata|nbformat|worksheets)"\s*:', re.S)
-NAMED = 5  # files that a reason names
+NAMED = 5  # files that a message lists, at most
 NO_NOTEBOOK = "it holds no notebook"
 DECIDED = "a person decided that another one counts"
 
@@ -41,13 +41,13 @@ class Candidate:
 
     name: str
     read: Callable[[], bytes]  # raises Unreadable
-    when: float = 0  # a time, or a number that grows with it
+    when: float = 0  # a time, or a number that grows with time
     older: bool = False  # whether a system says that a newer attempt is among the candidates
     claim: bool = False  # whether another sender submitted it under the student's name
 
     @cached_property
     def digest(self) -> str:
-        """What identifies its content, or why it cannot be read."""
+        """The digest of the content, or the reason why it cannot be read."""
         try:
             return hashlib.sha256(self.read()).hexdigest()
         except Unreadable as error:
@@ -55,40 +55,38 @@ class Candidate:
 
     @property
     def is_readable(self) -> bool:
-        """Whether it can be read; if so, it may be no notebook all the same."""
+        """Whether the file can be read. A readable file need not be a notebook."""
         return not self.digest.startswith("unreadable")
 
     @property
     def identity(self) -> tuple[str, bool, bool]:
-        """What a question about it depends on, but its name."""
+        """Everything but the name that a question about the file depends on."""
         return self.digest, self.older, self.claim
 
     def read_or_say(self) -> bytes:
-        """Return its content, or why it cannot be read."""
+        """Return the content, or the reason why it cannot be read."""
         return self.read() if self.is_readable else self.digest.removeprefix("unreadable: ").encode()
 
 
 @dataclass
 class Found:
-    """What is among the files of a student."""
+    """The files of a student, sorted by what they may be."""
 
     notebooks: list[Candidate] = field(default_factory=list)
-    files: dict[str, list[Candidate]] = field(
-        default_factory=dict
-    )  # next to the notebook: by the name that was asked for
-    others: list[tuple[str, str]] = field(default_factory=list)  # name and reason of what holds no notebook
-    elsewhere: list[str] = field(default_factory=list)  # what lies in the folder of another assignment
+    files: dict[str, list[Candidate]] = field(default_factory=dict)  # files next to the notebook, by the requested name
+    others: list[tuple[str, str]] = field(default_factory=list)  # (name, reason) of each file that holds no notebook
+    elsewhere: list[str] = field(default_factory=list)  # files in the folder of another assignment
 
 
 @dataclass
 class Choice:
-    """Which of several files counts, and why."""
+    """The file that counts among several, and why."""
 
     taken: Candidate
-    left: dict[str, str] = field(default_factory=dict)  # by name, why each of the others does not count
-    question: str = ""  # for a person, where it cannot be decided
-    contenders: list[Candidate] = field(default_factory=list)  # that the question is about, with the one that was taken
-    digest: str = ""  # of all candidates, where there is a question or a person answered one
+    left: dict[str, str] = field(default_factory=dict)  # why each of the other files does not count, by name
+    question: str = ""  # question for a person, if the files do not decide
+    contenders: list[Candidate] = field(default_factory=list)  # files that the question is about, with the taken one
+    digest: str = ""  # digest of all candidates, if a person has to answer or answered
 
 
 @dataclass(frozen=True)
@@ -96,16 +94,16 @@ class Wanted:
     """What an assignment asks for."""
 
     assignment: str
-    stem: str  # of the notebook
-    files: tuple[str, ...]  # next to it
+    stem: str  # name of the notebook's file, without its ending
+    files: tuple[str, ...]  # names of the requested files next to the notebook
     release: NotebookNode
 
     def file_for(self, path: str) -> str:
-        """Return as which of the files next to the notebook a file can be meant, by its ending; nothing if as none."""
+        """Return which requested file this may be, by its ending; an empty string for none."""
         return next((name for name in self.files if _kind(name) == _kind(path)), "")
 
     def fit(self, path: str) -> int:
-        """Return how much a file's name looks like that which it should have, 0 to 3."""
+        """Return how similar a file's name is to the requested name, from 0 to 3."""
         name = PurePosixPath(path).name
         wanted = PurePosixPath(self.file_for(path) or f"{self.stem}.ipynb")
         stem = COPY.sub("", name.partition(".")[0]).casefold()
@@ -126,7 +124,7 @@ class Wanted:
 
         Args:
             members: The files.
-            is_explicit: Whether they were submitted for this assignment; else those in a folder of another are not.
+            is_explicit: Whether they were submitted for this assignment. If not, files in another one's folder never count.
         """
         found = Found()
         away: list[Member] = []
@@ -148,7 +146,7 @@ class Wanted:
         return found
 
     def _sort(self, member: Member, found: Found, packed: bool = False) -> None:
-        """Add a file to where it belongs; the files of an archive each to theirs."""
+        """Add a file to its group in `found`, and each file of an archive to its own group."""
         path = member.path
         when = member.when.timestamp() if member.when else 0
         candidate = Candidate(path, member.read, when, path.startswith(f"{OLDER}/"), path.startswith(f"{CLAIM}/"))
@@ -189,7 +187,7 @@ class Wanted:
 
         Args:
             candidates: The notebooks of a student, at least one.
-            decided: What a person decided: by the name of the file that counts, the digest of the candidates at that time.
+            decided: A person's decision: the name of the file that counts, and the digest of the candidates at that time.
         """
         if len(candidates) == 1:
             return Choice(candidates[0])
@@ -220,7 +218,7 @@ class Wanted:
     def _question(
         self, taken: "_Held", best: list["_Held"], newest: list["_Held"], held: list["_Held"]
     ) -> tuple[list[Candidate], str]:
-        """Return which candidates a person has to choose from, and the question; nothing where none is needed."""
+        """Return the candidates that a person has to choose from, and the question; both are empty if none is needed."""
         claims = [each for each in held if each.of.claim and each.of.digest != taken.of.digest]
         unread = [each for each in held if each.why and not each.of.claim and each.of.older == taken.of.older]
         if claims and not taken.of.claim:
@@ -244,7 +242,7 @@ class Wanted:
         return [each.of for each in about], f"{count} {words}: {_listed([said(each.of.name) for each in about])}"
 
     def choose_file(self, candidates: list[Candidate], decided: dict[str, str] | None = None) -> Choice:
-        """Say which of several files next to the notebook counts; their content tells nothing but whether they differ."""
+        """Say which of several files next to the notebook counts. Their content shows only whether they differ."""
         taken = max(candidates, key=lambda each: (not each.older, self.fit(each.name), each.when, each.digest))
         choice = Choice(taken, {each.name: f"{said(taken.name)} counts" for each in candidates if each is not taken})
         rivals = [each for each in candidates if self.fit(each.name) > 1 and not each.older]
@@ -261,7 +259,7 @@ class Wanted:
         return Choice(taken, choice.left, question, rivals, digest)
 
     def describe(self, found: Found | None) -> list[str]:
-        """Say what each notebook holds where there are several, and name several files that may be the same one."""
+        """Describe each notebook if there are several, and list the files that may be the same requested file."""
         if found is None:
             return []
         lines = [_Held(each, self).said() for each in found.notebooks] if len(found.notebooks) > 1 else []
@@ -270,10 +268,10 @@ class Wanted:
         return lines
 
     def decide(self, found: Found | None, name: str) -> dict[str, str]:
-        """Return a decision that a file counts, as `choose` takes it: its name, and the digest of all it is chosen from.
+        """Return the decision for `choose` that a file counts: its name, and the digest of all candidates.
 
         Raises:
-            ValueError: there is no such file, or no other one.
+            ValueError: there is no such file, or it is the only one.
         """
         groups = [found.notebooks, *found.files.values()] if found else []
         for group in groups:
@@ -286,14 +284,14 @@ class Wanted:
 
 
 class _Held:
-    """What a candidate holds."""
+    """The content of a candidate."""
 
     def __init__(self, of: Candidate, wanted: Wanted) -> None:
         self.of, self.fit = of, wanted.fit(of.name)
         self.cells = self.changed = self.work = 0
         self.answers: frozenset[str] = frozenset()  # the texts of the cells that answer something
-        self.elsewhere: str | None = None  # the assignment that it is the notebook of
-        self.why = ""  # it cannot be read
+        self.elsewhere: str | None = None  # the other assignment to which the notebook belongs
+        self.why = ""  # why it cannot be read
         try:
             data = of.read()
         except Unreadable as error:
@@ -323,18 +321,18 @@ class _Held:
         return self.changed > 0 and not self.elsewhere
 
     def said(self) -> str:
-        """Say in words what it holds."""
+        """Describe in words what the candidate holds."""
         if self.why:
             return f"{said(self.of.name)}: it cannot be read: {self.why}"
         of_other = f"; it is the notebook of {self.elsewhere}" if self.elsewhere else ""
         return f"{said(self.of.name)}: {self.cells} cells of the assignment, {self.changed} answers changed{of_other}"
 
     def by_answers(self) -> tuple:
-        """Return what ranks it among those with changed answers."""
+        """Return the sort key among candidates with changed answers."""
         return self.changed, len(self.answers), self.cells, self.of.when, self.fit, self.work, self.of.digest
 
     def by_cells(self) -> tuple:
-        """Return what ranks it among those without any."""
+        """Return the sort key among candidates without changed answers."""
         return not self.of.older, not self.elsewhere, self.cells, self.work, self.fit, self.of.when, self.of.digest
 
 
@@ -359,7 +357,7 @@ def _why_left(each: _Held, taken: _Held) -> str:
 
 
 def nothing_found(files: Iterable[tuple[str, str]]) -> str:
-    """Say that a student submitted these files, given with what is wrong with each, and no notebook."""
+    """Say that a student submitted no notebook, and list the submitted files, each with what is wrong with it."""
     words = [(PurePosixPath(name).name, "" if why == NO_NOTEBOOK else f" ({why})") for name, why in files]
     return f"submitted: {_listed(sorted(said(name) + why for name, why in words))}; no notebook was found"
 
@@ -379,13 +377,13 @@ def _kind(path: str) -> str:
 
 
 def begins_notebook(start: bytes) -> bool:
-    """Whether a file that begins so is a notebook by its content, also a damaged one."""
+    """Whether a file that begins with these bytes is a notebook. A damaged notebook counts too."""
     wide = start[:2] in (b"\xff\xfe", b"\xfe\xff")
     return bool(OF_NOTEBOOK.match(start.decode("utf-16" if wide else "utf-8-sig", errors="replace")))
 
 
 def raising(why: str) -> Callable[[], bytes]:
-    """Return what reads a file that cannot be read."""
+    """Return a reader for a file that cannot be read: it raises Unreadable."""
 
     def read() -> bytes:
         raise Unreadable(why)
@@ -394,7 +392,7 @@ def raising(why: str) -> Callable[[], bytes]:
 
 
 def said(name: str) -> str:
-    """Return a name of a student's as a sentence can hold it."""
+    """Return a student's file name in a form that fits into a sentence."""
     name = shown(name)
     return name if len(name) <= 100 else f"{name[:60]}…{name[-30:]}"
 
@@ -406,6 +404,6 @@ def _listed(names: list[str]) -> str:
 
 
 def _digest_of(candidates: list[Candidate]) -> str:
-    """Return what identifies the names and contents of some files."""
+    """Return the digest of the names and contents of some files."""
     lines = sorted(f"{each.name}\0{each.digest}" for each in candidates)
     return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""The folder of a course, laid out as nbgrader lays it out, and the gradebook in it."""
+"""The folder of a course in nbgrader's layout, and its gradebook."""
 
 import glob
 import hashlib
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from autograder.course.gradebook import Reader
     from autograder.course.recording import Recorder
 
-NEEDS_A_LOOK = "needs a look"  # the state of a submission about which a person has to decide something
+NEEDS_A_LOOK = "needs a look"  # state of a submission that waits for a person's decision
 ROSTER = ("id", "first_name", "last_name", "email", "moodle_id", "canvas_id", "github")  # columns of roster.csv
 
 CONFIG = """from pathlib import Path
@@ -58,45 +58,45 @@ c.CourseDirectory.root = str(Path(__file__).resolve().parent)
 c.CourseDirectory.course_id = "%s"
 c.Exchange.root = str(Path(__file__).resolve().parent / "exchange")  # not used: submissions come by "autograder collect"
 """
-OLD_STATES = {"graded after mending": "graded after repair"}  # earlier versions say so  # codespell:ignore mending
+OLD_STATES = {"graded after mending": "graded after repair"}  # names in earlier versions  # codespell:ignore mending
 
 
 @dataclass
 class Result:
-    """What became of one student's submission of one assignment."""
+    """The outcome of one student's submission of one assignment."""
 
     student: str
     assignment: str
-    # needs a look, graded, graded after repair, crashed, timed out, missing, unreadable; not graded if we failed
+    # One of: needs a look, graded, graded after repair, crashed, timed out, missing, unreadable; not graded if we failed.
     state: str
     why: str = ""
     receipt: list[str] = field(default_factory=list)
     checks: list[dict[str, Any]] = field(default_factory=list)
     seed: int | None = None
-    key: str = ""  # of the file, the assignment and the grader
-    content: str = ""  # the digest of what was submitted
-    recorded: bool = False  # in the gradebook
-    files: dict[str, str] = field(default_factory=dict)  # what came of each file that is asked for next to the notebook
-    questions: list[str] = field(default_factory=list)  # what only a person can decide, in words
-    otherwise: str = ""  # the state that it has once they are settled
-    versions: str = ""  # with which it was graded, in words; older records do not say it
+    key: str = ""  # digest of the file, the assignment and the grader
+    content: str = ""  # digest of the submission
+    recorded: bool = False  # whether the gradebook has it
+    files: dict[str, str] = field(default_factory=dict)  # outcome of each requested file next to the notebook
+    questions: list[str] = field(default_factory=list)  # questions that only a person can decide
+    otherwise: str = ""  # state after the questions are settled
+    versions: str = ""  # versions that graded it, in words; empty in older records
 
     @property
     def has_score(self) -> bool:
-        """Whether there is a score; a submission that nobody could read, or that we failed on, has none, not 0."""
+        """Whether there is a score. An unreadable submission, or one that we failed on, has no score, and not 0."""
         return bool(self.checks)
 
     def ask(self, decision: Decision | None) -> None:
-        """Give it the state "needs a look" where it has questions that no decision answers; else its own state."""
+        """Set the state to "needs a look" if no decision answers its questions, else to its own state."""
         answered = decision is not None and decision.content == self.content and decision.questions == self.questions
         self.otherwise = self.otherwise or self.state
-        asks = self.questions and not answered and self.otherwise != "not graded"  # what we failed on is graded again
+        asks = self.questions and not answered and self.otherwise != "not graded"  # our failures are graded again
         self.state = NEEDS_A_LOOK if asks else self.otherwise
 
 
 @dataclass
 class Assignment:
-    """An assignment as the grader needs it: the same cells with hidden tests and as students got them."""
+    """An assignment for the grader: its cells with hidden tests, and the same cells as students got them."""
 
     name: str
     notebook: str  # the stem of the file
@@ -105,12 +105,12 @@ class Assignment:
 
     @property
     def files(self) -> dict[str, str]:
-        """The files that are to be submitted next to the notebook: by name, whose checks judge them."""
+        """The requested files next to the notebook: by name, the exercise whose checks judge them."""
         return files_of(self.instructor.cells)
 
     @property
     def wanted(self) -> Wanted:
-        """What tells which of a student's files counts."""
+        """The description that tells which of a student's files counts."""
         return Wanted(self.name, self.notebook, tuple(self.files), self.release)
 
     def graded_cells(self) -> list[NotebookNode]:
@@ -124,7 +124,7 @@ class Assignment:
 
 
 class _ConfigFile(PyFileConfigLoader):
-    """Reads a file where it is: traitlets would put a variable's value for "$HOME" in the name of a folder."""
+    """Reads a file at its literal path: traitlets would replace "$HOME" in a folder's name by the variable's value."""
 
     def _find_file(self) -> None:
         self.full_filename = os.path.join(self.path, self.filename)
@@ -136,11 +136,11 @@ class Course:
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
-        self._recorder: Recorder | None = None  # while the gradebook is open
+        self._recorder: Recorder | None = None  # set while the gradebook is open
 
     @cached_property
     def settings(self) -> Settings:
-        """What course.toml says.
+        """The settings in course.toml.
 
         Raises:
             ValueError: as `read_settings`.
@@ -148,31 +148,31 @@ class Course:
         return read_settings(self.root)
 
     def submission_folder(self, student: str, assignment: str) -> Path:
-        """Return the folder of what a student submitted."""
+        """Return the folder of a student's submission."""
         return self.root / "submitted" / student / assignment
 
     def results_folder(self, assignment: str) -> Path:
-        """Return the folder of the results of an assignment."""
+        """Return the folder of an assignment's results."""
         return self.root / "results" / assignment
 
     def result_path(self, student: str, assignment: str) -> Path:
-        """Return where a result is kept."""
+        """Return the path of a student's result."""
         return self.results_folder(assignment) / f"{student}.json"
 
     def autograded_path(self, student: str, assignment: Assignment) -> Path:
-        """Return where nbgrader's formgrader looks for an executed submission."""
+        """Return the path where nbgrader's formgrader looks for an executed submission."""
         return self.root / "autograded" / id_in_gradebook(student) / assignment.name / f"{assignment.notebook}.ipynb"
 
     def feedback_page(self, student: str, assignment: Assignment) -> Path:
-        """Return where a student's page of feedback lies."""
+        """Return the path of a student's page of feedback."""
         return self.root / "feedback" / student / assignment.name / f"{assignment.notebook}.html"
 
     def has_work_of(self, assignment: str) -> bool:
-        """Whether somebody submitted an assignment, or it was graded."""
+        """Whether an assignment has submissions or results."""
         return bool(self._submitted(assignment) or self._graded(assignment))
 
     def has_new_work_of(self, assignment: str) -> bool:
-        """Whether somebody submitted an assignment who has no result yet: a quick look, before anything is read."""
+        """Whether a student submitted an assignment and has no result yet: a quick look, before anything is read."""
         return not self._submitted(assignment) <= self._graded(assignment)
 
     def _submitted(self, assignment: str) -> set[str]:
@@ -183,11 +183,11 @@ class Course:
 
     @property
     def db_url(self) -> URL:
-        """The address of nbgrader's gradebook: that in nbgrader_config.py, by default gradebook.db in the folder."""
+        """The address of nbgrader's gradebook in nbgrader_config.py; by default it is gradebook.db in the folder."""
         return read_url(self._config().CourseDirectory.get("db_url", "sqlite:///gradebook.db"), self.root)
 
     def prepare(self, assignment: Assignment) -> None:
-        """Make the folder, nbgrader's configuration and the gradebook's record of the assignment, where they are missing."""
+        """Make the folder, nbgrader's configuration and the assignment's record in the gradebook if they are missing."""
         self.root.mkdir(parents=True, exist_ok=True)
         config = self.root / "nbgrader_config.py"
         if not config.exists():
@@ -208,7 +208,7 @@ class Course:
                 recording.add_students(gradebook, self._fit_people())
 
     def _keep_earlier_release(self, assignment: Assignment) -> None:
-        """Keep what was released before, where it was another one: students go on with the notebook that they have."""
+        """Keep the earlier release if it differs: students go on with the notebook that they have."""
         path = self.root / "release" / assignment.name / f"{assignment.notebook}.ipynb"
         before = path.read_text(encoding="utf-8") if path.is_file() else ""
         if before and _is_whole(path) and before != nbformat.writes(assignment.release) + "\n":
@@ -222,7 +222,7 @@ class Course:
         return frozenset(text for each in notebooks for cell in each.cells if (text := cell.source.strip()))
 
     def _is_registered(self, assignment: Assignment) -> bool:
-        """Whether the gradebook has the cells of an assignment, and the roster, as they are now."""
+        """Whether the gradebook has the current cells of an assignment and the current roster."""
         names, cells = (assignment.name, assignment.notebook), assignment.gradebook_cells()
         with connected(self.db_url) as db:
             if db is None:
@@ -248,7 +248,7 @@ class Course:
 
     @contextmanager
     def reading(self) -> Iterator["Reader"]:
-        """Open the gradebook for the functions of `gradebook` that read it; make it first where there is none.
+        """Open the gradebook for the reading functions of `gradebook`; make it first if there is none.
 
         Raises:
             GradebookError: as `gradebook`.
@@ -263,7 +263,7 @@ class Course:
 
     @contextmanager
     def gradebook(self) -> Iterator["Gradebook"]:
-        """Open nbgrader's gradebook; make it first, whole or not at all, where there is none. Within, it is not opened again.
+        """Open nbgrader's gradebook; make it first, completely or not at all, if there is none. Nested calls share it.
 
         Raises:
             GradebookError: it cannot be opened or written to. The message says what to do, and never shows a password.
@@ -272,7 +272,7 @@ class Course:
             with explaining(self._recorder.url):
                 yield self._recorder.gradebook
             return
-        from autograder.course.recording import Recorder, opened  # with nbgrader, which takes seconds
+        from autograder.course.recording import Recorder, opened  # imports nbgrader, which takes seconds
 
         url = self.db_url
         with opened(url) as gradebook:
@@ -284,10 +284,10 @@ class Course:
                 self._recorder = None
 
     def roster(self) -> list[dict[str, str]]:
-        """Read roster.csv, if there is one: by row `id`, and first_name, last_name, email, moodle_id, canvas_id if known.
+        """Read roster.csv, if there is one: each row has `id`, and first_name, last_name, email and other columns if known.
 
         Raises:
-            ValueError: it is no table, has no column of ids, or has an id twice. The message names the file and the line.
+            ValueError: it is no table, has no column of ids, or has an id twice. The message names file and line.
         """
         path = self.root / "roster.csv"
         if not path.exists():
@@ -309,11 +309,11 @@ class Course:
         return [person for person in self.roster() if not _unfit(person["id"])]
 
     def students(self) -> list[str]:
-        """Return everybody who is in the roster, in the gradebook, or has a folder in submitted/."""
+        """Return everybody who is in the roster or in the gradebook, or has a folder in submitted/."""
         return sorted(name for name in self._names() if not _unfit(name))
 
     def unfit_names(self) -> dict[str, str]:
-        """Return by name, as it may be shown, why a folder in submitted/ or an entry of the roster is nobody's."""
+        """Return why a folder in submitted/ or an entry of the roster belongs to nobody, by a name that can be shown."""
         unfit = {name: why for name in self._names() if (why := _unfit(name))}
         shown = {name: name.encode("utf-8", "backslashreplace").decode().replace("/", "|") for name in unfit}
         return {f"({text[:60]}{'…' * (len(text) > 60)})": unfit[name] for name, text in sorted(shown.items())}
@@ -327,7 +327,7 @@ class Course:
         return names
 
     def find_files(self, student: str, assignment: Assignment) -> Found | None:
-        """Find what may count of the files that a student submitted; None if there is no folder of them.
+        """Find which of a student's files may count; None if there is no folder of them.
 
         Raises:
             Unreadable: the folder cannot be read.
@@ -335,10 +335,10 @@ class Course:
         return submissions.find(self.submission_folder(student, assignment.name), assignment.wanted)
 
     def read_submission(self, student: str, assignment: Assignment) -> Submission | None:
-        """Read the notebook that counts of what a student submitted; None if there is nothing.
+        """Read the notebook of a student that counts; None if nothing was submitted.
 
         Raises:
-            Unreadable: there is something, but it is no plain file of a bearable size.
+            Unreadable: something was submitted, but no plain file of a bearable size.
             ValueError: as `read_decisions`.
         """
         folder = self.submission_folder(student, assignment.name)
@@ -351,17 +351,17 @@ class Course:
         return submission
 
     def read_files(self, student: str, assignment: Assignment) -> tuple[dict[str, bytes | str], list[str]]:
-        """Read the files next to a submitted notebook, as `submissions.read_files` gives them."""
+        """Read the files next to a submitted notebook; see `submissions.read_files`."""
         folder = self.submission_folder(student, assignment.name)
         return submissions.read_files(folder, assignment.wanted, partial(self._decided, student, assignment.name))
 
     def _decided(self, student: str, assignment: str) -> dict[str, str]:
-        """Return which files a person decided to count, as `Wanted.choose` takes it."""
+        """Return a person's decisions about files, in the form that `Wanted.choose` takes."""
         decision = read_decisions(self.root, assignment).get(student)
         return decision.files if decision else {}
 
     def load_result(self, student: str, assignment: str) -> Result | None:
-        """Return the kept result of a submission, if there is one, whole and with the notebook that was executed for it."""
+        """Return the stored result of a submission; None if it or its executed notebook is missing or damaged."""
         try:
             result = Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
             result.state, result.otherwise = (OLD_STATES.get(each, each) for each in (result.state, result.otherwise))
@@ -371,7 +371,7 @@ class Course:
         return result if not result.has_score or any(map(_is_whole, executed)) else None
 
     def load_results(self, assignment: str) -> list[Result]:
-        """Return every kept result of an assignment, by student; a file that cannot be read is a result that says so."""
+        """Return every stored result of an assignment, by student. An unreadable file gives a result that says so."""
         students = sorted(name for name in self._graded(assignment) if not name.startswith("."))
         return [self.load_result(student, assignment) or self._torn(student, assignment) for student in students]
 
@@ -385,15 +385,15 @@ class Course:
         )
 
     def save_result(self, result: Result) -> None:
-        """Keep a result."""
+        """Store a result."""
         text = json.dumps(asdict(result), indent=1, ensure_ascii=False)
         write_atomically(self.result_path(result.student, result.assignment), text + "\n")
 
     def record(self, result: Result, assignment: Assignment) -> None:
         """Write the points of a result to the gradebook. Points from manual grading stay.
 
-        The result is kept before, by `save_result`; it says that it is recorded only when the gradebook has it, so that a
-        grader that is killed in between records it when it is run again. To record many, open the `gradebook` around them.
+        Call `save_result` before: the result says that it is recorded only after the gradebook has it, so that the next run
+        records it if the grader is killed in between. To record many results, open the `gradebook` around them.
 
         Raises:
             GradebookError: the gradebook cannot be written to.
@@ -402,7 +402,7 @@ class Course:
         with self.gradebook(), self._importable():
             if result.has_score:
                 text = self.autograded_path(result.student, assignment).read_text(encoding="utf-8")
-                notebook = nbformat.v4.reads(text)  # ours: there is no need to validate it
+                notebook = nbformat.v4.reads(text)  # we wrote it: there is no need to validate it
                 self._recorder.record(result.student, assignment.name, assignment.notebook, notebook, when)
             else:
                 self._recorder.record(result.student, assignment.name)
@@ -410,29 +410,32 @@ class Course:
         self.save_result(result)
 
     def renew_penalties(self, assignment: Assignment) -> None:
-        """Work out again what is taken off for submitting late, if something is: from the points and dates as they are now.
+        """Compute the penalties for late submission again from the current points and dates, if there are penalties.
 
         Raises:
-            GradebookError: as `record`, or the plugin that takes points off failed.
+            GradebookError: as `record`, or the plugin for penalties failed.
         """
         if {"AssignLatePenalties", "LateSubmissionPlugin"} & self._config().keys():
             with self.gradebook():
                 self._recorder.renew_penalties(assignment.name)
 
     def _config(self) -> Config:
-        """Read nbgrader_config.py, where an instructor names database and plugin for late penalties; it may lie next to it."""
+        """Read nbgrader_config.py, which names the database and the plugin for late penalties.
+
+        The plugin may be a file next to it.
+        """
         if not (self.root / "nbgrader_config.py").exists():
             return Config()
         try:
             with self._importable():
                 return _ConfigFile("nbgrader_config.py", path=str(self.root)).load_config()
-        except Exception as error:  # it is a program; its lines are not shown, for a password may be in one
+        except Exception as error:  # the file is a program; its lines are not shown: one may hold a password
             said = f"{type(error).__name__}: {error}"
             raise GradebookError(f"{self.root / 'nbgrader_config.py'} cannot be run ({said}); correct it") from None
 
     @contextmanager
     def _importable(self) -> Iterator[None]:
-        """Let what lies in the folder be imported, for a plugin; not for longer: workers begin with the path that this has."""
+        """Let a plugin in the folder be imported, here only: workers start with the import path of this process."""
         sys.path.append(str(self.root))
         try:
             yield
@@ -440,12 +443,12 @@ class Course:
             sys.path.remove(str(self.root))
 
     def time_of(self, student: str, assignment: str) -> tuple[datetime | None, str]:
-        """Return when a submission came, in UTC, as its timestamp.txt says; None and a question where that is unclear.
+        """Return the time of a submission in UTC, from its timestamp.txt; None and a question if the time is unclear.
 
-        Both are empty where there is no such file.
+        Both are empty if there is no such file.
         """
         folder = self.submission_folder(student, assignment)
-        if folder.is_symlink() or folder.parent.is_symlink():  # it may lead out of the course
+        if folder.is_symlink() or folder.parent.is_symlink():  # a link may lead out of the course
             return None, ""
         for name in (TIMESTAMP, UNCLEAR):
             if os.path.lexists(folder / name):
@@ -459,7 +462,7 @@ class Course:
         return None, ""
 
     def _settle_time(self, student: str, assignment: str) -> datetime | None:
-        """Return when a submission came, and leave in its folder only what formgrader reads as that: it reads the file too."""
+        """Return the time of a submission, and rewrite its timestamp.txt: formgrader reads the file too."""
         when, question = self.time_of(student, assignment)
         path = self.submission_folder(student, assignment) / TIMESTAMP
         if question and os.path.lexists(path):
@@ -479,14 +482,14 @@ class Course:
 
 
 def _is_whole(notebook: Path) -> bool:
-    """Whether a notebook of ours was not cut off: only its last bracket begins a line."""
+    """Whether a notebook that we wrote is complete: only its last bracket begins a line."""
     with notebook.open("rb") as file:
         file.seek(-min(3, notebook.stat().st_size), os.SEEK_END)
         return file.read().rstrip().endswith(b"\n}")
 
 
 def _unfit(name: str) -> str:
-    """Say why a name, of a folder or in a roster, cannot be a student's; nothing where it can."""
+    """Say why the name of a folder or of a roster's entry cannot be a student's; an empty string if it can."""
     try:
         length = len(name.encode())
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Take everything of one student out of a course."""
+"""Delete everything of one student from a course."""
 
 import glob
 import json
@@ -13,8 +13,8 @@ from autograder.course.settled import write_decision
 from autograder.files import write_atomically
 from autograder.spreadsheets import read_table, write_table
 
-OF_STUDENT = ("submitted", "autograded", "feedback", "earlier")  # folders with one of each student's
-OF_ALL = ("report", "export")  # folders of which every file may name anybody; they are made again by their commands
+OF_STUDENT = ("submitted", "autograded", "feedback", "earlier")  # folders with one folder for each student
+OF_ALL = ("report", "export")  # folders in which any file may name any student; commands make them again
 
 
 def forget(course: Course, student: str) -> list[str]:
@@ -22,7 +22,7 @@ def forget(course: Course, student: str) -> list[str]:
 
     Args:
         course: The course.
-        student: The id.
+        student: The student's id.
 
     Returns:
         What was deleted, in words.
@@ -32,7 +32,7 @@ def forget(course: Course, student: str) -> list[str]:
     """
     from nbgrader.api import MissingEntry
 
-    root, name = course.root, glob.escape(student)  # of one student, whatever the id looks like
+    root, name = course.root, glob.escape(student)  # matches this student only, whatever the id looks like
     results = sorted(root.glob(f"results/*/{name}.json")) if Path(student).name == student else []
     if student not in course.students() and not results:
         raise ValueError(f"nobody in {root} is called {student!r}; nothing was deleted")
@@ -61,7 +61,7 @@ def forget(course: Course, student: str) -> list[str]:
             done.append("the student's rows in the gradebook")
         except MissingEntry:
             pass
-        if course.db_url.get_backend_name() == "sqlite":  # what is deleted stays in the file until it is written again
+        if course.db_url.get_backend_name() == "sqlite":  # deleted rows stay in the file until VACUUM
             gradebook.db.commit()
             with gradebook.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 connection.exec_driver_sql("VACUUM")
@@ -69,7 +69,7 @@ def forget(course: Course, student: str) -> list[str]:
 
 
 def _without(student: str):
-    """Return a function that takes a student out of a ledger of what was collected, and says where something was."""
+    """Return a function that deletes a student from a ledger of collected files, and says where an entry was."""
 
     def clean(path: Path) -> str:
         kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

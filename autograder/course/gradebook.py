@@ -1,7 +1,7 @@
-"""nbgrader's gradebook of a course: where it is, and what is in it, read in one query each.
+"""nbgrader's gradebook of a course: its address and its content. Each function reads with one query.
 
-It is a file, gradebook.db, or a PostgreSQL database, as nbgrader_config.py says. What writes to it is in `recording`;
-this module speaks to nbgrader's tables without importing nbgrader, which takes seconds.
+The gradebook is a file, gradebook.db, or a PostgreSQL database; nbgrader_config.py says which. This module reads
+nbgrader's tables without importing nbgrader, which takes seconds. Module `recording` writes to them.
 """
 
 import re
@@ -15,28 +15,28 @@ from sqlalchemy import URL, Connection, DateTime, Interval, create_engine, inspe
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session, scoped_session
 
-# What a query can be given to: a connection, or an open gradebook's `db`
+# A query runs on a connection, or on the `db` of an open gradebook.
 Reader = Connection | Session | scoped_session
 COURSE_ID = "attention"
-LENGTH = 128  # characters of an id or a name, in nbgrader's tables; PostgreSQL takes no more
-WAIT = {"sqlite": {"timeout": "60"}, "postgresql": {"connect_timeout": "20"}}  # seconds, for a lock or a server
-# what every query about the submissions of an assignment begins with
+LENGTH = 128  # characters of an id or a name in nbgrader's tables; PostgreSQL accepts no more
+WAIT = {"sqlite": {"timeout": "60"}, "postgresql": {"connect_timeout": "20"}}  # seconds to wait for a lock or a server
+# Every query about the submissions of an assignment begins with this text.
 OF_SUBMISSIONS = """FROM submitted_assignment
 JOIN assignment ON assignment.id = submitted_assignment.assignment_id
 JOIN submitted_notebook ON submitted_notebook.assignment_id = submitted_assignment.id"""
-# a person's score goes before the grader's, and extra credit is added: `Grade.score` of nbgrader.api
+# A person's points replace the grader's, and extra credit is added, as in `Grade.score` of nbgrader.api.
 SCORE = "COALESCE(COALESCE(manual_score, auto_score) + COALESCE(extra_credit, 0), 0)"
 OF_NOTEBOOK = """JOIN notebook ON notebook.id = notebook_id JOIN assignment ON assignment.id = notebook.assignment_id
 WHERE assignment.name = :assignment AND notebook.name = :notebook"""
 
-# nbgrader's pages print an id and a name as they are, within HTML and within a script. So the gradebook, and the folders
-# that those pages read, have the wide twin of each character that could end a text there. No id may hold a twin itself.
+# nbgrader's pages print an id and a name unescaped, within HTML and within a script. So the gradebook, and the folders
+# that those pages read, have the wide twin of each character that could end a text there. An id may not hold a twin itself.
 TWINS = (
     {ord(char): ord(char) + 0xFEE0 for char in '<>"\\'} | {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
 )
 CHARACTERS = {twin: char for char, twin in TWINS.items()}
 QUIET = {ord("<"): "\u2039", ord(">"): "\u203a"} | dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
-REMEDIES = {  # by what SQLite says
+REMEDIES = {  # by a pattern of SQLite's message
     "no such (column|table)": 'It is of another version of nbgrader: give "nbgrader db upgrade" in the folder of the course',
     "readonly": "Make the file, and the folder in which it is, writable",
     "unable to open": "It is to be a plain file, in a folder, which you may both read and write",
@@ -51,10 +51,10 @@ class GradebookError(RuntimeError):
 
 
 def read_url(address: str, root: Path) -> URL:
-    """Read the address of a gradebook; that of a file is taken from the folder of the course.
+    """Read the address of a gradebook; the path of a file is relative to the folder of the course.
 
     Raises:
-        GradebookError: nothing can be kept there. The message does not hold the address: a password may be in it.
+        GradebookError: the address cannot be used. The message does not hold it: a password may be in it.
     """
     where = f"c.CourseDirectory.db_url in {root / 'nbgrader_config.py'}"
     ways = "sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
@@ -72,13 +72,13 @@ def read_url(address: str, root: Path) -> URL:
 
 
 def address_of(url: URL) -> URL:
-    """Return the address with which a gradebook is opened: with how long to wait."""
+    """Return the address for opening a gradebook, with the time to wait for it."""
     return url.update_query_dict(WAIT[url.get_backend_name()] | dict(url.query))
 
 
 @contextmanager
 def connected(url: URL) -> Iterator[Connection | None]:
-    """Open a gradebook to be read; None where there is none yet.
+    """Open a gradebook for reading; None if there is none yet.
 
     Raises:
         GradebookError: as `recording.opened`.
@@ -97,7 +97,7 @@ def connected(url: URL) -> Iterator[Connection | None]:
 
 @contextmanager
 def explaining(url: URL) -> Iterator[None]:
-    """Turn what a database or its driver raises into a GradebookError that says what to do."""
+    """Turn the errors of a database or its driver into a GradebookError that says what to do."""
     try:
         yield
     except (DBAPIError, NoSuchModuleError, ModuleNotFoundError) as error:
@@ -127,58 +127,58 @@ def explained(url: URL, error: Exception) -> str:
 
 
 def id_in_gradebook(student: str) -> str:
-    """Return the id of a student as nbgrader's pages may print it; almost always it is the same."""
+    """Return a student's id in a form that nbgrader's pages can print; it is almost always the same."""
     return student.translate(TWINS)
 
 
 def student_of(own: str) -> str:
-    """Return whose id in the gradebook it is."""
+    """Return the student who has this id in the gradebook."""
     return own.translate(CHARACTERS)
 
 
 def name_in_gradebook(name: str) -> str:
-    """Return a first or last name, or an address, as nbgrader's pages may print it, and as long as it may be."""
+    """Return a name or an e-mail address in a form that nbgrader's pages can print, cut to the allowed length."""
     return name.translate(QUIET)[:LENGTH]
 
 
 def _remedy(said: str) -> str:
-    """Return what to do about what SQLite says."""
+    """Return what to do about a message of SQLite."""
     return next(
         (remedy for words, remedy in REMEDIES.items() if re.search(words, said)), "Look at the file and its folder"
     )
 
 
 def student_ids(db: Reader) -> set[str]:
-    """Return everybody whom the gradebook knows."""
+    """Return the ids of all students in the gradebook."""
     return {student_of(own) for (own,) in db.execute(text("SELECT id FROM student"))}
 
 
 def students(db: Reader) -> dict[str, dict[str, str | None]]:
-    """Return by id everybody whom the gradebook knows, with what it knows."""
+    """Return what the gradebook knows about each student, by id."""
     found = db.execute(text("SELECT id, first_name, last_name, email FROM student"))
     return {student_of(row["id"]): dict(row) | {"id": student_of(row["id"])} for row in found.mappings()}
 
 
 def sources(db: Reader, assignment: str, notebook: str) -> set[tuple[str, str, bool, str]]:
-    """Return name, type, whether it is locked, and text of the cells of a notebook that were registered."""
+    """Return (name, type, is locked, text) of every registered cell of a notebook."""
     query = text(f"SELECT source_cell.name, cell_type, locked, source FROM source_cell {OF_NOTEBOOK}")
     rows = db.execute(query, {"assignment": assignment, "notebook": notebook})
     return {(name, kind, bool(locked), source) for name, kind, locked, source in rows}
 
 
 def due_date(db: Reader, assignment: str) -> datetime | None:
-    """Return when an assignment is due, in UTC and without saying so, as nbgrader keeps it; None if it does not know."""
+    """Return when an assignment is due as nbgrader stores it: in UTC, without a time zone; None if it does not know."""
     query = text("SELECT duedate FROM assignment WHERE name = :name").columns(duedate=DateTime)
     return db.execute(query, {"name": assignment}).scalar()
 
 
 def in_utc(moment: datetime) -> datetime:
-    """Return a moment as nbgrader keeps it: in UTC, without saying so."""
+    """Return a moment as nbgrader stores it: in UTC, without a time zone."""
     return moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def points(db: Reader, assignment: str, notebook: str) -> dict[str, float]:
-    """Return how many points the graded cells of a notebook have that were registered."""
+    """Return the points of the registered graded cells of a notebook."""
     cells = "base_cell JOIN grade_cells ON grade_cells.id = base_cell.id"
     query = text(f"SELECT base_cell.name, max_score FROM {cells} {OF_NOTEBOOK}")
     return dict(iter(db.execute(query, {"assignment": assignment, "notebook": notebook})))
@@ -189,8 +189,8 @@ class Grade:
     """What the gradebook has of one graded cell of one student."""
 
     score: float
-    waits: bool  # for a person
-    of_tests: float | None = None  # what the grader gave; None for a written answer, 0 where there is none
+    waits: bool  # whether it waits for a person
+    of_tests: float | None = None  # points of the tests; None for a written answer, 0 for an empty one
 
 
 def grades(db: Reader, assignment: str) -> dict[str, dict[str, Grade]]:
@@ -205,7 +205,7 @@ def grades(db: Reader, assignment: str) -> dict[str, dict[str, Grade]]:
 
 
 def comments(db: Reader, assignment: str) -> dict[str, dict[str, str | None]]:
-    """Return every comment of an assignment by student and cell: a person's goes before nbgrader's."""
+    """Return every comment of an assignment by student and cell. A person's comment replaces nbgrader's."""
     query = f"""SELECT student_id, base_cell.name, COALESCE(manual_comment, auto_comment) {OF_SUBMISSIONS}
     JOIN comment ON comment.notebook_id = submitted_notebook.id JOIN base_cell ON base_cell.id = comment.cell_id
     WHERE assignment.name = :name"""
@@ -217,19 +217,19 @@ def comments(db: Reader, assignment: str) -> dict[str, dict[str, str | None]]:
 
 @dataclass
 class Lateness:
-    """Whether a submission came after it was due, an extension counted, and the points that were taken off for that."""
+    """Whether a submission came after its due date, extension included, and the points that it lost for that."""
 
     late: bool = False
     penalty: float = 0.0
 
     @property
     def words(self) -> str:
-        """What a table says of it."""
+        """The words for a table."""
         return f"late, {self.penalty:g} off" if self.penalty else "late" * self.late
 
 
 def lateness(db: Reader, assignment: str) -> dict[str, Lateness]:
-    """Return by student how late an assignment was; who has a submission, has an entry."""
+    """Return the lateness of every submission of an assignment, by student."""
     times = "submitted_assignment.timestamp AS came, duedate, extension"
     query = text(f"SELECT student_id, {times}, late_submission_penalty {OF_SUBMISSIONS} WHERE assignment.name = :name")
     query = query.columns(came=DateTime, duedate=DateTime, extension=Interval)

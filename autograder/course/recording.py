@@ -1,7 +1,7 @@
-"""nbgrader's gradebook of a course: made, opened, and written to in one transaction a submission.
+"""Make, open and write nbgrader's gradebook of a course, with one transaction for each submission.
 
-The grades are nbgrader's own: its preprocessors work them out here from an open gradebook, where they would open it again
-for every submission. This module comes with nbgrader, which takes seconds to import; to read there is `gradebook`.
+nbgrader's own preprocessors compute the grades, here with a gradebook that stays open: nbgrader opens it again for every
+submission. This module imports nbgrader, which takes seconds; to read, use `gradebook`.
 """
 
 import json
@@ -49,8 +49,8 @@ from autograder.course.gradebook import (
     name_in_gradebook,
 )
 
-LOCK = 7_226_471  # any number: who makes the tables in PostgreSQL holds this lock
-# nbgrader's tables have none for what every page of a submission asks; without them it takes longer the larger the class
+LOCK = 7_226_471  # arbitrary number of the lock that is held while tables are made in PostgreSQL
+# Every page of a submission asks for these columns. nbgrader has no index on them: the larger the class, the slower a page.
 INDEXES = (
     ("grade", "notebook_id"),
     ("comment", "notebook_id"),
@@ -61,7 +61,7 @@ INDEXES = (
 
 @contextmanager
 def opened(url: URL) -> Iterator[Gradebook]:
-    """Open a gradebook; make it first, whole or not at all, where there is none.
+    """Open a gradebook; make it first, completely or not at all, if there is none.
 
     Raises:
         GradebookError: it cannot be opened, or cannot be reached any more. The message never holds the password.
@@ -74,11 +74,11 @@ def opened(url: URL) -> Iterator[Gradebook]:
 
 @contextmanager
 def alone(gradebook: Gradebook) -> Iterator[None]:
-    """Wait until no other grader prepares the same gradebook in PostgreSQL; of a file there is one grader at a time."""
+    """Wait until no other grader prepares the same PostgreSQL gradebook; a file has only one grader at a time."""
     if gradebook.engine.dialect.name != "postgresql":
         yield
         return
-    with gradebook.engine.connect() as connection:  # that holds the lock while nbgrader commits on another
+    with gradebook.engine.connect() as connection:  # holds the lock while nbgrader commits on another connection
         connection.execute(text(f"SELECT pg_advisory_lock({LOCK})"))
         try:
             yield
@@ -87,7 +87,7 @@ def alone(gradebook: Gradebook) -> Iterator[None]:
 
 
 def _make(url: URL) -> None:
-    """Make nbgrader's tables, all or none, where there are none."""
+    """Make nbgrader's tables, all or none, if there are none."""
     if url.get_backend_name() == "sqlite":
         path = Path(url.database)
         if not path.exists() or path.stat().st_size == 0:
@@ -106,7 +106,7 @@ def _make(url: URL) -> None:
             if inspect(connection).has_table("alembic_version"):
                 return
             connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-            if inspect(connection).has_table("alembic_version"):  # by now
+            if inspect(connection).has_table("alembic_version"):  # another grader has made them
                 return
             _make_tables(connection)
     finally:
@@ -114,8 +114,8 @@ def _make(url: URL) -> None:
 
 
 def _make_tables(connection: Connection) -> None:
-    """Make what nbgrader makes in an empty database; it would start a program to learn the version of its tables."""
-    from alembic.script import ScriptDirectory  # takes a third of a second, and a gradebook is made once
+    """Make nbgrader's tables in an empty database, without the program that nbgrader starts to learn their version."""
+    from alembic.script import ScriptDirectory  # imported here: it takes a third of a second, and is needed once
 
     version = ScriptDirectory(str(Path(nbgrader.__file__).parent / "alembic")).get_current_head()
     Base.metadata.create_all(connection)
@@ -132,7 +132,7 @@ def add_indexes(gradebook: Gradebook) -> None:
 
 
 def add_students(gradebook: Gradebook, people: Iterable[dict[str, str]]) -> None:
-    """Write the students of a roster, and the names that it has for them."""
+    """Write the students of a roster, with their names in it."""
     known = {student.id: student for student in gradebook.db.scalars(select(Student))}
     for person in people:
         keys = ("first_name", "last_name", "email")
@@ -153,15 +153,15 @@ def register(
     given: list[NotebookNode],
     due: datetime | None = None,
 ) -> None:
-    """Write an assignment's cells to the gradebook; submissions that are there already get rows for new cells.
+    """Write an assignment's cells to the gradebook. Submissions that are there already get rows for new cells.
 
     Args:
-        gradebook: Where to.
+        gradebook: The open gradebook.
         name: The name of the assignment.
-        stem: That of its notebook.
-        kernelspec: Of the notebook.
+        stem: The name of its notebook's file, without its ending.
+        kernelspec: The kernelspec of the notebook.
         given: The cells that nbgrader keeps.
-        due: When it is to be submitted; None leaves what nbgrader knows.
+        due: When the assignment is due; None keeps the date that nbgrader has.
     """
     with one_transaction(gradebook):
         _register(gradebook, name, stem, kernelspec, given, due)
@@ -169,7 +169,7 @@ def register(
 
 @contextmanager
 def one_transaction(gradebook: Gradebook) -> Iterator[None]:
-    """Let nbgrader's functions, each of which commits, write all or nothing, with one wait for the disk."""
+    """Join the commits of nbgrader's functions into one transaction: all or nothing, with one wait for the disk."""
     gradebook.db.commit = gradebook.db.flush
     try:
         yield
@@ -211,7 +211,7 @@ def _register(
     current = {cell.metadata.nbgrader.grade_id for cell in given if is_grade(cell)}
     for cell in list(notebook.grade_cells):
         if cell.name not in current:
-            for given in list(cell.grades):  # else they would still count
+            for given in list(cell.grades):  # grades of a removed cell would still count
                 gradebook.db.delete(given)
             gradebook.db.delete(cell)
     gradebook.db.flush()
@@ -242,15 +242,15 @@ class Recorder:
         """Write a student, and the grades of a submission, in one transaction. Points and comments of a person stay.
 
         Args:
-            student: Who it is.
+            student: The student's id.
             assignment: The name of the assignment.
-            stem: That of its notebook.
-            notebook: As it was executed; None if there is no score.
-            when: It was submitted, with a time zone; None if that is not known, and then it stays as it was.
+            stem: The name of its notebook's file, without its ending.
+            notebook: The executed notebook; None if there is no score.
+            when: The time of submission, with a time zone; None keeps the time that is there.
         """
         db, student = self.gradebook.db, id_in_gradebook(student)
         for last in (False, True):
-            db.remove()  # nothing of an earlier submission: neither rows nor a transaction
+            db.remove()  # drops rows and transaction of an earlier submission
             try:
                 if db.get(Student, student) is None:
                     db.add(Student(id=student))
@@ -258,7 +258,7 @@ class Recorder:
                     self._write(student, assignment, stem, notebook, when)
                 db.commit()
                 return
-            except DBAPIError:  # of a server that was restarted, or another grader that wrote the same row
+            except DBAPIError:  # a server was restarted, or another grader wrote the same row
                 if last:
                     raise
             finally:
@@ -281,7 +281,7 @@ class Recorder:
         self._penalties.assign(submission, submitted)
 
     def renew_penalties(self, assignment: str) -> None:
-        """Take off again what is taken off for submitting late: manual grading or an extension may have changed it."""
+        """Compute the penalties for late submission again: manual grading or an extension may have changed them."""
         db = self.gradebook.db
         db.remove()
         rows = select(SubmittedAssignment, SubmittedNotebook)
@@ -292,12 +292,12 @@ class Recorder:
         db.commit()
 
     def _row(self, table: type, **names: str) -> Any:
-        """Return a row by what it is known by; a new one, with an id, where there is none."""
+        """Return the row with these values, or a new row with an id."""
         found = self.gradebook.db.scalars(select(table).filter_by(**names)).one_or_none()
         return table(id=new_uuid(), **names) if found is None else found
 
     def _rows(self, table: type, cells: type, submitted: SubmittedNotebook) -> dict[str, Any]:
-        """Return the grades or comments of a notebook by cell; new ones where there are none."""
+        """Return the grades or comments of a notebook by cell, with new rows for cells without one."""
         found = and_(table.cell_id == cells.id, table.notebook_id == submitted.id)
         query = select(cells.name, cells.id, table).outerjoin(table, found)
         rows = self.gradebook.db.execute(query.where(cells.notebook_id == submitted.notebook_id))
@@ -306,7 +306,7 @@ class Recorder:
 
 @dataclass
 class _Rows:
-    """Stands for the gradebook before nbgrader's preprocessors: the rows of one submission, which were read at once."""
+    """The gradebook for nbgrader's preprocessors: the rows of one submission, which were read before."""
 
     grades: dict[str, Grade]
     comments: dict[str, Comment]
@@ -322,11 +322,11 @@ class _Rows:
         return self
 
     def commit(self) -> None:
-        """Leave it to the one transaction of the submission."""
+        """Do nothing: the submission has one transaction."""
 
 
 class _SaveAutoGrades(SaveAutoGrades):
-    """nbgrader's, on rows that were read already."""
+    """nbgrader's preprocessor, on rows that were read before."""
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         facts = resources["nbgrader"]
@@ -336,12 +336,12 @@ class _SaveAutoGrades(SaveAutoGrades):
 
     def _add_score(self, cell: NotebookNode, resources: dict[str, Any]) -> None:
         worth = from_dict(cell)
-        worth.metadata.nbgrader.points = points_of(cell)  # of a bonus too
+        worth.metadata.nbgrader.points = points_of(cell)  # a bonus has points too
         super()._add_score(worth, resources)
 
 
 class _AssignLatePenalties(AssignLatePenalties):
-    """nbgrader's, on rows that were read already; the plugin is a program of the instructor's."""
+    """nbgrader's preprocessor, on rows that were read before. The plugin is the instructor's program."""
 
     def __init__(self, config: Config) -> None:
         try:
@@ -355,7 +355,7 @@ class _AssignLatePenalties(AssignLatePenalties):
             ) from None
 
     def assign(self, submission: SubmittedAssignment, notebook: SubmittedNotebook) -> None:
-        """Write what is taken off a submission."""
+        """Write the penalty of a submission."""
         student, late, penalty = submission.student_id, submission.total_seconds_late, None
         if late > 0:
             try:

@@ -1,4 +1,4 @@
-"""Who asks to have a part looked at again, and what was answered: regrade-requests.csv in the course's folder."""
+"""Regrade requests and their answers: regrade-requests.csv in the course's folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,29 +12,29 @@ COLUMNS = ("student", "assignment", "part", "why", "answer")
 
 @dataclass(frozen=True)
 class Request:
-    """One student asks about one part."""
+    """A student's request about one part."""
 
     student: str
     assignment: str
     part: str
     why: str = ""
-    answer: str = ""  # nothing while it is open
+    answer: str = ""  # empty while the request is open
 
 
 def read_requests(root: Path) -> list[Request]:
-    """Read the requests of a course; none where there is no file.
+    """Read the requests of a course; an empty list if there is no file.
 
     Raises:
-        ValueError: the table lacks a column. The message says which it has and which it needs.
+        ValueError: the table lacks a column. The message says which columns it has and which it needs.
     """
     return [Request(*(row.get(name, "") for name in COLUMNS)) for row in _rows(root)[1]]
 
 
 def answer_request(root: Path, student: str, assignment: str, part: str, text: str) -> None:
-    """Write an answer into the table, next to what was asked.
+    """Write an answer into the table, next to its request.
 
     Raises:
-        ValueError: nobody asked that.
+        ValueError: there is no such request.
     """
     header, rows = _rows(root)
     asked = [row for row in rows if (row["student"], row["assignment"], row["part"]) == (student, assignment, part)]
@@ -48,7 +48,7 @@ def answer_request(root: Path, student: str, assignment: str, part: str, text: s
 
 
 def drop_requests(root: Path, student: str) -> None:
-    """Take a student's requests out of the table."""
+    """Delete a student's requests from the table."""
     header, rows = _rows(root)
     if any(row["student"] == student for row in rows):
         _write(root, header, [row for row in rows if row["student"] != student])

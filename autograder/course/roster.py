@@ -1,6 +1,6 @@
-"""Who is in the course, and whose file it is: roster.csv, Moodle's grading worksheet, Canvas's gradebook export.
+"""The people in the course and the files that they own: roster.csv, Moodle's grading worksheet, Canvas's gradebook export.
 
-How both systems name people and columns is read from their sources:
+The names that both systems give to people and columns come from their sources:
 
 - Moodle (https://github.com/moodle/moodle): mod/assign/gradingtable.php and mod/assign/feedback/offline/importgradeslib.php
   for the worksheet, mod/assign/classes/downloader.php and PARAM_FILE in lib/moodlelib.php for names in a download. A
@@ -19,25 +19,25 @@ from pathlib import Path
 from autograder.course.course import Course
 from autograder.spreadsheets import Table, read_table
 
-MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")  # in English
-MOODLE_ANONYMOUS = "participant"  # stands for every name where submissions are anonymous
-MAX_ID = 120  # bytes: nbgrader's gradebook has 128 characters for it, a folder's name 255 bytes
+MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")  # Moodle in English
+MOODLE_ANONYMOUS = "participant"  # Moodle writes it instead of every name where submissions are anonymous
+MAX_ID = 120  # bytes of an id: nbgrader's gradebook has room for 128 characters, a folder's name for 255 bytes
 
 
 @dataclass(eq=False)
 class Person:
-    """A student, with what the learning management systems call them."""
+    """A student, with their names and numbers in the learning management systems."""
 
-    id: str  # and the name of their folder
+    id: str  # also the name of the student's folder
     first_name: str = ""
     last_name: str = ""
     email: str = ""
-    numbers: dict[str, str] = field(default_factory=dict)  # by system: participant of Moodle, user of Canvas
-    names: list[str] = field(default_factory=list)  # in full, as some system or person writes them
-    github: str = ""  # the user name there
+    numbers: dict[str, str] = field(default_factory=dict)  # by system: Moodle's participant, Canvas's user
+    names: list[str] = field(default_factory=list)  # full names, as a system or a person writes them
+    github: str = ""  # user name on GitHub
 
     def is_called(self, name: str, system: str) -> bool:
-        """Whether a name in a download of a system may be that of this person."""
+        """Whether a name in a system's download may be this person's name."""
         return bool(key_of(name, system)) and key_of(name, system) in {key_of(own, system) for own in self.names}
 
 
@@ -48,18 +48,18 @@ class Entry:
     row: int
     number: str
     name: str
-    ids: list[str]  # any of which may be the student's id in the course, or their e-mail address
+    ids: list[str]  # each may be the student's id in the course, or their e-mail address
     submitted: datetime | None
 
 
 @dataclass
 class Worksheet(Table):
-    """A table that a learning management system gave out and takes back."""
+    """A table that a learning management system exports and imports."""
 
     system: str  # "moodle" or "canvas"
 
     def entries(self) -> list[Entry]:
-        """Return the students in it; rows of another kind, such as Canvas's "Points Possible", are passed over."""
+        """Return the students in the worksheet. Other rows, such as Canvas's "Points Possible", are skipped."""
         entries = []
         for index, row in enumerate(self.rows):
             if self.system == "moodle":
@@ -78,7 +78,7 @@ class Worksheet(Table):
 
 
 class Roster:
-    """Everybody in the course. Who cannot be told apart is found for nobody."""
+    """Everybody in the course. Students who cannot be told apart are never found."""
 
     def __init__(self, course: Course, worksheet: Worksheet | None = None) -> None:
         self.people = [_person(row) for row in course.roster()]
@@ -89,7 +89,7 @@ class Roster:
         found = {entry.row: self._match(entry, worksheet.system) for entry in entries}
         times = Counter(person.id for person in found.values() if person)
         self.of_row = {row: person for row, person in found.items() if person and times[person.id] == 1}
-        self.submitted: dict[str, datetime] = {}  # when, by id, as Moodle's worksheet says
+        self.submitted: dict[str, datetime] = {}  # time of submission by id, from Moodle's worksheet
         for entry in entries:
             person = self.of_row.get(entry.row)
             if person:
@@ -103,12 +103,12 @@ class Roster:
         return next((person for person in self.people if _same(person.id) == _same(student)), None)
 
     def find(self, system: str, number: str, name: str) -> tuple[Person | None, str]:
-        """Return whose number and name these are, or nobody and the reason.
+        """Return the person with this number and name, or nobody and the reason.
 
         Args:
             system: "moodle" or "canvas".
-            number: Of the participant or the user, as the file's name has it.
-            name: As the file's name has it, without the characters that the system takes out.
+            number: The number of the participant or the user in the file's name.
+            name: The name in the file's name, without the characters that the system removes.
         """
         if not number:
             return None, "its name holds the numbers of two participants, one of them in the student's own words"
@@ -138,7 +138,7 @@ class Roster:
         return people[0], ""
 
     def _match(self, entry: Entry, system: str) -> Person | None:
-        """Return whose row it is: by id or e-mail address, else by number, else by name; nobody if two fit."""
+        """Return the person of a row: by id or e-mail address, else by number, else by name; None if two fit."""
         ids = {_same(value).casefold() for value in entry.ids}
         ways = [
             [p for p in self.people if ids & {_same(p.id).casefold(), _same(p.email).casefold()} - {""}],
@@ -152,10 +152,10 @@ class Roster:
 
 
 def read_worksheet(path: Path) -> Worksheet:
-    """Read the table that Moodle or Canvas gave out.
+    """Read a table that Moodle or Canvas exported.
 
     Raises:
-        ValueError: it is neither of them, or cannot be read as a table.
+        ValueError: the table is neither of them, or cannot be read.
     """
     table = read_table(path)
     known = {
@@ -174,7 +174,7 @@ def read_worksheet(path: Path) -> Worksheet:
 
 
 def key_of(name: str, system: str) -> str:
-    """Return what is left of a name in a file of a system, so that both can be compared exactly."""
+    """Return the form of a name that survives in a system's file names, so that two names can be compared exactly."""
     name = unicodedata.normalize("NFC", name)
     if system == "canvas":
         name = re.sub(r"\W", "", name)
@@ -184,7 +184,7 @@ def key_of(name: str, system: str) -> str:
 
 
 def check_id(student: str) -> str:
-    """Return why an id cannot be the name of a folder; nothing if it can."""
+    """Return why an id cannot be the name of a folder; an empty string if it can."""
     if not student or student.startswith(".") or "/" in student or student != student.strip():
         return f"{student!r} cannot be the name of a folder"
     if any(unicodedata.category(char) in ("Cc", "Cs") for char in student):

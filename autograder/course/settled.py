@@ -1,6 +1,6 @@
-"""What a person decided about submissions that need a look: settled/ASSIGNMENT.json in the course's folder.
+"""A person's decisions about submissions that need a look: settled/ASSIGNMENT.json in the course's folder.
 
-A decision answers the questions that were asked about one content. A new submission, or a new question, asks again.
+A decision answers the questions about one content. A new submission, or a new question, needs a new decision.
 """
 
 import json
@@ -12,16 +12,16 @@ from autograder.files import read_json, write_atomically
 
 @dataclass(frozen=True)
 class Decision:
-    """What a person said about one submission."""
+    """A person's decision about one submission."""
 
-    questions: list[str]  # that were answered
-    content: str  # the digest of the submission that they were asked about
-    # By the name of a file that counts, where that was the question: the digest of all files that it was chosen from.
+    questions: list[str]  # the questions that it answers
+    content: str  # digest of the submission that the questions are about
+    # If the question is which file counts: the name of that file, and the digest of all files that it was chosen from.
     files: dict[str, str] = field(default_factory=dict)
 
 
 def read_decisions(root: Path, assignment: str) -> dict[str, Decision]:
-    """Return the decisions on an assignment by student; none where there is no file.
+    """Return the decisions on an assignment by student; an empty dict if there is no file.
 
     Raises:
         ValueError: the file is damaged. The message says what to do.
@@ -31,7 +31,7 @@ def read_decisions(root: Path, assignment: str) -> dict[str, Decision]:
 
 
 def write_decision(root: Path, assignment: str, student: str, decision: Decision | None) -> None:
-    """Keep a decision about a student's submission; with None, delete the one that is there.
+    """Store a decision about a student's submission; None deletes the stored one.
 
     Raises:
         ValueError: as `read_decisions`.

@@ -1,4 +1,4 @@
-"""Read what a student submitted, from submitted/STUDENT/ASSIGNMENT/: the notebook that counts, and files next to it."""
+"""Read a submission from submitted/STUDENT/ASSIGNMENT/: the notebook that counts, and the files next to it."""
 
 import re
 from collections.abc import Callable, Collection
@@ -24,21 +24,21 @@ from autograder.course.candidates import (
 from autograder.course.times import TIMESTAMP, UNCLEAR
 from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, shown
 
-Decided = Callable[[], dict[str, str]]  # gives what a person decided, as `Wanted.choose` takes it
+Decided = Callable[[], dict[str, str]]  # returns a person's decisions, in the form that `Wanted.choose` takes
 
 
 @dataclass
 class Submission:
-    """What counts of the files that a student submitted."""
+    """The notebook that counts among a student's files."""
 
-    data: bytes  # of the notebook
-    receipt: list[str] = field(default_factory=list)  # how it was found
-    questions: list[str] = field(default_factory=list)  # what only a person can decide about the files, in words
-    candidates: str = ""  # what the questions are about: the digest of all files that may count, or an unclear time
+    data: bytes  # the notebook's bytes
+    receipt: list[str] = field(default_factory=list)  # how the notebook was found, in words
+    questions: list[str] = field(default_factory=list)  # questions about the files that only a person can decide
+    candidates: str = ""  # what the questions are about: digest of all files that may count, or an unclear time
 
 
 def find(folder: Path, wanted: Wanted) -> Found | None:
-    """Find what may count in the folder of a submission; None where there is no folder.
+    """Find the files that may count in a submission's folder; None if there is no folder.
 
     Raises:
         Unreadable: the folder is a link, or cannot be read.
@@ -63,10 +63,10 @@ def find(folder: Path, wanted: Wanted) -> Found | None:
 
 
 def read_submission(folder: Path, wanted: Wanted, decided: Decided) -> Submission | None:
-    """Read the notebook that counts; None if there is nothing.
+    """Read the notebook that counts; None if nothing was submitted.
 
     Raises:
-        Unreadable: there is something, but no notebook, or none of a bearable size.
+        Unreadable: something was submitted, but no notebook, or none of a bearable size.
     """
     found = find(folder, wanted)
     if found is None:
@@ -92,8 +92,8 @@ def read_files(folder: Path, wanted: Wanted, decided: Decided) -> tuple[dict[str
     """Read the files next to a submitted notebook.
 
     Returns:
-        By the name that was asked for the bytes or, as a text, why they cannot be taken; and a receipt of what was
-        found under another name. A file that was not submitted is not there.
+        By the requested name, the bytes of a file or, as a text, why it cannot be taken; and a receipt of files with another
+        name. Files that were not submitted are left out.
     """
     found = find(folder, wanted) or Found()
     files: dict[str, bytes | str] = {}
@@ -120,11 +120,11 @@ def read_files(folder: Path, wanted: Wanted, decided: Decided) -> tuple[dict[str
 
 
 def stored_name(candidate: Candidate, others: Collection[str]) -> str:
-    """Return under which path a file is kept that a question is about: `find` reads from it what kind of candidate it is.
+    """Return the path for storing a file that a question is about. `find` reads the kind of candidate from the path.
 
     Args:
         candidate: The file.
-        others: Names that are taken.
+        others: Names in use.
     """
     path = PurePosixPath(candidate.name)
     folder = f"{CLAIM}/" if candidate.claim else f"{OLDER}/" if candidate.older else ""
@@ -143,7 +143,7 @@ def _if_several(candidates: list[Candidate], decided: Decided) -> dict[str, str]
 
 
 def _receipt(choice: Choice, wanted: str) -> list[str]:
-    """Say in the feedback which of several files counts, and that it had another name."""
+    """Say for the feedback which of several files counts, and that it had another name."""
     taken = choice.taken.name
     receipt = [f"The file was called {taken!r}; it was taken as {wanted}."] if taken != wanted else []
     return receipt + [f"{said(each)} does not count: {why}." for each, why in list(choice.left.items())[:5]]

@@ -1,4 +1,4 @@
-"""When something was submitted, as a file timestamp.txt says: written by nbgrader, by a script, or by a student."""
+"""Read the time of a submission from timestamp.txt, which nbgrader, a script or a student wrote."""
 
 import codecs
 import re
@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 from autograder.settings import YEARS
 
-MOST = 100  # characters of a time
-TIMESTAMP = "timestamp.txt"  # in the folder of a submission: when it came, as nbgrader and students write it
-UNCLEAR = "timestamp-unclear.txt"  # the same, where nobody can tell which time it is
+MOST = 100  # characters of a time, at most
+TIMESTAMP = "timestamp.txt"  # file in a submission's folder: its time, as nbgrader and students write it
+UNCLEAR = "timestamp-unclear.txt"  # file in a submission's folder: a time that may be several
 # Hours from UTC. A name that several zones share, such as IST, CST or BST, is not here: it is not guessed.
 HOURS = {
     **dict.fromkeys(("UTC", "GMT", "UT", "Z", "WET"), 0),
@@ -24,13 +24,13 @@ BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"
 
 
 def read_time(written: bytes | str) -> datetime:
-    """Read a time; it is in UTC where no zone is said, as nbgrader writes it.
+    """Read a time. A time without a zone is in UTC, as nbgrader writes it.
 
     Returns:
         The time, in UTC.
 
     Raises:
-        ValueError: it is no time, or may be several. The message says why, and shows what was written.
+        ValueError: the text is no time, or may be several. The message says why, and shows the text.
     """
     if isinstance(written, bytes):
         written = written.decode(BYTE_ORDER_MARKS.get(written[:2], "utf-8"), "replace")
@@ -43,7 +43,7 @@ def read_time(written: bytes | str) -> datetime:
         when = (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
     except _Unclear as error:
         raise ValueError(f"{shown} is no time that can be understood: {error}") from None
-    except Exception:  # whatever dateutil makes of a student's text
+    except Exception:  # dateutil may raise anything on a student's text
         raise ValueError(f"{shown} is no time that can be understood") from None
     if when.year not in YEARS:
         raise ValueError(f"{shown} is in the year {when.year}, which is no time of a submission")
@@ -51,20 +51,20 @@ def read_time(written: bytes | str) -> datetime:
 
 
 class _Unclear(ValueError):
-    """The text is a time, and it cannot be told which one."""
+    """The text is a time, but it is unclear which one."""
 
 
 def _parse(text: str) -> datetime:
-    from dateutil import parser  # takes a moment to import
+    from dateutil import parser  # imported here: it takes a moment
 
-    zone = re.search(r" ([A-Za-z]+(?:/[A-Za-z0-9_+-]+)+)$", text)  # Europe/Berlin
+    zone = re.search(r" ([A-Za-z]+(?:/[A-Za-z0-9_+-]+)+)$", text)  # such as Europe/Berlin
     if zone:
         return _parse(text[: zone.start()]).replace(tzinfo=ZoneInfo(zone[1]))
-    text = re.sub(r"\b(UTC|GMT) ?(?=[+-]\d)", "", text.upper())  # dateutil takes UTC+2 for two hours before UTC
+    text = re.sub(r"\b(UTC|GMT) ?(?=[+-]\d)", "", text.upper())  # dateutil reads UTC+2 as two hours before UTC
     days = (
         (False,) if re.match(r"\d{4}(\D|\d{4}T)", text) else (False, True)
-    )  # 02/11/2026 is two days, 2026-11-02 is one
-    bare = [datetime(2000, 1, 1), datetime(2001, 2, 2, 1, 1)]  # what is missing in the text differs between them
+    )  # 02/11/2026 may be two days, 2026-11-02 is one
+    bare = [datetime(2000, 1, 1), datetime(2001, 2, 2, 1, 1)]  # what the text lacks differs between these two
     options = [{"default": default, "dayfirst": first} for default in bare for first in days]
     found = [parser.parse(text, tzinfos=_offset, **option) for option in options]
     if len(set(found[: len(days)])) > 1:
@@ -75,7 +75,7 @@ def _parse(text: str) -> datetime:
 
 
 def _offset(name: str | None, seconds: int | None) -> timezone | None:
-    """Return the zone of a name or a number, as dateutil asks for it; nothing where the text says none."""
+    """Return the zone for a name or a number, for dateutil; None if the text names no zone."""
     if name is not None and name not in HOURS:
         raise _Unclear(f"{name} is no zone, or several share the name; write it as +02:00")
     if name and seconds and seconds != HOURS[name] * 3600:

@@ -1,1 +1,1 @@
-"""In from an LMS, and out to it."""
+"""Learning management systems: collecting submissions and exporting scores."""

@@ -1,9 +1,9 @@
-"""Bring what was submitted into the course: zip downloads of Moodle and Canvas, folders, single notebooks.
+"""Bring submissions into the course: zip downloads of Moodle and Canvas, folders, single notebooks.
 
-The top of a file's path says who submitted it, and nothing else: everything is written below the course's folder, under names
-that are made here. Moodle and Canvas stamp the members of a download with the time of the download (Moodle's
-files/classes/local/archive_writer/zip_writer.php, Canvas's lib/content_zipper.rb), so that for them a time of submission is
-taken from Moodle's worksheet only.
+Only the top of a file's path says who submitted it: files are written below the course's folder, under names that are made
+here. Moodle and Canvas stamp the members of a download with the time of the download (Moodle's
+files/classes/local/archive_writer/zip_writer.php, Canvas's lib/content_zipper.rb). So only Moodle's worksheet gives a time of
+submission for them.
 """
 
 import os
@@ -27,8 +27,8 @@ from autograder.lms.names import Sender, read_name
 from autograder.lms.owners import Owners
 from autograder.progress import Progress
 
-MAX_LISTED = 20  # files of one student that hold no notebook
-MAX_KEPT = 8  # files that a question is about
+MAX_LISTED = 20  # files of one student without a notebook that are listed, at most
+MAX_KEPT = 8  # files that a question is about, at most
 
 
 def collect(
@@ -38,9 +38,9 @@ def collect(
     worksheet: Worksheet | None = None,
     progress: Progress = lambda *_: None,
 ) -> list[Line]:
-    """Put what was submitted into submitted/STUDENT/ASSIGNMENT/, and write down what could not be.
+    """Put submissions into submitted/STUDENT/ASSIGNMENT/, and record the files that could not be taken.
 
-    A later path counts as later. What was there before is moved to earlier/STUDENT/ASSIGNMENT/.
+    A later path counts as later. Files that were there before are moved to earlier/STUDENT/ASSIGNMENT/.
 
     Raises:
         ValueError: roster.csv cannot be used.
@@ -68,38 +68,38 @@ def collect(
 class _Claim:
     """The files that one sender submitted under a student's name."""
 
-    key: str  # what says whose they are
-    is_sure: bool  # by an id, or a number that is known; not by a name
+    key: str  # names the sender
+    is_sure: bool  # whether an id or a known number names the student; a name alone is not sure
     files: list[tuple[Sender, Member]] = field(default_factory=list)
     found: Found = field(default_factory=Found)
 
     def sort_out(self, wanted: Wanted) -> None:
-        """Find what may count, and what is of an older attempt."""
+        """Find the files that may count, and those of an older attempt."""
         is_explicit = all(sender.system or not sender.folder for sender, _ in self.files)
         self.found = wanted.sort_out([member for _, member in self.files], is_explicit=is_explicit)
         for group in [self.found.notebooks, *self.found.files.values()]:
-            newest: dict[str, int] = {}  # attempt, by the name of the file without it
+            newest: dict[str, int] = {}  # number of the attempt, by the file's name without it
             for each in group:
                 sender, member = self.of(each)
                 newest[sender.stem] = max(newest.get(sender.stem, 0), sender.attempt)
                 if sender.system and each.name == member.path:
-                    each.when = sender.attachment  # the archive has the time of the download
+                    each.when = sender.attachment  # the archive has only the time of the download
             for each in group:
                 sender, _ = self.of(each)
                 each.older = sender.attempt < newest[sender.stem]
 
     def is_same_as(self, before: dict[str, Any]) -> bool:
-        """Whether what was collected before, as the ledger has it, is of the same sender; also where nothing was."""
+        """Whether the ledger's entry is of the same sender, or there is no entry."""
         return before.get("claim") in (None, unicodedata.normalize("NFC", self.key))
 
     def of(self, candidate: Candidate) -> tuple[Sender, Member]:
-        """Return the file that a candidate is, or is packed in."""
+        """Return the file that a candidate is, or the archive that holds it."""
         return next(file for file in self.files if f"{candidate.name}/".startswith(f"{file[1].path}/"))
 
 
 @dataclass
 class _Collector:
-    """Where files are collected."""
+    """Collects files and remembers what became of each."""
 
     course: Course
     assignment: Assignment
@@ -110,29 +110,29 @@ class _Collector:
         self.lines: list[Line] = []
         self.wanted = self.assignment.wanted
         self.owners = Owners(self.course, self.assignment, self.roster)
-        self.times: dict[PurePosixPath, Member] = {}  # timestamp.txt, by its folder
+        self.times: dict[PurePosixPath, Member] = {}  # timestamp.txt of each folder
 
     def is_single(self, path: Path) -> bool:
-        """Whether a path that was given is a file of one student's, not an archive of a class."""
+        """Whether a given path is one student's file, not an archive of a class."""
         if is_notebook(path.name) or self.wanted.file_for(path.name):
             return True
         return path.is_file() and begins_notebook(read_plain_file(path.resolve(), start=START))
 
     def collect(self, source: str, found: list[Member], progress: Progress) -> None:
-        """Collect the members of one archive or folder: of each student what counts."""
+        """Collect the members of one archive or folder: the files of each student that count."""
         self.times = {
             PurePosixPath(member.path).parent: member for member in found if member.path.endswith(f"/{TIMESTAMP}")
         }
         named = [(read_name(member.path, self.assignment.name), member) for member in found]
         files = [(s, member) for s, member in named if s and PurePosixPath(member.path).name != TIMESTAMP]
         if any(member.path.startswith(f"exercises/{self.assignment.name}/") for member in found):
-            for sender, _ in files:  # one copy of the course, given without the folder that says whose it is
+            for sender, _ in files:  # one copy of the course, given without the folder of its student
                 sender.folder = sender.folder and "/"
         self.owners.learn(sender for sender, _ in files)
         own: dict[str, dict[str, _Claim]] = {}
         for sender, member in files:
             if sender.copy:
-                member.when = None  # when it was copied
+                member.when = None  # the time is that of the copy
             person, why, is_sure = self.owners.whose(sender)
             if person:
                 claim = own.setdefault(person.id, {}).setdefault(sender.claim, _Claim(sender.claim, is_sure))
@@ -150,7 +150,7 @@ class _Collector:
             progress("files collected", done, len(own))
 
     def _collect_of(self, student: str, claims: list[_Claim], source: str) -> None:
-        """Collect what one student submitted, and list what is left of it."""
+        """Collect one student's submission, and list the student's other files."""
         there = self._there(student)
         main = self._main(student, claims, there)
         if any(claim.found.notebooks for claim in claims):
@@ -173,21 +173,21 @@ class _Collector:
             self.lines.append(Line("left alone", student, more, "they hold no notebook of this assignment"))
 
     def _others(self, claim: _Claim) -> list[tuple[str, str]]:
-        """Return name and reason of what is neither a notebook nor asked for; of a copy of the course, only what is new."""
+        """Return (name, reason) of files that nobody asked for; of a copy of the course, only its new files."""
         if any(sender.copy for sender, _ in claim.files):
             return [(name, why) for name, why in claim.found.others if f"/exercises/{self.assignment.name}/" in name]
         away = [(name, "it lies in the folder of another assignment") for name in claim.found.elsewhere]
         return claim.found.others + away
 
     def _there(self, student: str) -> Found:
-        """Find what was collected before, or put there by hand."""
+        """Find the files that were collected before, or that a person put there."""
         try:
             return self.course.find_files(student, self.assignment) or Found()
-        except Unreadable:  # a link instead of the folder, which is refused when something is written
+        except Unreadable:  # there is a link instead of the folder; writing refuses it
             return Found()
 
     def _main(self, student: str, claims: list[_Claim], there: Found) -> _Claim | None:
-        """Return the claim that is the student's own; None where one that was collected before is, and these are in question."""
+        """Return the student's own claim; None if an earlier claim is the student's own, and these are in question."""
         before = self.ledger.collected.get(student, {})
         same = {claim.key: claim.is_same_as(before) for claim in claims}
         ranks = {claim.key: (same[claim.key], claim.is_sure) for claim in claims}
@@ -201,7 +201,7 @@ class _Collector:
         return main if is_known or not there.notebooks else None
 
     def _take(self, student: str, main: _Claim | None, claims: list[_Claim], there: Found, source: str) -> None:
-        """Put the notebook that counts into submitted/, unless it is there; or all that a question is about."""
+        """Put the notebook that counts into submitted/, unless it is there; or all files that a question is about."""
         new = main.found.notebooks if main else []
         claimed = [each for claim in claims if claim is not main for each in claim.found.notebooks]
         for each in claimed:
@@ -252,7 +252,7 @@ class _Collector:
                 self.lines.append(Line(outcome, student, each.name, choice.left[each.name]))
 
     def _write(self, student: str, there: Found, taken: Candidate, kept: list[Candidate], data: bytes) -> None:
-        """Write the notebook that counts, or all that a question is about, and move what was there."""
+        """Write the notebook that counts, or all files that a question is about, and move the earlier files."""
         folder = self._folder(student)
         content: dict[str, tuple[Candidate, bytes]] = {}
         for each in [taken, *kept]:
@@ -261,13 +261,13 @@ class _Collector:
         self._keep_earlier(folder, student, {each.name for each in there.notebooks} | {TIMESTAMP, UNCLEAR})
         for name, (each, text) in content.items():
             write_atomically(folder / name, text)
-            if kept:  # so that the same one is taken where they are read again
+            if kept:  # so that reading them again takes the same one
                 os.utime(folder / name, (each.when, each.when))
         if (usual := f"{self.assignment.notebook}.ipynb") not in content:
-            (folder / usual).unlink(missing_ok=True)  # it is kept in earlier/ since before
+            (folder / usual).unlink(missing_ok=True)  # a copy is in earlier/
 
     def _record(self, student: str, claim: _Claim, taken: Candidate, data: bytes, source: str, is_there: bool) -> None:
-        """Write down what was collected, and when it was submitted."""
+        """Record the collected file and its time of submission."""
         sender, member = claim.of(taken)
         written, unclear = self.times.get(PurePosixPath(taken.name).parent), b""
         if written and not sender.system:
@@ -276,14 +276,14 @@ class _Collector:
                 unclear = written.read()[:1000] or unclear
                 member.when, unclear = read_time(unclear), b""
             except ValueError:
-                member.when = None  # `Course.time_of` asks which time it is
+                member.when = None  # `Course.time_of` asks a person for the time
         submitted = self.roster.submitted.get(student) if sender.system == "moodle" else None
         record = record_of(sender, member, source, data, submitted) | {"sure": claim.is_sure}
         before = self.ledger.collected.get(student, {})
         if "latest" in before:
             record["latest"] = before["latest"]
         if is_there and before and not submitted:
-            record["submitted"] = before["submitted"]  # the same file, packed again
+            record["submitted"] = before["submitted"]  # the same file in another archive
         if unclear:
             write_atomically(self._folder(student) / UNCLEAR, unclear)
             (self._folder(student) / TIMESTAMP).unlink(missing_ok=True)
@@ -294,7 +294,7 @@ class _Collector:
     def _take_files(
         self, student: str, name: str, group: list[Candidate], claim: _Claim, there: Found, source: str
     ) -> None:
-        """Put a file next to the notebook, unless it is there or a later one is; or all that a question is about."""
+        """Put a file next to the notebook, unless it or a later one is there; or all files that a question is about."""
         choice = self.wanted.choose_file(group)
         taken = choice.taken
         try:
@@ -347,7 +347,7 @@ class _Collector:
         return Line(outcome, student, taken.name, "late" if sender.late else "")
 
     def _keep_earlier(self, folder: Path, student: str, paths: set[str]) -> None:
-        """Move what lies in a folder of submitted/ to earlier/STUDENT/ASSIGNMENT/NUMBER/, with the folders that it is in."""
+        """Move files of a folder in submitted/ to earlier/STUDENT/ASSIGNMENT/NUMBER/, with the folders that hold them."""
         tops = {path.split("/")[0] for path in paths} | {f"{path}.{REFUSED}" for path in paths if "/" not in path}
         names = sorted(name for name in tops if os.path.lexists(folder / name))
         if not names:
@@ -358,17 +358,17 @@ class _Collector:
         place.mkdir(parents=True)
         for name in names:
             if name == f"{self.assignment.notebook}.ipynb" and stat.S_ISREG((folder / name).lstat().st_mode):
-                try:  # at every moment there is a submission, the old or the new one
+                try:  # so that a submission, old or new, is there at every moment
                     os.link(folder / name, place / name)
                     continue
-                except OSError:  # a file system without hard links
+                except OSError:  # the file system has no hard links
                     pass
             os.replace(folder / name, place / name)
 
     def _refuse(self, student: str, file: str, why: str, name: str = "") -> None:
-        """Leave the reason where the submission would be, so that its state is "unreadable" and not "missing".
+        """Write the reason into the submission's folder, so that its state is "unreadable" and not "missing".
 
-        The same for a file next to the notebook (its name), so that the student is told.
+        A file next to the notebook (its name) gets a reason too, so that the student is told.
         """
         self.lines.append(Line("refused", student, file, why))
         self.ledger.refused[f"{student}/{name}" if name else student] = f"{shown(file)}: {why}"
@@ -382,7 +382,7 @@ class _Collector:
             self.lines[-1].why += f"; {error}"
 
     def _folder(self, student: str) -> Path:
-        """Make the folder of a submission; a link there might lead out of the course."""
+        """Make the folder of a submission; refuse a link, which might lead out of the course."""
         folder = self.course.submission_folder(student, self.assignment.name)
         for place in (folder.parent, folder):
             if place.is_symlink():

@@ -1,6 +1,6 @@
 """Scores and feedback for Moodle, for Canvas, and as a table.
 
-What both systems take is read from their sources. Moodle's import (mod/assign/feedback/offline/importgradeslib.php,
+The formats of both systems come from their sources. Moodle's import (mod/assign/feedback/offline/importgradeslib.php,
 https://github.com/moodle/moodle) needs the columns Identifier, Grade and "Last modified (grade)", takes UTF-8 with or without
 a byte-order mark, and passes over empty grades and, without a word, over those above the maximum (mod/assign/locallib.php);
 feedback files (mod/assign/feedback/file/importziplib.php) lie in folders NAME_NUMBER_assignsubmission_file_. Canvas's import
@@ -28,15 +28,15 @@ from autograder.report.page import plain_number
 from autograder.report.report import STATES, scores_table
 from autograder.spreadsheets import csv_text, write_defused
 
-COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # what an earlier export wrote into a comment
-KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and those who do not have the assignment
+COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # text that an earlier export wrote into a comment
+KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and for students without the assignment
 NUMBERS = ("automatic", "manual", "waiting", "total", "of", "late penalty")
 MOODLE_COLUMNS = ["Identifier", "Full name", "Email address", "Grade", "Last modified (grade)", "Feedback comments"]
 
 
 @dataclass
 class Exported:
-    """The files that were written, and what to look at before they are sent."""
+    """The files that were written, and warnings to read before sending them."""
 
     files: list[Path] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Export:
         self.scores, self.system, self.folder, self.tables = scores, system, folder, tables
 
     def write(self) -> Exported:
-        """Write the tables, and for Moodle or Canvas the archive of the pages of feedback."""
+        """Write the tables and, for Moodle or Canvas, the archive of feedback pages."""
         files = dict(self.tables)
         if self.system != "csv":
             files[f"feedback_{self.system}.zip"] = self.scores.feedback(self.system)
@@ -73,12 +73,12 @@ def prepare_export(
 
     Args:
         course: Where the scores are.
-        assignment: What was graded.
-        results: What became of each submission.
+        assignment: The assignment that was graded.
+        results: The result of each submission.
         system: "moodle", "canvas" or "csv".
-        worksheet: The table that the system gave out. Canvas needs it.
-        folder: Where to write; export/ASSIGNMENT/ in the course by default.
-        column: The title of Canvas's column, where it cannot be told which it is.
+        worksheet: The table that the system exported. Canvas needs it.
+        folder: The folder for the files; export/ASSIGNMENT/ in the course by default.
+        column: The title of Canvas's column, if it is not clear which one it is.
         allow_waiting: Send scores to a system although written answers wait for a person.
 
     Raises:
@@ -100,7 +100,7 @@ def prepare_export(
 
 
 def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
-    """Raise a ValueError where a person has still to decide something about a submission."""
+    """Raise a ValueError if a person still has to decide something about a submission."""
     looks = [shown(row["student"]) for row in rows if row["state"] == NEEDS_A_LOOK]
     if looks:
         raise ValueError(
@@ -164,11 +164,11 @@ class _Scores:
             row["person"] = known.get(student) or Person(student)
 
     def table(self) -> list[dict[str, Any]]:
-        """Return a row for each student, and one for each file that is nobody's."""
+        """Return a row for each student, and a row for each file without a student."""
         table = []
         for student, row in self.rows.items():
             person = row["person"]
-            late = bool(row["late"]) or self.ledger.collected.get(student, {}).get("late")  # Canvas says so by itself
+            late = bool(row["late"]) or self.ledger.collected.get(student, {}).get("late")  # Canvas's own flag
             line = {"id": student, "first name": person.first_name, "last name": person.last_name}
             line |= {"email": person.email, "state": row["state"], "score": row["score"]}
             line |= {key: row[key] for key in NUMBERS}
@@ -181,7 +181,7 @@ class _Scores:
         return table
 
     def moodle(self) -> str:
-        """Return the grading worksheet with scores, and the states as comments; one made up where none was given."""
+        """Return the grading worksheet with scores, and the states as comments; a new one if none was given."""
         if self.worksheet is None:
             rows = []
             for student, row in self.rows.items():
@@ -209,7 +209,7 @@ class _Scores:
         return write_defused(sheet.header, rows, sheet.delimiter)
 
     def _for_moodle(self, row: dict[str, Any], maximum: str = "") -> float | str:
-        """Return the score, or the maximum where a bonus lies above it."""
+        """Return the score, or the maximum if a bonus exceeds it."""
         most = _number(maximum, self.of)
         if row["score"] == "" or row["score"] <= most:
             return row["score"]
@@ -218,7 +218,7 @@ class _Scores:
         return most
 
     def canvas(self, column: str | None) -> str:
-        """Return the gradebook with the students' columns and that of the assignment, so that no other score is touched."""
+        """Return the gradebook with only the students' columns and the assignment's, so that no other score changes."""
         sheet = self.worksheet
         first = sheet.place("Section") + 1
         place = self._canvas_column(sheet.header[first:], column) + first
@@ -238,7 +238,7 @@ class _Scores:
         return write_defused([*sheet.header[:first], sheet.header[place]], kept, sheet.delimiter)
 
     def _canvas_column(self, titles: list[str], wanted: str | None) -> int:
-        """Return which column is that of the assignment: the one that is named, or the only one that it can be."""
+        """Return the index of the assignment's column: the named one, or the only one that it can be."""
         numbered = [title for title in titles if re.search(r"\(\d+\)$", title)]
         short = [_letters(self.assignment.name), _letters(self.assignment.notebook)]
         if wanted:
@@ -256,7 +256,7 @@ class _Scores:
         return titles.index(fits[0])
 
     def _rows_of_worksheet(self, rows: list[list[Any]]) -> Iterator[tuple[list[Any], dict[str, Any]]]:
-        """Give each student's row with the scores, and say which student of the worksheet is nobody's, and the reverse."""
+        """Yield each student's row with the scores; warn about students who are only in the worksheet or the course."""
         found = set()
         for entry in self.worksheet.entries():
             person = self.roster.of_row.get(entry.row)
@@ -274,7 +274,7 @@ class _Scores:
             self.warnings.append(f"the worksheet's maximum is {most}, the assignment has {self.of} points")
 
     def _comment(self, student: str, row: dict[str, Any]) -> str:
-        """Say state and points in one line, which Moodle shows to the student as HTML."""
+        """Say state and points in one line. Moodle shows it to the student as HTML."""
         parts = [f"State: {row['state']}."]
         if row["score"] != "":
             parts.append(f"{row['score']} of {row['of']} points.")
@@ -294,11 +294,11 @@ class _Scores:
         )
 
     def feedback(self, system: str) -> bytes:
-        """Return the pages of feedback as an archive that the system takes apart again; the same bytes every time."""
+        """Return the feedback pages as an archive that the system can import. The same pages give the same bytes."""
         pages: dict[str, bytes] = {}
         for student, row in self.rows.items():
             page = self.course.feedback_page(student, self.assignment)
-            if row["score"] == "":  # a page may be there, of an earlier submission
+            if row["score"] == "":  # an earlier submission may have left a page
                 continue
             if not page.exists():
                 self.warnings.append(f"{shown(student)} has no page of feedback; run autograder feedback")
@@ -315,14 +315,14 @@ class _Scores:
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
             for name in sorted(pages):
-                info = zipfile.ZipInfo(name)  # of 1980
+                info = zipfile.ZipInfo(name)  # its date is 1980
                 info.create_system, info.external_attr = 3, 0o644 << 16
                 file.writestr(info, pages[name], zipfile.ZIP_DEFLATED)
         return archive.getvalue()
 
 
 def _number(text: str, otherwise: float | str) -> float | str:
-    """Return the number that a cell of a worksheet holds."""
+    """Return the number in a cell of a worksheet, or another value if it holds none."""
     try:
         return float(text.replace(",", "."))
     except ValueError:

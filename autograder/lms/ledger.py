@@ -1,4 +1,4 @@
-"""What was collected of an assignment, and what was not: collected/ASSIGNMENT.json and unmatched/ASSIGNMENT/."""
+"""The record of collected files and of those without an owner: collected/ASSIGNMENT.json and unmatched/ASSIGNMENT/."""
 
 import hashlib
 import json
@@ -15,29 +15,29 @@ from autograder.lms.names import Sender
 
 @dataclass
 class Line:
-    """A line of the receipt: what became of one file."""
+    """A line of the receipt: the outcome of one file."""
 
-    outcome: str  # collected, unchanged, needs a look, older attempt, left alone, unmatched, refused
+    outcome: str  # one of: collected, unchanged, needs a look, older attempt, left alone, unmatched, refused
     student: str
     file: str
     why: str = ""
 
 
 class Ledger:
-    """What was collected for an assignment and from where, and what was not: collected/ASSIGNMENT.json."""
+    """The collected files of an assignment with their sources, and the others: collected/ASSIGNMENT.json."""
 
     def __init__(self, course: Course, assignment: str) -> None:
         self.path = course.root / "collected" / f"{assignment}.json"
         self.place = course.root / "unmatched" / assignment
         kept = read_json(self.path, "Take it away, and collect the same downloads again.") or {}
-        self.collected: dict[str, dict[str, Any]] = kept.get("collected", {})  # by student
-        self.files: dict[str, dict[str, Any]] = kept.get("files", {})  # next to the notebook: by student and name
+        self.collected: dict[str, dict[str, Any]] = kept.get("collected", {})  # records by student
+        self.files: dict[str, dict[str, Any]] = kept.get("files", {})  # files next to the notebook, by student and name
         self.refused: dict[str, str] = kept.get("refused", {})  # the reason, by student or STUDENT/FILE
-        unmatched: list[dict[str, str]] = kept.get("unmatched", [])  # but those that a person has taken away
+        unmatched: list[dict[str, str]] = kept.get("unmatched", [])  # without those that a person removed
         self.unmatched = [e for e in unmatched if not e["kept"] or (self.place / e["kept"]).exists()]
 
     def put_aside(self, member: Member, sender: Sender, source: str, why: str, wanted: bool) -> Line:
-        """Keep a file that was asked for, and is nobody's, below unmatched/, and the reason."""
+        """Keep a requested file without an owner below unmatched/, with the reason."""
         data = b""
         if wanted:
             try:
@@ -47,7 +47,7 @@ class Ledger:
         else:
             why = f"{why}; and it is not what was asked for"
         self.settle(member, sender, source)
-        # the same text may be submitted by two people, and files of the same name by many
+        # Two people may submit the same text, and many submit files of the same name.
         kept = f"{hashlib.sha256(member.path.encode() + data).hexdigest()[:16]}{kind_of(member.path)}" if data else ""
         if kept:
             write_atomically(self.place / kept, data)
@@ -55,14 +55,14 @@ class Ledger:
         return Line("unmatched", "", member.path, why)
 
     def settle(self, member: Member, sender: Sender, source: str) -> None:
-        """Take a file from the unmatched, because it is decided again; a system gives nobody's name to another."""
+        """Remove a file from the unmatched ones: it is decided again. A system gives a name to one person only."""
         gone = [e for e in self.unmatched if e["file"] == member.path and (sender.system or e["source"] == source)]
         self.unmatched = [entry for entry in self.unmatched if entry not in gone]
         for kept in {entry["kept"] for entry in gone} - {entry["kept"] for entry in self.unmatched} - {""}:
             (self.place / kept).unlink(missing_ok=True)
 
     def save(self) -> None:
-        """Write it, and the reasons next to the unmatched files."""
+        """Write the ledger, and the reasons next to the unmatched files."""
         fields = {"collected": self.collected, "refused": self.refused, "unmatched": self.unmatched}
         fields |= {"files": self.files} if self.files else {}
         write_atomically(self.path, json.dumps(fields, indent=1, sort_keys=True) + "\n")
@@ -74,7 +74,7 @@ class Ledger:
 def record_of(
     sender: Sender, member: Member, source: str, data: bytes = b"", submitted: datetime | None = None
 ) -> dict[str, Any]:
-    """Return what the ledger keeps of a file that was collected."""
+    """Return the ledger's entry for a collected file."""
     return {
         "file": member.path,
         "source": source,
@@ -92,7 +92,7 @@ def record_of(
 
 
 def is_older(record: dict[str, Any], before: dict[str, Any]) -> bool:
-    """Whether a file is older than what was collected before it, as far as their system says."""
+    """Whether a file is older than the one collected before it, as far as their system says."""
     before = before.get("latest", before)
     if record["system"] != before.get("system"):
         return False
@@ -102,7 +102,7 @@ def is_older(record: dict[str, Any], before: dict[str, Any]) -> bool:
 
 
 def latest_of(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what `is_older` needs of the newest file, which need not be the one that counts."""
+    """Return what `is_older` needs about the newest file, which need not count."""
     latest = max(records, key=lambda record: (record["attachment"], record["packed"] or ""))
     return {key: latest[key] for key in ("system", "attachment", "packed")}
 

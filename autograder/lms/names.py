@@ -1,6 +1,6 @@
-"""What the name of a file says: who submitted it, to which system, and which attempt it is.
+"""Read from a file's name who submitted it, to which system, and which attempt it is.
 
-The top of a path decides who it is: the name of a file by itself, or of the first folder. Students name what lies deeper.
+The top of a path names the sender: the name of a single file, or of the first folder. Students name everything deeper.
 The names in downloads are those of mod/assign/classes/downloader.php (Moodle, https://github.com/moodle/moodle) and
 lib/content_zipper.rb (Canvas, https://github.com/instructure/canvas-lms).
 """
@@ -15,27 +15,27 @@ CANVAS = re.compile(
     r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d{1,18})_(?P<file>.+)", re.S
 )
 ATTEMPT = re.compile(r"-(\d{1,18})(?=\.\w+$)")  # Canvas's number of a file that was submitted again
-NOBODYS = {"__MACOSX", ".ipynb_checkpoints"}  # folders that computers make
+NOBODYS = {"__MACOSX", ".ipynb_checkpoints"}  # folders that operating systems and Jupyter make
 
 
 @dataclass
 class Sender:
-    """What the name of a file says."""
+    """The content of a file's name."""
 
-    file: str  # as the student called it
-    system: str = ""  # "moodle" or "canvas", if one named it
-    number: str = ""  # of the participant or user
+    file: str  # the student's name for the file
+    system: str = ""  # "moodle" or "canvas", if one of them named the file
+    number: str = ""  # number of the participant or user
     name: str = ""
-    folder: str = ""  # at the top, where no system named it; "/" where that can be nobody's
+    folder: str = ""  # top folder, if no system named it; "/" if it can be nobody's
     late: bool = False
     attachment: int = 0  # Canvas's number of the upload
-    back: str = ""  # the name by which the system takes a page of feedback
-    copy: bool = False  # whether it lies in a copy of the course's repository
-    top: str = ""  # the first part of the path, as it is written
+    back: str = ""  # name under which the system accepts a feedback page
+    copy: bool = False  # whether the file is in a copy of the course's repository
+    top: str = ""  # first part of the path, as written
 
     @property
     def attempt(self) -> int:
-        """How often a file of this name had been submitted before, as Canvas counts."""
+        """How often a file of this name was submitted before, as Canvas counts."""
         found = ATTEMPT.search(self.file)
         return int(found[1]) if found and self.system == "canvas" else 0
 
@@ -46,7 +46,7 @@ class Sender:
 
     @property
     def claim(self) -> str:
-        """What says whose it is: two of them for one student are two claims."""
+        """The key of the sender: two keys for one student are two claims."""
         if self.system:
             return f"{self.system} {self.number} {self.folder}".strip()
         return f"folder {self.top}" if self.folder else "file"
@@ -56,11 +56,11 @@ def read_name(path: str, assignment: str) -> Sender | None:
     """Read the path of a file within a download or a folder.
 
     Returns:
-        What it says; None for what is no submission, such as hidden folders and Moodle's online texts.
+        The sender; None for files that are no submission, such as those in hidden folders and Moodle's online texts.
     """
     raw = path.split("/")
     parts = unicodedata.normalize("NFC", path).split("/")
-    if {"", ".", ".."} & set(parts) or "\\" in path:  # another program may take it to lead to another folder
+    if {"", ".", ".."} & set(parts) or "\\" in path:  # another program may read it as a path to another folder
         return Sender(parts[-1], folder="/", top=raw[0])
     if any(part in NOBODYS or part.startswith(".") for part in parts[:-1]) or parts[-1].startswith("._"):
         return None
@@ -69,9 +69,7 @@ def read_name(path: str, assignment: str) -> Sender | None:
     if found := MOODLE.fullmatch(top):
         if found["plugin"] != "file":
             return None
-        if (
-            len(MOODLE_NUMBER.findall(top)) > 1
-        ):  # one is in the student's own words, who may have written another's number
+        if len(MOODLE_NUMBER.findall(top)) > 1:  # one is in the student's name, which may hold another's number
             return Sender(parts[-1], "moodle", name=top, top=raw[0])
         back, file = (f"{raw[0]}/{page}", parts[-1]) if inside else (page, found["file"] or "")
         return Sender(file, "moodle", found["number"], found["name"], back=back, top=raw[0])

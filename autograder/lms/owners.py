@@ -1,4 +1,4 @@
-"""Whose file it is: by the top of its path, the roster and what the systems call people."""
+"""Find the owner of a file: by the top of its path, the roster and the systems' names for people."""
 
 import os
 import re
@@ -11,27 +11,27 @@ from autograder.course.roster import Person, Roster, check_id
 from autograder.lms.names import Sender
 from autograder.publish.generated import sources
 
-Owner = tuple[Person | None, str, bool]  # whose, or the reason; and whether an id says so, or a number that is known
+Owner = tuple[Person | None, str, bool]  # owner, or why there is none; whether an id or a known number says so
 
 
 class Owners:
-    """Everybody whose file it can be. Nobody is guessed."""
+    """Everybody who can own a file. No owner is guessed."""
 
     def __init__(self, course: Course, assignment: Assignment, roster: Roster) -> None:
         self.roster = roster
         self.slugs = {_slug(name) for name in (assignment.name, assignment.notebook)}
         self.of_course = {"exercises", "book", *(source.parent.name for source in sources())}
-        self.unlisted: dict[str, Person] = {}  # who is known by their folder alone, where there is no roster
+        self.unlisted: dict[str, Person] = {}  # students known only by their folder, without a roster
         submitted = course.root / "submitted"
         if not roster.people and submitted.is_dir():
             self.unlisted = {_folded(name): Person(name) for name in sorted(os.listdir(submitted))}
         self.clones: dict[str, list[Person]] = {}
 
     def learn(self, senders: Iterable[Sender]) -> None:
-        """See which folders may be GitHub Classroom's clones, which are called SLUG-USER.
+        """Find the folders that may be GitHub Classroom's clones, which are called SLUG-USER.
 
-        The user name of a person is the column `github` of the roster, or else the id. It has to follow the beginning that
-        all folders share, at a dash. Of one folder alone, the beginning has to end with the name of the assignment.
+        The user name of a person is the column `github` of the roster, or else the id. It follows a dash after the beginning that
+        all folders share. If there is one folder only, that beginning has to end with the name of the assignment.
         """
         tops = {sender.top for sender in senders if sender.folder not in ("", "/")}
         folders = {top: top.casefold() for top in tops if self.roster.by_id(top) is None and top not in self.of_course}
@@ -45,7 +45,7 @@ class Owners:
         self.clones = {top: [p for cut in cuts for p in users.get(text[cut:], [])] for top, text in folders.items()}
 
     def whose(self, sender: Sender) -> Owner:
-        """Return whose file it is, or nobody and the reason."""
+        """Return the owner of a file, or nobody and the reason."""
         if sender.folder == "/":
             return None, "the first folder of its path does not say whose it is", False
         if sender.folder:
@@ -85,7 +85,7 @@ class Owners:
         return None, f"{folder!r} is no id in roster.csv, and the first folder of a path has to be one", False
 
     def _unlisted(self, folder: str) -> Owner:
-        """Return who is known by their folder alone."""
+        """Return the person who is known only by a folder."""
         why = check_id(folder)
         if not why and (folder.endswith(".") or any(unicodedata.category(char) == "Cf" for char in folder)):
             why = f"{folder!r} ends with a dot, or has characters that cannot be seen"

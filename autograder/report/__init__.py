@@ -1,1 +1,1 @@
-"""What students and instructors read."""
+"""Pages and tables for students and instructors."""

@@ -1,4 +1,4 @@
-"""The page of a course: every student across its assignments, and what comes back from one to the next."""
+"""The page of a course: every student across its assignments, and the mistakes that come back."""
 
 import statistics
 from collections import Counter
@@ -17,20 +17,20 @@ from autograder.report.page import page_template, plain_number
 from autograder.report.report import Row, maximum_of, questions_of, rows_of
 from autograder.spreadsheets import csv_text
 
-Graded = list[tuple[Assignment, list[Result]]]  # in the course's order
+Graded = list[tuple[Assignment, list[Result]]]  # assignments in the course's order, with their results
 
 
 @dataclass
 class Column:
-    """One assignment: a row for each of its students, and what of its points tests give."""
+    """One assignment: a row for each of its students, its points, and the points that tests give."""
 
     assignment: Assignment
-    rows: dict[str, Row]  # by student
+    rows: dict[str, Row]  # rows by student
     of: float
     of_tests: float
 
     def share(self, student: str) -> float | None:
-        """Return which share of the points that tests give a student has, in percent, 100 at most; None without a score."""
+        """Return a student's share of the points that tests give, in percent, 100 at most; None without a score."""
         row = self.rows.get(student)
         return min(100, 100 * row.automatic / self.of_tests) if row and row.answers and self.of_tests else None
 
@@ -53,7 +53,7 @@ def _columns(course: Course, graded: Graded) -> list[Column]:
 def course_table(course: Course, graded: Graded) -> list[dict[str, Any]]:
     """Return one row for each student: state and points of each assignment, total, and mistakes that came back.
 
-    Who has no score for an assignment has no number there, and not 0.
+    A student without a score for an assignment has no number there, and not 0.
     """
     columns = _columns(course, graded)
     with course.reading() as db:
@@ -80,7 +80,7 @@ def course_table(course: Course, graded: Graded) -> list[dict[str, Any]]:
 
 
 def _returning(columns: list[Column]) -> dict[str, dict[str, list[str]]]:
-    """Return by mistake, the most frequent first, and by student in which assignments it was made, if in two or more."""
+    """Return by mistake and student the assignments with it, if two or more; the most frequent mistake comes first."""
     made: dict[str, dict[str, list[str]]] = {}
     for column in columns:
         for student, row in column.rows.items():
@@ -112,7 +112,7 @@ def write_course_page(course: Course, graded: Graded) -> Path:
 
 
 def _summary(course: Course, column: Column, of_students: int) -> dict[str, Any]:
-    """Return what is said of an assignment as a whole."""
+    """Return the summary of an assignment."""
     name, due = column.assignment.name, course.settings.due.get(column.assignment.name)
     submitted = sum(row.result.state != "missing" for row in column.rows.values())
     shares = [column.share(row.student) for row in column.scored]
@@ -133,7 +133,7 @@ def _summary(course: Course, column: Column, of_students: int) -> dict[str, Any]
 
 
 def _line(course: Course, columns: list[Column], line: dict[str, Any]) -> dict[str, Any]:
-    """Return what is shown of a student."""
+    """Return the line of a student."""
     student, cells = line["student"], []
     for column in columns:
         row, name = column.rows.get(student), column.assignment.name
@@ -163,7 +163,7 @@ def _line(course: Course, columns: list[Column], line: dict[str, Any]) -> dict[s
 
 
 def _polyline(shares: list[float | None]) -> str:
-    """Return the points of a line of 60 by 20 through the shares that there are; nothing for fewer than two."""
+    """Return the points of a line, 60 by 20, through the known shares; an empty string for fewer than two."""
     step = 60 / max(1, len(shares) - 1)
     points = [f"{place * step:.0f},{20 - share / 5:.0f}" for place, share in enumerate(shares) if share is not None]
     return " ".join(points) if len(points) > 1 else ""

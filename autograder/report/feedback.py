@@ -1,4 +1,4 @@
-"""What a student gets back: points and named mistakes, and the notebook as it was run."""
+"""The page that a student gets back: points and named mistakes, and the notebook with its outputs."""
 
 import contextlib
 import hashlib
@@ -31,10 +31,10 @@ from autograder.report.page import page_template, plain_number
 from autograder.report.report import is_unwritten, maximum_of, questions_of
 from autograder.report.written import cleaned_code, cleaned_markdown, code_colours
 
-PAGES_OF_A_PROCESS = 25  # at least: it takes about two seconds to start
+PAGES_OF_A_PROCESS = 25  # pages for each process, at least: a process takes about two seconds to start
 HIDDEN = "# This test is hidden. Points and diagnosis are above."
-COLOURED, ALL_COLOURED = 4_000, 40_000  # characters, at most, of a cell and of a page: ours have 2,900 and 20,000
-OF_EXCHANGE = ("timestamp.txt", "submission_secret.txt")  # what "nbgrader release_feedback" reads next to a page
+COLOURED, ALL_COLOURED = 4_000, 40_000  # characters of a coloured cell and page, at most; ours have 2,900 and 20,000
+OF_EXCHANGE = ("timestamp.txt", "submission_secret.txt")  # files next to a page that "nbgrader release_feedback" reads
 PICTURES = ("image/png", "image/jpeg")
 
 
@@ -45,7 +45,7 @@ def facts_of(
     late: Lateness,
     assignment: Assignment,
 ) -> dict[str, Any]:
-    """Return what is above a student's notebook: points, state, parts, named mistakes, what was repaired."""
+    """Return the facts above a student's notebook: points, state, parts, named mistakes, repairs."""
     checks = {check["name"]: check for check in result.checks}
     parts, questions = [], questions_of(assignment)
     for question in questions:
@@ -56,13 +56,13 @@ def facts_of(
         points = float(sum(grade.score for grade in found))
         unwritten = question.bonus and not points and all(map(is_unwritten, asked))
         part = dict(name=question.name, of=question.of, points=points, tests=tests)
-        part |= dict(waits=waits and not tests and not points, again=waits and bool(points))  # they were given before
+        part |= dict(waits=waits and not tests and not points, again=waits and bool(points))  # given before
         parts.append(part | dict(bonus=question.bonus, unwritten=unwritten))
     costs: dict[str, float] = {}
     on_top = {name for question in questions if question.bonus for name in question.cells}
     for check in result.checks:
         if check["mistake"]:
-            given = grades[check["name"]].score if check["name"] in grades else 0.0  # by a person, if any
+            given = grades[check["name"]].score if check["name"] in grades else 0.0  # a person may have given points
             cost = 0.0 if check["name"] in on_top else max(0.0, check["points"] - given)
             costs[check["mistake"]] = costs.get(check["mistake"], 0.0) + cost
     made = dict.fromkeys(name for names in costs for name in names.split("+"))
@@ -91,7 +91,7 @@ def facts_of(
 def _asked(
     request: Request, parts: list[dict[str, Any]], grades: dict[str, Grade], assignment: Assignment
 ) -> dict[str, Any]:
-    """Return what a student asked, what was answered, and what became of the points."""
+    """Return a student's regrade request, its answer, and the points now and before."""
     part = next((part for part in parts if part["name"] == request.part), None)
     cells = next((q.cells for q in questions_of(assignment) if q.name == request.part), [])
     of_tests = [grades[name].of_tests for name in cells if name in grades and grades[name].of_tests is not None]
@@ -126,7 +126,7 @@ def cells_of(
     comments: dict[str, str | None],
     show_hidden: bool,
 ) -> list[dict[str, Any]]:
-    """Return what is shown of each cell, with the released text instead of the hidden tests, unless these may be shown."""
+    """Return what is shown of each cell. Hidden tests are replaced by the released text, unless they may be shown."""
     tests = {cell.metadata.nbgrader.grade_id: cell.source for cell in assignment.graded_cells()}
     blanks = {cell.metadata.nbgrader.grade_id: cell for cell in assignment.release.cells if "nbgrader" in cell.metadata}
     shown, coloured = [], 0
@@ -163,7 +163,7 @@ def cells_of(
 
 
 def _shown(output: NotebookNode) -> Iterator[tuple[str, str]]:
-    """Give what is shown of an output: text, an error, or a picture; nothing that a browser would carry out."""
+    """Yield what is shown of an output: text, an error or a picture; nothing that a browser would execute."""
     if output.output_type == "stream":
         yield "text", strip_ansi(output.text)
     elif output.output_type == "error":
@@ -184,15 +184,15 @@ def write_feedback(
     show_hidden: bool = False,
     workers: int | None = None,
 ) -> list[Path]:
-    """Write a page for every submission that has a score; one whose points did not change is left as it is.
+    """Write a page for every submission that has a score; a page stays unchanged if its points did.
 
     Args:
         course: Where the grades are and the pages go.
         assignment: What was graded.
-        results: Of whom there are to be pages.
+        results: The submissions to write pages for.
         progress: Called as the work goes on.
-        show_hidden: Whether students get to see the source of the hidden tests.
-        workers: How many processes write pages; by default one for each processor, and none but this for a small class.
+        show_hidden: Whether students see the source of the hidden tests.
+        workers: How many processes write pages; by default one for each processor, and only this one for a small class.
 
     Returns:
         The pages, feedback/STUDENT/ASSIGNMENT/NOTEBOOK.html.
@@ -217,7 +217,7 @@ def write_feedback(
 
 @contextmanager
 def _mapping(writer: "_Writer", workers: int) -> Iterator[Callable[[list[tuple]], Iterator[Path]]]:
-    """Give what writes pages one after another: here, or in processes where there are many."""
+    """Yield a function that writes many pages: here, or in processes if there are many."""
     if workers < 2:
         yield lambda of_each: map(writer.write, of_each)
         return
@@ -229,7 +229,7 @@ def _mapping(writer: "_Writer", workers: int) -> Iterator[Callable[[list[tuple]]
         pool.shutdown(cancel_futures=True)
 
 
-_writer: "_Writer | None" = None  # in a process of the pool
+_writer: "_Writer | None" = None  # set in a process of the pool
 
 
 def _take_writer(writer: "_Writer") -> None:
@@ -251,7 +251,7 @@ class _Writer:
     requests: list[Request]
 
     def write(self, of_one: tuple[Result, dict[str, Grade], dict[str, str | None], Lateness]) -> Path:
-        """Write the page of one student, if it changed."""
+        """Write the page of one student if it changed."""
         result, grades, comments, late = of_one
         assignment = self.assignment
         text = self.course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
@@ -269,16 +269,16 @@ class _Writer:
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
             try:
                 cells = cells_of(nbformat.reads(text, 4), assignment, grades, comments, self.show_hidden)
-            except Exception as error:  # of a library, at what a student wrote; nobody else's page may wait for it
+            except Exception as error:  # a library may fail on a student's text; the other pages go on
                 said = f"The notebook itself cannot be shown: {type(error).__name__}."
                 cells = [dict(id="", html=said, folded="", points="", comment=None, outputs=[])]
             html = page_template("feedback.html.j2").render(
                 **facts, cells=cells, book=book, colours=Markup(code_colours())
             )
-            html = html.replace(catalogue.address_of_book(), book)  # in given cells, and in what tests say
+            html = html.replace(catalogue.address_of_book(), book)  # given cells and tests' messages hold it
             write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
         for name in OF_EXCHANGE:
-            with contextlib.suppress(Unreadable):  # came otherwise than through the exchange
+            with contextlib.suppress(Unreadable):  # the submission may not have come through the exchange
                 submission = self.course.submission_folder(result.student, assignment.name)
                 write_atomically(page.with_name(name), read_plain_file(submission / name, 10_000))
         return page

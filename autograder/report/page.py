@@ -1,4 +1,4 @@
-"""What pages for people have in common: their templates, and how names and points are written."""
+"""Common parts of all pages: templates, and the spelling of numbers."""
 
 import hashlib
 from base64 import b64encode
@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # a table of scores is shown without pages
 
 @cache
 def page_template(name: str) -> "Template":
-    """Return a template of the folder templates/, in which all that is not marked as safe is escaped."""
+    """Return a template from templates/. It escapes everything that is not marked as safe."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     loader = FileSystemLoader(Path(__file__).parent / "templates")
@@ -24,5 +24,5 @@ def page_template(name: str) -> "Template":
 
 
 def plain_number(number: float) -> float:
-    """Return a number of points as it is written: 3 and 1.5, not 3.0."""
+    """Return a number of points for display: 3 and 1.5, not 3.0."""
     return int(number) if number == int(number) else round(number, 2)

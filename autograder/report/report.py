@@ -25,18 +25,18 @@ if TYPE_CHECKING:  # a table of scores is shown without pages and plots
     from matplotlib.axes import Axes
 
 STATES = (NEEDS_A_LOOK, "graded", "graded after repair", "crashed", "timed out", "not graded", "unreadable", "missing")
-INK, BAR = {"light": "#1f2328", "dark": "#dfe5eb"}, {"light": "#4a8fbf", "dark": "#3d86b3"}  # of plots, by page
+INK, BAR = {"light": "#1f2328", "dark": "#dfe5eb"}, {"light": "#4a8fbf", "dark": "#3d86b3"}  # colours of plots, by page
 
 
 @dataclass
 class Question:
-    """What has a column of its own: the tests of one exercise, or one written question."""
+    """A column of the report: the tests of one exercise, or one written question."""
 
     name: str
     written: bool
-    bonus: bool = False  # its points come on top
-    of: float = 0.0  # points
-    cells: list[str] = field(default_factory=list)  # their grade ids
+    bonus: bool = False  # its points do not count in the maximum
+    of: float = 0.0  # maximum of points
+    cells: list[str] = field(default_factory=list)  # grade ids of its cells
 
 
 @dataclass
@@ -45,15 +45,15 @@ class Answer:
 
     points: float
     written: bool
-    waiting: int  # cells that wait for a person
-    mistakes: list[str]  # named ones: "M6"
-    unnamed: str  # the message of a failed test that named none
+    waiting: int  # number of cells that wait for a person
+    mistakes: list[str]  # names of mistakes, such as "M6"
+    unnamed: str  # message of a failed test that named no mistake
     bonus: bool = False
-    untouched: bool = False  # a written question that was left as it was released, for which nbgrader gives 0
+    untouched: bool = False  # a written question left as released: nbgrader gives 0 for it
 
     @property
     def given(self) -> bool:
-        """Whether there is a number to show. Points that wait were given before, and are to be seen again."""
+        """Whether there is a number to show. Waiting points are from an earlier grading: a person has to see them again."""
         return not (self.waiting or self.bonus) or self.points > 0
 
 
@@ -70,13 +70,13 @@ class Row:
         self.automatic = sum(answer.points for answer in self.answers.values() if not answer.written)
         self.manual = sum(answer.points for answer in self.answers.values() if answer.written)
         self.total = self.automatic + self.manual
-        self.score = max(0.0, self.total - self.lateness.penalty)  # what counts
+        self.score = max(0.0, self.total - self.lateness.penalty)  # the score that counts
         self.waiting = sum(answer.waiting for answer in self.answers.values())
         self.mistakes = sorted({name for answer in self.answers.values() for name in answer.mistakes}, key=number_of)
 
 
 def questions_of(assignment: Assignment) -> list[Question]:
-    """Return the exercises and the written questions in their order."""
+    """Return the exercises and the written questions, in order."""
     cells = [cell for cell in assignment.instructor.cells if is_solution(cell) and not is_grade(cell)]
     exercises = [cell.metadata.nbgrader.grade_id for cell in cells]
     questions: dict[str, Question] = {}
@@ -92,17 +92,17 @@ def questions_of(assignment: Assignment) -> list[Question]:
 
 
 def maximum_of(questions: list[Question]) -> float:
-    """Return the points that an assignment is of, to which a bonus does not count."""
+    """Return the maximum of points of an assignment, without bonus."""
     return sum(question.of for question in questions if not question.bonus)
 
 
 def is_unwritten(check: dict[str, Any]) -> bool:
-    """Whether a check failed because nothing was written; what a bonus may be."""
+    """Whether a check failed because nothing was written, which is allowed for a bonus."""
     return not check["passed"] and check["message"].endswith(UNWRITTEN)
 
 
 def scores_table(course: Course, assignment: Assignment, results: list[Result]) -> list[dict[str, Any]]:
-    """Return one row for each student, ready to be shown; who has no score has no number, and not 0."""
+    """Return one row for each student, ready to be shown; a student without a score has no number, and not 0."""
     questions = questions_of(assignment)
     table = []
     for row in rows_of(course, assignment, questions, results):
@@ -164,13 +164,13 @@ def write_report(course: Course, assignment: Assignment, results: list[Result]) 
 
 
 def rows_of(course: Course, assignment: Assignment, questions: list[Question], results: list[Result]) -> list[Row]:
-    """Return a row for each student: first those whose submission needs a look, then the others, each by name."""
+    """Return a row for each student, sorted by name; submissions that need a look come first."""
     with course.reading() as db:
         graded = gradebook.grades(db, assignment.name)
         late = gradebook.lateness(db, assignment.name)
     rows = []
     for result in sorted(results, key=lambda result: (result.state != NEEDS_A_LOOK, result.student)):
-        # an older submission may have left grades in the gradebook; they say nothing about one that could not be read
+        # an older submission may have left grades in the gradebook; they say nothing about an unreadable one
         grades = graded.get(result.student) if result.has_score else None
         answers = {question.name: _answer(question, grades, result.checks) for question in questions} if grades else {}
         rows.append(Row(result, answers, (answers and late.get(result.student)) or Lateness()))
@@ -180,7 +180,7 @@ def rows_of(course: Course, assignment: Assignment, questions: list[Question], r
 def _answer(question: Question, grades: dict[str, gradebook.Grade], checks: list[dict[str, Any]]) -> Answer:
     found = [grades.get(cell, gradebook.Grade(0.0, True)) for cell in question.cells]
     points, waiting = sum(each.score for each in found), sum(each.waits for each in found)
-    # nbgrader gives points for a written question only where it is empty, and a person may give others
+    # nbgrader gives points for a written question only if it is empty; a person may give others
     untouched = question.written and not points and any(each.of_tests is not None for each in found)
     failed = [check for check in checks if check["name"] in question.cells and not check["passed"]]
     failed = [check for check in failed if not (question.bonus and is_unwritten(check))]
@@ -198,7 +198,7 @@ def _answer(question: Question, grades: dict[str, gradebook.Grade], checks: list
 
 
 def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
-    """Return every named mistake with who made it and where, the most frequent first."""
+    """Return every named mistake with its students and questions, the most frequent first."""
     who: dict[str, list[tuple[Row, list[str]]]] = {}
     for row in rows:
         for name in row.mistakes:
@@ -217,21 +217,21 @@ def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def _versions(rows: list[Row]) -> dict[str, list[Row]]:
-    """Return who was graded with which versions, those of most first. An older record does not say it."""
+    """Return the students graded with each set of versions, the largest group first. Older records name no versions."""
     graded = [row for row in rows if row.result.has_score and row.result.versions]
     counts = Counter(row.result.versions for row in graded)
     return {each: [row for row in graded if row.result.versions == each] for each, _ in counts.most_common()}
 
 
 def _who(questions: list[Question], rows: list[Row], attribute: str) -> dict[str, list[Row]]:
-    """Return by question whose answers have an attribute ("waiting", "unnamed"), where there is anybody."""
+    """Return the rows whose answers have an attribute ("waiting", "unnamed"), by question; empty ones are left out."""
     scored = [row for row in rows if row.answers]
     who = {q.name: [row for row in scored if getattr(row.answers[q.name], attribute)] for q in questions}
     return {name: found for name, found in who.items() if found}
 
 
 def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
-    """Return the plots as data URIs with caption and text, without written questions whose answers still wait."""
+    """Return the plots as data URIs with caption and text; written questions are left out while their answers wait."""
     if not rows:
         return []
     waiting = {name for name in _who(questions, rows, "waiting") if rows[0].answers[name].written}
@@ -275,7 +275,7 @@ def plot_totals(ax: "Axes", colour: str, totals: list[float], of: float, kind: s
     from matplotlib.ticker import MaxNLocator
 
     width, median = max(1, ceil(of / 25)), statistics.median(totals)
-    # a whole number lies in the middle of its bar
+    # a whole number is in the middle of its bar
     edges = [left - 0.5 for left in range(0, ceil(max(of, *totals)) + 2 * width, width)]
     ax.hist(totals, edges, rwidth=0.85, color=colour)
     ax.axvline(median, color=ax.xaxis.label.get_color(), linestyle="--", label=f"median {median:g}")

@@ -24,9 +24,9 @@ class ShowRubrics(Preprocessor):
 
     def preprocess(self, notebook: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Put a cell with the rubric below each written answer that is shown."""
-        if "assignment_id" not in resources:  # somebody exports a notebook from JupyterLab
+        if "assignment_id" not in resources:  # a person exports a notebook from JupyterLab
             return notebook, resources
-        course = Path(resources["metadata"]["path"]).parents[2]  # the notebook lies in autograded/STUDENT/ASSIGNMENT
+        course = Path(resources["metadata"]["path"]).parents[2]  # the notebook is in autograded/STUDENT/ASSIGNMENT
         source = course / "source" / resources["assignment_id"] / f"{resources['notebook_id']}.ipynb"
         found, cells = rubrics(nbformat.read(source, as_version=4)), []
         for cell in notebook.cells:

@@ -1,8 +1,8 @@
-"""Submissions that are alike: a reason to look, and no proof.
+"""Submissions that are similar: a reason to look, and no proof.
 
-What two students wrote is compared by `copydetect`, which fingerprints code without its names, comments and spaces
-(Schleimer, Wilkerson and Aiken 2003, "Winnowing"). The released text is taken away first. Right answers of ten lines are
-alike by nature: `THRESHOLD` is set by what independent right answers give, which tests/report/test_similarity.py measures.
+`copydetect` compares what two students wrote: it fingerprints code without its names, comments and spaces (Schleimer,
+Wilkerson and Aiken 2003, "Winnowing"). The released text is removed first. Right answers of ten lines are always similar:
+`THRESHOLD` comes from independent right answers, which tests/report/test_similarity.py measures.
 """
 
 import hashlib
@@ -23,26 +23,26 @@ from autograder.progress import Progress
 from autograder.report.page import page_template
 from autograder.spreadsheets import csv_text
 
-LINE, CODE = 300, 40_000  # characters, at most, of a line that is compared, and of a cell: more take minutes to read
-NOISE = 25  # characters, without names and spaces, that two answers must have in common before they count
-THRESHOLD = 0.7  # share of the shorter code: of 660 pairs of independent right answers none had more than 0.6
-LEAST = 150  # characters in common: below, everybody's answers are alike
-RARE = 2  # students who made a mistake, at most, for it to be unusual
+LINE, CODE = 300, 40_000  # characters of a compared line and of a cell, at most: more take minutes
+NOISE = 25  # shortest common part that counts, in characters without names and spaces
+THRESHOLD = 0.7  # share of the shorter code: 660 pairs of independent right answers had 0.6 at most
+LEAST = 150  # characters in common, at least: shorter answers are all similar
+RARE = 2  # a mistake is unusual if at most so many students made it
 
 
 @dataclass
 class Pair:
-    """Two students whose work is alike, and why."""
+    """Two students whose work is similar, and why."""
 
     first: str
     second: str
-    share: float  # of the shorter one's code, 0 to 1
+    share: float  # share of the shorter code, 0 to 1
     reasons: list[str]
     sides: tuple[Markup, Markup]  # the two codes, with what they have in common highlighted
 
 
 def own_code(course: Course, assignment: Assignment, student: str) -> dict[str, str]:
-    """Return by cell what a student wrote as code: the lines that the released notebook does not hold."""
+    """Return the code that a student wrote, by cell: the lines that the released notebook does not hold."""
     text = course.autograded_path(student, assignment).read_text(encoding="utf-8")
     given = {line.strip() for cell in assignment.release.cells for line in cell.source.splitlines()}
     own = {}
@@ -56,13 +56,13 @@ def own_code(course: Course, assignment: Assignment, student: str) -> dict[str, 
 
 
 def alike_pairs(codes: dict[str, str], progress: Progress = lambda *_: None) -> list[Pair]:
-    """Return the pairs whose code is alike: more than `THRESHOLD`, and more than the pairs of this class are.
+    """Return the pairs with similar code: more than `THRESHOLD`, and more than is usual in this class.
 
     Args:
-        codes: By student what they wrote.
+        codes: The code of each student.
         progress: Called as the work goes on.
     """
-    from copydetect import CodeFingerprint, compare_files  # with Matplotlib
+    from copydetect import CodeFingerprint, compare_files  # imports Matplotlib
     from copydetect.utils import highlight_overlap
 
     prints = {name: CodeFingerprint("a.py", NOISE, 1, fp=io.StringIO(code)) for name, code in sorted(codes.items())}
@@ -87,20 +87,20 @@ def alike_pairs(codes: dict[str, str], progress: Progress = lambda *_: None) -> 
 
 
 def _fence(shares: list[float]) -> float:
-    """Return above which share a pair stands out from its class; not above 0.99, so that equal code always does."""
-    if len(shares) < 10:  # a class of fewer than five says nothing about what is usual
+    """Return the share above which a pair is unusual in its class; 0.99 at most, so that equal code always is."""
+    if len(shares) < 10:  # fewer than five students do not show what is usual
         return 0.0
     lower, _, upper = statistics.quantiles(shares, n=4)
     return min(0.99, upper + 1.5 * (upper - lower))
 
 
 def same_files(course: Course, assignment: Assignment, students: list[str]) -> dict[str, list[str]]:
-    """Return by file who submitted the same bytes next to the notebook, as "ada, goran"."""
+    """Return the groups of students who submitted the same file next to the notebook, by file, as "ada, goran"."""
     who: dict[tuple[str, str], list[str]] = {}
     for student in students:
         try:
             files, _ = course.read_files(student, assignment)
-        except (FileNotFoundError, Unreadable):  # taken away since it was graded
+        except (FileNotFoundError, Unreadable):  # the files were removed after grading
             continue
         for name, data in files.items():
             if isinstance(data, bytes):
@@ -113,8 +113,8 @@ def same_files(course: Course, assignment: Assignment, students: list[str]) -> d
 
 
 def same_mistakes(results: list[Result], own: dict[str, dict[str, str]]) -> dict[tuple[str, str], list[str]]:
-    """Return by pair the unusual mistakes that both made, in an answer that both wrote in the same words."""
-    made: dict[tuple[str, str], set[str]] = {}  # (cell of the answer, mistake) → who
+    """Return the unusual mistakes that a pair shares in an answer with the same words, by pair."""
+    made: dict[tuple[str, str], set[str]] = {}  # (cell of the answer, mistake) → students
     for result in results:
         for check in result.checks:
             cells = [cell for cell in own.get(result.student, {}) if check["name"].startswith(f"{cell}_")]
@@ -136,7 +136,7 @@ def write_similarity(
     results: list[Result],
     progress: Progress = lambda *_: None,
 ) -> tuple[Path, list[Pair], dict[str, list[str]]]:
-    """Write report/ASSIGNMENT/similarity.html and similarity.csv; return the page, the pairs, and who has the same file."""
+    """Write report/ASSIGNMENT/similarity.html and similarity.csv; return the page, the pairs and who has the same file."""
     students = [result.student for result in results if result.has_score]
     own = {student: own_code(course, assignment, student) for student in students}
     codes = {student: "\n\n".join(cells.values()) for student, cells in own.items()}

@@ -11,7 +11,7 @@ from autograder.judge.catalogue import TITLES
 from autograder.report.page import plain_number
 from autograder.report.report import Answer, Question, maximum_of, questions_of, rows_of
 
-if TYPE_CHECKING:  # it comes with PyTorch
+if TYPE_CHECKING:  # imports PyTorch
     from autograder.judge.kill_matrix import Matrix
 
 
@@ -39,10 +39,10 @@ def scores_table_of(course: Course, assignment: Assignment, results: list[Result
 
 
 def _lost(question: Question, answer: Answer) -> str:
-    """Return what a question cost; nothing where it cost nothing, or where an answer waits that has no points yet."""
+    """Return the points that a question cost; an empty string if none, or if the answer waits for its first points."""
     if question.bonus or not answer.given:
         return ""
-    if answer.waiting and answer.written:  # the points are those of an earlier grading
+    if answer.waiting and answer.written:  # the points are from an earlier grading
         return f"{question.name} waits"
     if answer.untouched:
         return f"{question.name} not written"
@@ -50,7 +50,7 @@ def _lost(question: Question, answer: Answer) -> str:
 
 
 def matrix_table(matrix: "Matrix") -> Table:
-    """Return one line for each mutant: which checks fail it, and whether it is named."""
+    """Return one line for each mutant: the checks that fail it, and whether its mistake is named."""
     table = Table(title=f"{matrix.assignment}: what each check makes of each known mistake (seed {matrix.seed})")
     for column in ("exercise", "mutant", "mistake", "failed by", "named", "visible test names"):
         table.add_column(column)
@@ -64,7 +64,7 @@ def matrix_table(matrix: "Matrix") -> Table:
 
 
 def matrix_in_words(matrix: "Matrix") -> list[str]:
-    """Return how many mutants are caught and right answers pass, and a line for each right answer that does not."""
+    """Return the numbers of caught mutants and of passing right answers, and a line for each right answer that fails."""
     wrong = [
         f"{v.exercise}: {v.name} fails {', '.join(v.failed) or 'the visible test'}"
         for v in matrix.correct

@@ -1,4 +1,4 @@
-"""Turn what a person wrote in a notebook into HTML that a browser cannot carry out: Markdown, formulas, code."""
+"""Turn what a person wrote in a notebook into HTML that a browser cannot execute: Markdown, formulas, code."""
 
 from functools import cache
 
@@ -42,20 +42,20 @@ LAYOUT = {
     "rspace",
 }
 LAYOUT |= {"displaystyle", "scriptlevel", "accent", "linethickness", "style"}
-STYLE = {"text-align", "justify-items", "padding-left", "padding-right"}  # columns of equations below each other
+STYLE = {"text-align", "justify-items", "padding-left", "padding-right"}  # for columns of equations
 TAGS = (nh3.ALLOWED_TAGS - {"img"}) | MATH
 ATTRIBUTES = {"a": {"href", "title"}, "math": {"display", "xmlns"}}
 ATTRIBUTES |= dict.fromkeys(MATH - {"math"}, LAYOUT)
 
 
 def cleaned_markdown(text: str) -> Markup:
-    """Return Markdown as HTML. Headings are one level lower, as a page has one of the first; pictures are left out."""
+    """Return Markdown as HTML. Headings are one level lower, for the page has its own title; pictures are left out."""
     html = writable(_markdown().render(text))
     return Markup(nh3.clean(html, tags=TAGS, attributes=ATTRIBUTES, filter_style_properties=STYLE))
 
 
 def cleaned_code(source: str, in_colours: bool = True) -> Markup:
-    """Return Python as HTML. To find the colours of a long text that is made for it takes minutes."""
+    """Return Python as HTML. A long text can be made so that its colours take minutes to find."""
     if not in_colours:
         return Markup('<div class="code"><pre>{}</pre></div>').format(writable(source))
     return Markup(highlight(source, PythonLexer(stripnl=False), HtmlFormatter(cssclass="code")))
@@ -83,10 +83,10 @@ def _lower(renderer, tokens, index, options, environment) -> str:
 
 
 def _formula(text: str, options: dict) -> str:
-    """Return a formula as MathML; one that cannot be read, or that is longer than any of a person, as it was written."""
+    """Return a formula as MathML; an unreadable or very long one stays as it was written."""
     try:
         if len(text) > 2000:
             raise ValueError("longer than any formula of a person")
         return LatexToMathML().convert_with_local_state(text, displaystyle=options["display_mode"])
-    except (LatexError, ValueError):  # the latter also of half a character
+    except (LatexError, ValueError):  # half of a surrogate pair raises a ValueError
         return f"<code>{escape(text)}</code>"

@@ -1,7 +1,7 @@
-"""Known mistakes, made by submit the answers.
+"""Known mistakes, made by changing words of the answers.
 
-Exercise, words of the answer, what is in their place, and the mistake that this is, or None where no number fits.
-Written from the catalogue, without a look at the lists of mistakes, so that one under a wrong name is noticed there.
+Each row: the exercise, words of the answer, the words that replace them, and the mistake; None if the catalogue has no number.
+The rows come from the catalogue alone, not from the lists of mistakes: so a mistake with a wrong name is noticed.
 """
 
 SHIFT, TOTAL = "scores - scores.max(axis=axis, keepdims=True)", "exponentials.sum(axis=axis, keepdims=True)"

@@ -1,4 +1,4 @@
-"""Exercise 1: two mistakes at once, what a student reads and when, from which seed, and what an answer may call."""
+"""Exercise 1: two mistakes at once, the messages and inputs, the seed, and what an answer may call."""
 
 import contextlib
 import difflib
@@ -23,17 +23,17 @@ from solutions import attention
 
 
 def numbers(name: str) -> set[str]:
-    """Return the mistakes that can be made in an exercise, without their ways."""
+    """Return the mistakes that can be made in an exercise, without their variants."""
     return {mistake.split("/")[0] for mistake in EXERCISES[name].mistakes()}
 
 
 def said_of(name: str, function: Callable, stage: str) -> str:
-    """Return what a hidden stage says of a wrong function."""
+    """Return the message of a hidden stage about a wrong function."""
     return str(EXERCISES[name].failures(function, 0)[stage])
 
 
 def test_exercises_are_those_of_the_book() -> None:
-    """Does the module of checks hold the exercises of the assignment, in their order, the bonus last?"""
+    """Does the module of checks hold the assignment's exercises in order, the bonus last?"""
     assert tuple(exercises_of("attention")) == tuple(EXERCISES) == (*NAMES, "online_softmax")
 
 
@@ -41,12 +41,12 @@ def test_exercises_are_those_of_the_book() -> None:
 
 
 def pair(name: str, one: str, other: str) -> tuple[Callable, set[int]] | None:
-    """Return an answer that makes two mistakes in different words, and the lines that they change; None if there is none."""
+    """Return an answer that makes two mistakes in different words, and the lines that they change; None if none exists."""
     each, path = EXERCISES[name], Path(attention.__file__)
     known = ways_of(name, each.known)
     ways = [[way for made, way in known.items() if mistake_of(made) == number] for number in (one, other)]
     for both in product(*ways):
-        with contextlib.suppress(ValueError):  # both are made in the same words
+        with contextlib.suppress(ValueError):  # both mistakes change the same words
             text = changed_text(path, name, [change for way in both for change in way.changes])
             compared = difflib.ndiff(path.read_text(encoding="utf-8").splitlines(), text.splitlines())
             left = [line for line in compared if line[0] in " +"]
@@ -77,7 +77,7 @@ def pair(name: str, one: str, other: str) -> tuple[Callable, set[int]] | None:
     ],
 )
 def test_two_mistakes_get_a_name_or_a_line(name: str, one: str, other: str) -> None:
-    """Is an answer with two mistakes told the name of one, or else a line that is wrong or next to it, and no third name?"""
+    """Does an answer with two mistakes get the name of one, or a line next to a wrong one, and no third name?"""
     function, lines = pair(name, one, other)
     errors = EXERCISES[name].failures(function, 0).values()
     names = {error.mistake for error in errors} - {None}
@@ -88,7 +88,7 @@ def test_two_mistakes_get_a_name_or_a_line(name: str, one: str, other: str) -> N
 
 @pytest.mark.parametrize("name", ["softmax", "attention"])
 def test_two_mistakes_never_make_a_third(name: str) -> None:
-    """Do two mistakes at once, whichever they are, lose points, and never get the name of a third?"""
+    """Do any two mistakes at once lose points, without the name of a third mistake?"""
     wrong = {}
     for one, other in combinations(sorted(numbers(name)), 2):
         if made := pair(name, one, other):
@@ -103,12 +103,12 @@ def test_two_mistakes_never_make_a_third(name: str) -> None:
 
 @pytest.mark.parametrize("each", [*EXERCISES.values(), *exercises_of("multihead").values()], ids=lambda each: each.name)
 def test_hidden_message_holds_no_expected_numbers(each: Exercise) -> None:
-    """Can the expected results not be read from what a hidden check says of any known mistake?
+    """Do hidden checks hide the expected results in their messages about every known mistake?
 
-    Shapes, the largest difference, the extreme sums of rows and columns, a factor and the student's own code may be told, and
-    no other number with a point.
+    A message may hold shapes, the largest difference, the extreme sums of rows and columns, a factor and the student's own
+    code. It holds no other number with a decimal point.
     """
-    ours = each.name in EXERCISES  # of exercise 2 a part, whose messages are made in the same place
+    ours = each.name in EXERCISES  # only a part of exercise 2 is tried: the same code makes its messages
     stages, some = (list(each.stages), 1) if ours else (list(each.stages)[:2], 3)
     number = r"\d\.|\.\d" if ours else r"\d\.\d|\.\d"
     for mistake, function in list(each.mistakes().items())[::some]:
@@ -128,7 +128,7 @@ def test_hidden_message_holds_no_expected_numbers(each: Exercise) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_visible_message_shows_both_results(name: str) -> None:
-    """Does a visible test ask about the likely cause, and then show what it expected and what it got?"""
+    """Does a visible test ask about the likely cause, and then show the expected and the given result?"""
     each = EXERCISES[name]
     cases = each.prepare(each.visible(None))
     with pytest.raises(AssertionError) as caught:
@@ -139,13 +139,13 @@ def test_visible_message_shows_both_results(name: str) -> None:
 
 
 def test_message_of_a_wrong_shape_holds_both_shapes() -> None:
-    """Does a wrong shape come with the expected and the given one?"""
+    """Does the message about a wrong shape hold the expected and the given shape?"""
     said = said_of("softmax", lambda scores, axis=-1: np.zeros((2, 7)), "values")
     assert "expected shape (4, 4), got (2, 7)" in said
 
 
 def test_message_of_an_error_holds_it() -> None:
-    """Is a student's own error passed on, with its text?"""
+    """Does the message hold the text of a student's own error?"""
 
     def softmax(scores, axis=-1):
         raise IndexError("axis 7 is out of bounds")
@@ -154,13 +154,13 @@ def test_message_of_an_error_holds_it() -> None:
 
 
 def test_message_of_rows_holds_their_sums() -> None:
-    """Does a failing check of weights say what the rows sum to?"""
+    """Does the message of a failing check of weights hold the sums of the rows?"""
     said = said_of("softmax", lambda scores, axis=-1: 3 * scipy.special.softmax(scores, axis=axis), "values")
     assert said.endswith("the rows sum to 3.")
 
 
 def test_seed_gives_the_same_inputs() -> None:
-    """Are the inputs of a check the same for one seed, and all others for another?"""
+    """Does a check draw the same inputs for the same seed, and different inputs for another seed?"""
     for each in EXERCISES.values():
         for stage in each.stages:
             drawn = {}
@@ -170,13 +170,13 @@ def test_seed_gives_the_same_inputs() -> None:
             for first, again, other in zip(*drawn.values(), strict=True):
                 for one, same, different in zip(first, again, other, strict=True):
                     np.testing.assert_array_equal(one, same)
-                    # a causal mask is the same every time, and so is what is known before the first block
+                    # a causal mask, and the state before the first block, are the same for every seed
                     if isinstance(one, np.ndarray) and one.dtype != bool and np.unique(one).size > 1:
                         assert not np.array_equal(one, different), f"{each.name}, {stage}"
 
 
 def test_seed_differs_between_stages() -> None:
-    """Do two stages of one seed draw different inputs, so that one gives nothing away about another?"""
+    """Do two stages draw different inputs from one seed, so that one stage tells nothing about another?"""
     arrays = [
         case["arguments"][0].tobytes()
         for each in EXERCISES.values()
@@ -203,7 +203,7 @@ def test_check_takes_the_seed_of_the_run(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_run_seed_is_drawn_when_nobody_sets_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does a process without AUTOGRADER_SEED draw a seed once and keep it, as under plain nbgrader?"""
+    """Does a process without AUTOGRADER_SEED draw a seed once and keep it, as plain nbgrader needs?"""
     monkeypatch.delenv("AUTOGRADER_SEED", raising=False)
     assert exercise.run_seed() == exercise.run_seed()
 
@@ -212,7 +212,7 @@ def test_run_seed_is_drawn_when_nobody_sets_it(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_earlier_mistake_is_not_paid_for_twice() -> None:
-    """Is attention judged with the correct softmax instead of a wrong one of the same notebook?"""
+    """Is attention judged with the correct softmax, although the notebook's own softmax is wrong?"""
     namespace = {"__name__": "__main__", "np": np}
     exec(
         "def softmax(scores, axis=-1):\n    return scores\n"
@@ -230,7 +230,7 @@ def test_earlier_mistake_is_not_paid_for_twice() -> None:
 
 
 def test_own_helper_with_other_arguments_is_used() -> None:
-    """Does attention keep its points when it calls a softmax of its own kind, which ours cannot stand in for?"""
+    """Does attention keep its points if it calls the notebook's own softmax, which takes other arguments than ours?"""
     namespace = {"__name__": "__main__", "np": np, "scipy": scipy}
     exec(
         "def softmax(scores, over, temperature):\n    return scipy.special.softmax(scores / temperature, axis=over)\n"
@@ -245,7 +245,7 @@ def test_own_helper_with_other_arguments_is_used() -> None:
 
 
 def test_outcome_hands_out_copies() -> None:
-    """Does a function that changes its arguments leave the case as it was, so that the next is judged fairly?"""
+    """Does a case stay unchanged when a function changes its arguments, so that the next function is judged fairly?"""
     given = np.array([1.0, 2.0])
 
     def spoil(array):
@@ -258,14 +258,14 @@ def test_outcome_hands_out_copies() -> None:
 
 
 def test_fingerprint_tells_orders_apart() -> None:
-    """Do the same numbers in another order, a NaN and an infinity have other fingerprints?"""
+    """Do the fingerprints differ for the same numbers in another order, for a NaN and for an infinity?"""
     arrays = [[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [1.0, np.nan, 3.0], [1.0, np.inf, 3.0], [1.0, -np.inf, 3.0]]
     prints = [fingerprint({"arrays": {"weights": np.array(array)}, "changed": False})[0] for array in arrays]
     assert len({round(each, 3) for each in prints}) == len(arrays)
 
 
 def test_exercises_break_symmetries() -> None:
-    """Has every exercise a hidden case in which all sizes differ, so that no transposed or mistaken axis hides?"""
+    """Does every exercise have a hidden case in which all sizes differ, so that a transposed or wrong axis shows?"""
     for each in EXERCISES.values():
         cases = [case for stage, case in cases_of(each, 0) if stage != "visible"]
         arrays = [a for case in cases for a in case.arguments if isinstance(a, np.ndarray) and a.ndim > 1]

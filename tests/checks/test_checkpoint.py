@@ -1,7 +1,7 @@
-"""Is a file of weights next to the notebook taken, read safely, judged fairly, and its verdict said?
+"""Is a file of weights next to the notebook read safely and judged fairly, and is the verdict told?
 
-No file here runs outside the sandbox. The images are random, and the right classes are what one ViT says of them, so that
-its weights are a perfect file without any training.
+No file here runs outside the sandbox. The images are random, and one ViT's answers are their right classes: its weights are
+a perfect file without training.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ from autograder.sandbox.host.kernel import Kernel
 from solutions.vit import ViT
 
 STEPS = (0.0, 0.90, 0.95, 0.97, 0.98)
-LIMITS = Limits(cell_seconds=120.0)  # ours take 2 s on a machine that does nothing else
+LIMITS = Limits(cell_seconds=120.0)  # reading takes 2 s on an idle machine
 
 
 def weights(seed: int = 0) -> dict[str, torch.Tensor]:
-    """Return the weights of a ViT that was not trained."""
+    """Return the weights of an untrained ViT."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return ViT().state_dict()
@@ -43,7 +43,7 @@ GOOD = saved(weights())
 
 
 def random_images() -> HeldOut:
-    """Return forty random images, of the classes that the ViT of `weights(0)` sees in them."""
+    """Return forty random images, with the classes that the ViT of `weights(0)` gives them."""
     images = np.random.default_rng(5).integers(0, 256, (1, 40, 28, 28), dtype=np.uint8)
     model = ViT().eval()
     model.load_state_dict(weights())
@@ -54,7 +54,7 @@ def random_images() -> HeldOut:
 
 @pytest.fixture(scope="module")
 def held_out() -> HeldOut:
-    """The images that a file of weights is shown."""
+    """The images that judge a file of weights."""
     return random_images()
 
 
@@ -62,7 +62,7 @@ def held_out() -> HeldOut:
 
 
 class Code:
-    """Pickled, it is a command that writes a file."""
+    """An object whose pickle is a command that writes a file."""
 
     def __init__(self, canary: Path) -> None:
         self.canary = canary
@@ -72,18 +72,18 @@ class Code:
 
 
 def changed(**entries: torch.Tensor | None) -> bytes:
-    """Return good weights but for some entries, of which the name is written with __ for a dot; None leaves one out."""
+    """Return good weights with some changed entries, whose names have __ for a dot; None leaves an entry out."""
     state = weights() | {name.replace("__", "."): value for name, value in entries.items()}
     return saved({name: value for name, value in state.items() if value is not None})
 
 
 def expanded() -> torch.Tensor:
-    """Return a tensor of 4 TB of which one number is kept."""
+    """Return a tensor of 4 TB that stores a single number."""
     return torch.zeros(1).expand(10**6, 10**6)
 
 
 def bomb(size: int) -> bytes:
-    """Return good weights with a record that unpacks to so many bytes."""
+    """Return good weights with a record that unpacks to this many bytes."""
     packed, file = zipfile.ZipFile(io.BytesIO(GOOD)), io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for info in packed.infolist():
@@ -92,7 +92,7 @@ def bomb(size: int) -> bytes:
 
 
 def nested(depth: int) -> bytes:
-    """Return a list in a list in a list, which pickle itself would not write."""
+    """Return nested lists, deeper than pickle itself would write."""
     packed, file = zipfile.ZipFile(io.BytesIO(GOOD)), io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for info in packed.infolist():
@@ -152,21 +152,21 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
-    """One sandbox with the reader for many files; the grader starts one for each."""
+    """One sandbox with the reader, for many files; the grader starts one for each file."""
     with checkpoint._reader(LIMITS, True) as kernel:
         yield kernel
 
 
 @pytest.fixture
 def one_reader(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let files be read in that sandbox."""
+    """Let files be read in the shared sandbox."""
     monkeypatch.setattr(checkpoint, "_reader", lambda *_: contextlib.nullcontext(kernel))
 
 
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.usefixtures("one_reader")
 def test_read_says_what_is_wrong(kind: str, tmp_path: Path) -> None:
-    """Does a file that cannot be used get a message with its fix, and does no code in it run?"""
+    """Does an unusable file get a message with its fix, and does no code in it run?"""
     content, words = BAD[kind]
     canary = tmp_path / "canary"
     found, problem = checkpoint.read("vit.pt", content(canary) if callable(content) else content, LIMITS, True)
@@ -177,7 +177,7 @@ def test_read_says_what_is_wrong(kind: str, tmp_path: Path) -> None:
 
 
 def test_code_would_run_elsewhere(tmp_path: Path) -> None:
-    """Is the command of these tests one that runs where a file is loaded without care?"""
+    """Is the command in these files one that runs where a file is loaded without care?"""
     canary = tmp_path / "canary"
     target, arguments = Code(canary).__reduce__()
     assert target is os.system
@@ -200,7 +200,7 @@ GOOD_FILES = {
 @pytest.mark.parametrize("kind", GOOD_FILES)
 @pytest.mark.usefixtures("one_reader")
 def test_read_takes_weights(kind: str) -> None:
-    """Do weights arrive whole, whatever their precision, and those of a compiled model too?"""
+    """Are weights read completely, in every precision and from a compiled model?"""
     found, problem = checkpoint.read("vit.pt", saved(GOOD_FILES[kind](weights())), LIMITS, True)
     assert problem == ""
     assert set(found) == set(weights())
@@ -211,7 +211,7 @@ def test_read_takes_weights(kind: str) -> None:
 
 
 def test_read_survives_what_kills_the_reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Does a file that ends, floods or never leaves what reads it cost its own points only?"""
+    """Does a file that ends, floods or blocks its reader cost only its own points?"""
     reader = tmp_path / "reader.py"
     monkeypatch.setattr(checkpoint, "READER", reader)
     for deed in ("import os; os._exit(1)", "while True: pass", "return {'type': 'x' * 10**8}"):
@@ -224,7 +224,7 @@ def test_read_survives_what_kills_the_reader(monkeypatch: pytest.MonkeyPatch, tm
     "reply", [None, [1], {}, {"entries": 7}, {"entries": [("head.bias", {})] * 80}, {"error": 1}, {"count": "many"}]
 )
 def test_read_survives_a_forged_reply(reply: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does what no reader says, but a file that runs code might, end in a message?"""
+    """Does a reply that no reader sends, but that code in a file might send, end in a message?"""
     monkeypatch.setattr(checkpoint, "_ask_sandbox", lambda *_: reply)
     found, problem = checkpoint.read("vit.pt", GOOD, LIMITS, True)
     assert found == {}
@@ -253,46 +253,46 @@ def passed(verdict: Verdict) -> list[float]:
     [(0, 1), (8999, 1), (9000, 2), (9499, 2), (9500, 3), (9700, 4), (9799, 4), (9800, 5), (10_000, 5)],
 )
 def test_check_gives_each_step_at_its_number(right: int, number: int) -> None:
-    """Does a step of MNIST begin at its very number of images?"""
+    """Does a step on MNIST begin at exactly its number of images?"""
     assert passed(Verdict(right=right, of=10_000, on="MNIST")) == list(STEPS[:number])
     assert passed(Verdict("It is empty.", right=right, of=10_000, on="MNIST")) == []
 
 
 @pytest.mark.parametrize(("right", "number"), [(35, 1), (156, 1), (157, 2), (209, 3), (226, 4), (243, 5)])
 def test_check_asks_for_less_on_the_stand_in(right: int, number: int) -> None:
-    """Are the steps on 347 digits of the stand-in those of the table, and does the message say so?"""
+    """Are the steps on the 347 digits of the stand-in those of the table, and does the message say so?"""
     verdict = Verdict(right=right, of=347, on="stand-in")
     assert passed(verdict) == list(STEPS[:number])
     assert "The grading machine does not have MNIST's test set" in str(verdict)
 
 
 def test_judge_measures_the_weights(held_out: HeldOut) -> None:
-    """Is the share of images right, for the weights that made the classes and for others?"""
+    """Is the share of recognised images right, for the weights that made the classes and for other weights?"""
     assert checkpoint.judge("vit.pt", GOOD, held_out, LIMITS, True) == Verdict(right=40, of=40, on="MNIST")
     other = checkpoint.count_right(weights(1), held_out)
     assert other == sum(checkpoint.count_right(weights(1), one) for one in halves(held_out)) < 40
     twice = HeldOut("stand-in", np.concatenate([held_out.images, 255 - held_out.images]), held_out.labels)
-    assert checkpoint.count_right(weights(), twice) == 40  # the better way of showing them counts
+    assert checkpoint.count_right(weights(), twice) == 40  # the better of the two layouts counts
 
 
 def halves(held: HeldOut) -> list[HeldOut]:
-    """Cut the images into two sets."""
+    """Split the images into two sets."""
     return [HeldOut(held.name, held.images[:, part], held.labels[part]) for part in (slice(15), slice(15, None))]
 
 
 def test_held_out_is_the_stand_in_without_mnist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Does a machine without MNIST take the digits that the notebook does not train on, laid out in both ways?"""
+    """Does a machine without MNIST use the digits on which the notebook does not train, in both layouts?"""
     monkeypatch.setenv("MNIST_ROOT", str(tmp_path))
     held = checkpoint.held_out.__wrapped__()
     assert held.name == "stand-in"
     assert held.images.shape == (2, 347, 28, 28)
     assert held.images.dtype == np.uint8
-    assert held.images[1, :, :, :2].max() == 0 < held.images[0, :, :, :2].max()  # the second way leaves a margin
+    assert held.images[1, :, :, :2].max() == 0 < held.images[0, :, :, :2].max()  # the second layout leaves a margin
 
 
 @pytest.mark.skipif(not checkpoint.RECORD.exists(), reason="the record of the training is not there")
 def test_record_takes_every_step() -> None:
-    """Do the weights of the book's own training pass on the stand-in, and on MNIST where there is one?"""
+    """Do the weights of the book's own training pass on the stand-in and, if it is there, on MNIST?"""
     found, problem = checkpoint.read("vit.pt", checkpoint.RECORD.read_bytes(), LIMITS, True)
     assert problem == ""
     for held in {held.name: held for held in (checkpoint.stand_in(), checkpoint.held_out())}.values():
@@ -307,7 +307,7 @@ def published() -> dict[str, torch.Tensor]:
 
 
 def noisy(state: dict[str, torch.Tensor], share: float) -> dict[str, torch.Tensor]:
-    """Add noise of a share of each tensor's spread."""
+    """Add noise to each tensor, as a share of its spread."""
     draw = torch.Generator().manual_seed(0)
     return {
         name: value + share * value.std().nan_to_num() * torch.randn(value.shape, generator=draw)
@@ -316,12 +316,12 @@ def noisy(state: dict[str, torch.Tensor], share: float) -> dict[str, torch.Tenso
 
 
 def scaled(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Make all scores three times as large, and move them by one number."""
+    """Multiply all scores by 3, and add one number to them."""
     return state | {"head.weight": 3 * state["head.weight"], "head.bias": 3 * state["head.bias"] + 5}
 
 
 def rearranged(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Put the hidden units of each block in another order, and a factor from its second norm into the first layer."""
+    """Reorder the hidden units of each block, and move a factor from its second norm into the first layer."""
     state = dict(state)
     for name in [name for name in state if name.endswith("linear1.weight")]:
         block = name.removesuffix("linear1.weight")
@@ -343,12 +343,12 @@ def some_changed(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def units(state: dict[str, torch.Tensor]) -> list[str]:
-    """Return what the names of each block's feed-forward network begin with."""
+    """Return the prefix of the names of each block's feed-forward network."""
     return [name.removesuffix("linear1.weight") for name in state if name.endswith("linear1.weight")]
 
 
 def one_unit_edited(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Let one hidden unit answer to white images: it costs few of the digits, and changes all that is said of those."""
+    """Let one hidden unit react to white images. It costs few digits, and changes all outputs for white images."""
     state = {name: value.clone() for name, value in state.items()}
     held = checkpoint.held_out()
     model, seen = ViT().eval(), []
@@ -359,7 +359,7 @@ def one_unit_edited(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
             model((torch.from_numpy(images)[:, None] / 255 - 0.1307) / 0.3081)
     digits, white = seen
     apart = white.mean(dim=0) - digits.mean(dim=0)
-    middle = (white @ apart).median()  # it answers to half of the white images, to each by another amount
+    middle = (white @ apart).median()  # it reacts to half of the white images, to each by a different amount
     state["encoder.blocks.5.linear1.weight"][0] = 4 * apart
     state["encoder.blocks.5.linear1.bias"][0] = -4 * middle
     state["encoder.blocks.5.linear2.weight"][:, 0] = 10 * torch.randn(64, generator=torch.Generator().manual_seed(2))
@@ -367,7 +367,7 @@ def one_unit_edited(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def channels_rearranged(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Put the channels of the width in another order, everywhere."""
+    """Reorder the channels of the width everywhere."""
     order = torch.randperm(64, generator=torch.Generator().manual_seed(3))
     state = dict(state)
     for name, value in state.items():
@@ -383,7 +383,7 @@ def channels_rearranged(state: dict[str, torch.Tensor]) -> dict[str, torch.Tenso
 
 
 def constant_moved(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Add to each patch's position what is taken from the bias of the patches."""
+    """Move a constant from the bias of the patches to the position of each patch."""
     state = {name: value.clone() for name, value in state.items()}
     state["position_embedding"][:, 1:] += 5
     state["patch_embedding.projection.bias"] -= 5
@@ -399,7 +399,7 @@ def pruned(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def trained_on(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Train for two steps more, on the stand-in."""
+    """Train for two more steps, on the stand-in."""
     held, model = checkpoint.stand_in(), ViT()
     model.load_state_dict(state)
     optimizer = torch.optim.AdamW(model.parameters(), 3e-4)
@@ -436,7 +436,7 @@ COPIES = {
 @pytest.mark.parametrize("kind", COPIES)
 @pytest.mark.usefixtures("one_reader")
 def test_published_weights_are_refused_by_name(kind: str) -> None:
-    """Do the weights that the book publishes earn nothing, disguised or not, and does the message say what to do?"""
+    """Do the weights that the book publishes earn nothing, also in disguise, and does the message say what to do?"""
     held = checkpoint.held_out()
     content = saved(COPIES[kind](published()))
     verdict = checkpoint.judge("vit.pt", content, held, LIMITS, True)
@@ -444,12 +444,12 @@ def test_published_weights_are_refused_by_name(kind: str) -> None:
     assert "the weights that the book publishes" in verdict.problem
     assert "Train your own" in verdict.problem
     allowed = checkpoint.judge("vit.pt", content, replace(held, published=None), LIMITS, True)
-    assert passed(allowed) == list(STEPS)  # the disguise costs the file nothing else
+    assert passed(allowed) == list(STEPS)  # without this rule, the disguised file passes every step
 
 
 @pytest.mark.usefixtures("one_reader")
 def test_weights_of_ones_own_are_not_refused() -> None:
-    """Does a model that was trained for some seconds, with the book's own recipe, take every step on the stand-in?"""
+    """Does a model that the book's recipe trained for some seconds take every step on the stand-in?"""
     held, content = checkpoint.held_out(), sample_class.own_weights()
     verdict = checkpoint.judge("vit.pt", content, held, LIMITS, True)
     assert passed(verdict) == list(STEPS), str(verdict)
@@ -459,13 +459,13 @@ def test_weights_of_ones_own_are_not_refused() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_untrained_weights_share_no_unit_with_the_book(seed: int) -> None:
-    """Has a model no unit of the book's, that of the seed with which the book's training began neither?"""
+    """Does an untrained model share no unit with the book's, also with the seed of the book's training?"""
     assert checkpoint.shared_units(weights(seed)) == 0
 
 
 @pytest.mark.usefixtures("one_reader")
 def test_person_is_asked_about_weights_that_share_some_units() -> None:
-    """Is a file measured, and a person asked, where some hidden units are the book's and most are not?"""
+    """Is a file measured, and a person asked, if some of its hidden units are the book's and most are not?"""
     held, own = checkpoint.held_out(), torch.load(io.BytesIO(sample_class.own_weights()))
     for block in units(own)[:2]:
         for name in ("linear1.weight", "norm2.weight"):

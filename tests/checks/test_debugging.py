@@ -1,4 +1,4 @@
-"""Do the checks of exercise 5 tell a fault from a repaired program, and a good test of attention from a poor one?"""
+"""Do the checks of exercise 5 distinguish a fault from a repaired program, and a good test of attention from a poor one?"""
 
 import contextlib
 import inspect
@@ -48,7 +48,7 @@ def debugging() -> Assignment:
 
 
 def test_pool_has_fifteen_programs_for_six_symptoms() -> None:
-    """Is each draw one program of every symptom, and do other numbers draw others?"""
+    """Does each draw hold one program for every symptom, and do other numbers draw other programs?"""
     assert len(PROGRAMS) == sum(map(len, POOL.values())) >= 15
     assert len(POOL) == 6
     assert [each.name for each in drawn(DRAW)] + ["test_attention"] == list(EXERCISES)
@@ -62,7 +62,7 @@ def test_pool_has_fifteen_programs_for_six_symptoms() -> None:
 @pytest.mark.parametrize("seed", FIRST_SEED_SOON)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_loses_both_points_for_every_known_mistake(name: str, seed: int) -> None:
-    """Is every mistake caught by each of the two checks and named, the fault among them?"""
+    """Does each of the two checks catch and name every mistake, including the fault?"""
     each = PROGRAMS[name]
     found = {way: lost(each, wrong, seed) for way, wrong in each.mistakes().items()}
     assert found == {way: dict.fromkeys(each.stages, way.split("/")[0]) for way in found}
@@ -72,7 +72,7 @@ def test_program_loses_both_points_for_every_known_mistake(name: str, seed: int)
 @pytest.mark.parametrize("seed", FIRST_SEED_SOON)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_that_is_repaired_passes_however_it_is_written(name: str, seed: int) -> None:
-    """Do the right program, the oracle and at least one other pass every check and the visible test?"""
+    """Do the right program, the oracle and at least one other program pass every check and the visible test?"""
     each, right = PROGRAMS[name], OF_POOL[name]
     assert len(set(right.values())) == len(right) >= 3
     for what, program in right.items():
@@ -83,7 +83,7 @@ def test_program_that_is_repaired_passes_however_it_is_written(name: str, seed: 
 @pytest.mark.parametrize("seed", FIRST_SEED_SOON)
 @pytest.mark.parametrize(("name", "program"), wrong_programs.WRONG)
 def test_wrong_program_from_outside_loses_both_points(name: str, program: Callable, seed: int) -> None:
-    """Does a mutation of no catalogue lose its points under nobody's name, and does the visible test show it too?"""
+    """Does a mistake outside the catalogue lose its points without a name, and does the visible test show it too?"""
     each = PROGRAMS[name]
     found = lost(each, program, seed)
     assert found.keys() == each.stages.keys()
@@ -94,7 +94,7 @@ def test_wrong_program_from_outside_loses_both_points(name: str, program: Callab
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_visible_test_shows_the_symptom_and_names_no_fault(name: str) -> None:
-    """Does a student read that the program is wrong, and not why?"""
+    """Does the visible test say that the program is wrong, without the cause?"""
     each = PROGRAMS[name]
     with pytest.raises(AssertionError) as caught:
         judge(each.probe(each.mistakes()[each.fault]), each.names, each.visible_cases(), catalogue.MESSAGES)
@@ -104,7 +104,7 @@ def test_visible_test_shows_the_symptom_and_names_no_fault(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_oracle_is_right_and_shares_nothing_with_the_program(name: str) -> None:
-    """Does the oracle raise in no case, and is its file independent of solutions/?"""
+    """Does the oracle never raise, and is its file independent of solutions/?"""
     each = PROGRAMS[name]
     for cases in (*each.stages.values(), each.visible):
         for case in cases(np.random.default_rng(5)):
@@ -114,7 +114,7 @@ def test_oracle_is_right_and_shares_nothing_with_the_program(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(EXERCISES.keys() - {"test_attention"}))
 def test_student_gets_the_program_with_its_fault(debugging: Assignment, name: str) -> None:
-    """Does the cell hold the program as the fault changes it, by few lines, and the instructor's as it should be?"""
+    """Does the student's cell hold the program with the fault, in few changed lines, and the instructor's cell the right one?"""
     broken, right = (answer(notebook, name).source for notebook in (debugging.release, debugging.instructor))
     assert len({*right.splitlines()} ^ {*broken.splitlines()}) <= 8
     for words, others in ways_of(name, PROGRAMS[name].known)[PROGRAMS[name].fault].changes:
@@ -124,13 +124,13 @@ def test_student_gets_the_program_with_its_fault(debugging: Assignment, name: st
 
 
 def cells_of_program(name: str) -> list[nbformat.NotebookNode]:
-    """Return the cells of a program in the source of the notebook."""
+    """Return the cells of a program in the notebook's source."""
     return [cell for cell in cells_of(SOURCE) if cell.metadata.get("of") == name]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program_has_its_cells(name: str) -> None:
-    """Whichever is drawn, are there a symptom, the program, a cell that shows it, a visible test and two points?"""
+    """Does every program have a symptom, its code, a cell that shows the symptom, a visible test and two points?"""
     symptom, broken, shown, visible, *graded = cells_of_program(name)
     assert symptom.source.startswith("**Symptom.** ")
     assert broken.metadata["broken"] == visible.metadata["visible"] == name
@@ -144,9 +144,9 @@ def test_every_program_has_its_cells(name: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_cell_shows_the_symptom(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Does the cell below a program print something else once the program is repaired?"""
+    """Does the cell below a program print something else after the program is repaired?"""
     monkeypatch.delenv("GRADING", raising=False)
-    helpers, _ = setup_of("5_debugging")  # before the pool is another one: the assignment is kept for all tests
+    helpers, _ = setup_of("5_debugging")  # built before the pool changes: the assignment is kept for all tests
     monkeypatch.setattr("autograder.publish.build._exercises_of", lambda stem: PROGRAMS)
     instruments = next(cell.source for cell in cells_of(SOURCE) if "def digits" in cell.source)
     said = []
@@ -167,7 +167,7 @@ def test_cell_shows_the_symptom(monkeypatch: pytest.MonkeyPatch, name: str) -> N
 
 
 def test_notebook_tells_the_truth_about_the_candidates() -> None:
-    """Are there as many right and wrong candidates, calls and numbers as students are told, here and on the page?"""
+    """Do the notebook and the page give the real numbers of right and wrong candidates, calls and numbers?"""
     notebook = SOURCE.read_text(encoding="utf-8")
     page = (ROOT / "book" / f"{NAME}_exercise.md").read_text(encoding="utf-8")
     assert f"There are {len(ATTEND)} right candidates" in notebook
@@ -185,26 +185,26 @@ def test_notebook_tells_the_truth_about_the_candidates() -> None:
 
 
 def test_every_wrong_candidate_has_a_question() -> None:
-    """Is there a question for each mistake that a test may miss, and none that nobody asks?"""
+    """Is there exactly one question for each mistake that a test may miss?"""
     assert {name.split("/")[0] for name in WRONG} == set(student_tests.QUESTIONS)
-    assert all(question.endswith("?") or "?" in question for question in student_tests.QUESTIONS.values())
+    assert all("?" in question for question in student_tests.QUESTIONS.values())
 
 
 def shapes(candidate):
-    """Look at the shapes alone."""
+    """Check only the shapes."""
     q, k, v = torch.randn(3, 2, 3, 5, 7)
     output, weights = candidate(q, k, v)
     assert (output.shape, weights.shape) == (v.shape, (2, 3, 5, 5))
 
 
 def rows(candidate):
-    """Look at the sums of the rows."""
+    """Check the sums of the rows too."""
     shapes(candidate)
     assert torch.allclose(candidate(*torch.randn(3, 2, 3, 5, 7))[1].sum(-1), torch.ones(2, 3, 5))
 
 
 def without_masks(candidate):
-    """Compare with PyTorch's own, without a mask."""
+    """Compare with PyTorch's attention, without a mask."""
     rows(candidate)
     q, k, v = torch.randn(3, 2, 3, 5, 7)
     output, weights = candidate(q, k, v)
@@ -213,7 +213,7 @@ def without_masks(candidate):
 
 
 def with_a_mask(candidate):
-    """Compare behind one mask of pairs too."""
+    """Compare with one mask of pairs too."""
     without_masks(candidate)
     q, k, v = torch.randn(3, 2, 3, 5, 7)
     mask = torch.eye(5, dtype=torch.bool).repeat(2, 1, 1) | (torch.rand(2, 5, 5) < 0.4)
@@ -223,7 +223,7 @@ def with_a_mask(candidate):
 
 
 def test_better_tests_get_more_points() -> None:
-    """Does a test that asks more get more, and the best of them all?"""
+    """Does a test that checks more get more points, and the best one all points?"""
     torch.manual_seed(0)
     points = [8 - len(lost(TEST_ATTENTION, test)) for test in (shapes, rows, without_masks, with_a_mask)]
     assert points == [0, 0, 1, 3]
@@ -231,7 +231,7 @@ def test_better_tests_get_more_points() -> None:
 
 
 def with_rounding(candidate):
-    """Compare as closely as the notebook says that results agree, and with scores of millions behind a mask."""
+    """Compare as closely as the notebook promises, and with scores of millions behind a mask."""
     torch.manual_seed(0)
     for size, atol in ((1, 1e-5), (3, 1e-5), (30, 1e-3), (1000, 1.0)):
         for images, heads, tokens, width in ((2, 3, 5, 7), (4, 4, 16, 32)):
@@ -244,22 +244,22 @@ def with_rounding(candidate):
 
 
 def test_right_attentions_agree_as_closely_as_students_are_told() -> None:
-    """Is nothing refused by a test that is as strict as the notebook allows?"""
+    """Does the strictest test that the notebook allows refuse no right attention?"""
     assert set(lost(TEST_ATTENTION, with_rounding).values()) == {"M182"}
 
 
 def refuse(candidate):
-    """Refuse everything."""
+    """Refuse every candidate."""
     raise AssertionError("no")
 
 
 def guess(candidate):
-    """Refuse five of six, by chance: as many as are wrong."""
+    """Refuse five of six candidates at random, which is the share of wrong ones."""
     assert random.random() < 1 / 6
 
 
 def of_its_own(candidate):
-    """Has a fault itself."""
+    """Fail with an error of its own."""
     return candidate(undefined)  # noqa: F821
 
 
@@ -267,13 +267,13 @@ def of_its_own(candidate):
     ("test", "named"), [(refuse, "M180"), (guess, "M180"), (of_its_own, "M180"), (lambda candidate: False, "M181")]
 )
 def test_test_that_looks_at_nothing_gets_nothing(test: Callable, named: str) -> None:
-    """Has a test no point that refuses everything, nothing, or some by chance, and is it told which?"""
+    """Does a test get no point if it refuses all candidates, none, or some at random, and does the message say which?"""
     random.seed(1)
     assert lost(TEST_ATTENTION, test) == dict.fromkeys(TEST_ATTENTION.stages, named)
 
 
 def test_feedback_names_what_was_missed_and_gives_no_input() -> None:
-    """Does a student read the numbers, titles and questions of what was let through, and the share?"""
+    """Does the feedback hold the number, title and question of each missed mistake, and the share?"""
     student_tests.tried.cache_clear()
     error = TEST_ATTENTION.failures(TEST_ATTENTION.mistakes()["M20"], 0)["95"]
     first, *others = str(error).splitlines()
@@ -286,7 +286,7 @@ def test_feedback_names_what_was_missed_and_gives_no_input() -> None:
 
 @pytest.mark.parametrize("test", [refuse, with_a_mask, lambda candidate: False])
 def test_feedback_says_once_what_a_test_misses(test: Callable) -> None:
-    """Is what all points have in common printed with the lowest of them alone?"""
+    """Does only the lowest point print what all points have in common?"""
     torch.manual_seed(0)
     student_tests.tried.cache_clear()
     texts = [str(error) for error in TEST_ATTENTION.failures(test, 0).values()]
@@ -296,7 +296,7 @@ def test_feedback_says_once_what_a_test_misses(test: Callable) -> None:
 
 
 def test_test_that_is_not_there_is_no_test_that_is_too_strict() -> None:
-    """Is a student whose cell Python cannot read told what is missing, and nothing of right answers?"""
+    """Does a student without a readable test read what is missing, and nothing about right answers?"""
     namespace: dict = {}
     exec("def other(candidate):\n    return test_attention(candidate)", namespace)
     student_tests.tried.cache_clear()
@@ -306,9 +306,9 @@ def test_test_that_is_not_there_is_no_test_that_is_too_strict() -> None:
 
 
 def test_order_of_candidates_follows_from_nothing() -> None:
-    """Does a test that goes by the order of the candidates, learned in one run, get nothing in another of the same seed?
+    """Does a test that learned the order of candidates in one run get nothing in another run with the same seed?
 
-    Students' programs see what is drawn from the seed, and may find it by trying all.
+    Students' programs see inputs that the seed draws. They may find the seed by trying all.
     """
     verdicts, turn = [], iter(())
 
@@ -355,14 +355,14 @@ def test_order_of_candidates_follows_from_nothing() -> None:
     ],
 )
 def test_candidate_refuses_what_it_was_not_made_for(arguments: tuple, said: str) -> None:
-    """Is the one error that a candidate raises a ValueError that says what came, whatever the mistake?"""
+    """Does a candidate raise only a ValueError that says what it got, whatever is wrong with the arguments?"""
     for candidate in (*list(ATTEND.values())[:3], WRONG["M6"]):
         with pytest.raises(ValueError, match=said):
             probes.limited(candidate)(*arguments)
 
 
 def test_candidate_counts_its_calls_and_works_on_copies() -> None:
-    """Is a candidate called so often and not more, and are the tensors of a test left alone?"""
+    """Can a candidate be called exactly as often as allowed, and do a test's tensors stay unchanged?"""
     candidate, q = probes.limited(ATTEND["answer"]), torch.ones(1, 1, 2, 2)
     for _ in range(probes.MAX_CALLS):
         candidate(q, q, q)
@@ -374,7 +374,7 @@ def test_candidate_counts_its_calls_and_works_on_copies() -> None:
 
 
 def test_candidates_give_back_what_they_computed() -> None:
-    """Is nothing in a result that was never written, which may be anything that this process had in its memory?"""
+    """Does no result hold memory that was never written, which may come from anywhere in the process?"""
     for name, right in ATTEND.items():
         assert not re.search(r"\b(new_)?empty(_like)?\(", inspect.getsource(right)), name
     output, _ = ATTEND["head by head"](torch.zeros(1, 1, 1, 3), torch.zeros(1, 1, 2, 3), torch.ones(64, 1, 2, 3))
@@ -382,7 +382,7 @@ def test_candidates_give_back_what_they_computed() -> None:
 
 
 def test_trial_takes_any_error_for_a_refusal() -> None:
-    """Does the trial in the notebook bear what pytest raises, which is no Exception?"""
+    """Does the notebook's trial accept what pytest raises, which is not an Exception?"""
 
     def refuses(candidate):
         pytest.fail("not equal")
@@ -392,7 +392,7 @@ def test_trial_takes_any_error_for_a_refusal() -> None:
 
 
 def test_given_candidates_are_what_they_are_called() -> None:
-    """Does our test tell the candidates in the notebook, and does each of the wrong ones run?"""
+    """Does our test judge every candidate in the notebook as named, and does each wrong one run?"""
     said = probes.try_out(answers.test_attention, answers.candidates_to_try())
     assert all((text == "passes") == name.startswith("right") for name, text in said.items())
     assert sum(name.startswith("wrong") for name in said) == 8
@@ -402,15 +402,15 @@ def test_given_candidates_are_what_they_are_called() -> None:
 
 
 def done(assignment: Assignment, change: Callable = lambda notebook: None, **limits: float) -> Execution:
-    """Execute the answers, with something changed."""
+    """Execute the answers after a change."""
     notebook = fill_in(assignment.release, assignment.instructor)
     change(notebook)
     repaired = repair_notebook(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release)
     return execute(repaired.notebook, 3, Limits(**limits))
 
 
-TRIED = {  # what a test does with its candidate, and the state in which that ends; none of it gets a point
-    "loops": ("while True:\n    candidate(*torch.ones(3, 1, 1, 2, 2))", "graded"),  # after 200 calls, if it is fast
+TRIED = {  # what a test does with its candidate, and the state of the submission; none gets a point
+    "loops": ("while True:\n    candidate(*torch.ones(3, 1, 1, 2, 2))", "graded"),  # 200 calls, if it is fast
     "reads the source": (
         "import inspect\ntext = inspect.getsource(candidate) + str(inspect.getclosurevars(candidate))\n"
         "assert not any(word in text for word in ('softmax', 'M6', 'scores'))",
@@ -436,7 +436,7 @@ TRIED = {  # what a test does with its candidate, and the state in which that en
 
 @pytest.mark.parametrize("deed", soon(TRIED, "reads the source"))
 def test_test_that_tries_something_else_gets_nothing(debugging: Assignment, deed: str) -> None:
-    """Has a test no point that asks without end, or for what it may not have, and do the programs keep theirs?"""
+    """Does a test get no point if it asks without end, or for something forbidden, and do the programs keep their points?"""
     body, state = TRIED[deed]
     found = done(debugging, lambda notebook: rewrite(notebook, "test_attention", body), call_seconds=2.0)
     passed = {check.name for check in found.checks if check.passed}
@@ -445,7 +445,7 @@ def test_test_that_tries_something_else_gets_nothing(debugging: Assignment, deed
 
 
 def test_good_test_keeps_its_points_whatever_it_asks_besides(debugging: Assignment) -> None:
-    """Do odd arguments, threads, a kept stand-in and any value harm nobody?"""
+    """Does a good test keep its points with odd arguments, threads, a kept candidate and any return value?"""
 
     def ask_oddly(notebook):
         cell = answer(notebook, "test_attention")
@@ -465,7 +465,7 @@ def test_good_test_keeps_its_points_whatever_it_asks_besides(debugging: Assignme
 
 
 def test_submit_check_takes_a_test_that_a_student_writes_for_no_visible_test() -> None:
-    """Does a student read one line for each exercise, though one is called test_attention, as its cells with points are?"""
+    """Does submit-check print one line for each exercise, although one of them is called test_attention?"""
     assignment, receipt, said, _ = submit_check(ROOT / "exercises" / NAME / "debugging.ipynb", ROOT / "exercises", True)
     assert (assignment, receipt) == (NAME, [])
     assert [name for name, _ in said] == list(EXERCISES)

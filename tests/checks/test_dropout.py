@@ -1,4 +1,4 @@
-"""Is what the checks of dropout say the same, whatever is dropped?"""
+"""Do the checks of dropout give the same verdict whatever is dropped?"""
 
 import contextlib
 
@@ -11,7 +11,7 @@ from autograder.judge.exercise import Case, Exercise, exercises_of
 
 
 def cases_of_dropout(each: Exercise) -> list[Case]:
-    """Return the visible and hidden cases in which something is dropped."""
+    """Return the visible and hidden cases with dropout."""
     return [case for _, case in cases_of(each, 0) if np.ndim(case.arguments[0]) == 0 and case.arguments[0] == "dropout"]
 
 
@@ -25,7 +25,7 @@ DROPPING = [
 
 @pytest.mark.parametrize("each", DROPPING)
 def test_no_mistake_is_named_by_what_was_dropped(each: Exercise) -> None:
-    """Has every mistake that may be named by dropout one result, on each processor, of which each draws otherwise?"""
+    """Does every mistake in a case of dropout give the same result on each processor, although each draws other numbers?"""
     cases, found = cases_of_dropout(each), []
     for seed in range(3):
         with other_processor(seed) if seed else contextlib.nullcontext():
@@ -39,5 +39,5 @@ def test_no_mistake_is_named_by_what_was_dropped(each: Exercise) -> None:
 
 
 def test_every_kind_of_dropout_is_asked() -> None:
-    """Are all layers that drop something in the list?"""
+    """Does the list hold all layers with dropout?"""
     assert {each.id for each in DROPPING} >= {"MultiHeadAttention", "FeedForward", "EncoderBlock", "Encoder", "ViT"}

@@ -1,4 +1,4 @@
-"""Exercise 3: cases, what a step measures, what the grader says of classes and repairs, and a wrong norm in the sandbox."""
+"""Exercise 3: cases, measures, messages about classes and repairs, and a wrong norm in the sandbox."""
 
 import contextlib
 import subprocess
@@ -26,16 +26,16 @@ from autograder.sandbox.host.bubblewrap import Limits
 from solutions import encoder as answers
 from solutions.encoder import BrokenBlock
 
-OWN = {f"M{number}" for number in (*range(90, 123), *range(160, 163))}  # mistakes that this exercise brought
+OWN = {f"M{number}" for number in (*range(90, 123), *range(160, 163))}  # mistakes that this exercise added
 
 
 def lost_in(name: str, function: Callable) -> dict[str, str | None]:
-    """Return the stages of an exercise in which an answer loses its point, with the mistake that is named."""
+    """Return the stages in which an answer to an exercise loses its point, with the named mistake."""
     return lost(EXERCISES[name], function)
 
 
 def test_own_mutants_pass_every_shape_test() -> None:
-    """Do at least ten mistakes of our own give an output of the right shape, and no error?"""
+    """Do at least ten mistakes of this exercise give an output of the right shape, and no error?"""
     keep = set()
     for name in ("LayerNorm", "FeedForward", "EncoderBlock", "Encoder"):
         each = EXERCISES[name]
@@ -60,12 +60,12 @@ def test_sizes_differ() -> None:
 
 
 def test_post_norm_keeps_the_point_for_dropout() -> None:
-    """Is dropout judged whatever the order of norm and sum is?"""
+    """Is dropout judged independently of the order of norm and sum?"""
     assert "dropout" not in lost_in("EncoderBlock", BlockOfUvA)
 
 
 def test_repair_that_returns_another_class_gets_nothing() -> None:
-    """Does another model not pass, whatever it does?"""
+    """Does a repair that returns another class get nothing, whatever that class does?"""
     assert lost_in("repair", repair_by_another_class).keys() == EXERCISES["repair"].stages.keys()
 
 
@@ -84,7 +84,7 @@ def lengthen_the_last_matrix() -> None:
 
 
 def lengthen_the_first_layer() -> None:
-    """Give the first layer of a block, which nothing calls here, another shape."""
+    """Give the first layer of a block another shape; here nothing calls that layer."""
     block = answers.EncoderBlock(8, 2, 12)
     block.feed_forward.expand.weight = torch.nn.Parameter(torch.zeros(100, 1))
     block.forward = lambda x: x
@@ -93,10 +93,10 @@ def lengthen_the_first_layer() -> None:
 
 @pytest.mark.parametrize("try_it", [widen_the_first_layer, lengthen_the_last_matrix, lengthen_the_first_layer])
 def test_shapes_of_an_answer_do_not_grow_in_the_grader(try_it: Callable) -> None:
-    """Does the grader make nothing that grows with the square of a shape that came from the student's side?"""
+    """Does the grader make nothing that grows with the square of a shape in a student's answer?"""
 
     class Largest(TorchDispatchMode):
-        """Notes the most numbers that a tensor has which is made."""
+        """Notes the size of the largest tensor made."""
 
         found = 0
 
@@ -112,7 +112,7 @@ def test_shapes_of_an_answer_do_not_grow_in_the_grader(try_it: Callable) -> None
 
 
 def test_repair_that_stores_weights_gets_no_point_for_them() -> None:
-    """Does a repair fail that knows the weights of one size by heart?"""
+    """Does a repair fail if it stores the weights of one size?"""
     known = answers.repair(BrokenBlock(48, 4, 80)).state_dict()
 
     def stored(block):
@@ -125,7 +125,7 @@ def test_repair_that_stores_weights_gets_no_point_for_them() -> None:
 
 
 def test_a_wrong_norm_costs_its_own_points_alone() -> None:
-    """Do block and encoder, in the sandbox, use PyTorch's norm where the student's is wrong?"""
+    """Do block and encoder use PyTorch's norm in the sandbox if the student's norm is wrong?"""
     assignment = assignment_of("3_encoder")
     notebook = fill_in(assignment.release, assignment.instructor, bonus=True)
     change(notebook, "LayerNorm", "centred.square().mean(dim=-1, keepdim=True)", "x.var(dim=-1, keepdim=True)")
@@ -146,7 +146,7 @@ def test_a_wrong_norm_costs_its_own_points_alone() -> None:
 
 
 def test_a_class_with_other_names_is_told_so() -> None:
-    """Does an error say which parameter is missing, and which are there in its place?"""
+    """Does the error name the missing parameter, and the parameters that are there instead?"""
 
     class FeedForward(nn.Sequential):
         def __init__(self, width, hidden_width, dropout=0.0):
@@ -159,7 +159,7 @@ def test_a_class_with_other_names_is_told_so() -> None:
 
 
 def test_a_result_that_is_no_tensor_is_told_so() -> None:
-    """Does an error say what came back?"""
+    """Does the error say what the function returned?"""
 
     class LayerNorm(answers.LayerNorm):
         def forward(self, x):
@@ -170,7 +170,7 @@ def test_a_result_that_is_no_tensor_is_told_so() -> None:
 
 
 def test_nothing_depends_on_the_batch() -> None:
-    """Would an answer be caught that normalises over the batch only when it is large?"""
+    """Is an answer caught that normalises over the batch only if the batch is large?"""
 
     class EncoderBlock(answers.EncoderBlock):
         def forward(self, x, mask=None):
@@ -181,7 +181,7 @@ def test_nothing_depends_on_the_batch() -> None:
 
 
 def test_tanh_gelu_passes_and_others_do_not() -> None:
-    """Is GELU by its tanh approximation accepted, and what is further away not?"""
+    """Is the tanh approximation of GELU accepted, and a coarser one refused?"""
 
     def net(activation):
         class FeedForward(answers.FeedForward):
@@ -195,7 +195,7 @@ def test_tanh_gelu_passes_and_others_do_not() -> None:
 
 
 def test_repair_is_judged_without_the_compiler() -> None:
-    """Does the visible test of repair not import PyTorch's compiler, as torch.optim does, which takes seconds?"""
+    """Does the visible test of repair avoid PyTorch's compiler, whose import by torch.optim takes seconds?"""
     program = (
         "import sys\n"
         "from autograder.checks.encoder.exercises import REPAIR, answers\n"
@@ -208,7 +208,7 @@ def test_repair_is_judged_without_the_compiler() -> None:
 
 
 def test_steps_are_those_of_adam() -> None:
-    """Do our steps take parameters where PyTorch's Adam takes them, one without a gradient among them?"""
+    """Do our steps move parameters as PyTorch's Adam does, also a parameter without a gradient?"""
     start = torch.tensor([1.0, -2.0, 0.5])
     ours, theirs = ([nn.Parameter(start.clone()), nn.Parameter(start.clone())] for _ in range(2))
     step, adam = measures.steps_of_adam(ours, 0.01), torch.optim.Adam(theirs, lr=0.01)
@@ -223,7 +223,7 @@ def test_steps_are_those_of_adam() -> None:
 
 
 def test_repair_to_tiny_weights_is_not_taken_for_large_ones() -> None:
-    """Does a block of weights near 0 lose the point for weights that fit their width, and is it told nothing wrong?"""
+    """Does a block with weights near 0 lose only the point for activations, with the right name?"""
 
     def repair(block):
         answers.repair(block)
@@ -236,7 +236,7 @@ def test_repair_to_tiny_weights_is_not_taken_for_large_ones() -> None:
 
 
 def test_repair_leaves_norms_that_normalise() -> None:
-    """Is it seen, whatever the seed, when all vectors are drawn again, scales and shifts of the norms among them?"""
+    """Is it noticed for every seed if a repair draws all vectors again, also scales and shifts of the norms?"""
 
     def repair(block):
         answers.repair(block)

@@ -1,4 +1,4 @@
-"""Is a file next to the notebook collected, graded with a class, said on its pages, and looked for before submitting?"""
+"""Is a file next to the notebook collected, graded with a class, shown on pages, and checked before submission?"""
 
 import json
 from pathlib import Path
@@ -26,17 +26,17 @@ from autograder.lms.collect import collect
 from autograder.report.feedback import write_feedback
 from autograder.report.report import questions_of, write_report
 
-NAME, STEM = "9_file", "attention"  # a stem of which there are checks
+NAME, STEM = "9_file", "attention"  # a stem that has checks
 
 
 @pytest.fixture(scope="module")
 def held_out() -> HeldOut:
-    """Forty random images, of the classes that the ViT of `weights(0)` sees in them."""
+    """Forty random images, with the classes that the ViT of `weights(0)` gives them."""
     return random_images()
 
 
 def cell(source: str, name: str, points: int | None = None, **metadata: str) -> NotebookNode:
-    """Return a cell that nbgrader knows: a test if it has points, else an answer."""
+    """Return a cell for nbgrader: a test if it has points, else an answer."""
     info = {"grade": bool(points), "grade_id": name, "locked": bool(points), "schema_version": 3, "task": False}
     info |= {"solution": not points} | ({"points": points} if points else {})
     return nbformat.v4.new_code_cell(source, id=name, metadata={"nbgrader": info, "checks": "vit"} | metadata)
@@ -44,7 +44,7 @@ def cell(source: str, name: str, points: int | None = None, **metadata: str) -> 
 
 @pytest.fixture
 def file_assignment() -> Assignment:
-    """An assignment of one answer and a file of weights."""
+    """An assignment with one answer and a file of weights."""
 
     def written(answer: str, test: str) -> NotebookNode:
         cells = [nbformat.v4.new_markdown_cell("# Train it", id="text"), cell(answer, "answer")]
@@ -61,7 +61,7 @@ def file_assignment() -> Assignment:
 def submit(
     course: Course, student: str, assignment: Assignment, file: bytes | None, source: str = "answer = 2"
 ) -> Path:
-    """Put a notebook, and a file next to it, where they are graded."""
+    """Submit a notebook and a file next to it."""
     folder = course.root / "submitted" / student / NAME
     folder.mkdir(parents=True, exist_ok=True)
     work = nbformat.from_dict(assignment.release)
@@ -81,7 +81,7 @@ fake = types.ModuleType("torch"); fake.load = lambda *a, **k: {}; sys.modules["t
 
 
 def test_execute_keeps_the_file_from_the_notebook(file_assignment: Assignment, held_out: HeldOut) -> None:
-    """Is the file judged that was submitted, whatever the notebook writes, and can the notebook not see it?"""
+    """Is the submitted file judged, whatever the notebook writes, and is it invisible to the notebook?"""
     work = nbformat.from_dict(file_assignment.instructor)
     work.cells[1].source = THIEF
     done = execute(work, 3, LIMITS, files={"vit.pt": GOOD}, held_out=held_out)
@@ -159,7 +159,7 @@ def test_grade_takes_files_of_a_class(
 
 
 def test_grade_again_where_mnist_came_later(file_assignment: Assignment, held_out: HeldOut) -> None:
-    """Does a result that the stand-in gave no longer count once the machine has MNIST?"""
+    """Is a result from the stand-in graded again after the machine got MNIST?"""
     from autograder.grade.grade import grader_key
 
     keys = {grader_key(file_assignment, True, held) for held in (held_out, checkpoint.stand_in(), None)}
@@ -167,7 +167,7 @@ def test_grade_again_where_mnist_came_later(file_assignment: Assignment, held_ou
 
 
 def test_older_results_can_be_read() -> None:
-    """Has a result that was kept before there were such files none?"""
+    """Does an old result, from before such files existed, have none?"""
     assert Result("ada", NAME, "graded").files == {}
 
 
@@ -175,7 +175,7 @@ def test_older_results_can_be_read() -> None:
 
 
 def files_next_to(course: Course) -> dict[str, bytes]:
-    """Return what lies in submitted/ next to the notebooks and their times, by student and name."""
+    """Return the submitted files next to the notebooks and their times, by student and name."""
     paths = [path for path in course.root.glob("submitted/*/*/*.*") if path.suffix != ".ipynb"]
     return {f"{path.parts[-3]}/{path.name}": path.read_bytes() for path in paths if path.name != "timestamp.txt"}
 
@@ -209,7 +209,7 @@ DOWNLOADS = {
 
 @pytest.mark.parametrize("system", DOWNLOADS)
 def test_collect_takes_the_file(system: str, course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
-    """Does the file arrive next to the notebook, under its name, and is nothing else taken?"""
+    """Is the file put next to the notebook, under its name, and nothing else taken?"""
     lines = collect(course, file_assignment, [write_zip(tmp_path / "download.zip", DOWNLOADS[system])])
     assert files_next_to(course) == {"ada/vit.pt": b"of ada", "dan/vit.pt": b"of dan"}, lines
     assert [path.name for path in course.root.glob("submitted/ada/*/*.ipynb")] == ["attention.ipynb"]
@@ -220,7 +220,7 @@ def test_collect_takes_the_file(system: str, course: Course, file_assignment: As
 
 
 def test_collect_sets_a_large_file_aside(course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
-    """Is a file of 5 MB refused with the reason, the notebook taken, and a smaller one taken later?"""
+    """Is a file of 5 MB refused with a reason, the notebook taken, and a smaller file taken later?"""
     files = {
         "ada/9_file/attention.ipynb": small_notebook(),
         "ada/9_file/vit.pt": np.random.default_rng(2).bytes(5 * 2**20),
@@ -239,21 +239,21 @@ def test_collect_sets_a_large_file_aside(course: Course, file_assignment: Assign
 
 
 def test_collect_keeps_what_was_there(course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
-    """Is an earlier file moved and not lost, a file of nobody's kept aside, and a lone file taken by its name?"""
+    """Is an earlier file kept, a file without an owner put aside, and a single file taken by its name?"""
     for number, text in enumerate((b"first", b"second")):
         collect(course, file_assignment, [write_zip(tmp_path / f"{number}.zip", {"ada/vit.pt": text})])
     assert (course.root / "earlier" / "ada" / NAME / "001" / "vit.pt").read_bytes() == b"first"
     (line,) = collect(course, file_assignment, [write_zip(tmp_path / "who.zip", {"zoe/vit.pt": b"whose?"})])
     assert line.outcome == "unmatched"
     assert [path.suffix for path in (course.root / "unmatched" / NAME).iterdir() if path.suffix != ".txt"] == [".pt"]
-    (tmp_path / "dan_vit.pt").write_bytes(GOOD)  # an archive inside, which must not be opened
+    (tmp_path / "dan_vit.pt").write_bytes(GOOD)  # looks like an archive inside, which must not be opened
     lines = collect(course, file_assignment, [tmp_path / "dan_vit.pt"])
     assert outcomes(lines) == {"dan_vit.pt": "collected dan"}
     assert files_next_to(course)["dan/vit.pt"] == GOOD
 
 
 def test_collect_leaves_other_assignments_alone(course: Course, assignment: Assignment, tmp_path: Path) -> None:
-    """Is a .pt file that is not asked for named, and its student told that there is no notebook?"""
+    """Is a .pt file that was not requested named, and does its student read that there is no notebook?"""
     (line,) = collect(course, assignment, [write_zip(tmp_path / "x.zip", {"ada/1_attention/vit.pt": b"x"})])
     assert (line.outcome, line.why) == ("refused", "submitted: vit.pt; no notebook was found")
     assert not list(course.root.glob("submitted/*/*/*.pt"))
@@ -264,7 +264,7 @@ def test_collect_leaves_other_assignments_alone(course: Course, assignment: Assi
 def test_weights_of_another_name_are_taken(
     name: str, by_hand: bool, course: Course, file_assignment: Assignment, tmp_path: Path
 ) -> None:
-    """Are weights taken that are called .pth, are a second download, or lie in a folder?"""
+    """Are weights taken if they are called .pth, are a second download, or are in a folder?"""
     files = {"attention.ipynb": small_notebook(), name: b"weights"}
     if by_hand:
         for path, data in files.items():
@@ -282,7 +282,7 @@ def test_weights_of_another_name_are_taken(
 
 
 def test_two_files_of_weights_are_a_question(course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
-    """Is a person asked which of two different files counts, and neither of two equal ones?"""
+    """Is a person asked which of two different files counts, but not about two equal ones?"""
     files = {"ada/attention.ipynb": small_notebook(), "ada/vit.pt": b"first", "ada/vit (1).pt": b"second"}
     for _ in range(2):
         collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files)])
@@ -303,7 +303,7 @@ def test_two_files_of_weights_are_a_question(course: Course, file_assignment: As
 def test_submit_check_looks_for_the_file(
     file_assignment: Assignment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Is a student told before submitting that the file is missing, wrong or fine?"""
+    """Does a student read before submitting that the file is missing, wrong or fine?"""
     monkeypatch.setattr("autograder.imports.ROOT", tmp_path)
     released = tmp_path / "exercises" / NAME / f"{STEM}.ipynb"
     released.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Does a right answer keep all points in habits that the lists of right answers do not hold?"""
+"""Does a right answer keep all points with habits that the lists of right answers lack?"""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from solutions import attention, multihead, vit
 
 
 def listed(function: Callable) -> Callable:
-    """The same function, which returns a list instead of a tuple."""
+    """Return the same function with a list instead of a tuple as its result."""
     return lambda *arguments, **keywords: list(function(*arguments, **keywords))
 
 
@@ -27,7 +27,7 @@ class LayerWithList(multihead.MultiHeadAttention):
 
 
 def gradient_by_the_whole_jacobian(grad_output, queries, keys, values):
-    """As the derivation writes it, a matrix for each row of weights."""
+    """Use a matrix for each row of weights, as the derivation does."""
     weights = attention.attention(queries, keys, values)[1]
     rows = weights[..., :, None]
     jacobian = rows * np.eye(weights.shape[-1]) - rows * weights[..., None, :]  # (..., N_q, N_k, N_k)
@@ -37,7 +37,7 @@ def gradient_by_the_whole_jacobian(grad_output, queries, keys, values):
 
 
 def train_with_closure(model, batches, optimizer):
-    """Hand the optimizer a function, as its documentation shows, and read its learning rate."""
+    """Give the optimizer a function, as its documentation shows, and read its learning rate."""
     model.train()
     loss_sum = right = count = 0
     for images, labels in batches:
@@ -60,7 +60,7 @@ def train_with_closure(model, batches, optimizer):
 
 
 def train_with_scaler(model, batches, optimizer):
-    """Step through a scaler that is switched off, as recipes for mixed precision do on a CPU."""
+    """Step through a disabled scaler, as recipes for mixed precision do on a CPU."""
     model.train()
     scaler, found = torch.amp.GradScaler("cpu", enabled=False), []
     for images, labels in batches:
@@ -91,7 +91,7 @@ def train_with_scaler(model, batches, optimizer):
     ],
 )
 def test_right_answer_keeps_all_points(stem: str, name: str, answer: Callable) -> None:
-    """Do a list for a tuple, the whole Jacobian, a closure and a scaler pass the visible test and every hidden one?"""
+    """Do answers with a list, the whole Jacobian, a closure and a scaler pass the visible and hidden tests?"""
     each = exercises_of(stem)[name]
     judge(each.probe(answer), each.names, each.visible_cases(), {})
     with seeded(1):

@@ -1,4 +1,4 @@
-"""Does a student's test that knows nothing of attention get no points, and does an honest one keep all of its own?"""
+"""Does a student's test that knows nothing of attention get no points, and does an honest test keep all points?"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 """
-# Results for some inputs with a mask, as numbers that can be compared: all that these tests look at.
+# All that these tests look at: results for some inputs with a mask, as comparable numbers.
 LOOK = """
 def look(candidate):
     draw = torch.Generator().manual_seed(3)
@@ -112,7 +112,7 @@ SOON = ("counts its calls", "a global", "groups", "a file", "groups in a module"
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
-    """A kernel for all tests; each defines the names that it uses."""
+    """A kernel for all tests; each test defines the names that it uses."""
     kernel = Kernel(Limits())
     kernel.run_cell(BEGIN)
     yield kernel
@@ -121,7 +121,7 @@ def kernel() -> Iterator[Kernel]:
 
 @pytest.fixture
 def one_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw one order of the candidates: what a test earns by luck does not depend on it."""
+    """Draw always the same order of candidates: points earned by luck do not depend on it."""
     draw = student_tests.Turns
     monkeypatch.setattr(student_tests, "Turns", lambda rng, *names: draw(np.random.default_rng(5), *names))
 
@@ -137,7 +137,7 @@ def points(kernel: Kernel, source: str) -> int:
 @pytest.mark.usefixtures("one_order")
 @pytest.mark.parametrize("strategy", soon(IGNORANT, *SOON))
 def test_ignorant_test_gets_nothing(kernel: Kernel, strategy: str) -> None:
-    """Has a test no point that knows nothing of attention, wherever it remembers what it has seen?"""
+    """Does a test that knows nothing of attention get no point, wherever it stores what it has seen?"""
     assert points(kernel, IGNORANT[strategy]) == 0
 
 
@@ -175,7 +175,7 @@ HONEST = {
 
 @pytest.mark.parametrize("kind", soon(HONEST, "as it is", "draws of its own", "helpers, a cache and a list", "a class"))
 def test_honest_test_keeps_all_points(kernel: Kernel, kind: str) -> None:
-    """Does a good test have all points, whatever it uses, draws, keeps or prints?"""
+    """Does a good test get all points, whatever it uses, draws, keeps or prints?"""
     assert HONEST[kind] != OURS or kind == "as it is"
     assert points(kernel, HONEST[kind]) == len(TEST_ATTENTION.stages)
 
@@ -186,7 +186,7 @@ def turns(seed: int) -> student_tests.Turns:
 
 
 def test_right_candidates_come_anywhere_among_the_wrong_ones() -> None:
-    """Is one right candidate anywhere among those always wrong, one anywhere among the others, and come the rest later?"""
+    """Is one right candidate at a random place in each of the two groups of wrong ones, and come the other right ones later?"""
     places, plain = [], set(student_tests.always_wrong())
     for seed in range(800):
         order = list(turns(seed))
@@ -199,16 +199,16 @@ def test_right_candidates_come_anywhere_among_the_wrong_ones() -> None:
         places.append([[is_right for _, is_right in part].index(True) / len(part) for part in parts])
     for column in zip(*places, strict=True):
         quarters = Counter(int(4 * place) for place in column)
-        assert min(quarters[quarter] for quarter in range(4)) > 140  # of 200; nearly five standard deviations
+        assert min(quarters[quarter] for quarter in range(4)) > 140  # 200 are expected; nearly five standard deviations
 
 
 def points_of(strategy: Callable, seed: int, looks_right: float) -> int:
-    """Return the points of a test that tells all candidates apart but those wrong ones that look right to it.
+    """Return the points of a test that recognises every candidate, except that some wrong ones look right to it.
 
     Args:
-        strategy: Makes of what was seen so far, and how often, and of what is seen now, whether to accept it.
-        seed: Of the order.
-        looks_right: Share of the wrong candidates that look right to it.
+        strategy: Decides from the counts of candidates so far and from the present one whether to accept it.
+        seed: The seed of the order.
+        looks_right: The share of wrong candidates that look right to the test.
     """
     order, counts, accepted = turns(seed), Counter(), set()
     subtle = sorted(set(WRONG) - set(student_tests.always_wrong()))
@@ -242,13 +242,13 @@ STRATEGIES = {
 @pytest.mark.parametrize("looks_right", [0.0, 0.1, 0.3])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_perfect_memory_is_worth_little(strategy: str, looks_right: float) -> None:
-    """Has a test that remembers all candidates, and does not know which is right, few points of 8 on average?"""
+    """Does a test that remembers all candidates, without knowing the right ones, get few of 8 points on average?"""
     earned = [points_of(STRATEGIES[strategy], seed, looks_right) for seed in range(300)]
     assert np.mean(earned) < 1.5
 
 
 def test_trial_in_the_notebook_tells_a_test_nothing() -> None:
-    """Has a test no point that remembers the first candidate it ever met, that of the visible test among them?"""
+    """Does a test get no point if it remembers the first candidate, which came from the visible test?"""
     assignment = assignment_of("5_debugging")
     notebook = fill_in(assignment.release, assignment.instructor)
     answer(notebook, "test_attention").source = BEGIN + IGNORANT["a global"]
@@ -262,7 +262,7 @@ def test_trial_in_the_notebook_tells_a_test_nothing() -> None:
 
 
 def test_test_that_fails_by_chance_is_told_so(kernel: Kernel) -> None:
-    """Does a test that refuses a right candidate once and accepts it then lose its points, and read why?"""
+    """Does a test lose its points, with the reason, if it refuses a right candidate once and accepts it later?"""
     flaky = OURS.replace("    generator =", "    assert torch.rand(()) < 0.5\n    generator =")
     assert points(kernel, flaky) == 0
     found = student_tests.tried(lambda candidate: None if np.random.default_rng().random() < 0.5 else 1 / 0)

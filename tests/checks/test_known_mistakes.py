@@ -1,4 +1,4 @@
-"""Do the checks tell every known mistake from every right answer, and say which it is?"""
+"""Do the checks distinguish every known mistake from every right answer, and name it?"""
 
 import inspect
 from collections.abc import Container
@@ -16,12 +16,12 @@ from autograder.judge.exercise import Exercise, exercises_of, right_answers_of
 from autograder.judge.mistake import changed_answer
 
 EXERCISES = {stem: exercises_of(stem) for stem in ALL.values()}
-# The first soon; that of exercise 5 is small, and those of the others take minutes.
+# The first and the fifth assignment run in `make test`; the others take minutes.
 EACH = soon(ALL, NAME, "5_debugging")
 VISIBLE_NAMES_ALL = {"3_encoder", "4_vit"}  # assignments whose visible tests name every mistake
-# Which mistakes can be made in which exercise, by the catalogue. M12 needs projections; softmax knows no scale and no mask.
-# M31 and M39, layers over the flattened sequence, need a constructor that knows the length of a sequence; M19 is for those
-# who write attention; M54, M58, M62 and M64 are made in training and conclusions, of which chapters speak.
+# The mistakes that can be made in each exercise, by the catalogue. M12 needs projections; softmax has no scale and no mask.
+# M31 and M39 (layers over the flattened sequence) need a constructor that knows the length of a sequence. M19 can
+# be made only in an attention. M54, M58, M62 and M64 are mistakes of training and of conclusions, which chapters discuss.
 SOFTMAX = {"M1", "M2", "M3", "M4", "M5", "M14"}
 SCALE = {"M7", "M8", "M9", "M10"}
 ATTENTION = SOFTMAX | SCALE | {"M6", "M11", "M13", "M15", "M16", "M17", "M18", "M19", "M20"}
@@ -46,24 +46,24 @@ APPLY = {
     "evaluate": {"M51", "M52", "M55", "M56", "M63"},
     "attention_rollout": {"M15"},
 }
-# How many right answers an exercise has at least, in addition to ours and the oracle, where there are few ways to write it.
+# How many right answers an exercise has at least, in addition to ours and the oracle, if there are few ways to write it.
 FEW = dict.fromkeys([*EXERCISES["multihead"], *EXERCISES["encoder"]], 5) | {"attend": 12, "MultiHeadAttention": 18}
 
 
 def made_in(*exercises: Exercise) -> set[str]:
-    """Return the mistakes that can be made in exercises, without their ways."""
+    """Return the mistakes that can be made in exercises, without their variants."""
     return {name.split("/")[0] for each in exercises for name in each.mistakes()}
 
 
 def each_exercise(*stems: str) -> list:
-    """Return the exercises of some assignments, by default of all, as parameters."""
+    """Return the exercises of some assignments as parameters; by default of all."""
     return [pytest.param(each, id=each.name) for stem in stems or EXERCISES for each in EXERCISES[stem].values()]
 
 
 def rows(tables: dict, first: Container[str] = EXERCISES) -> list:
-    """Return the rows of a table for each assignment as parameters, the name of the exercise replaced by it.
+    """Return the rows of a table for each assignment as parameters, with the exercise instead of its name.
 
-    Those of assignments that are not among the first wait for `make test-all`.
+    Rows of assignments that are not in `first` wait for `make test-all`.
     """
     return [
         pytest.param(
@@ -82,9 +82,9 @@ def rows(tables: dict, first: Container[str] = EXERCISES) -> list:
 
 @pytest.mark.parametrize("name", EACH)
 def test_kill_matrix_is_whole(name: str) -> None:
-    """Is every mutant killed and named, does every right answer pass, and does no check pass whatever it gets?
+    """Is every mutant killed and named, does every right answer pass, and does every check fail for some mutant?
 
-    On other inputs: `autograder mutants`.
+    `autograder mutants` tries other inputs.
     """
     matrix, exercises = matrix_of(0, name), EXERCISES[ALL[name]]
     assert_whole(matrix)
@@ -102,7 +102,7 @@ def test_kill_matrix_is_whole(name: str) -> None:
 
 @pytest.mark.deep
 def test_kill_matrix_is_whole_on_other_inputs() -> None:
-    """Does another seed show no more than the first?"""
+    """Does the kill matrix of another seed agree?"""
     assert_whole(matrix_of(1))
 
 
@@ -111,13 +111,13 @@ def test_kill_matrix_is_whole_on_other_inputs() -> None:
 
 @pytest.mark.parametrize("name", APPLY)
 def test_mutants_hold_every_mistake_that_applies(name: str) -> None:
-    """Is each mistake that can be made in an exercise among its mutants?"""
+    """Do an exercise's mutants hold each mistake that can be made in it?"""
     (each,) = (exercises[name] for exercises in EXERCISES.values() if name in exercises)
     assert APPLY[name] - made_in(each) == set()
 
 
 def test_mistakes_that_a_case_names_have_words() -> None:
-    """Does each mistake that an outcome of no known mistake is called by have a title?"""
+    """Does each mistake that a case names on its own have a title?"""
     for exercises in EXERCISES.values():
         for each in exercises.values():
             named = {name for _, case in cases_of(each, 0) for name in (case.otherwise, case.refused) if name}
@@ -126,13 +126,13 @@ def test_mistakes_that_a_case_names_have_words() -> None:
 
 @pytest.mark.parametrize("each", each_exercise(*BY_HAND))
 def test_right_answers_are_many_and_different(each: Exercise) -> None:
-    """Are there ten right answers, or nearly as many as there are ways to write it, and no two the same function?"""
+    """Does an exercise have ten right answers, or nearly as many as it allows, all different functions?"""
     (answers,) = (right_answers_of(stem)[each.name] for stem in BY_HAND if each.name in EXERCISES[stem])
     others = {label: answer for label, answer in answers.items() if label not in ("answer", "oracle")}
     assert len(set(others.values())) == len(others) >= FEW.get(each.name, 10)
 
 
-NUMBERS = {  # what is compared as numbers, or depends on the size of the case; all else but shapes is a property
+NUMBERS = {  # compared as numbers, or dependent on the size of the case; all others except shapes are properties
     *("output", "initial_output", "patches", "rollout", "loss", "accuracy", "dropped_share", "gradient_of_x"),
     *("gradient_of_the_images", "gradients_of_the_parameters", "parameters", "existing_parameters", "blocks"),
     *("count_of_learned_numbers", "count_of_all_numbers", "turned"),
@@ -147,7 +147,7 @@ UNWANTED = {"class_token_has_all_positions", "graph_is_built", "missing_paramete
 
 @pytest.mark.parametrize("each", each_exercise("encoder", "vit"))
 def test_oracles_are_measured_as_sound(each: Exercise) -> None:
-    """Does no oracle raise but where an error is due, and has PyTorch's own every property of a sound answer?"""
+    """Does an oracle raise only if an error is due, and do PyTorch's own modules have every property of a sound answer?"""
     for stage, case in cases_of(each, 3):
         right = outcome(each.probe(each.oracle), case.arguments, ())
         assert ("error" in right) == (case.otherwise == "M123" or case.name == "an odd width"), (
@@ -163,7 +163,7 @@ def test_oracles_are_measured_as_sound(each: Exercise) -> None:
 
 @pytest.mark.parametrize("each", [*each_exercise(*BY_HAND), *(pytest.param(p, id=p.name) for p in PROGRAMS.values())])
 def test_oracles_share_nothing_with_the_answers(each: Exercise) -> None:
-    """Is there nothing of solutions/ or of the right answers in what answers are compared with?"""
+    """Are oracles independent of solutions/ and of the right answers?"""
     kinds = getattr(each.oracle, "__mro__", [each.oracle])
     modules = [inspect.getmodule(kind) for kind in kinds if kind.__module__ != "builtins"]
     ours = [module for module in modules if not module.__name__.startswith("torch")]
@@ -175,13 +175,13 @@ def test_oracles_share_nothing_with_the_answers(each: Exercise) -> None:
 
 @pytest.mark.parametrize("name", ["EncoderBlock", "PatchEmbedding"])
 def test_expected_results_do_not_depend_on_the_machine(name: str) -> None:
-    """Are they computed in float64, with more digits than float32 has?"""
+    """Are expected results computed in float64, with more digits than float32 has?"""
     (each,) = (exercises[name] for exercises in EXERCISES.values() if name in exercises)
     made = each.visible_cases()[0]["expected"]["arrays"]["output"]
     assert np.abs(made - made.astype(np.float32)).max() > 0
 
 
-# --------------------------------------------------------------------- wrong answers that are not made of ours
+# --------------------------------------------------------------------------------- wrong answers from outside
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_expected_results_do_not_depend_on_the_machine(name: str) -> None:
     rows(WRONG, first=("attention", "multihead")),
 )
 def test_wrong_answer_from_outside_is_named(each: Exercise, function, mistakes: set[str]) -> None:
-    """Does a wrong answer from outside lose points, under its name, and one of no catalogue under nobody's?"""
+    """Does a wrong answer from outside lose points under its name, or without a name if the catalogue has none?"""
     found = lost(each, function)
     assert found
     assert set(found.values()) - {None} == mistakes
@@ -197,7 +197,7 @@ def test_wrong_answer_from_outside_is_named(each: Exercise, function, mistakes: 
 
 @pytest.mark.parametrize(("each", "old", "new", "mistake"), rows(BY_HAND))
 def test_mistake_made_by_hand_is_named(each: Exercise, old: str, new: str, mistake: str | None) -> None:
-    """Does a mistake that is made in the text of the answers, without a look at the mutants, get its name?"""
+    """Does a mistake get its name if it is made in the text of the answers, independently of the mutants?"""
     found = lost(each, changed_answer(each.answers, each.name, [(old, new)]))
     assert found
     assert mistake is None or set(found.values()) - {None} == {mistake}
@@ -205,14 +205,14 @@ def test_mistake_made_by_hand_is_named(each: Exercise, old: str, new: str, mista
 
 @pytest.mark.parametrize("each", each_exercise())
 def test_errors_that_are_due_are_value_errors(each: Exercise) -> None:
-    """Is every other error in what is expected one of ours, which any wrong answer would share?"""
+    """Is every expected error a ValueError? Any other error would be ours, and a wrong answer might share it."""
     due = {case["expected"].get("error", "ValueError") for case in [*each.hidden_cases(0), *each.visible_cases()]}
     assert due <= {"ValueError"}
 
 
 @pytest.mark.parametrize("name", ["attention", "self_attention", "attend", "rope", "patchify"])
 def test_result_where_an_error_is_due_loses_the_point(name: str) -> None:
-    """Is an answer judged that is right but refuses nothing, and the grader not at a loss?"""
+    """Does an answer that is right but refuses nothing lose exactly the points of cases with an error?"""
     (each,) = (exercises[name] for exercises in EXERCISES.values() if name in exercises)
 
     def refuses_nothing(*arguments):
@@ -226,5 +226,5 @@ def test_result_where_an_error_is_due_loses_the_point(name: str) -> None:
 
 
 def test_mistakes_by_hand_are_all_of_exercise_1() -> None:
-    """Does that list leave out no mistake of the first assignment?"""
+    """Does the list of changed words hold every mistake of the first assignment?"""
     assert {row[3] for row in BY_HAND["attention"]} == made_in(*EXERCISES["attention"].values())

@@ -25,14 +25,14 @@ def too_long(messages: list[Message]) -> dict[str, int]:
 
 
 def test_questions_have_three_sentences_at_most() -> None:
-    """Has each mistake a question, in at most three sentences?"""
+    """Does each mistake have a question, in at most three sentences?"""
     said = {name: sentences(question) for name, question in catalogue.QUESTIONS.items()}
     assert {name for name, each in said.items() if len(each) > MOST_SENTENCES} == set()
     assert {name for name, each in said.items() if not any(sentence.endswith("?") for sentence in each)} == set()
 
 
 def test_words_counts_no_numbers() -> None:
-    """Are numbers, tables and addresses no words?"""
+    """Do numbers, tables and addresses not count as words?"""
     assert Message("", "", "weights: 3 of 9 numbers\n 1.5  -inf*  2\nhttps://book/mistakes.html#m3").words == 4
 
 
@@ -51,7 +51,7 @@ def test_command_prints_messages_of_real_checks(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.deep
 @pytest.mark.parametrize("stem", ALL.values())
 def test_messages_are_short(stem: str) -> None:
-    """Has no message of any wrong answer more than 60 words?"""
+    """Does no message about any wrong answer have more than 60 words?"""
     found = messages_of(stem, 0, 40)
     assert too_long(found) == {}
     assert len(found) > 30

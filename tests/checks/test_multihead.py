@@ -1,4 +1,4 @@
-"""Exercise 2: what one output does not show, PyTorch's layer with our weights, and what an answer may call."""
+"""Exercise 2: properties that one output does not show, PyTorch's layer with our weights, and what an answer may call."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -22,17 +22,17 @@ ANSWERS = (ROOT / "solutions" / "multihead.py").read_text(encoding="utf-8")
 
 
 def lost_in(name: str, function: Callable, *own: Callable) -> dict[str, str | None]:
-    """Return the stages of an exercise in which an answer loses its point, with the mistake that is named."""
+    """Return the stages in which an answer to an exercise loses its point, with the named mistake."""
     return lost(EXERCISES[name], function, 0, *own)
 
 
 def made_in(name: str) -> Counter[str]:
-    """Count the ways of each mistake in an exercise."""
+    """Count the variants of each mistake in an exercise."""
     return Counter(way.split("/")[0] for way in EXERCISES[name].mistakes())
 
 
 def test_new_mistakes_keep_every_shape() -> None:
-    """Do at least six of the mistakes that are ours alone give, in a layer, the right shapes, so that only numbers tell?"""
+    """Do at least six mistakes that only we list give the right shapes in a layer, so that only numbers show them?"""
     each = EXERCISES["MultiHeadAttention"]
     case = each.stages["weights"](np.random.default_rng(0))[0]
 
@@ -51,27 +51,27 @@ def test_new_mistakes_keep_every_shape() -> None:
 
 
 def layer_with(**changes: Callable) -> type:
-    """Return the answer with other methods."""
+    """Return the answer with some other methods."""
     return type("MultiHeadAttention", (answers.MultiHeadAttention,), changes)
 
 
 @pytest.mark.parametrize(
     ("name", "words", "stage", "mistake"),
     [
-        # the output is right, and nobody could learn through the weights
+        # the output is right, but nobody could learn through the weights
         (LAYER, {"_, weights = attend(q, k, v, mask)": "weights = attend(q, k, v, mask)[1].detach()"}, "gradient", ""),
         ("attend", {"weights, v), weights": "weights, v), weights.detach()"}, "edges", ""),
-        # dropout is taken for the share that stays, or is always a tenth
+        # dropout is read as the share that is kept, or is always a tenth
         (LAYER, {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout if dropout else 0.0)"}, "dropout", "M99"),
         (LAYER, {"nn.Dropout(dropout)": "nn.Dropout(0.1)"}, "dropout", ""),
-        # dropout of the values: sums over many tokens have the same mean and spread
+        # the values are dropped: sums over many tokens have the same mean and spread
         (LAYER, {"self.dropout(weights), v)": "weights, self.dropout(v))"}, "dropout", "M85"),
-        # the weights after dropout, as PyTorch's layer returns them
+        # the layer returns the weights after dropout, as PyTorch's layer does
         (LAYER, {"self.dropout(weights), v)": "(weights := self.dropout(weights)), v)"}, "weights", "M86"),
     ],
 )
 def test_what_one_output_does_not_show_costs_one_point(name: str, words: dict, stage: str, mistake: str) -> None:
-    """Does an answer that is right but for this lose that point and no other, and get the name of a known mistake?"""
+    """Does an answer with one hidden fault lose that point and no other, under the name of a known mistake if there is one?"""
     found = lost_in(name, changed_answer(answers, name, words.items()))
     assert found.keys() == {stage}
     assert mistake in ("", found[stage])
@@ -86,14 +86,14 @@ def test_what_one_output_does_not_show_costs_one_point(name: str, words: dict, s
     ],
 )
 def test_result_without_a_gradient_gets_no_point(name: str, function: Callable) -> None:
-    """Does a function that leaves PyTorch, or detaches, lose its points, and is it told why?"""
+    """Does a function that leaves PyTorch, or detaches, lose its points and give the reason?"""
     found = EXERCISES[name].failures(function, 0)
     assert found.keys() == EXERCISES[name].stages.keys()
     assert all("no gradient flows through the result" in str(error) for error in found.values())
 
 
 def test_attend_that_checks_masks_of_pairs_alone_loses_one_point() -> None:
-    """Is it noticed that an image without a key passes without an error?"""
+    """Is it noticed that an image whose mask hides every key causes no error?"""
 
     def attend(q, k, v, mask=None):
         if mask is not None and mask.ndim == 2:
@@ -104,14 +104,14 @@ def test_attend_that_checks_masks_of_pairs_alone_loses_one_point() -> None:
 
 
 def test_attend_that_detaches_queries_loses_one_point() -> None:
-    """Is it noticed that a gradient reaches the values and not the queries?"""
+    """Is it noticed that a gradient reaches the values, but not the queries?"""
     found = EXERCISES["attend"].failures(lambda q, k, v, mask=None: answers.attend(q.detach(), k, v, mask), 0)
     assert found.keys() == {"edges"}
     assert "no gradient reaches argument 1" in str(found["edges"])
 
 
 def test_half_precision_is_judged() -> None:
-    """Does a softmax that overflows in half precision alone lose the point for the edges, and no other?"""
+    """Does a softmax that overflows only in half precision lose the point for edges, and no other?"""
 
     def attend(q, k, v, mask=None):
         if q.dtype == torch.float16:
@@ -125,7 +125,7 @@ def test_half_precision_is_judged() -> None:
 
 @pytest.mark.parametrize("name", ["attend", "MultiHeadAttention"])
 def test_batch_normalised_over_its_members_loses_points(name: str) -> None:
-    """Does what depends on the other images of a batch lose points, although one image alone is right?"""
+    """Does an answer that depends on the other images of a batch lose points, although it is right for one image?"""
 
     def centred(x):
         return x - x.mean(dim=0, keepdim=True) * (len(x) > 1)
@@ -141,7 +141,7 @@ def test_batch_normalised_over_its_members_loses_points(name: str) -> None:
 
 
 def test_layer_that_returns_no_weights_loses_points() -> None:
-    """Is one value where output and weights are due a lost point, and not an error of the grader's?"""
+    """Does a layer that returns one value instead of output and weights lose the point, without an error of the grader?"""
 
     def forward(self, x, mask=None, return_weights=False):
         output = answers.MultiHeadAttention.forward(self, x, mask)
@@ -151,7 +151,7 @@ def test_layer_that_returns_no_weights_loses_points() -> None:
 
 
 def test_parameters_of_other_names_are_told() -> None:
-    """Is a layer whose parts have other names told so, and not that it has no output projection?"""
+    """Is a layer with other names for its parts told about the names, and not about a missing output projection?"""
 
     class Layer(nn.Module):
         def __init__(self, width, num_heads, dropout=0.0):
@@ -165,7 +165,7 @@ def test_parameters_of_other_names_are_told() -> None:
 
 @pytest.mark.parametrize("name", ["split_heads", "merge_heads"])
 def test_squeezed_result_is_not_called_another_mistake(name: str) -> None:
-    """Is a lost axis of length 1 told as a shape? The numbers are those of a result without a swap."""
+    """Is a lost axis of length 1 named as a wrong shape? The numbers are those of a result without a swap."""
     found = EXERCISES[name].failures(lambda *arguments: getattr(answers, name)(*arguments).squeeze(), 0)
     assert found.keys() == {"sizes"}
     assert found["sizes"].mistake is None
@@ -173,7 +173,7 @@ def test_squeezed_result_is_not_called_another_mistake(name: str) -> None:
 
 
 def test_layer_with_more_than_the_two_linear_layers_is_judged_by_its_numbers() -> None:
-    """Does a layer keep its points that holds parts of its own without effect on the numbers asked for?"""
+    """Does a layer keep its points if it holds more parts, which do not change the requested numbers?"""
 
     def init(self, width, num_heads, dropout=0.0):
         answers.MultiHeadAttention.__init__(self, width, num_heads, dropout)
@@ -186,7 +186,7 @@ def test_layer_with_more_than_the_two_linear_layers_is_judged_by_its_numbers() -
 
 
 def fresh(mha: nn.Module) -> nn.MultiheadAttention:
-    """Return a layer that nobody copied anything into."""
+    """Return a PyTorch layer without copied weights."""
     return nn.MultiheadAttention(mha.qkv.in_features, mha.num_heads, batch_first=True)
 
 
@@ -204,7 +204,7 @@ class MultiheadAttention(nn.Module):
 
 
 class Wrapped(MultiheadAttention):
-    """The same under a name of its own."""
+    """The same layer under another name."""
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,12 @@ class Wrapped(MultiheadAttention):
     ids=["fresh", "the same", "wrapped", "under PyTorch's name"],
 )
 def test_to_torch_that_proves_nothing_gets_no_point(wrong: Callable, stages: set[str]) -> None:
-    """Does a new layer without our weights, or our own layer in another dress, lose the points?"""
+    """Does a new layer without our weights, or our own layer in disguise, lose the points?"""
     assert lost_in("to_torch", wrong).keys() >= stages
 
 
 def test_to_torch_needs_no_layer_of_the_student() -> None:
-    """Is to_torch judged on a layer of ours, so that a broken class costs nothing here?"""
+    """Is to_torch judged on our layer, so that a broken class of the student costs nothing here?"""
 
     class Broken(nn.Module):
         def __init__(self, width, num_heads, dropout=0.0):
@@ -233,7 +233,7 @@ def test_to_torch_needs_no_layer_of_the_student() -> None:
 
 
 def test_to_torch_may_use_attributes_of_the_own_layer() -> None:
-    """Does a to_torch keep its points that asks the student's own class for its number of heads under another name?"""
+    """Does to_torch keep its points if it reads the number of heads from the student's class, under another name?"""
 
     class Own(answers.MultiHeadAttention):
         def __init__(self, width, num_heads, dropout=0.0):
@@ -253,7 +253,7 @@ def test_to_torch_may_use_attributes_of_the_own_layer() -> None:
 
 
 def test_earlier_mistakes_are_not_paid_for_twice() -> None:
-    """Is the layer judged with the correct functions instead of wrong ones of the same notebook, and are these put back?"""
+    """Is the layer judged with correct functions, although the notebook's own are wrong, and are these restored afterwards?"""
     text = ANSWERS.replace("x.transpose(1, 2).flatten(start_dim=2)", "x.reshape(x.shape[0], x.shape[2], -1)")
     text = text.replace("scores.softmax(dim=-1)", "scores.softmax(dim=1)")
     namespace: dict[str, Any] = {"__name__": "__main__"}
@@ -266,7 +266,7 @@ def test_earlier_mistakes_are_not_paid_for_twice() -> None:
 
 
 def test_own_helper_with_other_arguments_is_used() -> None:
-    """Does the layer keep its points when it calls an attend of its own kind, which ours cannot stand in for?"""
+    """Does the layer keep its points if it calls the notebook's own attend, which takes other arguments than ours?"""
     text = ANSWERS.replace("v: Tensor, mask: Tensor | None = None) -> tuple", "v: Tensor, *, keep, mask=None) -> tuple")
     text = text.replace("attend(q, k, v, mask)", "attend(q, k, v, keep=1, mask=mask)")
     namespace: dict[str, Any] = {"__name__": "__main__"}
@@ -278,7 +278,7 @@ def test_own_helper_with_other_arguments_is_used() -> None:
 
 
 def test_checks_take_sizes_that_differ() -> None:
-    """Has every stage of attend and of the layer a case in which images, heads, tokens and head width all differ?"""
+    """Does every stage of attend and of the layer have a case in which images, heads, tokens and head width all differ?"""
     for name in ("attend", "MultiHeadAttention"):
         for stage, cases in EXERCISES[name].stages.items():
             sizes = set()
@@ -294,15 +294,15 @@ def test_checks_take_sizes_that_differ() -> None:
 
 
 def test_draw_mask_lets_each_query_look_somewhere_and_not_everywhere() -> None:
-    """Has each row of a drawn mask a key to look at, and one to hide?"""
+    """Does each row of a drawn mask show a key and hide one?"""
     mask = draw_mask(np.random.default_rng(0), 50, 4)
     assert mask.any(-1).all()
     assert not mask.all(-1).any()
 
 
 def test_layer_has_the_mutants_of_attend() -> None:
-    """Does the layer inherit what can go wrong inside attend?"""
+    """Does the layer have all mistakes that can be made inside attend?"""
     inner = [f"M{number}" for number in (*range(5, 11), 13, *range(16, 20), 25, 71, 75, 77, 78, 79, 80, 86, 163)]
     attend, layer = made_in("attend"), made_in("MultiHeadAttention")
-    inherited = attend - Counter({"M18": 1})  # a fill of -10,000, which shows on scores that no layer gives
+    inherited = attend - Counter({"M18": 1})  # a fill of -10,000 shows only on scores that no layer gives
     assert all(1 <= inherited[mistake] <= layer[mistake] for mistake in inner)

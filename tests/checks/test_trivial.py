@@ -1,4 +1,4 @@
-"""Does a point need evidence of work: can no stage of any exercise be passed by an answer that does nothing of it?"""
+"""Does a point need work: can no stage of any exercise be passed by an answer that does nothing?"""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ from autograder.judge.exercise import Exercise, exercises_of
 
 
 def raising(kind: type[Exception]) -> Callable:
-    """Return a function that raises an error, whatever it gets."""
+    """Return a function that always raises an error."""
 
     def function(*_, **__):
         raise kind("not yet")
@@ -23,12 +23,12 @@ def raising(kind: type[Exception]) -> Callable:
 
 
 def zeros(first, *_, **__):
-    """Return zeros like the first argument."""
+    """Return zeros with the shape of the first argument."""
     return torch.zeros_like(first) if isinstance(first, torch.Tensor) else np.zeros_like(first)
 
 
 def module(forward: Callable = lambda x: x, at_first: Callable = lambda: None) -> type:
-    """Return a class without a parameter, that takes whatever it is made with."""
+    """Return a class without parameters that accepts any arguments."""
 
     class Module(nn.Module):
         def __init__(self, *_, **__):
@@ -42,7 +42,7 @@ def module(forward: Callable = lambda x: x, at_first: Callable = lambda: None) -
 
 
 class EqualToAll:
-    """An object that says yes to every comparison and passes for an array where it can."""
+    """An object that answers yes to every comparison, and acts as an array where it can."""
 
     shape, dtype, ndim, size = (4, 4), np.dtype(float), 2, 16
 
@@ -96,7 +96,7 @@ EXERCISES = {f"{stem}.{name}": each for stem in ALL.values() for name, each in e
 
 @pytest.fixture
 def unnamed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Judge without a look for names of mistakes and for wrong lines, which takes longer than all else."""
+    """Judge without searching names of mistakes and wrong lines, which takes longest."""
     monkeypatch.setattr(exercise, "_Fingerprints", lambda *_: {})
     monkeypatch.setattr(Exercise, "_with_line", lambda self, error, function: error)
     Exercise.stage_cases.cache_clear()
@@ -106,18 +106,18 @@ def unnamed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_trivial_answer_passes_no_stage(name: str, unnamed: None) -> None:
-    """Does every stage fail for every answer that does no work? Those of a function do for a class too, and conversely."""
+    """Does every stage fail for every answer that does no work, functions as well as classes?"""
     asked = EXERCISES[name]
     for answers in (FUNCTIONS, CLASSES):
         for what, answer in answers.items():
             assert set(asked.failures(answer, 0)) == set(asked.stages), what
 
 
-# --------------------------------------------------------------- of exercise 1: the right shapes, and other numbers in them
+# ------------------------------------------------------- exercise 1: the right shapes, with other numbers in them
 
 
 class AgreeableArray(np.ndarray):
-    """An array that turns every NumPy function called on it into True."""
+    """An array that turns the result of every NumPy function into True."""
 
     def __array_function__(self, function, types, arguments, keywords):
         return True
@@ -127,7 +127,7 @@ class AgreeableArray(np.ndarray):
 
 
 def shaped(make: Callable) -> Callable[[Exercise], Callable]:
-    """Return, for an exercise, a function whose results have the right shapes and entries from `make`."""
+    """Return a maker of functions for an exercise: their results have the right shapes, and entries from `make`."""
 
     def for_exercise(asked: Exercise) -> Callable:
         oracle, names = asked.oracle, asked.names
@@ -163,21 +163,21 @@ SHAPED: dict[str, Callable[[Exercise], Callable]] = {
 
 @pytest.mark.parametrize("asked", ATTENTION, ids=lambda asked: asked.name)
 def test_right_shapes_alone_pass_no_stage(asked: Exercise, unnamed: None) -> None:
-    """Does every stage fail for results of the right shape, however near they are?"""
+    """Does every stage fail for results of the right shape, however close they are?"""
     for what, make in SHAPED.items():
         assert set(asked.failures(make(asked), 0)) == set(asked.stages), what
 
 
 @pytest.mark.parametrize("asked", ATTENTION, ids=lambda asked: asked.name)
 def test_trivial_answer_is_not_named(asked: Exercise) -> None:
-    """Is no mistake of the catalogue blamed on what is none of them?"""
+    """Does a trivial answer get no mistake's name from the catalogue?"""
     for answer in (*(FUNCTIONS[what] for what in ("None", "a text", "raises ValueError")), SHAPED["noise"](asked)):
         assert set(lost(asked, answer).values()) == {None}
 
 
 @pytest.mark.parametrize("asked", ATTENTION, ids=lambda asked: asked.name)
 def test_wrong_number_of_results_gets_no_point(asked: Exercise) -> None:
-    """Do right arrays fail when one is missing or one is too many, with words that say how many came?"""
+    """Do right arrays fail if one is missing or one is too many, and does the message say how many came?"""
     oracle = asked.oracle
 
     def too_many(*arguments):
@@ -196,7 +196,7 @@ def test_wrong_number_of_results_gets_no_point(asked: Exercise) -> None:
 
 @pytest.mark.parametrize("asked", ATTENTION, ids=lambda asked: asked.name)
 def test_memorised_visible_results_get_no_point(asked: Exercise) -> None:
-    """Does an answer that knows the visible tests by heart, and nothing else, get nothing?"""
+    """Does an answer that only stores the results of the visible tests get nothing?"""
     cases = asked.visible_cases()
     known = {repr(case["arguments"]): case["expected"] for case in cases}
 

@@ -1,4 +1,4 @@
-"""Does the test cell that students run let right answers pass and name known mistakes, in every assignment?"""
+"""Do the visible tests pass right answers and name known mistakes, in every assignment?"""
 
 import contextlib
 import io
@@ -13,21 +13,21 @@ from autograder.judge.exercise import Exercise, exercises_of, right_answers_of
 from autograder.judge.mistake import changed_answer
 from solutions import encoder, multihead
 
-# Mistakes that need inputs of another kind: scores far apart, clipped ones among them, and -100 instead of minus infinity.
-# Of attention, tests/publish/test_notebook.py says which are seen.
+# Mistakes that need other inputs: scores that are far apart, clipped scores, and -100 instead of minus infinity.
+# For attention, tests/publish/test_notebook.py says which are visible.
 MISSED = {"attend": {"M2", "M3", "M14", "M18"}, "MultiHeadAttention": {"M18"}}
-# What a test needs in addition to the set-up cell
+# What a test needs in addition to the set-up cell.
 GIVEN = {"to_torch": vars(multihead), "repair": {"BrokenBlock": encoder.BrokenBlock}}
 EACH = [
     pytest.param(name, each, id=each.name)
     for name, stem in ALL.items()
     for each in exercises_of(stem).values()
-    if name != "5_debugging"  # whose visible tests name nothing
+    if name != "5_debugging"  # its visible tests name nothing
 ]
 
 
 def said_of(name: str, each: Exercise, function) -> AssertionError | None:
-    """Run the test cell of an exercise, with nothing but the set-up cell before it; return its error, None if it passes."""
+    """Run the test cell of an exercise after the set-up cell only; return its error, or None if it passes."""
     namespace, cells = setup_of(name)
     given = GIVEN.get(each.name, {})
     try:
@@ -40,12 +40,12 @@ def said_of(name: str, each: Exercise, function) -> AssertionError | None:
 
 @pytest.mark.parametrize(("name", "each"), EACH)
 def test_visible_test_passes_right_answers(name: str, each: Exercise) -> None:
-    """Is a student who is right told so, however the answer is written?"""
+    """Does the visible test pass every right answer, however it is written?"""
     for label, function in right_answers_of(ALL[name])[each.name].items():
         assert said_of(name, each, function) is None, label
 
 
-# of exercise 1 another test asks more; of those of a whole model it takes seconds
+# Another test covers exercise 1 in more detail; tests of a whole model take seconds.
 @pytest.mark.parametrize(
     ("name", "each"),
     [
@@ -55,7 +55,7 @@ def test_visible_test_passes_right_answers(name: str, each: Exercise) -> None:
     ],
 )
 def test_visible_test_names_mistakes(name: str, each: Exercise) -> None:
-    """Is every known mistake named but those that need inputs of another kind?"""
+    """Is every known mistake named, except those that need other inputs?"""
     unnamed = []
     for mistake, function in each.mistakes().items():
         number, error = mistake.split("/")[0], said_of(name, each, function)
@@ -70,7 +70,7 @@ def test_visible_test_names_mistakes(name: str, each: Exercise) -> None:
 
 @pytest.mark.parametrize(("name", "each"), EACH)
 def test_visible_test_says_that_nothing_is_written(name: str, each: Exercise) -> None:
-    """Does a student who has not begun read that, no name of a mistake, and of a bonus no error?"""
+    """Does a student who has not begun read that, without a mistake's name, and no error for a bonus?"""
     namespace, cells = setup_of(name)
     exec(cells[each.name], released := dict(namespace))
     error = said_of(name, each, released[each.name])
@@ -81,7 +81,7 @@ def test_visible_test_says_that_nothing_is_written(name: str, each: Exercise) ->
     assert error.mistake is None
 
 
-QUOTED = [  # the examples of the pages, as words of the answers that are changed
+QUOTED = [  # the examples on the pages, as changed words of the answers
     ("1_attention", "attention", [("weights = softmax(scores)", "weights = softmax(scores, axis=-2)")]),
     (
         "2_multihead",
@@ -110,7 +110,7 @@ QUOTED = [  # the examples of the pages, as words of the answers that are change
 
 
 def leave_one(block):
-    """Repair all but one matrix."""
+    """Repair all matrices but one."""
     kept = block.attention.out_proj.weight.detach().clone()
     encoder.repair(block).attention.out_proj.weight.data.copy_(kept)
     return block
@@ -118,7 +118,7 @@ def leave_one(block):
 
 @pytest.mark.parametrize(("name", "exercise", "changes"), QUOTED)
 def test_page_quotes_real_messages(name: str, exercise: str, changes: list | None) -> None:
-    """Are the examples on the page of the exercise what the notebook says to these answers?"""
+    """Are the examples on the exercise's page real messages of the notebook?"""
     each = exercises_of(ALL[name])[exercise]
     wrong = leave_one if changes is None else changed_answer(each.answers, exercise, changes)
     page = (ROOT / "book" / f"{name}_exercise.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Exercise 4: cases, and what the grader says of classes and results."""
+"""Exercise 4: cases, and the grader's messages about classes and results."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from solutions import vit as answers
 
 
 def test_sizes_differ() -> None:
-    """Do images, channels, sides, patches, classes, width, depth, heads and hidden width of a ViT differ from each other?"""
+    """Do images, channels, sides, patches, classes, width, depth, heads and hidden width of a ViT all differ?"""
     for _, case in cases_of(EXERCISES["ViT"], 0):
         what, _, sizes = case.arguments[:3]
         if what == "output":
@@ -26,7 +26,7 @@ def test_sizes_differ() -> None:
 
 
 def test_clipping_at_one_does_not_show() -> None:
-    """Are all gradients in the cases of `train_epoch` shorter than 1, so that a student who clips there passes?"""
+    """Are all gradients in the cases of `train_epoch` shorter than 1, so that clipping at 1 passes?"""
     longest = 0.0
 
     class Watched(torch.optim.SGD):
@@ -46,7 +46,7 @@ def test_clipping_at_one_does_not_show() -> None:
 
 
 def test_a_class_with_other_names_is_told_so() -> None:
-    """Does an error say which parameter is missing, and which are there in its place?"""
+    """Does the error name the missing parameter, and the parameters that are there instead?"""
 
     class ViT(answers.ViT):
         def __init__(self, **sizes):
@@ -63,7 +63,7 @@ def test_a_class_with_other_names_is_told_so() -> None:
 
 @pytest.mark.parametrize(("result", "told"), [(0.5, "float"), ((1.0,), "tuple"), ((torch.ones(3), 1.0), "shapes")])
 def test_a_result_that_is_no_pair_of_numbers_is_told_so(result, told: str) -> None:
-    """Does an error say what came back, and what was expected?"""
+    """Does the error say what the function returned, and what was expected?"""
     case = next(case for _, case in cases_of(EXERCISES["evaluate"], 0) if case.arguments[0] == "means")
     got = outcome(probes.probe_evaluate(lambda model, batches: result), case.arguments, ())
     assert got["error"] == "TypeError"
@@ -71,14 +71,14 @@ def test_a_result_that_is_no_pair_of_numbers_is_told_so(result, told: str) -> No
 
 
 def test_gradients_are_switched_on_after_every_measurement() -> None:
-    """Does an evaluation that switches gradients off not spoil the tests behind it?"""
+    """Are gradients enabled again after an evaluation that disables them, so that later tests are not spoilt?"""
     wrong = EXERCISES["evaluate"].mistakes()["M146"]
     assert lost(EXERCISES["evaluate"], wrong) == {"unchanged": "M146"}
     assert torch.is_grad_enabled()
 
 
 def test_images_are_moved_each_by_itself() -> None:
-    """Does `shift` in the notebook's choices move an image to every place that it may, and bring in nothing but black?"""
+    """Does the notebook's `shift` move each image to every allowed place, and fill only with black?"""
     [given] = [cell.source for cell in assignment_of("4_vit").release.cells if "def moved(" in cell.source]
     namespace: dict = {}
     exec("import math, torch\nimport torch.nn.functional as F\nfrom pathlib import Path\n" + given, namespace)

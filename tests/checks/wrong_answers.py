@@ -1,6 +1,6 @@
-"""Wrong answers to all exercises that are not made of ours, well-known code among them.
+"""Wrong answers to all exercises from outside, well-known code among them.
 
-Each with the exercise, the function or class, and the mistakes that are named: none where no entry of the catalogue fits.
+Each row: the exercise, the function or class, and the named mistakes; none if the catalogue has no entry.
 """
 
 import copy
@@ -18,7 +18,7 @@ from solutions.encoder import BrokenBlock, MultiHeadAttention
 
 
 def softmax_with_one_more(scores, axis=-1):
-    """Add 1 to the sum, as if there were one score of 0 more."""
+    """Add 1 to the sum, as for one more score of 0."""
     exponentials = np.exp(scores - scores.max(axis, keepdims=True))
     return exponentials / (1 + exponentials.sum(axis, keepdims=True))
 
@@ -29,36 +29,36 @@ def attention_without_a_mean(queries, keys, values, mask=None):
 
 
 def attention_always_causal(queries, keys, values, mask=None):
-    """Take a causal mask for whatever mask is given."""
+    """Use a causal mask instead of the given mask."""
     return attention.attention(queries, keys, values, None if mask is None else np.tri(*mask.shape[-2:]) > 0)
 
 
 def attention_with_weights_of_zero(queries, keys, values, mask=None):
-    """Return the right output, and no weights."""
+    """Return the right output with weights of 0."""
     output, weights = attention.attention(queries, keys, values, mask)
     return output, np.zeros_like(weights)
 
 
 def self_attention_of_centred_keys(x, w_query, w_key, w_value, mask=None):
-    """Subtract the mean of the tokens before the keys are made, and drop the signs of their matrix."""
+    """Subtract the mean of the tokens before making keys, and drop the signs of the key matrix."""
     keys = (x - x.mean(-2, keepdims=True)) @ np.abs(w_key)
     return attention.attention(x @ w_query, keys, x @ w_value, mask)
 
 
 def backward_with_unscaled_queries(grad_output, queries, keys, values):
-    """Forget the scale in one of the two."""
+    """Forget the scale in one of the two gradients."""
     grad_queries, *others = attention.attention_backward(grad_output, queries, keys, values)
     return grad_queries * np.sqrt(queries.shape[-1]), *others
 
 
 def online_with_a_running_mean(largest, total, mixed, scores, values):
-    """Halve what was mixed before whenever a block comes."""
+    """Halve the earlier mix at each block."""
     largest, total, both = attention.online_softmax(largest, total, mixed, scores, values)
     return largest, total, both - mixed / 2
 
 
 def online_fixed_by_the_block(largest, total, mixed, scores, values):
-    """Measure from the largest score, and rescale by that of the block instead of it."""
+    """Measure scores from the largest so far, but rescale by the block's largest."""
     larger, block = np.maximum(largest, scores.max(axis=-1)), scores.max(axis=-1)
     with np.errstate(all="ignore"):
         rescale, new = np.exp(largest - block), np.exp(scores - larger[..., None])
@@ -66,7 +66,7 @@ def online_fixed_by_the_block(largest, total, mixed, scores, values):
 
 
 def attention_of_the_common_width(queries, keys, values, mask=None):
-    """Cut queries and keys to the width that both have, where an error is due."""
+    """Cut queries and keys to their common width instead of raising an error."""
     width = min(queries.shape[-1], keys.shape[-1])
     return attention.attention(queries[..., :width], keys[..., :width], values, mask)
 
@@ -79,7 +79,7 @@ def attention_that_broadcasts_widths(queries, keys, values, mask=None):
     return attention.attention(queries, keys, values, mask)
 
 
-OF_ATTENTION = [  # the others are mistakes of no catalogue: they cost points, and get no other's name
+OF_ATTENTION = [  # an empty set: no catalogue has the mistake, so that it costs points without a name
     ("attention_backward", backward_with_unscaled_queries, {"M65"}),
     ("online_softmax", online_with_a_running_mean, set()),
     ("online_softmax", online_fixed_by_the_block, set()),
@@ -143,7 +143,7 @@ def attend_by_outer_products(q, k, v, mask=None):
 
 
 def attend_that_holds_its_sums(q, k, v, mask=None):
-    """Divide by sums through which no gradient flows, as if they were constants."""
+    """Divide by sums without a gradient, as if they were constants."""
     weights = multihead.attend(q, k, v, mask)[1]
     scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(weights == 0, -torch.inf)
     weights = (scores - scores.logsumexp(dim=-1, keepdim=True).detach()).exp()
@@ -151,12 +151,12 @@ def attend_that_holds_its_sums(q, k, v, mask=None):
 
 
 def attend_with_detached_weights(q, k, v, mask=None):
-    """Mix values by weights that learn nothing."""
+    """Mix values by weights without a gradient."""
     weights = multihead.attend(q, k, v, mask)[1]
     return weights.detach() @ v, weights
 
 
-OF_MULTIHEAD = [  # mistakes of no catalogue: they cost points, and get no other's name
+OF_MULTIHEAD = [  # an empty set: no catalogue has the mistake, so that it costs points without a name
     ("attend", lambda q, k, v, mask=None: multihead.attend(q + 1, k, v, mask), set()),
     ("attend", lambda q, k, v, mask=None: multihead.attend(q, k.abs(), v, mask), set()),
     ("attend", lambda q, k, v, mask=None: multihead.attend(q, k.flip(2), v, mask), set()),
@@ -168,7 +168,7 @@ OF_MULTIHEAD = [  # mistakes of no catalogue: they cost points, and get no other
 
 
 class NormOfAnnotatedTransformer(nn.Module):
-    """The std is that of a sample, and eps is added to it."""
+    """The std is that of a sample, and eps is added to the std."""
 
     def __init__(self, width, eps=1e-5):
         super().__init__()
@@ -218,7 +218,7 @@ class BlockOfUvA(nn.Module):
 
 
 class BlockInPlace(encoder.EncoderBlock):
-    """Its input is changed."""
+    """The block changes its input."""
 
     def forward(self, x, mask=None):
         x += self.dropout(self.attention(self.norm_attention(x), mask))
@@ -226,7 +226,7 @@ class BlockInPlace(encoder.EncoderBlock):
 
 
 class BlockThatDropsInputs(encoder.EncoderBlock):
-    """Dropout stands behind the norms."""
+    """Dropout comes after the norms."""
 
     def forward(self, x, mask=None):
         x = x + self.attention(self.dropout(self.norm_attention(x)), mask)
@@ -234,7 +234,7 @@ class BlockThatDropsInputs(encoder.EncoderBlock):
 
 
 class BlockOnItsNorm(encoder.EncoderBlock):
-    """What came out of norm_attention is taken for the stream."""
+    """The output of norm_attention replaces the residual stream."""
 
     def forward(self, x, mask=None):
         y = self.norm_attention(x)
@@ -243,7 +243,7 @@ class BlockOnItsNorm(encoder.EncoderBlock):
 
 
 class EncoderThatSkips(encoder.Encoder):
-    """Whole blocks are dropped in training."""
+    """Training drops whole blocks."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(depth, width, num_heads, hidden_width, dropout)
@@ -265,7 +265,7 @@ class EncoderWithRisingDropout(encoder.Encoder):
 
 
 def with_dropout_of(cls, change):
-    """Make a class whose dropout is another than is asked for."""
+    """Make a class that uses another dropout than the given one."""
     return type(
         cls.__name__,
         (cls,),
@@ -274,12 +274,12 @@ def with_dropout_of(cls, change):
 
 
 def a_tenth(dropout):
-    """Give a share of its own."""
+    """Always use a share of a tenth."""
     return 0.1 if dropout else 0.0
 
 
 def half(dropout):
-    """Give half of what was asked for."""
+    """Use half of the given share."""
     return dropout / 2
 
 
@@ -323,12 +323,12 @@ def repair_with_a_hook(block):
 
 
 def repair_by_another_class(block):
-    """Return a sound block of our own."""
+    """Return a sound block of our own class."""
     return encoder.EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 8)
 
 
 def repair_in_a_new_block(block):
-    """Copy the repaired weights into a new block, and return that."""
+    """Copy the repaired weights into a new block, and return it."""
     encoder.repair(block)
     new = BrokenBlock(block.attention.embed_dim, block.attention.num_heads, block.feed_forward[0].out_features)
     new.load_state_dict(block.state_dict(), strict=False)
@@ -342,7 +342,7 @@ def repair_with_one_seed(block):
 
 
 def rope_that_takes_odd_widths(x, positions, base=10_000.0):
-    """Leave the last feature of an odd width alone, where an error is due."""
+    """Leave the last feature of an odd width unchanged instead of raising an error."""
     width = x.shape[-1] - x.shape[-1] % 2
     return torch.cat([encoder.rope(x[..., :width], positions, base), x[..., width:]], dim=-1)
 
@@ -385,7 +385,7 @@ OF_ENCODER = [
 
 
 class EmbeddingThatMeasuresOneSide(vit.PatchEmbedding):
-    """Only the width of images is looked at."""
+    """It checks only the width of images."""
 
     def forward(self, images):
         if images.shape[-1] != self.image_size:
@@ -401,14 +401,14 @@ def patchify_of_mae(images, p):
 
 
 def patchify_by_two_windows(x, p):
-    """Tensor.unfold puts the windows last; a reshape then joins what does not belong together."""
+    """Tensor.unfold puts the windows last; a reshape then joins pixels that do not belong together."""
     if x.shape[2] % p or x.shape[3] % p:
         raise ValueError("no")
     return x.unfold(2, p, p).unfold(3, p, p).reshape(len(x), -1, x.shape[1] * p * p)
 
 
 class ViTThatPools(vit.ViT):
-    """As simple-vit: the mean of all tokens is read."""
+    """It reads the mean of all tokens, as simple-vit does."""
 
     def forward(self, x):
         x = torch.cat((self.class_token.expand(len(x), -1, -1), self.patch_embedding(x)), dim=1)
@@ -432,7 +432,7 @@ class ViTThatDropsTokens(vit.ViT):
 
 
 class ViTThatDropsATenth(vit.ViT):
-    """Dropout has a share of its own."""
+    """Dropout is always a tenth."""
 
     def __init__(self, *, dropout=0.0, **sizes):
         super().__init__(dropout=dropout, **sizes)
@@ -440,7 +440,7 @@ class ViTThatDropsATenth(vit.ViT):
 
 
 class ViTThatDropsATenthInside(vit.ViT):
-    """Dropout has a share of its own, in the encoder."""
+    """Dropout in the encoder is always a tenth."""
 
     def __init__(self, *, dropout=0.0, **sizes):
         super().__init__(dropout=0.1 if dropout else 0.0, **sizes)
@@ -448,7 +448,7 @@ class ViTThatDropsATenthInside(vit.ViT):
 
 
 class ViTWithOneMask(vit.ViT):
-    """The same numbers are dropped in all images."""
+    """All images lose the same numbers."""
 
     def __init__(self, *, dropout=0.0, **sizes):
         super().__init__(**sizes)
@@ -458,7 +458,7 @@ class ViTWithOneMask(vit.ViT):
 
 
 def train_and_evaluate(model, batches, optimizer):
-    """The accuracy is that of the model as it is after the epoch, in evaluation."""
+    """The accuracy is that of the model after the epoch, in evaluation mode."""
     batches = list(batches)
     loss, _ = vit.train_epoch(model, batches, optimizer)
     _, accuracy = vit.evaluate(model, batches)
@@ -466,7 +466,7 @@ def train_and_evaluate(model, batches, optimizer):
 
 
 def train_as_many_do(model, batches, optimizer):
-    """The mean of the batches' means, and no mode."""
+    """Return the mean of the batches' means, without setting a mode."""
     total, right, number = 0.0, 0.0, 0
     for x, y in batches:
         optimizer.zero_grad()
@@ -479,7 +479,7 @@ def train_as_many_do(model, batches, optimizer):
 
 
 def rollout_of_jacobgil(weights):
-    """Heads fused by their maximum, as an option has it."""
+    """Fuse heads by their maximum, as an option does."""
     result = torch.eye(weights.size(-1), dtype=weights.dtype)
     for block in weights:
         fused = block.max(dim=1).values + torch.eye(weights.size(-1), dtype=weights.dtype)

@@ -1,4 +1,4 @@
-"""Wrong versions of the programs of exercise 5 that no entry of the catalogue names."""
+"""Wrong versions of the programs of exercise 5 that the catalogue does not name."""
 
 import functools
 
@@ -10,7 +10,7 @@ from solutions import programs
 
 
 def initialised(draw, others=lambda layer: None):
-    """Make an initialisation that draws numbers like this, and does this with layers that are not linear."""
+    """Make an initialisation from a draw for linear layers and an action for the others."""
 
     @torch.no_grad()
     def initialise(model):
@@ -26,18 +26,18 @@ def initialised(draw, others=lambda layer: None):
 
 
 def drawn_alike(layer):
-    """Each layer begins with the same numbers."""
+    """Start each layer with the same numbers."""
     return torch.randn(layer.weight.shape, generator=torch.Generator().manual_seed(0))
 
 
 def no_shifts(layer):
-    """The norms lose their scale too."""
+    """Set the scale of norms to 0 too."""
     for parameter in layer.parameters(recurse=False):
         parameter.zero_()
 
 
 class HeadThatDrops(programs.DroppingHead):
-    """Dropout at another place, of other things, or twice."""
+    """Dropout acts at another place, on whole images, or twice."""
 
     def __init__(self, place, **sizes):
         super().__init__(**sizes)
@@ -53,7 +53,7 @@ class HeadThatDrops(programs.DroppingHead):
 
 
 class StandardiseWithoutGradients(programs.Standardise):
-    """No gradient goes through mean and variance of the batch."""
+    """No gradient flows through mean and variance of the batch."""
 
     def forward(self, x):
         if not self.training:
@@ -76,18 +76,18 @@ class StandardiseThatLearnsAlways(programs.Standardise):
 
 
 def standardised_in_place(images):
-    """What the function was given is changed."""
+    """Change the given images."""
     images -= images.mean(dim=(1, 2), keepdim=True)
     return images / images.square().mean(dim=(1, 2), keepdim=True).sqrt()
 
 
 def mean_of_the_first(tokens, exists):
-    """As if all padding stood behind."""
+    """Read the first tokens of a text, as if all padding came after them."""
     return torch.stack([text[:count].mean(dim=0) for text, count in zip(tokens, exists.sum(dim=1).tolist())])
 
 
 def mean_of_texts(logits, labels, exists):
-    """Each text weighs the same, however long."""
+    """Weigh all texts equally, however long they are."""
     losses = F.cross_entropy(logits.mT, labels, reduction="none") * exists
     return (losses.sum(dim=1) / exists.sum(dim=1)).mean()
 

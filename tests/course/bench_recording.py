@@ -31,11 +31,11 @@ from autograder.lms.export import prepare_export
 from autograder.report.feedback import write_feedback
 from autograder.report.report import scores_table, write_report
 
-KINDS = 8  # of submissions; they differ in what they got wrong
+KINDS = 8  # kinds of submissions; they differ in their mistakes
 
 
 def stubs(assignment: Assignment) -> list[tuple[str, Result]]:
-    """Return executed notebooks, as texts, and their results: what grading hands to the recording."""
+    """Return executed notebooks as texts, with their results, as grading gives them to the recording."""
     answers = nbformat.writes(sample_class.fill_in(assignment.release, assignment.instructor)).encode()
     choices, kinds = random.Random(0), []
     for kind in range(KINDS):
@@ -69,7 +69,7 @@ def submit(course: Course, assignment: Assignment, students: list[str], roster: 
 
 
 def record_all(course: Course, assignment: Assignment, students: list[str], kinds: list[tuple[str, Result]]) -> None:
-    """Do what `grade` does with each submission when its kernel is done."""
+    """Do the steps of `grade` for each submission after its kernel has ended."""
     with course.gradebook():
         for number, student in enumerate(students):
             text, result = kinds[number % KINDS]
@@ -80,7 +80,7 @@ def record_all(course: Course, assignment: Assignment, students: list[str], kind
 
 
 def read_all(course: Course, assignment: Assignment) -> None:
-    """Read what was submitted, and the results that are kept, as a second run of `grade` does."""
+    """Read the submissions and the stored results, as a second run of `grade` does."""
     for student in course.students():
         course.read_submission(student, assignment)
         course.read_files(student, assignment)
@@ -91,13 +91,13 @@ def measure(size: int, pages: int = 0, name: str = "2_multihead", root: Path | N
     """Run every stage on a class of stubs.
 
     Args:
-        size: How many submissions.
-        pages: Of feedback; 0 for none.
+        size: The number of submissions.
+        pages: The number of feedback pages; 0 for none.
         name: The assignment.
-        root: Where the course is made; a temporary folder by default.
+        root: The folder in which the course is made; a temporary folder by default.
 
     Returns:
-        By stage the CPU seconds of this process and its children together, and the seconds that passed; peak memory in MiB.
+        By stage, the CPU seconds of this process and its children together, and the elapsed seconds; peak memory in MiB.
     """
     assignment = load_assignment(name)
     students = [f"student{number:05d}" for number in range(size)]

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests: in a folder of its own, on a socket in it, as an ordinary user, gone afterwards."""
+"""A PostgreSQL server for tests: in its own temporary folder, on a socket there, as an ordinary user."""
 
 import os
 import pwd
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PASSWORD = "not@shown/any where"  # what belongs into an address has to be escaped in it: not%40shown%2Fany%20where
+PASSWORD = "not@shown/any where"  # an address needs it escaped: not%40shown%2Fany%20where
 ESCAPED = "not%40shown%2Fany%20where"
 
 
@@ -18,7 +18,7 @@ class NoServer(RuntimeError):
 
 
 class Server:
-    """A server that runs, or was stopped."""
+    """A server that is running or stopped."""
 
     def __init__(self, folder: Path, programs: Path, user: str | None) -> None:
         self.folder, self._programs, self._user, self._made = folder, programs, user, 0
@@ -38,13 +38,13 @@ class Server:
         self._run("initdb", "-D", "data", "-U", "grader", *options)
 
     def start(self) -> None:
-        """Start it; it answers on a socket in its folder alone."""
+        """Start the server. It answers only on a socket in its folder."""
         self._run(
             "pg_ctl", "start", "-w", "-D", "data", "-l", "server.log", "-o", f"-c listen_addresses='' -k {self.folder}"
         )
 
     def stop(self) -> None:
-        """Stop it, and cut all connections."""
+        """Stop the server, and cut all connections."""
         self._run("pg_ctl", "stop", "-w", "-D", "data", "-m", "immediate")
 
     def new_database(self) -> str:

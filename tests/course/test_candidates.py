@@ -1,4 +1,4 @@
-"""Does what a file holds decide which of a student's files counts, and is a person asked where it cannot?"""
+"""Does the content of a student's files decide which one counts, and is a person asked if it cannot?"""
 
 import contextlib
 import gzip
@@ -35,7 +35,7 @@ Untitled.ipynb|attention.ipynb.txt|attention.json|ATTENTION.IPYNB|work|deeper/at
 
 
 def put(course: Course, files: dict[str, bytes]) -> None:
-    """Copy files by hand into Ada's folder."""
+    """Put files into Ada's folder, as a person does."""
     for name, data in files.items():
         path = course.root / FOLDER / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def put(course: Course, files: dict[str, bytes]) -> None:
 
 
 def packed(*names: str, data: bytes = SOLVED, kind: str = "zip") -> bytes:
-    """Return an archive of files that hold the same."""
+    """Return an archive of files with the same content."""
     file = io.BytesIO()
     if kind == "zip":
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -60,12 +60,12 @@ def packed(*names: str, data: bytes = SOLVED, kind: str = "zip") -> bytes:
 
 
 def conflict(data: bytes) -> bytes:
-    """Return a notebook with git's marks at its top."""
+    """Return a notebook with git's conflict marks at its top."""
     return b"<<<<<<< HEAD\n" + data + b"\n=======\n" + data + b"\n>>>>>>> theirs\n"
 
 
 def bound(path: Path) -> None:
-    """Make a Unix socket, whose path is at most 107 characters long."""
+    """Make a Unix socket; its path is at most 107 characters long."""
     with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:
         made.bind(path.name)
 
@@ -75,9 +75,9 @@ def bound(path: Path) -> None:
 def test_the_solved_one_counts_whatever_it_is_called(
     name: str, original: str, blank: bytes, course: Course, assignment: Assignment
 ) -> None:
-    """Next to a blank original, is the solved file taken, without a question, and the feedback says why?"""
+    """Is the solved file taken from next to a blank original, without a question, and does the feedback say why?"""
     if name.startswith("2_"):
-        put(course, {name: SOLVED})  # by itself, in a folder of the wrong name
+        put(course, {name: SOLVED})  # alone, in a folder with a wrong name
     else:
         put(course, {original: blank, name: SOLVED})
     found = course.read_submission("ada", assignment)
@@ -105,14 +105,14 @@ def test_the_solved_one_counts_whatever_it_is_called(
 def test_a_notebook_is_known_by_its_content(
     files: dict[str, bytes], expected: bytes, course: Course, assignment: Assignment
 ) -> None:
-    """Is the notebook found, under any name and in an archive, and does no other file compete?"""
+    """Is the notebook found under any name and in an archive, and does no other file compete with it?"""
     put(course, files)
     found = course.read_submission("ada", assignment)
     assert (found.data, found.questions) == (expected, [])
 
 
 def test_two_notebooks_with_different_answers_are_a_question(course: Course, assignment: Assignment) -> None:
-    """Is a person asked, with both names, and is the same answer twice, or one that holds all of the other, no question?"""
+    """Is a person asked about two different answers, but not about equal answers, or answers that another file contains too?"""
     put(course, {"attention.ipynb": SOLVED, "attention (1).ipynb": OTHER})
     (question,) = course.read_submission("ada", assignment).questions
     assert question.startswith("two notebooks, both with changed answers: ")
@@ -135,7 +135,7 @@ def test_two_notebooks_with_different_answers_are_a_question(course: Course, ass
 def test_more_answers_then_time_decide_what_is_taken_until_somebody_decides(
     swapped: bool, course: Course, assignment: Assignment
 ) -> None:
-    """Does the alphabet decide nothing?"""
+    """Do more answers, then a later time, decide which file is taken, and never the alphabet?"""
     names = ("a.ipynb", "b.ipynb")[:: -1 if swapped else 1]
     put(course, {names[0]: answered(softmax="1", attention="4", self_attention="5"), names[1]: SOLVED})
     assert f"{names[0]} was taken" in course.read_submission("ada", assignment).questions[0]
@@ -145,7 +145,7 @@ def test_more_answers_then_time_decide_what_is_taken_until_somebody_decides(
 
 
 def test_the_notebook_of_another_assignment_loses_silently(course: Course, assignment: Assignment) -> None:
-    """Where both are there, is the right one taken; and the wrong one where it is alone, so that grading can name it?"""
+    """Is the right assignment's notebook taken if both are there, and the wrong one if it is alone, so that grading names it?"""
     (source,) = [source for source in sources() if source.stem == "multihead"]
     other = json.loads((ROOT / exercise_of(source)).read_text(encoding="utf-8"))
     for cell in other["cells"]:
@@ -176,14 +176,14 @@ def test_the_notebook_of_another_assignment_loses_silently(course: Course, assig
 def test_files_without_a_notebook_are_unreadable_in_words(
     files: dict[str, bytes], why: str, course: Course, assignment: Assignment
 ) -> None:
-    """Is a student who submitted something never missing?"""
+    """Is a student who submitted only other files unreadable in words, and not missing?"""
     put(course, files)
     with pytest.raises(Unreadable, match=why):
         course.read_submission("ada", assignment)
 
 
 def test_an_empty_folder_is_missing(course: Course, assignment: Assignment) -> None:
-    """Is nobody unreadable who submitted nothing?"""
+    """Is a student with an empty folder missing, and not unreadable?"""
     put(course, {"timestamp.txt": b"2026-01-01 00:00:00 UTC"})
     assert course.read_submission("ada", assignment) is None
 
@@ -192,7 +192,7 @@ def test_an_empty_folder_is_missing(course: Course, assignment: Assignment) -> N
 def test_limits_of_packed_submissions(
     limit: str, course: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is an archive of a student's refused that is larger than it may be?"""
+    """Is a student's archive refused if it is larger than the limit?"""
     monkeypatch.setattr(archives, limit, 1)
     put(course, {"work.tar.gz": packed("a.ipynb", "b.ipynb", kind="tar.gz")})
     with pytest.raises(Unreadable, match=r"more than"):
@@ -202,7 +202,7 @@ def test_limits_of_packed_submissions(
 def test_so_many_notebooks_are_looked_into(
     course: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is the number of notebooks bounded, and the one with the right name among those that are read?"""
+    """Is the number of notebooks limited, and is the one with the right name among those that are read?"""
     monkeypatch.setattr(candidates, "MAX_CANDIDATES", 2)
     put(course, {f"{number}.ipynb": OTHER for number in range(5)} | {"attention.ipynb": SOLVED})
     found = course.find_files("ada", assignment)
@@ -213,7 +213,7 @@ def test_so_many_notebooks_are_looked_into(
 def test_a_blank_notebook_next_to_what_cannot_be_opened_is_a_question(
     blank: bytes, course: Course, assignment: Assignment
 ) -> None:
-    """Is a person asked before nothing is given for an archive that may hold the work, and not where the notebook has it?"""
+    """Is a person asked about an archive that cannot be opened, unless the notebook next to it is solved?"""
     put(course, {"attention.ipynb": blank, "work.rar": b"Rar!"})
     (question,) = course.read_submission("ada", assignment).questions
     assert "holds no changed answer, and what was submitted with it cannot be read: work.rar" in question
@@ -224,14 +224,14 @@ def test_a_blank_notebook_next_to_what_cannot_be_opened_is_a_question(
 def test_only_several_notebooks_are_parsed(
     course: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is a class where each has one notebook looked through without reading what the notebooks hold?"""
+    """Is a single notebook not parsed while files are chosen?"""
     monkeypatch.delattr(candidates, "read_notebook")
     put(course, {"attention.ipynb": SOLVED, "attention.pdf": PDF})
     assert course.read_submission("ada", assignment).data == SOLVED
 
 
 def test_settle_file_decides_until_a_file_changes(course: Course, assignment: Assignment) -> None:
-    """Does the command show what each file holds, does the answer hold, also a second one, and is a new file asked about?"""
+    """Does the command show each file's content, do decisions hold, and does a new file raise a new question?"""
     put(course, {"attention.ipynb": SOLVED, "b.ipynb": OTHER})
     command = ["settle", "ada", NAME, "--course", str(course.root)]
     shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, command)
@@ -243,7 +243,7 @@ def test_settle_file_decides_until_a_file_changes(course: Course, assignment: As
         assert settled.exit_code == 0, settled.output
         found = course.read_submission("ada", assignment)
         assert (found.data, found.questions) == (data, [])
-        assert found.candidates not in ("", before.candidates)  # so that it is graded again
+        assert found.candidates not in ("", before.candidates)  # a new value, so that it is graded again
     assert list(read_decisions(course.root, NAME)["ada"].files) == ["b.ipynb"]
     wrong = CliRunner().invoke(app, [*command, "--file", "c.ipynb"])
     assert wrong.exit_code == 1 and "attention.ipynb and b.ipynb" in wrong.output
@@ -264,7 +264,7 @@ SPECIAL: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("kind", SPECIAL)
 def test_what_is_no_plain_file_is_not_read(kind: str, course: Course, assignment: Assignment) -> None:
-    """Is it refused with its reason, without following or waiting for it, and is a linked student?"""
+    """Is a special file refused with its reason, without following or waiting for it, and a linked student too?"""
     make, why = SPECIAL[kind]
     folder = course.submission_folder("ada", NAME)
     folder.mkdir(parents=True)
@@ -277,7 +277,7 @@ def test_what_is_no_plain_file_is_not_read(kind: str, course: Course, assignment
 
 
 def test_folder_in_place_of_the_notebook_is_said(course: Course, assignment: Assignment) -> None:
-    """Is a folder that is called like the notebook, and holds none, unreadable in words, and not missing?"""
+    """Is a folder with the notebook's name unreadable in words, and not missing?"""
     (course.submission_folder("ada", NAME) / "attention.ipynb").mkdir(parents=True)
     with pytest.raises(Unreadable, match="is a folder, not a file"):
         course.read_submission("ada", assignment)

@@ -1,4 +1,4 @@
-"""Does nothing run in nbgrader's formgrader, whatever students are called? Its own server, in a real browser."""
+"""Does no name of a student run as code in nbgrader's formgrader? Its own server is tested in a real browser."""
 
 import os
 import re
@@ -27,7 +27,7 @@ HONEST = ("O'Brien", "Müller", "D'Angelo & Söhne", "名前", 'Doe, "Jr"', "-")
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> Course:
-    """A class of hostile ids and names; each has a submission that was graded."""
+    """A class with hostile ids and names; each student has a graded submission."""
     course = Course(tmp_path_factory.mktemp("hostile names"))
     rows = "".join(f'"{each.replace(chr(34), chr(34) * 2)}","{SCRIPT}","{SCRIPT}","{SCRIPT}@x"\n' for each in IDS)
     write_atomically(course.root / "roster.csv", f"id,first_name,last_name,email\n{rows}")
@@ -45,7 +45,7 @@ def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
 
 @pytest.fixture(scope="module")
 def formgrader(course: Course) -> Iterator[str]:
-    """The address of nbgrader's own server, on this machine's loopback."""
+    """The address of nbgrader's server on this machine's loopback."""
     command = [sys.executable, "-m", "jupyter_server", "--no-browser", "--port=0", "--ip=127.0.0.1"]
     command += [
         "--IdentityProvider.token=",
@@ -71,7 +71,7 @@ def formgrader(course: Course) -> Iterator[str]:
 
 @pytest.mark.deep
 def test_no_name_runs_in_formgrader(browser: Browser, course: Course, assignment: Assignment, formgrader: str) -> None:
-    """Does each page that names students show them, and run nothing of them?"""
+    """Does each page show the students' names without running them?"""
     with sqlite3.connect(course.root / "gradebook.db") as database:
         ids = [own for (own,) in database.execute("select id from student order by id")]
         submissions = [own for (own,) in database.execute("select id from submitted_notebook")]
@@ -91,12 +91,12 @@ def test_no_name_runs_in_formgrader(browser: Browser, course: Course, assignment
         assert response.status == 200, address
         seen += page.inner_text("body")
     page.close()
-    assert [each for each in ran if "MathJax" not in each[1]] == []  # which is of another host
+    assert [each for each in ran if "MathJax" not in each[1]] == []  # MathJax is from another host
     assert "‹img src=x onerror=alert(1)›" in seen and id_in_gradebook(SCRIPT) in seen and "o'brien" in seen
 
 
 def test_gradebook_holds_honest_names_as_they_are(tmp_path: Path, assignment: Assignment) -> None:
-    """Are ids and names of people not changed, and is the roster not written again and again?"""
+    """Are ordinary ids and names unchanged, and is the roster not written again and again?"""
     course = Course(tmp_path)
     rows = "".join(
         f'"{each.replace(chr(34), chr(34) * 2)}","{each.replace(chr(34), chr(34) * 2)}"\n' for each in HONEST
@@ -111,7 +111,7 @@ def test_gradebook_holds_honest_names_as_they_are(tmp_path: Path, assignment: As
 
 
 def test_ids_and_their_twins_are_never_one_student(course: Course, assignment: Assignment) -> None:
-    """Is an id that holds a twin refused, so that two students cannot share a row, and is each id found again?"""
+    """Is an id with a twin refused, so that two students never share a row, and is each id found again?"""
     twins = "".join(map(chr, CHARACTERS.values()))
     assert student_of(id_in_gradebook(f"a{twins}b")) == f"a{twins}b"
     (course.root / "submitted" / id_in_gradebook(SCRIPT)).mkdir()

@@ -1,4 +1,4 @@
-"""Is a course in PostgreSQL the same as one in a file, also while several graders write, and when the server restarts?"""
+"""Is a course in PostgreSQL the same as one in a file, also with several graders and after a restart of the server?"""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed (psy
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Server]:
-    """A server of our own."""
+    """A server for these tests."""
     try:
         with server() as started:
             yield started
@@ -45,7 +45,7 @@ def pair(running: Server, assignment: Assignment, tmp_path_factory: pytest.TempP
 
 
 def test_postgresql_has_the_rows_of_a_file(pair: tuple[Course, Course]) -> None:
-    """Row by row, is everything there, and no file next to it?"""
+    """Does PostgreSQL hold the same rows as the file, and is there no file next to it?"""
     served, filed = pair
     assert rows(served) == rows(filed)
     assert served.db_url.get_backend_name() == "postgresql"
@@ -53,7 +53,7 @@ def test_postgresql_has_the_rows_of_a_file(pair: tuple[Course, Course]) -> None:
 
 
 def test_postgresql_gives_the_same_pages(pair: tuple[Course, Course], assignment: Assignment) -> None:
-    """To the byte: report, export, and a page of feedback?"""
+    """Are report, export and a page of feedback equal to the byte?"""
     made = []
     for course in pair:
         results = course.load_results(assignment.name)
@@ -67,7 +67,7 @@ def test_postgresql_gives_the_same_pages(pair: tuple[Course, Course], assignment
 def test_postgresql_restarts_between_two_submissions(
     running: Server, pair: tuple[Course, Course], assignment: Assignment
 ) -> None:
-    """Does a run go on whose connection is cut, and is what cannot be recorded kept, with a message that hides the password?"""
+    """Does a run continue after its connection was cut, and is a failed record kept, with a message that hides the password?"""
     course, kinds = pair[0], stubs(assignment)
     text, result = kinds[0]
     with course.gradebook():
@@ -105,7 +105,7 @@ record_all(course, assignment, [*(f"{who}{{n}}" for n in range(20)), "shared"], 
 def test_postgresql_made_and_written_by_two_graders_at_once(
     running: Server, assignment: Assignment, tmp_path: Path
 ) -> None:
-    """Do two graders that begin on an empty database at the same moment make one gradebook, and lose nothing?"""
+    """Do two graders that start together on an empty database make one gradebook, and lose nothing?"""
     address, commands = running.new_database(), []
     for who in "ab":
         root = tmp_path / who
@@ -124,7 +124,7 @@ def test_postgresql_made_and_written_by_two_graders_at_once(
 
 
 def test_postgresql_refuses_a_wrong_password(running: Server, tmp_path: Path) -> None:
-    """Does the message say what to look at, and show neither the right nor the wrong password?"""
+    """Does the message say what to check, and show neither the right nor the wrong password?"""
     address = running.new_database().replace(ESCAPED, "wr0ng%25word")
     (tmp_path / "nbgrader_config.py").write_text(f"c = get_config()\nc.CourseDirectory.db_url = {address!r}\n")
     with pytest.raises(GradebookError, match="do user, password and database exist") as caught:

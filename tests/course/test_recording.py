@@ -1,4 +1,4 @@
-"""Is what is recorded nbgrader's own, whole after a kill, and the same whatever process writes it?"""
+"""Is a record nbgrader's own, complete after a kill, and the same from every process?"""
 
 import contextlib
 import random
@@ -52,13 +52,13 @@ class AnHour(BasePlugin):
 
 @pytest.fixture(autouse=True)
 def import_plugin_anew() -> None:
-    """Let a plugin be that of the test's own course."""
+    """Forget an imported plugin, so that each test imports its own course's plugin."""
     sys.modules.pop("hourly_penalty", None)
 
 
 def test_gradebook_is_made_as_nbgrader_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are tables, their version and the course what nbgrader's own way gives, where there is no file or an empty one?"""
-    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))  # where nbgrader finds the program alembic
+    """Are tables, their version and the course as nbgrader makes them, from no file and from an empty one?"""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))  # nbgrader finds the program alembic there
     Gradebook(f"sqlite:///{tmp_path}/theirs.db", COURSE_ID).close()
     (tmp_path / "empty.db").touch()
     for name in ("ours", "empty"):
@@ -72,7 +72,7 @@ def test_gradebook_is_made_as_nbgrader_makes_it(tmp_path: Path, monkeypatch: pyt
 
 
 def test_name_that_the_gradebook_cannot_hold_is_nobodys(tmp_path: Path, assignment: Assignment) -> None:
-    """Is a name of 129 characters, of which PostgreSQL takes 128, refused with the reason, and one of 128 taken?"""
+    """Is a name of 129 characters, one too many for PostgreSQL, refused with the reason, and one of 128 accepted?"""
     for name in ("x" * 129, "y" * 128):
         (tmp_path / "submitted" / name).mkdir(parents=True)
     course = Course(tmp_path)
@@ -83,7 +83,7 @@ def test_name_that_the_gradebook_cannot_hold_is_nobodys(tmp_path: Path, assignme
 
 
 def make_course(root: Path, assignment: Assignment, address: str | None = None) -> Course:
-    """Make a course whose instructor takes points for submitting late, and extends the time of one student."""
+    """Make a course with penalties for late submission, and an extension for one student."""
     course = Course(root / "course")
     course.root.mkdir(parents=True)
     write_atomically(course.root / "hourly_penalty.py", PLUGIN)
@@ -123,7 +123,7 @@ def grade_manually(course: Course, assignment: Assignment) -> None:
 
 
 def record_by_nbgrader(course: Course, result, assignment: Assignment) -> None:
-    """Record as nbgrader's autograde does, with its own preprocessors on a gradebook that they open, and a bonus too."""
+    """Record as nbgrader's autograde does: its own preprocessors open the gradebook; a bonus counts too."""
     with course.gradebook() as gradebook, warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)
         gradebook.update_or_create_student(result.student)
@@ -139,9 +139,9 @@ def record_by_nbgrader(course: Course, result, assignment: Assignment) -> None:
 
 
 def rows(course: Course) -> dict[str, list[str]]:
-    """Return every row of every table, with what it names instead of its random id.
+    """Return every row of every table, with names instead of random ids.
 
-    nbgrader's preprocessors add a course "default_course", to which nothing belongs; it is left out.
+    nbgrader's preprocessors add an unused course "default_course"; it is left out.
     """
     names: dict[str, str] = {}
     found: dict[str, list[str]] = {}
@@ -161,14 +161,14 @@ def rows(course: Course) -> dict[str, list[str]]:
 
 
 def test_record_writes_what_nbgrader_writes(assignment: Assignment, tmp_path: Path) -> None:
-    """Row by row: points, no response, late penalties, an extension, manual points and comments, twice?"""
+    """Are all rows nbgrader's: points, no response, late penalties, an extension, a person's points and comments, twice?"""
     ours, theirs = (make_course(tmp_path / name, assignment) for name in ("ours", "theirs"))
     for turn in range(2):
         record_first(ours, assignment, Course.record, turn)
         record_first(theirs, assignment, record_by_nbgrader, turn)
         assert rows(ours) == rows(theirs)
         grade_manually(ours, assignment), grade_manually(theirs, assignment)
-    assert str(ours.root) not in sys.path  # which a worker, and its sandbox, would begin with
+    assert str(ours.root) not in sys.path  # a worker and its sandbox would inherit it
     graded = len(assignment.graded_cells())
     assert len(rows(ours)["grade"]) == graded * len(STUDENTS)
     late = {student: points for student, points in penalties_of(ours, assignment).items() if points}
@@ -176,7 +176,7 @@ def test_record_writes_what_nbgrader_writes(assignment: Assignment, tmp_path: Pa
 
 
 def test_penalties_are_those_of_the_points_and_dates_as_they_are_now(assignment: Assignment, tmp_path: Path) -> None:
-    """After manual grading, another plugin and more time for one: is what is taken off worked out again, and that alone?"""
+    """Are penalties, and nothing else, computed again after manual grading, another plugin and more time for one student?"""
     course = make_course(tmp_path, assignment)
     record_first(course, assignment, Course.record, 0)
     write_atomically(
@@ -207,7 +207,7 @@ def test_penalties_are_those_of_the_points_and_dates_as_they_are_now(assignment:
     ],
 )
 def test_plugin_that_fails_is_said_in_one_line(plugin: str, said: str, assignment: Assignment, tmp_path: Path) -> None:
-    """Is a plugin for late penalties that is none, or that raises, named with what to do?"""
+    """Is a plugin for late penalties named, with what to do, if it is no plugin or raises?"""
     course = make_course(tmp_path, assignment)
     record_first(course, assignment, Course.record, 0)
     write_atomically(course.root / "hourly_penalty.py", plugin)
@@ -218,20 +218,20 @@ def test_plugin_that_fails_is_said_in_one_line(plugin: str, said: str, assignmen
 
 
 def penalties_of(course: Course, assignment: Assignment) -> dict[str, float]:
-    """Return what was taken off, by student."""
+    """Return the penalties by student."""
     with course.gradebook() as gradebook:
         submissions = gradebook.assignment_submissions(assignment.name)
         return {submission.student.id: submission.late_submission_penalty for submission in submissions}
 
 
 def total(course: Course, assignment: Assignment) -> float:
-    """Return all the points of the one who was so late that none is left."""
+    """Return all points of the student who was so late that none is left."""
     with course.gradebook() as gradebook:
         return gradebook.find_submission(assignment.name, "much_too_late").score
 
 
 def test_record_in_an_open_gradebook_is_the_same(assignment: Assignment, tmp_path: Path) -> None:
-    """Does it make no difference whether the gradebook is opened once, or for each?"""
+    """Is the result the same if the gradebook is opened once, or for each submission?"""
     once, each = (make_course(tmp_path / name, assignment) for name in ("once", "each"))
     with once.gradebook():
         record_first(once, assignment, Course.record, 0)
@@ -264,7 +264,7 @@ record_all(Course(Path({root!r})), assignment, [f"s{{n:03d}}" for n in range(150
 
 @pytest.mark.deep
 def test_record_killed_at_any_moment_is_never_half(assignment: Assignment, tmp_path: Path) -> None:
-    """Has the gradebook, after a SIGKILL, all points of a result that says so, and of others all or none?"""
+    """After a SIGKILL, does the gradebook hold all points of every recorded result, and all or none of each other one?"""
     course, moments = Course(tmp_path / "course"), random.Random(3)
     course.root.mkdir()
     course.prepare(assignment)
@@ -274,7 +274,7 @@ def test_record_killed_at_any_moment_is_never_half(assignment: Assignment, tmp_p
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
         for _ in range(moments.randrange(4, 20)):
             assert process.stdout.readline() == b"recorded\n"
-        time.sleep(moments.uniform(0, 0.1))  # while the next ones are recorded
+        time.sleep(moments.uniform(0, 0.1))  # meanwhile the next ones are recorded
         process.send_signal(signal.SIGKILL)
         process.communicate()
         scores = course.scores(assignment)
@@ -310,14 +310,14 @@ def test_record_killed_at_any_moment_is_never_half(assignment: Assignment, tmp_p
     ],
 )
 def test_read_url_says_what_it_wants(address: str, said: str, tmp_path: Path) -> None:
-    """Is an address where nothing can be kept refused, with the repair and without the password?"""
+    """Is an unusable address refused, with the fix and without the password?"""
     with pytest.raises(GradebookError, match=said) as caught:
         read_url(address, tmp_path)
     assert "s3cret" not in str(caught.value) and "cret@" not in str(caught.value)
 
 
 def test_db_url_is_a_file_of_the_course_by_default(tmp_path: Path) -> None:
-    """Is it gradebook.db, or the file that nbgrader_config.py names?"""
+    """Is the gradebook gradebook.db, or the file that nbgrader_config.py names?"""
     course = Course(tmp_path)
     assert course.db_url.render_as_string() == f"sqlite:///{tmp_path.resolve()}/gradebook.db"
     write_atomically(
@@ -327,7 +327,7 @@ def test_db_url_is_a_file_of_the_course_by_default(tmp_path: Path) -> None:
 
 
 def test_config_that_cannot_be_run_is_named(tmp_path: Path) -> None:
-    """Is the file named that is wrong, without the line that may hold a password?"""
+    """Is a broken config file named, without the line that may hold a password?"""
     write_atomically(tmp_path / "nbgrader_config.py", 'c.CourseDirectory.db_url = "postgresql://ann:s3cret@db/course\n')
     with pytest.raises(GradebookError, match="cannot be run") as caught:
         Course(tmp_path).students()
@@ -335,7 +335,7 @@ def test_config_that_cannot_be_run_is_named(tmp_path: Path) -> None:
 
 
 def test_explained_hides_the_password(tmp_path: Path) -> None:
-    """Is the password taken out of what a driver says?"""
+    """Is the password removed from a driver's message?"""
     url = read_url("postgresql://ann:s3cret@db/course", tmp_path)
     said = explained(url, OperationalError("", {}, Exception("no login with password=s3cret")))
     assert "s3cret" not in said and "postgresql://ann:***@db/course" in said
@@ -344,7 +344,7 @@ def test_explained_hides_the_password(tmp_path: Path) -> None:
 def test_command_says_that_no_server_answers(
     assignment: Assignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Does a command end with one message that says what to do, where PostgreSQL is not there, without the password?"""
+    """Does a command end with one message that says what to do if PostgreSQL does not answer, without the password?"""
     address = "postgresql://ann:s3cret@127.0.0.1:9/course"
     write_atomically(tmp_path / "nbgrader_config.py", f"c = get_config()\nc.CourseDirectory.db_url = {address!r}\n")
     course = Course(tmp_path)
@@ -362,7 +362,7 @@ def test_command_says_that_no_server_answers(
 def test_feedback_by_processes_is_the_same(
     assignment: Assignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the byte and in the same order, whether one process writes the pages or two?"""
+    """Do one process and two write equal pages, to the byte and in the same order?"""
     course = make_course(tmp_path, assignment)
     record_first(course, assignment, Course.record, 0)
     monkeypatch.setattr(feedback, "PAGES_OF_A_PROCESS", 1)

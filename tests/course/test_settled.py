@@ -1,4 +1,4 @@
-"""Does a submission that needs a look wait for a person, and does a decision hold for what it was made about?"""
+"""Does a submission that needs a look wait for a person, and is a decision valid only for its own questions?"""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ QUESTION = "Text was found below the question: is it the answer?"
 
 
 def asked(**fields: object) -> Result:
-    """A result with a question, before anybody decided."""
+    """A result with a question, before a decision."""
     result = Result("ada", NAME, "graded", content="digest", questions=[QUESTION], **fields)
     result.ask(None)
     return result
@@ -39,14 +39,14 @@ def test_ask_heeds_a_decision_about_this_submission_and_these_questions(decision
 
 
 def test_ask_leaves_what_we_failed_on_to_the_next_run() -> None:
-    """Is a submission that the grader failed on graded again, whatever is to be asked about it?"""
+    """Is a submission graded again after a failure of the grader, whatever its questions are?"""
     result = Result("ada", NAME, "not graded", questions=[QUESTION])
     result.ask(None)
     assert result.state == "not graded"
 
 
 def test_settle_shows_the_questions_and_keeps_the_decision(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does the command show what is asked, change nothing without an answer, and settle it with one?"""
+    """Does the command show the questions, change nothing without an answer, and settle them with one?"""
     course.save_result(asked())
     command = ["settle", "ada", NAME, "--course", str(course.root)]
     shown = CliRunner().invoke(app, command)
@@ -62,7 +62,7 @@ def test_settle_shows_the_questions_and_keeps_the_decision(course: Course, monke
 
 
 def test_states_of_earlier_versions_are_read(course: Course) -> None:
-    """Is a result kept under the state's old name the result that it was, settled or not?"""
+    """Is a result with the state's old name read under the new name, settled or not?"""
     old = "graded after mending"  # codespell:ignore mending
     result = Result("ada", NAME, old, content="digest", questions=[QUESTION])
     result.ask(None)
@@ -77,7 +77,7 @@ def test_states_of_earlier_versions_are_read(course: Course) -> None:
 
 
 def test_forget_forgets_decisions(course: Course) -> None:
-    """Is nothing left of a student in the decisions?"""
+    """Do the decisions no longer hold a forgotten student?"""
     (course.root / "submitted/ada").mkdir(parents=True)
     for student in ("ada", "bea"):
         write_decision(course.root, NAME, student, Decision([QUESTION], "digest"))
@@ -86,18 +86,9 @@ def test_forget_forgets_decisions(course: Course) -> None:
 
 
 def test_damaged_decisions_are_said(tmp_path: Path) -> None:
-    """Is a file that was cut off an error that names it, and not a class without decisions?"""
+    """Does a damaged file of decisions give an error that names it, and not an empty list of decisions?"""
     write_decision(tmp_path, NAME, "ada", Decision([QUESTION], "digest"))
     path = tmp_path / "settled" / f"{NAME}.json"
     path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
     with pytest.raises(ValueError, match=str(path)):
         read_decisions(tmp_path, NAME)
-
-
-def test_load_result_reads_the_states_of_earlier_versions(tmp_path: Path) -> None:
-    """Is a result that an earlier version kept read under the state's present name?"""
-    course = Course(tmp_path)
-    course.save_result(Result("ada", NAME, "graded after repair"))
-    (executed := tmp_path / "autograded" / "ada" / NAME / "attention.ipynb").parent.mkdir(parents=True)
-    executed.write_text('{"cells": []}\n', encoding="utf-8")
-    assert course.load_result("ada", NAME).state == "graded after repair"

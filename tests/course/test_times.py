@@ -1,4 +1,4 @@
-"""Is a time of submission read as what was written, and asked about where nobody can tell?"""
+"""Is the time of a submission read as it was written, and asked about if it is unclear?"""
 
 import sqlite3
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ HALF_PAST_FIVE = datetime(2026, 10, 12, 17, 30, tzinfo=UTC)
     ],
 )
 def test_time_is_read_with_its_zone(text: str) -> None:
-    """Is each way of writing one moment that moment, as text, with a mark at its start, and as UTF-16?"""
+    """Is the same moment read from every spelling, as text, with a byte-order mark, and as UTF-16?"""
     assert read_time(text) == HALF_PAST_FIVE
     assert read_time(text.encode()) == read_time(text.encode("utf-16")) == HALF_PAST_FIVE
 
@@ -65,7 +65,7 @@ def test_time_is_read_with_its_zone(text: str) -> None:
     ],
 )
 def test_time_that_nobody_can_tell_is_refused_in_words(text: str, said: str) -> None:
-    """Is nothing guessed, and does the message show what was written, without what moves a cursor?"""
+    """Is an unclear time refused instead of guessed, and does the message show it without characters that move a cursor?"""
     with pytest.raises(ValueError, match=said) as error:
         read_time(text)
     assert str(error.value).isprintable() and len(str(error.value)) < 300
@@ -84,7 +84,7 @@ def test_time_that_nobody_can_tell_is_refused_in_words(text: str, said: str) -> 
 def test_gradebook_and_formgrader_get_a_time_that_they_can_show(
     tmp_path: Path, assignment: Assignment, written: bytes
 ) -> None:
-    """Is what nbgrader reads, from its gradebook and from the folder, a time in any zone; and is a person asked else?"""
+    """Does nbgrader read a time that it can show, from gradebook and folder, and is a person asked otherwise?"""
     course = Course(tmp_path)
     place = course.submission_folder("ada", NAME)
     place.mkdir(parents=True)
@@ -99,7 +99,7 @@ def test_gradebook_and_formgrader_get_a_time_that_they_can_show(
     with sqlite3.connect(course.root / "gradebook.db") as database:
         ((kept,),) = database.execute("select timestamp from submitted_assignment").fetchall()
     assert kept is None if when is None else kept.startswith("2026-10-12 17:30:00")
-    if (place / "timestamp.txt").exists():  # as nbgrader's list of submissions reads it
+    if (place / "timestamp.txt").exists():  # nbgrader's list of submissions reads it in this way
         read = parse_utc((place / "timestamp.txt").read_text().strip())
         assert as_timezone(read, "Pacific/Kiritimati").year == 2026 and read == HALF_PAST_FIVE.replace(tzinfo=None)
     else:
@@ -109,7 +109,7 @@ def test_gradebook_and_formgrader_get_a_time_that_they_can_show(
 def test_unclear_time_is_a_question_until_it_is_corrected(
     tmp_path: Path, assignment: Assignment, two_workers: Workers
 ) -> None:
-    """Does a submission need a look whose time nobody can tell, copied by hand or collected, until timestamp.txt says it?"""
+    """Does a submission with an unclear time, copied or collected, need a look until timestamp.txt is corrected?"""
     course, data = Course(tmp_path / "course"), nbformat.writes(assignment.release).encode()
     written = {"1": b"2026-10-12 19:30 IST \xff", "2": b"2026-10-12 19:30:00 CEST\n"}
     for number, time in written.items():
@@ -137,7 +137,7 @@ def test_unclear_time_is_a_question_until_it_is_corrected(
 
 
 def test_time_in_a_linked_folder_is_not_touched(tmp_path: Path, assignment: Assignment) -> None:
-    """Does a folder that leads out of the course keep its files?"""
+    """Are files in a linked folder outside the course left unchanged?"""
     outside = tmp_path / "outside"
     write_atomically(outside / "timestamp.txt", "2026-10-12 19:30 CEST\n")
     course = Course(tmp_path / "course")

@@ -1,4 +1,4 @@
-"""Grade the same submissions with plain nbgrader and with ours, and write down what each took.
+"""Grade the same submissions with plain nbgrader and with ours, and record the cost of each.
 
     python tests/grade/bench_grading.py                    10 and 100 submissions of 2_multihead; writes _build/grading.json
     python tests/grade/bench_grading.py --publish          puts that record into book/records/ and book/instructors_scale.md
@@ -43,9 +43,7 @@ NAME, STEM = "2_multihead", "multihead"
 RECORD, PAGE = ROOT / "book" / "records" / "grading.json", ROOT / "book" / "instructors_scale.md"
 BEGIN, END = "<!-- written by python tests/grade/bench_grading.py --publish -->", "<!-- to here -->"
 SIDES = {"plain": "plain nbgrader", "ordinary": "plain nbgrader, ordinary notebook", "ours": "autograder"}
-SHARE = (
-    0.3  # of the submissions that have any one of the sample class's mistakes, or its other way of writing an answer
-)
+SHARE = 0.3  # share of submissions with any one of the sample class's mistakes, or with its other variant of an answer
 MISTAKES = [spoil for student, spoil in sample_class.CLASSES[NAME].items() if student not in ("ada", "emil")]
 
 # The tests of an ordinary notebook.
@@ -90,7 +88,7 @@ BUILD_ON_OTHERS = {"attend", "MultiHeadAttention", "to_torch"}  # exercises that
 
 
 def draw_submission(number: int, seed: int, assignment: Assignment) -> NotebookNode:
-    """Return one student's notebook, the same for the same number and seed: the answers with some mistakes."""
+    """Return one student's notebook: the answers with some mistakes, the same for the same number and seed."""
     rng = random.Random(f"{seed}/{number}")
     notebook = sample_class.fill_in(assignment.release, assignment.instructor)
     for spoil in MISTAKES:
@@ -101,7 +99,7 @@ def draw_submission(number: int, seed: int, assignment: Assignment) -> NotebookN
 
 
 def write_class(folder: Path, size: int, seed: int, assignment: Assignment) -> None:
-    """Write the folder of a course that both can grade."""
+    """Write the folder of a course that both graders can read."""
     write_atomically(folder / "nbgrader_config.py", CONFIG % COURSE_ID)
     write_atomically(folder / "source" / NAME / f"{STEM}.ipynb", nbformat.writes(assignment.instructor) + "\n")
     for number in range(size):
@@ -109,7 +107,7 @@ def write_class(folder: Path, size: int, seed: int, assignment: Assignment) -> N
 
 
 def make_ordinary(folder: Path) -> None:
-    """Put an ordinary test of a few asserts instead of ours, in every notebook of a class."""
+    """Replace our tests by an ordinary test of a few asserts, in every notebook of a class."""
     for path in folder.rglob("*.ipynb"):
         notebook = nbformat.read(path, 4)
         kept: dict[str, NotebookNode] = {}
@@ -127,13 +125,13 @@ def make_ordinary(folder: Path) -> None:
 
 
 def exercise_of(cell: str) -> str:
-    """Return the exercise that a test cell belongs to."""
+    """Return the exercise of a test cell."""
     return max((name for name in ORDINARY if cell.startswith(f"{name}_")), key=len)
 
 
 @contextlib.contextmanager
 def control_group() -> Iterator[Path | None]:
-    """Make a control group, for which the system counts processor time; None where this process may not.
+    """Make a control group that counts processor time; None if this process may not.
 
     The times that a process has of its children lack those of a killed sandbox.
     """
@@ -157,7 +155,7 @@ def control_group() -> Iterator[Path | None]:
 
 
 def cpu_seconds(group: Path | None) -> float:
-    """Return the processor seconds that a control group, or the whole machine, has used."""
+    """Return the processor seconds of a control group, or of the whole machine."""
     if group is None:
         times = psutil.cpu_times()
         return times.user + times.system
@@ -167,17 +165,17 @@ def cpu_seconds(group: Path | None) -> float:
 
 
 def measure(command: list[str], folder: Path, **environment: str) -> dict[str, Any]:
-    """Run a command and wait for all that it started; return seconds by the clock and of the processors.
+    """Run a command, and wait for all its processes; return elapsed seconds and processor seconds.
 
     Raises:
-        RuntimeError: the command failed; with the end of what it printed.
+        RuntimeError: the command failed. The message ends with its output.
     """
     with tempfile.TemporaryFile() as log, control_group() as group:
         join = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs")] if group else []
         before, begun = cpu_seconds(group), time.monotonic()
         code = subprocess.call([*join, *command], cwd=folder, env=os.environ | environment, stdout=log, stderr=log)
         wall = time.monotonic() - begun
-        while group and (group / "cgroup.procs").read_text():  # what it left behind ends by itself
+        while group and (group / "cgroup.procs").read_text():  # remaining processes end by themselves
             time.sleep(0.02)
         cpu = cpu_seconds(group) - before
         log.seek(0)
@@ -188,7 +186,7 @@ def measure(command: list[str], folder: Path, **environment: str) -> dict[str, A
 
 
 def run_plain(folder: Path, seed: int) -> dict[str, Any]:
-    """Make the release with nbgrader, and measure its `autograde`; one process, one thread in each kernel, as ours."""
+    """Make the release with nbgrader, and measure its `autograde`: one process, one thread in each kernel, as in ours."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     environment = {"OMP_NUM_THREADS": "1", "AUTOGRADER_SEED": str(seed), "PYTHONPATH": str(ROOT), "PATH": path}
     nbgrader = [sys.executable, "-m", "nbgrader"]
@@ -203,7 +201,7 @@ def run_ours(folder: Path, seed: int) -> dict[str, Any]:
 
 
 def different_points(plain: Path, ours: Path, assignment: Assignment) -> list[str]:
-    """Compare the score of every cell; return those that differ."""
+    """Compare the points of all cells; return the differences."""
     theirs, own = (Course(folder).scores(assignment) for folder in (plain, ours))
     return [
         f"{student} {cell}: {score} and {own.get(student, {}).get(cell)}"
@@ -219,9 +217,9 @@ def different_points_of(run: dict[str, Any]) -> list[str]:
 
 
 def other_exercises(ordinary: Path, ours: Path, assignment: Assignment) -> list[str]:
-    """Return the students in whose work ordinary asserts find other exercises wrong than our tests.
+    """Return the students for whom ordinary asserts find other wrong exercises than our tests.
 
-    An ordinary test also fails by an earlier exercise that is wrong; ours puts the right one in its place.
+    An ordinary test also fails if an earlier exercise is wrong; ours uses the reference implementation of that one.
     """
     theirs, own = (
         {
@@ -238,7 +236,7 @@ def other_exercises(ordinary: Path, ours: Path, assignment: Assignment) -> list[
 
 
 def compare(sizes: list[int], seed: int) -> dict[str, Any]:
-    """Grade classes of some sizes with each of the three; return what was measured."""
+    """Grade classes of some sizes with each of the three; return the measurements."""
     assignment = load_assignment(NAME)
     machine = describe_machine(torch.device("cpu")) | {"memory_bytes": psutil.virtual_memory().total}
     machine |= {name: version(name) for name in ("nbgrader", "ipykernel")}
@@ -261,7 +259,7 @@ def compare(sizes: list[int], seed: int) -> dict[str, Any]:
 
 
 def page_of(found: dict[str, Any]) -> str:
-    """Return the table of a record in Markdown, with the machine on which it was measured."""
+    """Return a record's table in Markdown, with the machine that it was measured on."""
     machine = found["machine"]
     names = ", ".join(f"{name} {machine[name]}" for name in ("nbgrader", "ipykernel", "torch", "python"))
     lines = [

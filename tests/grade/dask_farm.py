@@ -1,4 +1,4 @@
-"""A Dask cluster on loopback: a scheduler and workers, all real processes. Workers are forked from one that has PyTorch."""
+"""A Dask cluster on loopback: scheduler and workers are real processes. Workers are forked from one process with PyTorch."""
 
 import ctypes
 import json
@@ -14,7 +14,7 @@ from types import ModuleType
 
 import psutil
 
-FORKS = multiprocessing.get_context("forkserver")  # which the grader's own pool uses too
+FORKS = multiprocessing.get_context("forkserver")  # the grader's own pool uses it too
 FORKS.set_forkserver_preload(
     [
         "autograder.lighter_imports",
@@ -26,13 +26,13 @@ FORKS.set_forkserver_preload(
 
 
 def run_worker(options: list[str], folder: Path, manner: Callable[[ModuleType], None] | None) -> None:
-    """Be a worker: write down when it begins with a submission, and in some respect be unlike others."""
+    """Run a worker that notes each submission that it begins, and that may differ from others in one manner."""
     from distributed.cli import dask_worker
 
     from autograder.grade import cluster
     from autograder.grade.workers import end_with_parent
 
-    end_with_parent()  # when the tests are killed
+    end_with_parent()  # the worker ends if the tests are killed
     log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -50,7 +50,7 @@ def run_worker(options: list[str], folder: Path, manner: Callable[[ModuleType], 
 
 
 class Manner:
-    """In what a worker is unlike others; picklable, as it is told to a process."""
+    """How a worker differs from others; it can be pickled, because another process receives it."""
 
     def __init__(self, what: str, value: object = None) -> None:
         self.what, self.value = what, value
@@ -69,17 +69,17 @@ class Manner:
         cluster.grade_one = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
 
     def waits_for(self, cluster: ModuleType) -> None:
-        """Do the work only once a file is there."""
+        """Do the work only after a file exists."""
         grade_one = cluster.grade_one
         cluster.grade_one = lambda *arguments: (wait_for(Path(self.value).exists), grade_one(*arguments))[1]
 
     def waits_for_submission(self, cluster: ModuleType) -> None:
-        """Do no work: wait for the file that is named in the submission's place, and return who did."""
+        """Do no work: wait for the file that the submission names, and return the process."""
         done = {"state": "graded", "process": os.getpid()}
         cluster.grade_one = lambda task, job: (wait_for(Path(os.fsdecode(job.data)).exists), done)[1]
 
     def in_namespace(self, cluster: ModuleType) -> None:
-        """Be on another machine, as far as network and the course's folder go: it is in a namespace, and there is none."""
+        """Act as on another machine: with its own network namespace, and without the course's folder."""
         name, course = self.value
         libc = ctypes.CDLL(None, use_errno=True)
         with open(f"/run/netns/{name}") as file:
@@ -90,7 +90,7 @@ class Manner:
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:
-    """Wait until something is the case."""
+    """Wait until a condition is true."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
@@ -109,12 +109,12 @@ class Worker:
 
     @property
     def begun(self) -> int:
-        """How many submissions it began."""
+        """How many submissions the worker has begun."""
         path = self.folder / "begun"
         return len(path.read_text()) if path.exists() else 0
 
     def has_joined(self) -> bool:
-        """Whether the scheduler knows it."""
+        """Whether the scheduler knows the worker."""
         path = self.folder / "log"
         return path.exists() and "Registered to" in path.read_text()
 
@@ -122,7 +122,7 @@ class Worker:
         os.kill(self.pid, kind)
 
     def family(self) -> list[psutil.Process]:
-        """Return its sandboxes' processes."""
+        """Return the processes of the worker's sandboxes."""
         return psutil.Process(self.pid).children(recursive=True)
 
 
@@ -138,7 +138,7 @@ class Farm:
         self.start_scheduler()
 
     def start_scheduler(self) -> None:
-        """Start the scheduler; at the second time at the same address."""
+        """Start the scheduler; a second start uses the same address."""
         file = self.folder / "scheduler.json"
         file.unlink(missing_ok=True)
         command = [sys.executable, "-m", "dask", "scheduler", "--host", self.host, "--port", str(self.port)]

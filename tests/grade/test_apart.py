@@ -1,4 +1,4 @@
-"""Where a cell of a student's own breaks what answers use, are the answers judged without it, and is the cell named?"""
+"""If a student's own cell breaks what answers use, are the answers judged without it, and is the cell named?"""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from autograder.grade import apart
 from autograder.grade.apart import TAKEN, _acts, _definitions_of, _to_blame
 from autograder.grade.execute import Execution, execute
 
-# No list of what is put back has it: a call of a layer that goes wrong.
+# A call of a layer that fails; no list of restored names holds it.
 DEEP = "from torch import nn\nnn.Dropout.__call__ = lambda *_: 1 / 0"
 
 
 def graded(name: str, exercise: str, before: str, own: list[str], changed: Any = lambda notebook: None) -> Execution:
-    """Grade one exercise of a solved notebook, with cells of the student's own before a cell."""
+    """Grade one exercise of a solved notebook, with the student's own cells before a given cell."""
     assignment = assignment_of(name)
     notebook = fill_in(assignment.release, assignment.instructor)
     changed(notebook)
@@ -45,7 +45,7 @@ def graded(name: str, exercise: str, before: str, own: list[str], changed: Any =
 def test_answers_are_judged_without_the_cell_that_breaks_them(
     name: str, exercise: str, before: str, own: list[str], guilty: str
 ) -> None:
-    """Does a right answer get its points, and do result and feedback say by its first line which cell it was?"""
+    """Does a right answer get its points, and do result and feedback name the broken cell by its first line?"""
     done = graded(name, exercise, before, own)
     assert done.checks and all(check.passed for check in done.checks), done.checks
     said = f"The cell that begins with `{guilty}` changed Python, a library, or a name that answers use."
@@ -55,7 +55,7 @@ def test_answers_are_judged_without_the_cell_that_breaks_them(
 
 
 def test_helper_in_the_same_notebook_stays() -> None:
-    """Does an answer that needs a function of an own cell find it there, while another own cell is left out?"""
+    """Does an answer find a function of one own cell, while another own cell is left out?"""
 
     def with_helper(notebook: nbformat.NotebookNode) -> None:
         cell = answer(notebook, "softmax")
@@ -70,7 +70,7 @@ def test_helper_in_the_same_notebook_stays() -> None:
 
 
 def test_wrong_answer_gains_nothing_and_costs_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does a wrong answer stay wrong, whatever own cells do, and is that tried once, not for each of its tests?"""
+    """Does a wrong answer stay wrong, whatever own cells do, and is it tried once without them, not for each test?"""
     made = []
 
     class Counted(apart._Apart):
@@ -101,7 +101,7 @@ def test_wrong_answer_gains_nothing_and_costs_one_kernel(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("bad", range(7))
 def test_cell_to_blame_is_found(bad: int) -> None:
-    """Is the one cell found without which the test passes, with few kernels?"""
+    """Is the one cell found that makes the test fail, with few kernels?"""
     asked: list[int] = []
 
     def passes_with(some: list[int]) -> bool:
@@ -115,7 +115,7 @@ def test_cell_to_blame_is_found(bad: int) -> None:
 
 
 def test_cell_keeps_its_definitions_alone() -> None:
-    """Is what defines kept, and what calls, patches, shows, or takes a name that answers use left out?"""
+    """Are definitions kept, and lines left out that call, patch, print, or use a name of the answers?"""
     source = """%matplotlib inline
 import numpy as np
 from torch import nn

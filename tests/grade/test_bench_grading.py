@@ -1,4 +1,4 @@
-"""Does `make bench-grading` measure what it says?"""
+"""Does `make bench-grading` measure what it claims?"""
 
 import json
 import subprocess
@@ -17,12 +17,12 @@ BURN = "import time\nwhile time.process_time() < 1: pass\nprint(flush=True)\n"
 
 @pytest.fixture(scope="module")
 def multihead() -> Assignment:
-    """The assignment that is graded in the benchmark."""
+    """The assignment of the benchmark."""
     return load_assignment(bench_grading.NAME)
 
 
 def test_submissions_are_drawn(multihead: Assignment) -> None:
-    """Are submissions the same for a seed, and different from student to student?"""
+    """Are submissions the same for a seed, and different for each student?"""
     assert ALL[bench_grading.NAME] == bench_grading.STEM
     texts = [json.dumps(bench_grading.draw_submission(number, 1, multihead)) for number in range(20)]
     assert texts == [json.dumps(bench_grading.draw_submission(number, 1, multihead)) for number in range(20)]
@@ -31,13 +31,13 @@ def test_submissions_are_drawn(multihead: Assignment) -> None:
 
 
 def test_ordinary_tests_are_those_of_every_exercise(multihead: Assignment) -> None:
-    """Has every exercise that has hidden tests ordinary ones too?"""
+    """Does every exercise with hidden tests have ordinary tests too?"""
     cells = [cell.id for cell in multihead.graded_cells() if not cell.metadata.nbgrader.solution]
     assert {bench_grading.exercise_of(cell) for cell in cells} == set(bench_grading.ORDINARY)
 
 
 def measured(command: list[str], folder: Path) -> dict[str, float]:
-    """Measure a command in a process that has no other children than the command."""
+    """Measure a command in a process without other children."""
     code = "import json, sys; from pathlib import Path; from bench_grading import measure; "
     code += "print(json.dumps(measure(json.loads(sys.argv[1]), Path(sys.argv[2]))))"
     run = [sys.executable, "-c", code, json.dumps(command), str(folder)]
@@ -64,13 +64,13 @@ def test_measure_counts_every_process(tmp_path: Path, killed: bool) -> None:
 
 @pytest.mark.deep
 def test_measure_says_what_failed(tmp_path: Path) -> None:
-    """Is a command that fails an error with what it printed, and no measurement?"""
+    """Does a failing command raise an error with its output, instead of a measurement?"""
     with pytest.raises(AssertionError, match=r"(?s)exited with 3:.*broken"):
         measured([sys.executable, "-c", "print('broken'); raise SystemExit(3)"], tmp_path)
 
 
 def test_page_shows_the_record() -> None:
-    """Are the figures in the book those of the record?"""
+    """Does the book show the figures of the record?"""
     text = bench_grading.PAGE.read_text(encoding="utf-8")
     shown = text.partition(bench_grading.BEGIN)[2].partition(bench_grading.END)[0].strip()
     found = json.loads(bench_grading.RECORD.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Does a class get the same points on a cluster, each once, whatever becomes of its workers?"""
+"""Does a class get the same points on a cluster, each once, whatever happens to its workers?"""
 
 import logging
 import os
@@ -34,7 +34,7 @@ PROOF = Path("results", NAME, ".proof.json")
 
 @pytest.fixture(scope="module")
 def before(assignment: Assignment, tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """A small class before it is graded."""
+    """A small class before grading."""
     course = Course(tmp_path_factory.mktemp("class") / "before")
     files = sample_class.make_submissions(assignment.instructor, assignment.release)
     for student in STUDENTS:
@@ -53,7 +53,7 @@ def local(before: Course, assignment: Assignment, two_workers: Workers) -> Cours
 
 @pytest.fixture
 def course(before: Course, local: Course, tmp_path: Path) -> Course:
-    """The class before it is graded, where the installation is proved."""
+    """The class before grading, after the proof of the installation."""
     shutil.copytree(before.root, tmp_path / "course")
     (tmp_path / "course" / PROOF.parent).mkdir(parents=True)
     shutil.copy(local.root / PROOF, tmp_path / "course" / PROOF)
@@ -62,7 +62,7 @@ def course(before: Course, local: Course, tmp_path: Path) -> Course:
 
 @pytest.fixture
 def make_farm(tmp_path: Path) -> Iterator[Callable[..., Farm]]:
-    """Give what starts a cluster; end its processes."""
+    """Return a function that starts a cluster; the fixture ends its processes."""
     farms = []
 
     def make(**options) -> Farm:
@@ -78,13 +78,13 @@ def make_farm(tmp_path: Path) -> Iterator[Callable[..., Farm]]:
 
 @pytest.fixture
 def farm(make_farm: Callable[..., Farm]) -> Farm:
-    """A scheduler without workers yet."""
+    """A scheduler without workers."""
     return make_farm()
 
 
 @pytest.fixture
 def background() -> Iterator[ThreadPoolExecutor]:
-    """Grade in a thread, while the test looks after the workers."""
+    """A thread for grading, while the test controls the workers."""
     with ThreadPoolExecutor() as pool:
         yield pool
 
@@ -103,12 +103,12 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def judged(course: Course) -> dict[str, tuple[str, list[CheckResult]]]:
-    """Return everybody's state and what each test gave."""
+    """Return the state and the tests' results of each student."""
     return {result.student: (result.state, result.checks) for result in course.load_results(NAME)}
 
 
 def outcome(course: Course, assignment: Assignment) -> dict[str, object]:
-    """Return all that the points are told by: the table that is sent, the gradebook, and the executed notebooks."""
+    """Return everything that shows points: the table for export, the gradebook, and the executed notebooks."""
     results = course.load_results(NAME)
     (table,) = prepare_export(course, assignment, results, "csv").write().files
     executed = {path.parts[-3]: path.read_bytes() for path in sorted(course.root.glob("autograded/*/*/*.ipynb"))}
@@ -117,7 +117,7 @@ def outcome(course: Course, assignment: Assignment) -> dict[str, object]:
 
 
 def states(grading: Future) -> dict[str, str]:
-    """Return each student's state, once the grading is done."""
+    """Return each student's state after the grading."""
     return {result.student: result.state for result in grading.result(timeout=300)}
 
 
@@ -128,14 +128,14 @@ def states(grading: Future) -> dict[str, str]:
 def test_unfit_workers_get_nothing_and_are_named(
     farm: Farm, course: Course, local: Course, assignment: Assignment, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Do workers of another version, without a sandbox or with two threads get nothing, and does a fit one do it all?"""
+    """Do workers of another version, without a sandbox or with two threads get nothing, and are they named?"""
     unfit = {
         farm.start(manner=Manner("other_version")): "numpy 1.0 instead of ",
         farm.start(manner=Manner("without_bubblewrap", tmp_path)): "bubblewrap is not installed",
         farm.start(threads=2): "it has 2 threads, and grades one submission at a time: --nthreads 1",
     }
     fit = farm.start()
-    (course.root / PROOF).unlink()  # which is then proved on the cluster
+    (course.root / PROOF).unlink()  # then the proof runs on the cluster
     with caplog.at_level(logging.WARNING, "autograder.grade.cluster"):
         grade(course, assignment, seed=SEED, cluster=farm.address)
     assert outcome(course, assignment) == outcome(local, assignment)
@@ -146,7 +146,7 @@ def test_unfit_workers_get_nothing_and_are_named(
 
 
 def test_difference_names_packages_and_files() -> None:
-    """Does one read what to install, and which file is another?"""
+    """Does the message name the packages to install, and the files that differ?"""
     ours = cluster.versions()
     assert cluster._difference(ours, dict(ours)) == ""
     theirs = ours | {"torch": "2.0", "autograder/checks/vit/__init__.py": "0"}
@@ -170,7 +170,7 @@ def test_difference_names_packages_and_files() -> None:
 def test_cluster_without_fit_workers_is_an_error(
     farm: Farm, course: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Does the grader say why nobody grades and what to do, and record nothing?"""
+    """Does the grader say why no worker grades and what to do, and record nothing?"""
     monkeypatch.setattr(cluster, "WAIT_SECONDS", 0.0)
     with pytest.raises(ClusterError, match=r"(?s)4 submissions are not graded.*there is none.*dask worker"):
         grade(course, assignment, seed=SEED, cluster=farm.address)
@@ -184,7 +184,7 @@ def test_cluster_without_fit_workers_is_an_error(
 def test_scheduler_that_is_not_there_is_an_error(
     before: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is an address at which nobody answers, or that is none, said in words?"""
+    """Is an address without an answer, or an invalid one, explained in words?"""
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -207,7 +207,7 @@ def test_killed_worker_and_late_worker(
     background: ThreadPoolExecutor,
     recorded: Counter[str],
 ) -> None:
-    """Is each graded once, as at home, if a worker is killed in the middle and one comes late?"""
+    """Is each submission graded once, with the same points, if a worker is killed in the middle and another comes late?"""
     go = tmp_path / "go"
     steady, killed = farm.start(manner=Manner("waits_for", go)), farm.start()
     grading = background.submit(grade, course, assignment, seed=SEED, cluster=farm.address)
@@ -233,7 +233,7 @@ def test_workers_killed_at_random_moments(
     background: ThreadPoolExecutor,
     recorded: Counter[str],
 ) -> None:
-    """Is each of 24 submissions recorded once, and judged as at home, while one worker after the other is killed?"""
+    """Is each of 24 submissions recorded once, with the same points, while one worker after the other is killed?"""
     copies = {f"{student}{copy}": student for copy in range(6) for student in STUDENTS}
     for name, student in copies.items():
         shutil.copytree(course.root / "submitted" / student, course.root / "submitted" / name)
@@ -264,7 +264,7 @@ def test_hanging_worker(
     recorded: Counter[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Is what a stopped worker had given to another, and is the worker used again by the next run?"""
+    """Does another worker get the submission of a stopped one, and does the next run use the stopped one again?"""
     first, other = farm.start(), farm.start()
     say, seconds = Cluster.say, {"at": 1e9}
 
@@ -281,7 +281,7 @@ def test_hanging_worker(
     wait_for(lambda: first.begun and other.begun)
     first.kill(signal.SIGSTOP)
     wait_for(lambda: sum(recorded.values()) == len(STUDENTS) - 1)
-    seconds["at"] = 0.0  # now only the stopped one is at work, and it is past its time
+    seconds["at"] = 0.0  # only the stopped worker is still grading, and it is past its time
     assert states(grading).keys() == set(STUDENTS)
     assert outcome(course, assignment) == outcome(local, assignment)
     assert recorded == dict.fromkeys(STUDENTS, 1)
@@ -301,8 +301,8 @@ def test_scheduler_restarted_between_two_runs(
     recorded: Counter[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Is a lost scheduler an error that says so, and does the same command go on with a new one, at the same address?"""
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 5.0)  # not longer, as nobody will answer
+    """Is a lost scheduler named in an error, and does the same command continue with a new scheduler at the same address?"""
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 5.0)  # short, because no scheduler will answer
     farm.start()
 
     def lose_it(what: str, done: int, *_: object) -> None:
@@ -324,10 +324,10 @@ def test_scheduler_restarted_between_two_runs(
 
 @pytest.fixture
 def namespaces() -> Iterator[list[str]]:
-    """Two network namespaces with the addresses 198.18.73.2 and .3; 198.18.73.1 is here."""
+    """Two network namespaces with the addresses 198.18.73.2 and .3; this one has 198.18.73.1."""
     numbers = {number: f"ag{os.getpid() % 100_000}-{number}" for number in (2, 3)}
     lines = []
-    for number, name in numbers.items():  # a cable to each: what a bridge carries, a firewall may drop
+    for number, name in numbers.items():  # each gets its own cable, because a firewall may drop what a bridge carries
         lines += [f"netns add {name}", f"link add {name}a type veth peer name {name}b netns {name}"]
         lines += [f"addr add 198.18.73.1 peer 198.18.73.{number} dev {name}a", f"link set {name}a up"]
         lines += [
@@ -359,7 +359,7 @@ def test_workers_on_other_machines_with_tls(
     assignment: Assignment,
     tmp_path: Path,
 ) -> None:
-    """Are the points those at home if workers have their own network and no course, and every byte is encrypted?"""
+    """Are the points the same if workers have their own network, no folder of the course, and encrypted connections?"""
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-days", "2"]
     subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
@@ -381,13 +381,13 @@ def test_workers_on_other_machines_with_tls(
 
 
 def jobs_of(tmp_path: Path, *names: str) -> dict[str, Job]:
-    """Return jobs that are done once a file of their name is there."""
+    """Return jobs that end when a file with their name exists."""
     return {name: Job(bytes(tmp_path / name)) for name in names}
 
 
 @pytest.mark.deep
 def test_submission_that_loses_five_workers_is_not_graded(farm: Farm) -> None:
-    """Is it left after five, with its reason?"""
+    """Is a submission given up after five lost workers, with the reason?"""
     for _ in range(5):
         farm.start(manner=Manner("ends_in_the_middle"))
     run = Cluster(farm.address, Task("", "", "", 0)).run({"poison": Job(b"/nothing")})
@@ -400,7 +400,7 @@ def test_submission_that_loses_five_workers_is_not_graded(farm: Farm) -> None:
 def test_hanging_workers_that_are_killed_are_lost_once(
     farm: Farm, tmp_path: Path, background: ThreadPoolExecutor
 ) -> None:
-    """Does a submission whose worker hangs, and is then killed, count one lost worker and not two?"""
+    """Does a submission count one lost worker if that worker hangs and is then killed?"""
     hanging = farm.start(manner=Manner("waits_for_submission"))
     ours = Cluster(farm.address, Task("", "", "", 0))
     grading = background.submit(lambda: list(ours.run(jobs_of(tmp_path, "a"))))
@@ -419,7 +419,7 @@ def test_hanging_workers_that_are_killed_are_lost_once(
 
 @pytest.mark.deep
 def test_first_of_two_results_counts(farm: Farm, tmp_path: Path, background: ThreadPoolExecutor) -> None:
-    """If a worker that was given up answers after all, and the other as well, does the submission count once?"""
+    """Does a submission count once if a worker that was given up answers after all, and another one too?"""
     hanging = [farm.start(manner=Manner("waits_for_submission")) for _ in range(2)]
     ours = Cluster(farm.address, Task("", "", "", 0))
     grading = background.submit(lambda: list(ours.run(jobs_of(tmp_path, "a", "b"))))
@@ -427,12 +427,14 @@ def test_first_of_two_results_counts(farm: Farm, tmp_path: Path, background: Thr
     said: list[str] = []
     ours.say, ours.seconds = said.append, 0.0
     wait_for(lambda: len([text for text in said if "hangs" in text]) == 2)
-    first, other = ("a", "b") if said[0].endswith("graded a.") else ("b", "a")  # in which they are given again
+    # The order in which they are given again.
+    first, other = ("a", "b") if said[0].endswith("graded a.") else ("b", "a")
     ours.seconds = 1e9
     late = farm.start(manner=Manner("waits_for_submission"))
     wait_for(lambda: late.begun == 1)
-    (tmp_path / first).touch()  # two of the three answer
-    wait_for(lambda: late.begun + sum(worker.begun for worker in hanging) == 4)  # and one of them has the other
+    (tmp_path / first).touch()  # two of the three workers answer
+    # One of them gets the other submission.
+    wait_for(lambda: late.begun + sum(worker.begun for worker in hanging) == 4)
     (tmp_path / other).touch()
     assert sorted(name for name, _ in grading.result(timeout=60)) == ["a", "b"]
 

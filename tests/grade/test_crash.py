@@ -1,4 +1,4 @@
-"""A grader that is killed goes on where it was."""
+"""Does a grader continue after it was killed?"""
 
 import os
 import random
@@ -33,14 +33,14 @@ def make_course(root: Path) -> Course:
 
 
 def start_grading(course: Course) -> subprocess.Popen:
-    """Start the grader as an instructor would, in a process group of its own."""
+    """Start the grader as an instructor does, in its own process group."""
     command = [sys.executable, "-m", "autograder", "grade", sample_class.ASSIGNMENT, "--course", str(course.root)]
     with (course.root.parent / f"{course.root.name}.log").open("ab") as log:
         return subprocess.Popen([*command, "--seed", str(SEED)], stdout=log, stderr=log, start_new_session=True)
 
 
 def outcomes(course: Course) -> dict[str, tuple]:
-    """Return what the course knows of each student: state, checks, and the gradebook's scores."""
+    """Return the course's record of each student: state, checks, and the gradebook's scores."""
     assignment = load_assignment(sample_class.ASSIGNMENT)
     scores = course.scores(assignment)
     return {
@@ -51,7 +51,7 @@ def outcomes(course: Course) -> dict[str, tuple]:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory) -> Course:
-    """Grade a class without a disturbance."""
+    """Grade a class without interruption."""
     course = make_course(tmp_path_factory.mktemp("whole") / "course")
     assert start_grading(course).wait(timeout=300) == 0
     return course
@@ -59,7 +59,7 @@ def uninterrupted(tmp_path_factory) -> Course:
 
 @pytest.mark.deep
 def test_grade_killed_at_many_moments_gives_the_same_points(uninterrupted: Course, tmp_path: Path) -> None:
-    """Are the points of a grader that was killed again and again those of one that was left alone?"""
+    """Are the points the same after a grader was killed again and again, and without any kill?"""
     course = make_course(tmp_path / "course")
     moments = random.Random(SEED)
     for _ in range(KILLS):
@@ -74,7 +74,7 @@ def test_grade_killed_at_many_moments_gives_the_same_points(uninterrupted: Cours
 
 
 def test_grade_killed_alone_leaves_no_process(tmp_path: Path) -> None:
-    """If the grader's process alone is killed, do its workers and all sandboxes end by themselves?"""
+    """Do workers and sandboxes end by themselves if only the grader's process is killed?"""
     course = make_course(tmp_path / "course")
     process = start_grading(course)
     family: set[psutil.Process] = set()
@@ -94,7 +94,7 @@ def test_grade_killed_alone_leaves_no_process(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
-    """Does Ctrl-C end the grader soon, with nothing lost and no process left, and does the next run go on?"""
+    """Does Ctrl-C end the grader soon, without losses or leftover processes, and does the next run continue?"""
     course = make_course(tmp_path / "course")
     process = start_grading(course)
     while not list((course.root / "results" / sample_class.ASSIGNMENT).glob("[a-z]*.json")):
@@ -115,7 +115,7 @@ def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
 
 
 def test_grade_killed_before_recording_records_when_run_again(graded_class: GradedClass, tmp_path: Path) -> None:
-    """Do points reach the gradebook that were worked out, but not recorded, when the grader was killed?"""
+    """Do computed points reach the gradebook if the grader was killed before recording them?"""
     course, assignment = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), graded_class.assignment
     before = outcomes(course)
     result = course.load_result("goran", assignment.name)

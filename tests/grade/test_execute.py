@@ -1,4 +1,4 @@
-"""Does the grader judge from outside, blame itself for its own errors, and give no points where it does not work?"""
+"""Does the grader judge from outside, blame itself for its own errors, and give no points if it does not work?"""
 
 import re
 import sys
@@ -26,7 +26,7 @@ from autograder.sandbox.host.kernel import KernelLost
 
 
 def part_of(assignment: Assignment, test: str = "softmax_values", own: str = "") -> NotebookNode:
-    """Return a notebook with the set-up, perhaps a cell of the student's own, the answer softmax, and one of its tests."""
+    """Return a notebook with the set-up, perhaps an own cell, the answer softmax, and one of its tests."""
     cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", test)]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])
     if own:
@@ -35,17 +35,17 @@ def part_of(assignment: Assignment, test: str = "softmax_values", own: str = "")
 
 
 def spoil_answers(assignment: Assignment) -> None:
-    """Have a wrong answer in solutions/."""
+    """Make an answer in solutions/ wrong."""
     sample_class.softmax_over_queries(assignment.instructor)
 
 
 def spoil_release(assignment: Assignment) -> None:
-    """Have the answers left in what students get."""
+    """Leave the answers in the released notebook."""
     assignment.release = fill_in(assignment.release, assignment.instructor)
 
 
 def spoil_checks(assignment: Assignment) -> None:
-    """Have a hidden test that needs what is not installed."""
+    """Let a hidden test import a package that is not installed."""
     cell = next(cell for cell in assignment.instructor.cells if cell.id == "attention_axes")
     cell.source = cell.source.replace("autograder.checks.attention.exercises", "a_package_that_is_not_there")
 
@@ -64,7 +64,7 @@ def spoil_checks(assignment: Assignment) -> None:
 def test_grade_stops_when_the_installation_is_wrong(
     assignment: Assignment, perfect: NotebookNode, tmp_path: Path, two_workers: Workers, spoil: Any, words: str
 ) -> None:
-    """Does the grader stop before it grades anybody, and say what is wrong, when answers fail, or an unsolved notebook passes?"""
+    """Does the grader stop before it grades anybody, and say why, if answers fail or an unsolved notebook passes?"""
     submit(tmp_path, "ada", perfect)
     spoiled = Assignment(
         NAME, "attention", nbformat.from_dict(assignment.instructor), nbformat.from_dict(assignment.release)
@@ -79,7 +79,7 @@ def test_grade_stops_when_the_installation_is_wrong(
 
 
 def test_execute_blames_the_grader_for_its_own_errors(assignment: Assignment) -> None:
-    """Is a hidden test that fails in a way that no student's function can cause an error of ours, and no lost point?"""
+    """Is a hidden test's failure that no student's function can cause an error of ours, and not a lost point?"""
     notebook = part_of(assignment)
     notebook.cells[-1].source = "raise OSError('our disk is full')"
     with pytest.raises(GraderError, match="softmax_values: OSError: our disk is full"):
@@ -97,7 +97,7 @@ def test_execute_blames_the_grader_for_its_own_errors(assignment: Assignment) ->
     ],
 )
 def test_execute_takes_a_plain_assert_as_a_test(assignment: Assignment, answer: str, test: str, words: str) -> None:
-    """Does what a student's function raises, or returns of a wrong kind, fail a test that an instructor wrote by hand?"""
+    """Does an instructor's plain test fail if a student's function raises, or returns a wrong kind of value?"""
     notebook = part_of(assignment)
     notebook.cells[1].source, notebook.cells[2].source = f"def softmax(scores, axis=-1):\n    {answer}", test
     done = execute(notebook, SEED)
@@ -112,7 +112,7 @@ NEWER = {(3, 11): 'f"{", ".join(map(str, scores.shape))}"', (3, 12): "t'{axis}'"
 @pytest.mark.skipif(sys.version_info[:2] not in NEWER, reason="no Python is newer than this one")
 @pytest.mark.parametrize("kind", ["newer", "newer, right all the same", "wrong"])
 def test_execute_asks_about_code_of_a_newer_python(assignment: Assignment, kind: str) -> None:
-    """Is a student told that the grader's Python is older, and a person asked, where points are lost by it alone?"""
+    """Is a student told that the grader's Python is older, and a person asked, if points are lost only by that?"""
     newer = f"def softmax(scores, axis=-1):\n    print({NEWER[sys.version_info[:2]]})\n    return scores"
     for_nothing = kind == "newer, right all the same"
     notebook = part_of(assignment, own=newer.replace("softmax", "draft") if for_nothing else "")
@@ -132,7 +132,7 @@ def test_execute_asks_about_code_of_a_newer_python(assignment: Assignment, kind:
 
 
 def test_execute_cuts_what_a_test_says(assignment: Assignment) -> None:
-    """Is what a test says of many values not the names of as many types, in the points and in the notebook?"""
+    """Is a test's message about many values cut, in the result and in the notebook?"""
     notebook = part_of(assignment)
     notebook.cells[1].source = "def softmax(scores, axis=-1):\n    return (0,) * 200_000"
     done = execute(notebook, SEED)
@@ -143,7 +143,7 @@ def test_execute_cuts_what_a_test_says(assignment: Assignment) -> None:
 
 
 def with_softmax_alone(assignment: Assignment) -> NotebookNode:
-    """Return the notebook with all tests, in which the first exercise alone is answered."""
+    """Return the notebook with all tests, but only the first exercise answered."""
     notebook = nbformat.from_dict(assignment.instructor)
     for cell, blank in zip(notebook.cells, assignment.release.cells, strict=True):
         if cell.id in (*EXERCISES[1:], BONUS[NAME]):
@@ -152,7 +152,7 @@ def with_softmax_alone(assignment: Assignment) -> NotebookNode:
 
 
 def test_loud_cells_of_ones_own_earn_nothing(assignment: Assignment) -> None:
-    """Does nbgrader read from a notebook whose outputs were cut the points that the tests gave: none for wrong answers?"""
+    """Does nbgrader read the tests' own points from a notebook with cut outputs: none for wrong answers?"""
     notebook = with_softmax_alone(assignment)
     notebook.cells.insert(1, nbformat.v4.new_code_cell("print('x' * 10_000)", metadata={"own": True}))
     done = execute(notebook, SEED, Limits(total_output_bytes=9_000))
@@ -168,7 +168,7 @@ def test_loud_cells_of_ones_own_earn_nothing(assignment: Assignment) -> None:
 def test_outputs_that_would_give_other_points_give_none(
     assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is a submission not graded, rather than given full points, where the error of a failed test is lost?"""
+    """Is a submission not graded, instead of given full points, if the error of a failed test is lost?"""
 
     def lose_errors(notebook: NotebookNode, limits: Limits) -> None:
         for cell in notebook.cells:
@@ -184,18 +184,18 @@ def test_outputs_that_would_give_other_points_give_none(
     ["MemoryError()", 'RuntimeError("could not create a primitive")', 'RuntimeError("can\'t start new thread")'],
 )
 def test_cells_of_ones_own_that_use_up_everything_cost_nothing(assignment: Assignment, error: str) -> None:
-    """Is a call that finds no memory or threads left made again without what those cells left behind?"""
-    hungry = f"def largest(*_, **__):\n    raise {error}\nnp._core._methods.umr_maximum = largest"  # not put back
+    """Is a call that finds no memory or threads repeated without the leftovers of own cells?"""
+    hungry = f"def largest(*_, **__):\n    raise {error}\nnp._core._methods.umr_maximum = largest"  # not restored
     done = execute(part_of(assignment, own=hungry), SEED)
     assert [check.passed for check in done.checks] == [True], done.checks
     assert (done.state, done.why.count("had no memory")) == ("crashed", 1)
 
 
 def test_cells_of_ones_own_that_slow_every_call_cost_nothing(assignment: Assignment) -> None:
-    """Is a test made again without them, with all of its time, where each call is done in time and all together are not?"""
+    """Is a test repeated without own cells, with its full time, if only the sum of its calls is too slow?"""
     slow = (
         "import time\nmethods = np._core._methods\n\ndef largest(*arguments, own=methods.umr_maximum):\n"
-        "    time.sleep(0.6)\n    return own(*arguments)\nmethods.umr_maximum = largest"  # not put back
+        "    time.sleep(0.6)\n    return own(*arguments)\nmethods.umr_maximum = largest"  # not restored
     )
     done = execute(part_of(assignment, "softmax_axis", slow), SEED, Limits(call_seconds=1.0))
     assert [check.passed for check in done.checks] == [True], done.checks
@@ -203,7 +203,7 @@ def test_cells_of_ones_own_that_slow_every_call_cost_nothing(assignment: Assignm
 
 
 def test_names_that_are_missing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does the grader keep so many names of cells that failed and no more, and none once a later cell has defined it?"""
+    """Does the grader remember a limited number of names of failed cells, and forget them once they are defined?"""
     outcomes = iter([[nbformat.v4.new_output("error", ename="E", evalue="e")], []])
     student = Session(Limits(), sandboxed=True)
     monkeypatch.setattr(student, "_run", lambda cell: next(outcomes))
@@ -225,7 +225,7 @@ def test_names_that_are_missing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_cells_of_ones_own_stay_where_they_define_what_is_needed(found: Any, stay: bool) -> None:
-    """Are they left out where the kernel is lost with them alone, and not where without them a name is missing?"""
+    """Are own cells left out if the kernel is lost because of them, but kept if a name would be missing?"""
     student, lost = Session(Limits(), sandboxed=True), KernelLost("timed out", "an endless loop")
     student.ran = both = [Cell("import numpy as np"), Cell("def helper(): ...", own=True)]
     outcomes = iter([lost, found])
@@ -246,10 +246,10 @@ def test_cells_of_ones_own_stay_where_they_define_what_is_needed(found: Any, sta
 
 
 def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a fresh kernel, does an answer that what is in front of it brings down stay, and one that falls alone not?"""
+    """In a fresh kernel, does an answer stay if own cells bring it down, and go if it falls alone?"""
 
     class Fragile:
-        """A kernel that is lost at a cell that falls, and at any answer after one that leaves no threads."""
+        """A kernel that is lost at the cell "falls", and at "answer" after "threads"."""
 
         spent = 0.0
 
@@ -270,12 +270,12 @@ def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(mo
 
 
 def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, does a submission keep its time, and its own cells theirs, but not for ever?"""
+    """Does a submission keep its time on a busy machine, also for own cells, but with a limit?"""
     clock = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now, thread_time=lambda: clock.now / 100)
     monkeypatch.setattr("autograder.grade.budget.time", clock)
 
     class Starved:
-        """A kernel that takes a tenth of the time that passes, and waits for nine."""
+        """A kernel that computes for a tenth of the time, and waits for the rest."""
 
         closed, spent = False, 0.0
 
@@ -293,13 +293,13 @@ def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatc
         student.run(Cell("np.ones(3)", own=True))
     assert student.lost == []
     assert (student.budget.left(), student.budget.own_seconds) == pytest.approx((300 - 60 - 6, 100 - 60 - 6))
-    clock.now += 1.0  # past what it may stay
+    clock.now += 1.0  # past its limit on the clock
     student.run(Cell("np.ones(3)", own=True))
     assert [lost.state for lost in student.lost] == ["timed out"]
 
 
 def test_end_of_a_submission_ends_what_a_fresh_kernel_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are cells that were fast, and are slow in a fresh kernel, repeated no longer than the submission may take?"""
+    """Does the repetition of cells in a slow fresh kernel end with the submission's total time?"""
     repeated: list[str] = []
 
     class Slow:
@@ -327,7 +327,7 @@ def test_end_of_a_submission_ends_what_a_fresh_kernel_repeats(monkeypatch: pytes
 
 
 def test_end_of_a_tests_time_is_not_called_that_of_one_call() -> None:
-    """Is it said that all calls of a test together took too long, where the last of them had little left?"""
+    """Does the message say that all calls of a test took too long, if the last one had little time left?"""
 
     class Slow:
         closed, spent = False, 0.0
@@ -344,7 +344,7 @@ def test_end_of_a_tests_time_is_not_called_that_of_one_call() -> None:
 
 
 def test_long_text_of_an_error_is_looked_through_in_a_moment() -> None:
-    """Does a text of millions of letters, which the student's side may forge, cost no time of the grader's?"""
+    """Is a text of a million letters, which a student may forge, searched in little time?"""
     student, begun = Session(Limits(), sandboxed=True), time.process_time()
     reply = {"error": ["NameError"], "text": "a" * 10**6}
     assert student._explained(reply) == reply
@@ -352,7 +352,7 @@ def test_long_text_of_an_error_is_looked_through_in_a_moment() -> None:
 
 
 def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Does every message that follows from a cell that failed say with which error, whether it defines or imports?"""
+    """Does every message that follows from a failed cell name its error, whether the cell defines or imports?"""
     wanted = sample_class.answer(perfect, "softmax")
     wanted.source = "from nowhere import softmax"
     sample_class.change(perfect, "attention", "    scores = ", "    scores = missing\n    scores = ")
@@ -367,7 +367,7 @@ def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: No
 
 @pytest.mark.parametrize("name", soon(ALL, "5_debugging"))
 def test_page_of_the_answers_shows_no_error(name: str) -> None:
-    """Do the visible tests pass in the notebook that was run, also those that call a model's methods?"""
+    """Do the visible tests pass in the executed notebook, also those that call a model's methods?"""
     assignment = load_assignment(name)
     done = execute(repaired(fill_in(assignment.release, assignment.instructor), assignment).notebook, SEED)
     said = [
@@ -381,11 +381,11 @@ def test_page_of_the_answers_shows_no_error(name: str) -> None:
 
 
 def test_own_cell_that_ends_the_kernel_at_a_module_costs_no_test() -> None:
-    """Where a cell of their own loses the kernel in the middle of a test, is the test held again without it?"""
+    """Is a test repeated without the student's own cell that ends the kernel in the middle of it?"""
     assignment = load_assignment("3_encoder")
     solved = fill_in(assignment.release, assignment.instructor)
     place = next(index for index, cell in enumerate(solved.cells) if cell.id == "LayerNorm")
-    ends = "import os, torch\ntorch.nn.Module._compiled_call_impl = lambda *_, **__: os._exit(0)"  # not put back
+    ends = "import os, torch\ntorch.nn.Module._compiled_call_impl = lambda *_, **__: os._exit(0)"  # not restored
     solved.cells.insert(place + 1, nbformat.v4.new_code_cell(ends))
     notebook = repaired(solved, assignment).notebook
     notebook.cells = [cell for cell in notebook.cells if cell.id.startswith(("setup", "cell-", "LayerNorm"))]

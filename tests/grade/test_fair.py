@@ -1,6 +1,6 @@
-"""Has each submission of exercises 2 to 4 the points of its honest part, whatever else its cells do or leave behind?
+"""Does each submission of exercises 2 to 4 get the points of its honest part, whatever its other cells do?
 
-Each is the answers with something tried next to them, run in the sandbox. Those on exercise 1 are in tests/sandbox/attacks.py.
+Each submission has the answers and one trick, and runs in the sandbox. tests/sandbox/attacks.py has those on exercise 1.
 """
 
 from collections.abc import Callable
@@ -30,13 +30,13 @@ builtins.print = None"""
 
 
 def leave_everything_behind(notebook: NotebookNode) -> None:
-    """Change whatever of Python, NumPy and PyTorch can be changed for all, in a cell of their own at the top and the end."""
+    """Change everything in Python, NumPy and PyTorch that one cell can change for all, at the top and at the end."""
     for place in (1, len(notebook.cells)):
         notebook.cells.insert(place, nbformat.v4.new_code_cell(LEFT_BEHIND))
 
 
 def redefine_the_broken_block(notebook: NotebookNode) -> None:
-    """Put a sound block instead of the broken one, and give it back as it is."""
+    """Replace the broken block by a sound one, and return it unchanged."""
     rewrite(notebook, "repair", "return block")
     answer(notebook, "repair").source += """
 
@@ -51,7 +51,7 @@ class BrokenBlock(nn.TransformerEncoderLayer):
 
 
 def redefine_the_measures(notebook: NotebookNode) -> None:
-    """Leave the model in evaluation mode, and answer instead of what measures that."""
+    """Leave the model in evaluation mode, and replace the function that measures this."""
     change(notebook, "evaluate", "    model.eval()\n", "    model.eval(); model.train = lambda *_: model\n")
     answer(notebook, "evaluate").source += """
 
@@ -72,12 +72,12 @@ def measure_evaluation(*_):
 
 
 def evaluate_nothing(notebook: NotebookNode) -> None:
-    """Leave everything as it was, by doing nothing."""
+    """Change nothing, by doing nothing."""
     rewrite(notebook, "evaluate", "return None")
 
 
 def refuse_all(notebook: NotebookNode) -> None:
-    """Raise the error that the edges ask for, always."""
+    """Always raise the error that the edges ask for."""
     cell = answer(notebook, "PatchEmbedding")
     cell.source = "class PatchEmbedding(nn.Module):\n    def __init__(self, **sizes):\n        raise ValueError('no')"
 
@@ -89,7 +89,7 @@ def name_the_results(notebook: NotebookNode) -> None:
     )
 
 
-# Assignment, what is tried, and the checks that fail; a name ending in * stands for all that begin so.
+# Assignment, the trick, and the checks that fail; a name with * means all names that begin so.
 TRIED: list[tuple[str, Callable[[NotebookNode], None], set[str]]] = [
     ("1_attention", leave_everything_behind, set()),
     ("2_multihead", leave_everything_behind, set()),
@@ -104,7 +104,7 @@ TRIED: list[tuple[str, Callable[[NotebookNode], None], set[str]]] = [
 ]
 
 
-SOON = ("1_attention", "2_multihead")  # whose submissions take least
+SOON = ("1_attention", "2_multihead")  # assignments with the fastest submissions
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def assignments() -> dict[str, Assignment]:
 def test_what_is_tried_gets_its_fair_points(
     assignments: dict[str, Assignment], name: str, tried: Callable[[NotebookNode], None], fails: set[str]
 ) -> None:
-    """Do exactly the checks fail that its honest part does not earn?"""
+    """Do exactly those checks fail that the honest part does not earn?"""
     assignment = assignments[name]
     work = fill_in(assignment.release, assignment.instructor, bonus=True)
     tried(work)

@@ -1,6 +1,6 @@
-"""Does a class get the points that it earned, with the mistakes named, and nothing else?
+"""Does a class get exactly the points that it earned, with the mistakes named?
 
-The sample class is graded once, in `conftest.py`; most of these tests ask about the outcome.
+`conftest.py` grades the sample class once; most of these tests check the outcome.
 """
 
 import json
@@ -31,7 +31,7 @@ from autograder.judge.exercise import exercises_of
 
 CHECKS = [f"{name}_{stage}" for name, exercise in exercises_of("attention").items() for stage in exercise.stages]
 WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
-BONUS = {"online_softmax_values", "online_softmax_hidden"}  # earned by one, and lost by nobody
+BONUS = {"online_softmax_values", "online_softmax_hidden"}  # one student earns it, and nobody loses it
 
 
 def of(*exercises: str) -> set[str]:
@@ -44,8 +44,8 @@ def of(*exercises: str) -> set[str]:
     }
 
 
-# Student: state, the checks that are lost, the mistakes that are named. Worked out from what sample_class.py does to the
-# answers: a wrong exercise costs its own points and no other's, as later ones are judged with the correct earlier ones.
+# Student: state, lost checks, named mistakes. They follow from what sample_class.py does to the answers: a wrong exercise
+# costs only its own points, because later ones are judged with the correct earlier ones.
 ALL = set(CHECKS) - BONUS
 EXPECTED: dict[str, tuple[str, set[str], set[str]]] = {
     "ada": ("graded", set(), set()),
@@ -53,7 +53,7 @@ EXPECTED: dict[str, tuple[str, set[str], set[str]]] = {
     "chen": ("graded", of("softmax"), set()),
     "dora": ("timed out", of("attention"), set()),
     "emil": ("crashed", of("self_attention"), set()),
-    "fatima": ("graded", set(), {"M194"}),  # in the bonus
+    "fatima": ("graded", set(), {"M194"}),  # a mistake in the bonus
     "goran": ("graded", of("attention"), {"M6"}),
     "hana": ("graded", of("attention"), {"M8"}),
     "ivan": ("graded", {"attention_mask"}, {"M17"}),
@@ -72,7 +72,7 @@ SCORED = [student for student, (state, _, _) in EXPECTED.items() if state not in
 
 
 def lost(result: Result) -> set[str]:
-    """Return the checks that failed, and that cost points."""
+    """Return the failed checks that cost points."""
     return {check["name"] for check in result.checks if not check["passed"]} - BONUS
 
 
@@ -92,14 +92,14 @@ def auto_scores(course: Course, student: str) -> dict[str, float | None]:
 
 
 def test_class_is_whole(graded_class: GradedClass) -> None:
-    """Has everybody one result, and the table of this file an entry for everybody?"""
+    """Does each student have one result, and an entry in this file's table?"""
     assert list(graded_class.results) == sorted(EXPECTED)
     assert set(sample_class.CLASS) | {"ben", "quinn", "rosa", "zoe"} == set(EXPECTED)
 
 
 @pytest.mark.parametrize("student", EXPECTED)
 def test_student_gets_state_points_and_names(graded_class: GradedClass, student: str) -> None:
-    """Does a submission end in its state, lose the points of its mistakes and no others, and is told which they are?"""
+    """Does a submission get its state, lose exactly the points of its mistakes, and name them?"""
     state, lost_checks, mistakes = EXPECTED[student]
     result = graded_class.results[student]
     assert result.state == state, result.why
@@ -132,7 +132,7 @@ def test_messages_name_the_mistake_in_words(graded_class: GradedClass) -> None:
     ],
 )
 def test_message_says_what_happened(graded_class: GradedClass, student: str, words: str) -> None:
-    """Is what went wrong said, where it is no mistake of the catalogue?"""
+    """Does a message say what went wrong if the catalogue has no such mistake?"""
     failed = [
         check for check in graded_class.results[student].checks if check["name"] in lost(graded_class.results[student])
     ]
@@ -149,19 +149,19 @@ def test_message_says_what_happened(graded_class: GradedClass, student: str, wor
     ],
 )
 def test_result_says_why(graded_class: GradedClass, student: str, words: str) -> None:
-    """Does a state that is not "graded" come with its reason?"""
+    """Does every state except "graded" come with its reason?"""
     assert words in graded_class.results[student].why
 
 
 def test_cells_after_a_loop_without_end_get_less_time(graded_class: GradedClass) -> None:
-    """Is a cell that calls what hung before given 3 seconds, and not the 10 of other cells?"""
+    """Does a cell that calls the same hanging function get 3 seconds instead of 10?"""
     why = graded_class.results["dora"].why
     assert "Not done after 3 s" in why
     assert "Not done after 10 s" not in why
 
 
 def test_receipts_say_what_was_repaired(graded_class: GradedClass) -> None:
-    """Are a wrong file name, torn cells and tags on the receipts of those three, and is nobody else's notebook changed?"""
+    """Do receipts name a wrong file name, torn cells and tags of three students, and is no other notebook changed?"""
     assert graded_class.results["omar"].receipt == [
         "The file was called 'Copy of attention (1).ipynb'; it was taken as attention.ipynb."
     ]
@@ -174,7 +174,7 @@ def test_receipts_say_what_was_repaired(graded_class: GradedClass) -> None:
 
 
 def test_submissions_are_untouched(graded_class: GradedClass) -> None:
-    """Are the files that were submitted, byte for byte, what they were?"""
+    """Are the submitted files unchanged, byte for byte?"""
     files = sample_class.make_submissions(graded_class.assignment.instructor, graded_class.assignment.release)
     for student, text in files.items():
         found = list((graded_class.course.root / "submitted" / student / NAME).iterdir())
@@ -182,8 +182,8 @@ def test_submissions_are_untouched(graded_class: GradedClass) -> None:
 
 
 def test_progress_is_told(graded_class: GradedClass) -> None:
-    """Is every step told: the proof, which is whole before the first submission is done, and each with its state?"""
-    total = len(EXPECTED) - 1  # a file has to be looked into to see that it is no notebook
+    """Is every step reported: the complete proof before the first submission, and each submission with its state?"""
+    total = len(EXPECTED) - 1  # one file has to be read to see that it is no notebook
     begun, proof, told = graded_class.progress[:1], graded_class.progress[1:4], graded_class.progress[4:]
     assert begun == [("submissions", 0, total)]
     assert proof == [("proof", 0, 2), ("proof", 1, 2), ("proof", 2, 2)]
@@ -212,7 +212,7 @@ def test_results_are_kept_on_disk(graded_class: GradedClass) -> None:
 
 @pytest.mark.parametrize("student", SCORED)
 def test_gradebook_agrees(graded_class: GradedClass, student: str) -> None:
-    """Has nbgrader's gradebook the points of the result, and waits for a person at the written questions?"""
+    """Does nbgrader's gradebook hold the points of the result, and do written questions wait for a person?"""
     scores, (_, lost_checks, _) = auto_scores(graded_class.course, student), EXPECTED[student]
     checks = {check["name"]: check["points"] * check["passed"] for check in graded_class.results[student].checks}
     assert {name: score for name, score in scores.items() if name not in WRITTEN} == checks
@@ -222,13 +222,13 @@ def test_gradebook_agrees(graded_class: GradedClass, student: str) -> None:
         assert submission.max_score == 20  # with a bonus too
         notebook = gradebook.find_submission_notebook("attention", NAME, student)
         waits = {grade.name for grade in notebook.grades if grade.needs_manual_grade}
-    # nbgrader gives 0, and waits for nobody, where a written answer is still the text that was released
+    # nbgrader gives 0, without waiting for a person, if a written answer is still the released text
     assert waits == (set() if student == "ben" else set(WRITTEN))
 
 
 @pytest.mark.parametrize("student", ["quinn", "rosa"])
 def test_gradebook_has_no_grade_without_a_submission(graded_class: GradedClass, student: str) -> None:
-    """Is there no score, not 0, for who submitted nothing or nothing that can be read?"""
+    """Do students without a readable submission get no score, instead of 0?"""
     with graded_class.course.gradebook() as gradebook:
         assert gradebook.find_student(student).id == student
         with pytest.raises(MissingEntry):
@@ -238,7 +238,7 @@ def test_gradebook_has_no_grade_without_a_submission(graded_class: GradedClass, 
 
 
 def test_grade_again_grades_nothing_anew(graded_class: GradedClass) -> None:
-    """Does a second run give the same results and points, without running a single submission?"""
+    """Does a second run give the same results and points without running a submission?"""
     before, calls = graded_class.course.scores(graded_class.assignment), []
     again = grade(graded_class.course, graded_class.assignment, workers=2, progress=lambda *call: calls.append(call))
     assert {result.student: result for result in again} == graded_class.results
@@ -247,7 +247,7 @@ def test_grade_again_grades_nothing_anew(graded_class: GradedClass) -> None:
 
 
 def test_grade_takes_what_is_new_or_changed(graded_class: GradedClass, tmp_path: Path, two_workers: Workers) -> None:
-    """Are a first and a better second submission graded, on the inputs of the first run, and nobody else's again?"""
+    """Are a first submission and a better second one graded on the first run's inputs, and no others again?"""
     course, calls = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), []
     right = (course.root / "submitted" / "ada" / NAME / "attention.ipynb").read_text(encoding="utf-8")
     for student in ("ben", "quinn"):
@@ -290,7 +290,7 @@ def test_regrade_keeps_points_from_manual_grading(
 
 
 def test_grade_shows_one_line_for_each_student(graded_class: GradedClass) -> None:
-    """Does `grade` on a graded class show its table, within 80 columns, with a name for each mistake?"""
+    """Does `grade` on a graded class show its table within 80 columns, with a name for each mistake?"""
     result = run("grade", NAME, "--course", str(graded_class.course.root), width=80)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -322,7 +322,7 @@ print("imported", sorted({"torch", "nbgrader", "nbconvert", "matplotlib", "jupyt
 
 
 def test_grade_with_nothing_new_imports_nothing_slow(graded_class: GradedClass) -> None:
-    """Is a class of which everybody has a score shown without PyTorch, nbgrader and others that take seconds to import?"""
+    """Is a graded class shown without PyTorch, nbgrader and other modules that take seconds to import?"""
     arguments = ["grade", NAME, "--course", str(graded_class.course.root)]
     done = subprocess.run([sys.executable, "-c", LOOKS, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -333,13 +333,13 @@ def test_grade_with_nothing_new_imports_nothing_slow(graded_class: GradedClass) 
 
 
 def test_submit_check_imports_nothing_slow(graded_class: GradedClass) -> None:
-    """Does a student who looks at a notebook before handing it in wait for one process alone to import PyTorch?"""
+    """Does submit-check wait for only one process to import PyTorch?"""
     file = graded_class.course.root / "submitted" / "ada" / NAME / "attention.ipynb"
     run = [sys.executable, "-c", LOOKS, "submit-check", str(file)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "softmax: passes the visible tests" in done.stdout
-    assert "online_softmax" not in done.stdout  # a bonus that is not written
+    assert "online_softmax" not in done.stdout  # the bonus is not written
     assert done.stdout.splitlines()[-1] == "imported []"
 
 
@@ -352,7 +352,7 @@ PLAIN = ("ada", "ben", "goran", "hana", "ivan", "jana", "kofi", "mira")
 def test_plain_nbgrader_gives_the_same_points(
     graded_class: GradedClass, tmp_path: Path, students: tuple[str, ...]
 ) -> None:
-    """Does `nbgrader autograde`, without a line of our grader but the checks, give the same automatic points, but no bonus?"""
+    """Does `nbgrader autograde`, with our checks and nothing else of ours, give the same automatic points except the bonus?"""
     course = Course(tmp_path)
     course.prepare(graded_class.assignment)
     for student in students:

@@ -1,4 +1,4 @@
-"""Are the halves of a function that was split joined, and is a person asked about a half that has no other?"""
+"""Are the halves of a split function joined, and is a person asked about a half without the other?"""
 
 import nbformat
 import pytest
@@ -34,14 +34,14 @@ JOINED = {
 
 
 def joined(sources: list[str]) -> tuple[list[str], Halves]:
-    """Return the sources of the cells after the halves were joined, and what joined them."""
+    """Return the sources of the cells after joining, and the halves that were joined."""
     halves = Halves(set(), {"double", "other"})
     return [cell.source for cell in halves.join([Cell("code", source) for source in sources])], halves
 
 
 @pytest.mark.parametrize("case", JOINED)
 def test_halves_are_joined_wherever_they_are(case: str) -> None:
-    """Is the function complete again in the cell where it begins, and is all else as it was?"""
+    """Is the function complete again in the cell where it begins, and is everything else unchanged?"""
     sources, wanted = JOINED[case]
     found, halves = joined(sources)
     assert found == wanted
@@ -49,14 +49,14 @@ def test_halves_are_joined_wherever_they_are(case: str) -> None:
 
 
 def test_halves_without_the_other_are_a_question() -> None:
-    """Is a person asked about a half alone, with its first line and the answers near it; and not about a common error?"""
+    """Is a person asked about a single half, with its first line and the nearby answers, but not about a common error?"""
     assert 'in the middle of a function ("return y")' in joined([OTHER, "    return y"])[1].questions[0]
     assert "other" in joined([OTHER, "    return y"])[1].questions[0]
     assert joined([OTHER, "    x = 3", "other(", "def double(x:\n    return x"])[1].questions == []
 
 
 def test_halves_take_steps_in_proportion() -> None:
-    """Do twice as many halves, which belong to nothing, take no more than twice the steps?"""
+    """Do twice as many single halves take at most twice the steps?"""
 
     def work(count: int) -> int:
         cells = [
@@ -70,7 +70,7 @@ def test_halves_take_steps_in_proportion() -> None:
 
 @pytest.mark.parametrize("ids", [True, False])
 def test_an_experiment_below_does_not_beat_the_answer(assignment: Assignment, perfect: NotebookNode, ids: bool) -> None:
-    """Does the answer count where a scratch definition follows it, with the ids of the cells and without?"""
+    """Does the answer count although a scratch definition follows it, with and without the ids of cells?"""
     right = answer(perfect, "attention_backward")
     perfect.cells.insert(
         perfect.cells.index(right) + 1, nbformat.v4.new_code_cell("def attention_backward(*a):\n    return 0")

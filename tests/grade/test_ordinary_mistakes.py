@@ -1,4 +1,4 @@
-"""Does the work of people who mean no harm count, or is a person asked, where they did one of the common things?"""
+"""Does honest work count, or is a person asked, after common mistakes in handling a notebook?"""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ from autograder.recognition import names_in
 
 
 def blank_with(perfect: NotebookNode, how: str) -> NotebookNode:
-    """Leave the cell of why_scale as it was released, and write the answer elsewhere."""
+    """Leave the cell of why_scale as released, and write the answer elsewhere."""
     blank = answer(assignment_of(NAME).release, "why_scale").source
     cell = answer(perfect, "why_scale")
     cell.source, index = blank, perfect.cells.index(cell)
@@ -44,7 +44,7 @@ ANSWER = "The variance of a score grows with the width, so the weights saturate 
 
 @pytest.mark.parametrize("how", ["below", "question", "comment", "raw", "picture"])
 def test_a_text_elsewhere_is_put_into_the_empty_cell(assignment: Assignment, perfect: NotebookNode, how: str) -> None:
-    """Does a person read a written answer that is not in its cell, and is a picture in that cell named too?"""
+    """Does a person read a written answer outside its cell, and is a picture in that cell named too?"""
     source = answer(repaired(blank_with(perfect, how), assignment).notebook, "why_scale").source
     assert ANSWER in source
     assert ("[a picture, png" in source) == (how == "picture")
@@ -65,7 +65,7 @@ WHERE = {
 def test_a_question_says_in_words_where_a_text_was_found(
     assignment: Assignment, perfect: NotebookNode, after: str
 ) -> None:
-    """Does a person read headings and names of questions, and no ids of cells that nobody sees?"""
+    """Does a person read headings and names of questions instead of invisible cell ids?"""
     answer(perfect, "graph_network").source = answer(assignment.release, "graph_network").source
     index = next(i for i, cell in enumerate(perfect.cells) if cell.get("id") == after)
     perfect.cells.insert(index + 1, nbformat.v4.new_markdown_cell(ANSWER))
@@ -74,7 +74,7 @@ def test_a_question_says_in_words_where_a_text_was_found(
 
 
 def test_a_receipt_names_released_texts_in_words(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Has no line of the receipt an id of a released text, whether words were added to it or a cell merged with it?"""
+    """Is a receipt free of ids of released texts, after words were added or a cell was merged?"""
     texts = [cell for cell in perfect.cells if cell.get("id", "").startswith("text_") and cell.cell_type == "markdown"]
     for count, cell in enumerate(texts):
         cell.source = f"{cell.source}\n\n{ANSWER}" if count % 2 else cell.source[:-1] + f", and {ANSWER}"
@@ -84,7 +84,7 @@ def test_a_receipt_names_released_texts_in_words(assignment: Assignment, perfect
 
 
 def test_a_conflict_with_different_sides_is_a_question(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Is a person asked where the sides of a conflict differ, in a notebook and in one that was written as a text?"""
+    """Is a person asked if the sides of a conflict differ, in a notebook and in a text?"""
     text = json.dumps(perfect, indent=1)
     line = next(line for line in text.splitlines() if "return weights @ values" in line)
     other = line.replace("weights @ values", "values")
@@ -111,14 +111,14 @@ def helper_in_another_cell(notebook: NotebookNode) -> None:
 
 
 def import_what_is_missing(notebook: NotebookNode) -> None:
-    """Import a package that the grader has not, and then one that softmax needs."""
+    """Import a package that the grader lacks, and then one that softmax needs."""
     change(notebook, "softmax", "np.exp(shifted)", "np.exp(shifted) * math.exp(0)")
     notebook.cells.insert(1, nbformat.v4.new_code_cell("import a_package_that_is_not_there\nimport math"))
 
 
 @pytest.mark.parametrize("spoil", [two_answers_in_one_cell, helper_in_another_cell, import_what_is_missing])
 def test_all_points_are_there(assignment: Assignment, perfect: NotebookNode, spoil: Any) -> None:
-    """Run in the sandbox, do all tests of the answers pass, and is it said what was done?"""
+    """Do all tests of the answers pass in the sandbox, and does the receipt say what was done?"""
     spoil(perfect)
     texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
     fields = grade_one(Task(assignment.name, *texts, SEED), Job(json.dumps(perfect).encode()))
@@ -137,7 +137,7 @@ def test_all_points_are_there(assignment: Assignment, perfect: NotebookNode, spo
 def test_a_released_cell_that_fails_at_a_wrong_answer_is_no_repair(
     assignment: Assignment, perfect: NotebookNode, whose: str
 ) -> None:
-    """Is it said only of the student's own cells that what follows a line that failed was run?"""
+    """Does the receipt speak only of own cells when it says that lines after a failed one ran?"""
     demonstration = "shown = softmax(1, 2, 3)\nafter = 4"
     cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
     released = [] if whose == "own" else [nbformat.v4.new_code_cell(demonstration, id="text_99")]
@@ -154,7 +154,7 @@ def test_a_released_cell_that_fails_at_a_wrong_answer_is_no_repair(
 
 
 def test_the_notebook_of_another_assignment_is_named(assignment: Assignment) -> None:
-    """Is the assignment named of which a notebook is, where it was submitted as this one?"""
+    """Is the right assignment named if a notebook was submitted for another one?"""
     other = assignment_of("2_multihead").release
     others = {name: names_in(assignment_of(name).release) for name in ALL if name != NAME}
     with pytest.raises(OtherAssignment, match="notebook of 2_multihead, submitted as 1_attention"):
@@ -172,6 +172,6 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_cells_take_bounded_steps(assignment: Assignment, case: str) -> None:
-    """Are so many cells, or such long ones, repaired in a number of steps that takes seconds at most?"""
+    """Are many or long cells repaired in a number of steps that takes seconds at most?"""
     data = json.dumps({"cells": [{"cell_type": "code", "source": source} for source in HOSTILE[case]]}).encode()
     assert steps(lambda: repaired(data, assignment)) < 6_000_000

@@ -1,4 +1,4 @@
-"""Is a mangled notebook brought back to the released cells, with the student's work in it and a receipt in words?"""
+"""Are the released cells restored in a mangled notebook, with the student's work and a receipt in words?"""
 
 import json
 import re
@@ -29,12 +29,12 @@ def place(notebook: NotebookNode, name: str) -> int:
 
 
 def to_bytes(notebook: NotebookNode | dict) -> bytes:
-    """Write a notebook as it is: nbformat would refuse or repair what is torn."""
+    """Write a notebook as it is: nbformat would refuse or repair a torn one."""
     return json.dumps(notebook).encode()
 
 
 def repaired_from(data: bytes, assignment: Assignment) -> Repaired:
-    """Repair a file, and see that the result is a valid notebook and every entry of the receipt a sentence."""
+    """Repair a file, and check that the result is a valid notebook and that the receipt consists of sentences."""
     before = bytes(data)
     repaired = repair_notebook(data, assignment.instructor, assignment.release)
     assert data == before
@@ -46,11 +46,11 @@ def repaired_from(data: bytes, assignment: Assignment) -> Repaired:
 
 
 def graded_cells(notebook: NotebookNode) -> list[tuple[str, str, str]]:
-    """Return what a grader looks at: grade id, kind and text of nbgrader's cells."""
+    """Return what a grader sees of nbgrader's cells: grade id, kind and text."""
     return [(c.metadata.nbgrader.grade_id, c.cell_type, c.source) for c in notebook.cells if "nbgrader" in c.metadata]
 
 
-# Each of these keeps all the answers: what is graded must be what the untouched submission gives.
+# Each of these changes keeps all answers: the grader has to see the same as in the untouched submission.
 
 
 def duplicate_with_an_older_answer(notebook: NotebookNode) -> None:
@@ -66,7 +66,7 @@ def duplicate_with_an_older_answer(notebook: NotebookNode) -> None:
 
 
 def delete_tests_and_text(notebook: NotebookNode) -> None:
-    """Delete every cell but the answers."""
+    """Delete every cell except the answers."""
     notebook.cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("solution")]
 
 
@@ -77,7 +77,7 @@ def retype_code_as_markdown(notebook: NotebookNode) -> None:
 
 
 def move_answers_to_the_end(notebook: NotebookNode) -> None:
-    """Write every function in a cell of its own at the end of the notebook, and leave the given cells as they were."""
+    """Write every function in an own cell at the end of the notebook, and leave the given cells unchanged."""
     for name in EXERCISES:
         cell = notebook.cells[place(notebook, name)]
         notebook.cells.append(nbformat.v4.new_code_cell(cell.source))
@@ -85,12 +85,12 @@ def move_answers_to_the_end(notebook: NotebookNode) -> None:
 
 
 def reverse(notebook: NotebookNode) -> None:
-    """Have all cells in the wrong order."""
+    """Reverse the order of all cells."""
     notebook.cells.reverse()
 
 
 def strip_ids(notebook: NotebookNode) -> None:
-    """Lose ids and metadata, as some converters do."""
+    """Remove ids and metadata, as some converters do."""
     notebook.metadata = {}
     for cell in notebook.cells:
         cell.pop("id", None)
@@ -98,21 +98,21 @@ def strip_ids(notebook: NotebookNode) -> None:
 
 
 def strip_nbgrader(notebook: NotebookNode) -> None:
-    """Lose nbgrader's metadata, and have Colab's ids instead of our own."""
+    """Remove nbgrader's metadata, and replace our ids by Colab's."""
     for index, cell in enumerate(notebook.cells):
         cell.metadata = {"id": f"x{index}Zp"}
         cell.id = f"x{index}Zp"
 
 
 def swap_ids(notebook: NotebookNode) -> None:
-    """Have the ids of two answers changed over, by hand or by malice."""
+    """Swap the ids of two answers."""
     one, other = notebook.cells[place(notebook, "softmax")], notebook.cells[place(notebook, "attention")]
     one.id, other.id = other.id, one.id
     one.metadata, other.metadata = other.metadata, one.metadata
 
 
 def edit_locked_cells(notebook: NotebookNode) -> None:
-    """Change every locked cell, and claim all the points in the world."""
+    """Change every locked cell, and claim a very large number of points."""
     for cell in notebook.cells:
         if cell.metadata.get("nbgrader", {}).get("locked"):
             cell.source = "pass"
@@ -121,7 +121,7 @@ def edit_locked_cells(notebook: NotebookNode) -> None:
 
 
 def odd_fields(notebook: NotebookNode) -> None:
-    """Have fields of the wrong type wherever that is possible, and cells that are no cells."""
+    """Give fields the wrong type wherever possible, and add cells that are no cells."""
     for cell in notebook.cells:
         cell.source = cell.source.splitlines(keepends=True)
         cell.outputs = "none"
@@ -133,7 +133,7 @@ def odd_fields(notebook: NotebookNode) -> None:
 
 
 def many_cells(notebook: NotebookNode) -> None:
-    """Add ten thousand cells of their own."""
+    """Add ten thousand own cells."""
     notebook.cells += [nbformat.v4.new_code_cell(f"x = {number}") for number in range(10_000)]
 
 
@@ -167,7 +167,7 @@ KEEPS_ALL: dict[str, tuple[Callable[[NotebookNode], None], str]] = {
 
 @pytest.mark.parametrize("case", KEEPS_ALL)
 def test_repair_keeps_every_answer(assignment: Assignment, perfect: NotebookNode, case: str) -> None:
-    """Does the grader see what it sees of an untouched submission, and does the receipt say what was done?"""
+    """Does the grader see the same as in an untouched submission, and does the receipt say what was done?"""
     spoil, words = KEEPS_ALL[case]
     right = repaired_from(to_bytes(perfect), assignment)
     assert right.receipt == []
@@ -180,7 +180,7 @@ def test_repair_keeps_every_answer(assignment: Assignment, perfect: NotebookNode
 
 
 def test_repair_of_an_earlier_release_blames_nobody(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Is a student whose notebook was released with other words not told to have changed them?"""
+    """Is a student with an earlier release not blamed for its other words?"""
     for cell in perfect.cells[:4]:
         if cell.metadata.get("nbgrader", {}).get("locked"):
             cell.source += "\n# as it was released last week"
@@ -193,7 +193,7 @@ def test_repair_of_an_earlier_release_blames_nobody(assignment: Assignment, perf
 
 
 def test_repair_of_an_earlier_release_takes_its_texts_for_nobodys(assignment: Assignment) -> None:
-    """Is what an earlier release said no answer, and is what a student wrote one all the same?"""
+    """Is the text of an earlier release not taken as an answer, and a student's own text still taken as one?"""
     notebook = nbformat.from_dict(assignment.release)
     sources = {
         "text_34": "## 5 In words\n\n**5.1** Explain the root of the width by the variance of a sum of products."
@@ -218,7 +218,7 @@ def test_repair_of_an_earlier_release_takes_its_texts_for_nobodys(assignment: As
 
 
 def test_course_keeps_the_texts_of_earlier_releases(assignment: Assignment, tmp_path: Path) -> None:
-    """Does a course that was graded with another release know its texts later, and one that was not know none?"""
+    """Does a course that was graded with another release know its texts later, and a new course none?"""
     course = Course(tmp_path)
     course.prepare(assignment)
     assert course.earlier_texts(assignment) == frozenset()
@@ -241,7 +241,7 @@ ENCODINGS = {
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_repair_reads_any_encoding(assignment: Assignment, perfect: NotebookNode, encoding: str) -> None:
-    """Is the student's text the same, umlauts included, in whatever encoding an editor wrote it?"""
+    """Is the student's text the same, umlauts included, in every encoding of an editor?"""
     name, written = "softmax", "Größe: Höhe × Länge"
     for cell in perfect.cells:
         cell.source = cell.source.encode("latin-1", "ignore").decode("latin-1")
@@ -257,7 +257,7 @@ def test_repair_reads_any_encoding(assignment: Assignment, perfect: NotebookNode
 
 
 def test_repair_reads_a_truncated_file(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Are the whole cells before the cut read, and the missing ones replaced by empty ones?"""
+    """Are the complete cells before the cut read, and the missing ones replaced by empty ones?"""
     text = json.dumps(perfect)
     cut = text[: text.index("def attention_backward") + 30].encode()
     repaired = repaired_from(cut, assignment)
@@ -272,7 +272,7 @@ def test_repair_reads_a_truncated_file(assignment: Assignment, perfect: Notebook
 
 
 def test_repair_reads_format_3(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Is a notebook of the format of 2011 to 2014 read: worksheets, and `input` for the source of code?"""
+    """Is a notebook in the format of 2011 to 2014 read: worksheets, and `input` for the source of code?"""
     right = graded_cells(repaired_from(to_bytes(perfect), assignment).notebook)
     cells = []
     for cell in perfect.cells:
@@ -315,7 +315,7 @@ NOT_NOTEBOOKS = {
 
 @pytest.mark.parametrize("case", NOT_NOTEBOOKS)
 def test_repair_refuses_what_is_no_notebook(assignment: Assignment, case: str) -> None:
-    """Is a file without a single cell unreadable, with a reason that a student understands?"""
+    """Is a file without any cell unreadable, with a reason that a student understands?"""
     data, words = NOT_NOTEBOOKS[case]
     with pytest.raises(Unreadable, match=words):
         repair_notebook(data, assignment.instructor, assignment.release)
@@ -333,7 +333,7 @@ def test_repair_takes_out_what_no_file_can_hold(assignment: Assignment, perfect:
 
 
 def test_repair_does_not_run_out_of_time_or_memory(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Is a file with huge cells, and thousands that resemble released ones, read up to the limits?"""
+    """Is a file with huge cells, and thousands similar to released ones, read up to the limits?"""
     text = assignment.release.cells[0].source
     perfect.cells.append(nbformat.v4.new_code_cell("x" * 2_000_000))
     perfect.cells += [nbformat.v4.new_markdown_cell(text[:1900] + str(i)) for i in range(3 * MAX_CELLS)]
@@ -342,7 +342,7 @@ def test_repair_does_not_run_out_of_time_or_memory(assignment: Assignment, perfe
 
 
 def test_repair_keeps_own_cells_where_they_stood(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Do a student's own cells run after the released cell that they followed, so that helpers are there when needed?"""
+    """Do a student's own cells run after the released cell that they followed, so that helpers exist in time?"""
     index = place(perfect, "attention")
     perfect.cells.insert(index, nbformat.v4.new_code_cell("def helper():\n    return 1"))
     perfect.cells.insert(0, nbformat.v4.new_code_cell("import math"))
@@ -356,7 +356,7 @@ def test_repair_keeps_own_cells_where_they_stood(assignment: Assignment, perfect
 
 
 def test_repair_takes_no_output_of_the_file(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Are outputs of the submission, which may claim anything, left behind?"""
+    """Are the submission's outputs, which may claim anything, removed?"""
     for cell in perfect.cells:
         if cell.cell_type == "code":
             cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "15"})]
@@ -382,7 +382,7 @@ def test_repair_locks_come_from_the_instructor(assignment: Assignment, perfect: 
 
 
 def test_repair_leaves_out_installs(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Are lines that need the network taken out, in own cells and in answers, and named in the receipt?"""
+    """Are lines that need the network removed from own cells and answers, and named in the receipt?"""
     installs(perfect)
     repaired = repaired_from(to_bytes(perfect), assignment)
     code = "\n".join(cell.source for cell in repaired.notebook.cells if cell.cell_type == "code")
@@ -394,7 +394,7 @@ def test_repair_leaves_out_installs(assignment: Assignment, perfect: NotebookNod
 
 
 def test_repair_of_the_unsolved_notebook_is_silent(assignment: Assignment) -> None:
-    """Is there nothing to say of a notebook that was submitted as it was released?"""
+    """Is the receipt empty for a notebook that was submitted as released?"""
     repaired = repaired_from(to_bytes(assignment.release), assignment)
     assert repaired.receipt == []
     blanks = {cell.id: cell.source for cell in assignment.release.cells}
@@ -404,7 +404,7 @@ def test_repair_of_the_unsolved_notebook_is_silent(assignment: Assignment) -> No
 
 @pytest.mark.parametrize("case", ["stripped ids", "moved", "installs"])
 def test_repaired_answers_get_every_point(assignment: Assignment, perfect: NotebookNode, case: str) -> None:
-    """Executed in the sandbox, does a notebook that was repaired get all the points of its answers?"""
+    """Does a repaired notebook get all points of its answers in the sandbox?"""
     (KEEPS_ALL[case][0] if case in KEEPS_ALL else installs)(perfect)
     repaired = repaired_from(to_bytes(perfect), assignment)
     stages = [f"{name}_{stage}" for name in EXERCISES for stage in exercises_of("attention")[name].stages]  # no bonus
@@ -426,7 +426,7 @@ def test_repaired_answers_get_every_point(assignment: Assignment, perfect: Noteb
     ],
 )
 def test_repair_reads_any_statement_where_a_text_is_missing(code: str, assignment: Assignment) -> None:
-    """Is whatever a student wrote in code kept, where comments are looked for because a written answer is empty?"""
+    """Is all code of a student kept while comments are searched for an empty written answer?"""
     notebook = nbformat.from_dict(assignment.release)
     notebook.cells.insert(2, nbformat.v4.new_code_cell(code))
     assert code in [cell.source for cell in repaired_from(to_bytes(notebook), assignment).notebook.cells]

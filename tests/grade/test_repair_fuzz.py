@@ -1,4 +1,4 @@
-"""Whatever is submitted: does it give a notebook that can be graded, or a named refusal, in steps in proportion to it?"""
+"""Does any submission give a notebook to grade, or a refusal with a reason, in steps proportional to its size?"""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ ODD = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | TEX
 
 
 def repaired_or_refused(data: bytes, assignment: Assignment) -> list[NotebookNode]:
-    """Return the repaired cells, none where it is refused; whatever else comes is an error."""
+    """Return the repaired cells, or none if the file is refused; any other outcome is an error."""
     try:
         found = repaired(data, assignment)
     except Unreadable as error:
@@ -48,7 +48,7 @@ def repaired_or_refused(data: bytes, assignment: Assignment) -> list[NotebookNod
 
 @EXAMPLES
 def test_any_bytes_are_repaired_or_refused(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
-    """Does a file that is cut, joined, overwritten or made up end as a notebook or as a refusal with a reason?"""
+    """Does a file that is cut, joined, overwritten or generated end as a notebook or as a refusal with a reason?"""
     whole = json.dumps(perfect).encode()
     places = st.integers(0, len(whole))
     changes = st.lists(
@@ -66,7 +66,7 @@ def test_any_bytes_are_repaired_or_refused(assignment: Assignment, perfect: Note
 
 @EXAMPLES
 def test_any_notebook_is_repaired_or_refused(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
-    """Does a notebook of released, copied, changed and made-up cells, with fields of any kind, end as one to grade?"""
+    """Does a notebook of released, copied, changed and generated cells, with fields of any type, end as one to grade?"""
     known = st.sampled_from(perfect.cells).map(dict)
     metadata = st.fixed_dictionaries({"nbgrader": ODD | st.fixed_dictionaries({"grade_id": ODD | st.just("softmax")})})
     odd = st.dictionaries(
@@ -88,7 +88,7 @@ def test_any_notebook_is_repaired_or_refused(assignment: Assignment, perfect: No
 
 @EXAMPLES
 def test_work_is_kept_however_cells_lie(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
-    """Are the answers in their places again, where cells are moved, copied, mixed with others and lose their ids?"""
+    """Are answers restored to their places after cells were moved, copied, mixed with others, or lost their ids?"""
     answers = [index for index, cell in enumerate(assignment.release.cells) if is_answer_in_code(cell)]
     released, own = [dict(cell) for cell in assignment.release.cells], {"cell_type": "code", "source": "x = 1"}
     extra = st.lists(st.sampled_from([*released, own]), max_size=8)
@@ -108,13 +108,13 @@ def test_work_is_kept_however_cells_lie(assignment: Assignment, perfect: Noteboo
 
 
 def is_answer_in_code(cell: NotebookNode) -> bool:
-    """Whether a cell is code that the student is to write."""
+    """Whether a cell is code that students write."""
     return cell.cell_type == "code" and bool(cell.metadata.get("nbgrader", {}).get("solution"))
 
 
 @pytest.mark.parametrize("kind", soon(("alike", "defining", "torn", "own", "copies")))
 def test_repair_takes_steps_in_proportion(assignment: Assignment, perfect: NotebookNode, kind: str) -> None:
-    """Do twice as many cells take no more than twice the steps, whatever they look like?"""
+    """Do twice as many cells take at most twice the steps, whatever they look like?"""
 
     def file(count: int) -> bytes:
         cell = dict(perfect.cells[3])

@@ -1,4 +1,4 @@
-"""Does honest work arrive, whatever editors, systems and people make of a solved notebook?"""
+"""Does honest work arrive, whatever editors, systems and people do to a solved notebook?"""
 
 import ast
 import atexit
@@ -31,7 +31,8 @@ from autograder.lms.collect import collect
 from autograder.recognition import is_answer, name_of, names_in
 
 Cells = list[dict[str, Any]]
-NO_MATTER = re.compile(r"[^\x00-\x7f]|(?:\\n)+")  # in a docstring: letters that an encoding loses, empty lines
+# A docstring may differ in these: letters that an encoding loses, empty lines.
+NO_MATTER = re.compile(r"[^\x00-\x7f]|(?:\\n)+")
 EXPERIMENT = "# an experiment"
 WORDS = "The variance of a score grows with the width, so its deviation grows with the root"
 
@@ -42,26 +43,26 @@ class Work:
 
     assignment: str
     cells: Cells
-    words: dict[str, str]  # by a cell's name, the word of the student's in it that must not be lost
+    words: dict[str, str]  # by a cell's name, the student's word in it that must not be lost
     encode: Callable[[str], bytes] = str.encode
     wrap: Callable[[dict[str, Any]], str] = field(default=lambda notebook: json.dumps(notebook, ensure_ascii=False))
-    name: str = ""  # of the file; by default that which it was released with
-    folders: str = ""  # in which it lies
-    other: bytes = b""  # another notebook that lies next to it
-    differs: bool = False  # whether that one holds another answer
-    other_files: dict[str, bytes] = field(default_factory=dict)  # files that hold no notebook
-    archive: str = ""  # in which all of it is packed
-    collected: bool = False  # whether it comes in a download, not in a folder of submitted/
+    name: str = ""  # name of the file; by default the released name
+    folders: str = ""  # folders that hold it
+    other: bytes = b""  # another notebook next to it
+    differs: bool = False  # whether the other notebook holds another answer
+    other_files: dict[str, bytes] = field(default_factory=dict)  # files without a notebook
+    archive: str = ""  # kind of archive that holds everything
+    collected: bool = False  # whether it comes in a download instead of a folder in submitted/
 
     @property
     def data(self) -> bytes:
-        """The file."""
+        """The notebook's file."""
         notebook = {"cells": self.cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
         return self.encode(self.wrap(notebook))
 
     @property
     def notebooks(self) -> dict[str, bytes]:
-        """The notebooks that are submitted, by path."""
+        """The submitted notebooks, by path."""
         usual = f"{assignment_of(self.assignment).notebook}.ipynb"
         name = self.name or usual
         other = usual if name != usual else f"Copy of {usual}"
@@ -69,7 +70,7 @@ class Work:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """What is submitted, by path."""
+        """The submitted files, by path."""
         files = self.notebooks | self.other_files
         return {self.archive: packed(files)} if self.archive else files
 
@@ -84,14 +85,14 @@ def packed(files: dict[str, bytes]) -> bytes:
 
 
 def solved(name: str) -> Work:
-    """Return a solved notebook, with a word of the student's own in every answer."""
+    """Return a solved notebook with a word of the student in every answer."""
     cells, words = solved_cells(name)
     return Work(name, json.loads(cells), dict(words))
 
 
 @cache
 def solved_cells(name: str) -> tuple[str, dict[str, str]]:
-    """Return its cells as text, and the words."""
+    """Return the cells of a solved notebook as text, and the words."""
     assignment = assignment_of(name)
     cells, words = [], {}
     for cell in fill_in(assignment.release, assignment.instructor, bonus=True).cells:
@@ -108,7 +109,7 @@ def solved_cells(name: str) -> tuple[str, dict[str, str]]:
 
 @cache
 def wanted(name: str) -> dict[str, str]:
-    """Return what reaches the tests of the notebook as it was solved."""
+    """Return what reaches the tests of the solved notebook."""
     assignment = assignment_of(name)
     return reaching(repair_notebook(solved(name).data, assignment.instructor, assignment.release).notebook)
 
@@ -117,12 +118,12 @@ def wanted(name: str) -> dict[str, str]:
 
 
 def new(source: str, kind: str = "code") -> dict[str, Any]:
-    """Return a cell of the student's own."""
+    """Return an own cell of the student."""
     return {"cell_type": kind, "id": f"own{abs(hash(source)) % 10**6}", "metadata": {}, "source": source}
 
 
 def is_written(cell: dict[str, Any], work: Work) -> bool:
-    """Whether a cell holds an answer in words."""
+    """Whether a cell holds a written answer."""
     return cell["cell_type"] == "markdown" and any(word in cell["source"] for word in work.words.values())
 
 
@@ -139,7 +140,7 @@ def merge(work: Work, place: int, how: int) -> None:
 
 
 def split(work: Work, place: int, how: int) -> None:
-    """Press Ctrl-Shift-Minus in an answer: at one of its lines it becomes two."""
+    """Press Ctrl-Shift-Minus in an answer: the cell splits at one of its lines."""
     cells = [i for i, cell in enumerate(work.cells) if holds_answer(cell, work)]
     if cells:
         i = cells[place % len(cells)]
@@ -157,13 +158,13 @@ def move(work: Work, place: int, how: int) -> None:
 
 
 def copy(work: Work, place: int, how: int) -> None:
-    """Copy a cell, and paste it somewhere below."""
+    """Copy a cell, and paste it below."""
     index = place % len(work.cells)
     work.cells.insert(index + 1 + how % (len(work.cells) - index), dict(work.cells[index]))
 
 
 def delete(work: Work, place: int, how: int) -> None:
-    """Delete a cell that holds no answer."""
+    """Delete a cell without an answer."""
     others = [i for i, cell in enumerate(work.cells) if not (holds_answer(cell, work) or begins_answer(cell, work))]
     if others:
         del work.cells[others[place % len(others)]]
@@ -176,7 +177,7 @@ def retype(work: Work, place: int, how: int) -> None:
 
 
 def strip(work: Work, place: int, how: int) -> None:
-    """Lose ids, metadata or both, or get others in their place."""
+    """Remove ids, metadata or both, or replace them."""
     for index, cell in enumerate(work.cells):
         if how % 3 != 1:
             cell["metadata"] = {}
@@ -185,7 +186,7 @@ def strip(work: Work, place: int, how: int) -> None:
 
 
 def scratch(work: Work, place: int, how: int) -> None:
-    """Add cells of their own."""
+    """Add own cells."""
     names = [name for name in work.words if any(f"def {name}(" in cell["source"] for cell in work.cells)] or ["f"]
     name = names[how % len(names)]
     sources = [
@@ -201,7 +202,7 @@ def scratch(work: Work, place: int, how: int) -> None:
 
 
 def repeat_helper(work: Work, place: int, how: int) -> None:
-    """Write an earlier answer again above a later one, in its cell."""
+    """Repeat an earlier answer in the cell of a later one, above it."""
     code = [cell for cell in work.cells if cell["cell_type"] == "code" and holds_answer(cell, work)]
     code = [cell for cell in code if begins_answer(cell, work)]
     if len(code) > 1:
@@ -210,12 +211,12 @@ def repeat_helper(work: Work, place: int, how: int) -> None:
 
 
 def holds_answer(cell: dict[str, Any], work: Work) -> bool:
-    """Whether a cell holds an answer, or the half of it that ends it."""
+    """Whether a cell holds an answer, or the half that ends it."""
     return any(word in cell["source"] for word in work.words.values())
 
 
 def is_half(cell: dict[str, Any]) -> bool:
-    """Whether a cell goes on with a function that was split."""
+    """Whether a cell continues a split function."""
     return cell["id"].startswith("own") and cell["source"].lstrip("\n")[:1] == " "
 
 
@@ -226,7 +227,7 @@ def begins_answer(cell: dict[str, Any], work: Work) -> bool:
 
 
 def all_in_one(work: Work, place: int, how: int) -> None:
-    """Keep all functions in one cell: the first one's, the last one's, or one of its own after the set-up."""
+    """Keep all functions in one cell: the first one's, the last one's, or an own cell after the set-up."""
     code = [cell for cell in work.cells if cell["cell_type"] == "code"]
     code = [cell for cell in code if begins_answer(cell, work) or is_half(cell)]
     if len(code) > 1:
@@ -238,7 +239,7 @@ def all_in_one(work: Work, place: int, how: int) -> None:
 
 
 def picture(work: Work, place: int, how: int) -> None:
-    """Paste a photo into a written answer, as Colab or as Jupyter keeps it."""
+    """Paste a photo into a written answer, as Colab or as Jupyter stores it."""
     texts = [cell for cell in work.cells if is_written(cell, work)]
     if texts:
         cell, photo = texts[place % len(texts)], "iVBORw0KGgo" * (120_000 if how % 2 else 100)
@@ -249,7 +250,7 @@ def picture(work: Work, place: int, how: int) -> None:
 
 
 def write_elsewhere(work: Work, place: int, how: int) -> None:
-    """Write an answer in words above or below its cell, at the end, in a comment, or into the question."""
+    """Write a written answer above or below its cell, at the end, in a comment, or into the question."""
     assignment = assignment_of(work.assignment)
     blanks = {name_of(cell): cell.source for cell in assignment.release.cells}
     texts = [i for i, cell in enumerate(work.cells) if is_written(cell, work) and cell["source"].startswith(WORDS)]
@@ -259,7 +260,7 @@ def write_elsewhere(work: Work, place: int, how: int) -> None:
     cell = work.cells[index]
     text, name = cell["source"], next(name for name, word in work.words.items() if word in cell["source"])
     cell["source"] = blanks[name]
-    if how % 6 == 5 and index > 0 and not holds_answer(work.cells[index - 1], work):  # which may be moved
+    if how % 6 == 5 and index > 0 and not holds_answer(work.cells[index - 1], work):  # that cell may be moved
         work.cells[index - 1]["source"] += f"\n\n{text}"
     elif how % 6 == 4:
         work.cells.insert(index + 1, new(f"# {text}"))
@@ -272,7 +273,7 @@ def write_elsewhere(work: Work, place: int, how: int) -> None:
 
 
 def conflict(work: Work, place: int, how: int) -> None:
-    """Leave git's marks in the file: around all of it, around a cell, or within one."""
+    """Leave git's conflict marks in the file: around all of it, around a cell, or within one."""
 
     def wrap(notebook: dict[str, Any]) -> str:
         text = json.dumps(notebook, indent=1, ensure_ascii=False)
@@ -288,7 +289,7 @@ def conflict(work: Work, place: int, how: int) -> None:
 
 
 def encode(work: Work, place: int, how: int) -> None:
-    """Write the file in another encoding, or packed."""
+    """Write the file in another encoding, or compress it."""
     work.encode = [
         lambda text: text.encode("utf-16"),
         lambda text: text.encode("utf-8-sig"),
@@ -334,25 +335,25 @@ def rename(work: Work, place: int, how: int) -> None:
 
 
 def nest(work: Work, place: int, how: int) -> None:
-    """Submit it in folders."""
+    """Put the file into folders."""
     work.folders = ("work/", f"exercises/{work.assignment}/", "a/b/c/", "Übung 1/", "1_attention/2_multihead/")[how % 5]
 
 
 def put_beside(work: Work, place: int, how: int) -> None:
-    """Submit other files with it."""
+    """Add other files to the submission."""
     name = ("attention.pdf", "answers.py", "figure.png", "notes/readme.txt", "old.zip")[how % 5]
     work.other_files[name] = packed({"a.txt": b"a"}) if name == "old.zip" else b"%PDF-1.4"
 
 
 def submit_blank_too(work: Work, place: int, how: int) -> None:
-    """Submit the notebook as it was released too."""
+    """Add the released notebook to the submission."""
     work.other, work.differs = released(work.assignment), False
     if how % 2:
         rename(work, place, how)
 
 
 def submit_another_too(work: Work, place: int, how: int) -> None:
-    """Submit another solved notebook too, with another word in one answer, or with one answer less."""
+    """Add another solved notebook, with another word in one answer, or with one answer less."""
     cells, words = solved_cells(work.assignment)
     notebook = {"cells": json.loads(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     word = list(words.values())[place % len(words)]
@@ -365,18 +366,18 @@ def submit_another_too(work: Work, place: int, how: int) -> None:
 
 
 def pack(work: Work, place: int, how: int) -> None:
-    """Pack all that is submitted."""
+    """Pack the whole submission into an archive."""
     work.archive = ("submission.zip", "attention.zip", "work/all.zip")[how % 3]
 
 
 def download(work: Work, place: int, how: int) -> None:
-    """Have it come in a download of a learning platform."""
+    """Let the submission come in a download of a learning platform."""
     work.collected = True
 
 
 @cache
 def released(name: str) -> bytes:
-    """Return a notebook as it was released."""
+    """Return a notebook as released."""
     return nbformat.writes(assignment_of(name).release).encode()
 
 
@@ -400,7 +401,7 @@ def changed(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> W
 
 
 def reaching(notebook: NotebookNode) -> dict[str, str]:
-    """Return which definition of each answer of code its last test sees, and those of the answers that it uses."""
+    """Return the definition of each code answer that its last test sees, with those of the answers that it uses."""
     known: dict[str, str] = {}
     uses: dict[str, set[str]] = {}
     seen: dict[str, str] = {}
@@ -428,7 +429,7 @@ def reaching(notebook: NotebookNode) -> dict[str, str]:
 
 
 def statements(source: str) -> list[ast.stmt]:
-    """Return the statements of a cell; none where it is no Python."""
+    """Return the statements of a cell; none if it is no Python."""
     try:
         return ast.parse(re.sub(r"^%.*", "pass", source, flags=re.M)).body
     except SyntaxError:
@@ -436,7 +437,7 @@ def statements(source: str) -> list[ast.stmt]:
 
 
 def arrives(repaired: Repaired, work: Work) -> list[str]:
-    """Say what of the work does not arrive: code that reaches no test, answers in words that nobody would read."""
+    """List the work that does not arrive: code that reaches no test, written answers that nobody would read."""
     right = wanted(work.assignment)
     layouts = [reaching(layout) for layout in (repaired.notebook, repaired.as_submitted) if layout is not None]
     wrong = [[name for name in right if seen.get(name) != right[name]] for seen in layouts]
@@ -448,7 +449,7 @@ def arrives(repaired: Repaired, work: Work) -> list[str]:
 
 
 def arrived(work: Work, course: Course) -> Submission:
-    """Return what the grader reads of what a student submitted."""
+    """Return what the grader reads of a submission."""
     assignment = assignment_of(work.assignment)
     if work.collected:
         place = course.root / "download.zip"
@@ -464,7 +465,7 @@ def arrived(work: Work, course: Course) -> Submission:
 
 @cache
 def exercises() -> Path:
-    """Return a folder of the notebooks as they are released now."""
+    """Return a folder with the notebooks as released now."""
     folder = Path(tempfile.mkdtemp(prefix="exercises-"))
     atexit.register(shutil.rmtree, folder)
     for name in ALL:
@@ -480,7 +481,7 @@ def others_of(name: str) -> dict[str, dict[str, bool]]:
 
 
 def check(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> None:
-    """See that the work of a changed notebook arrives, or that a person is asked about it; and that no word is lost."""
+    """Check that the work of a changed notebook arrives, or that a person is asked; and that no word is lost."""
     work, assignment = changed(name, changes), assignment_of(name)
     with tempfile.TemporaryDirectory() as folder:
         submission = arrived(work, Course(Path(folder)))
@@ -497,7 +498,7 @@ def check(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> Non
         name,
         repaired.receipt,
         repaired.questions,
-    )  # what submit-check says
+    )  # the words of submit-check
     nbformat.validate(repaired.notebook)
     lost = arrives(repaired, work)
     asked = "\n".join(repaired.questions)
@@ -508,5 +509,5 @@ def check(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> Non
 
 @EXAMPLES
 def test_work_arrives_or_a_person_is_asked(examples: int) -> None:
-    """After a change, does each answer reach its tests or its reader, and is no word of the student's lost?"""
+    """After a change, does each answer reach its tests or its reader, and is no word of the student lost?"""
     fuzz(examples, st.tuples(st.sampled_from(sorted(ALL)), CHANGED), lambda drawn: check(*drawn))

@@ -1,4 +1,4 @@
-"""Has a changed notebook, run in the sandbox, the points of the one that nobody changed, and does submit-check agree?"""
+"""Does a changed notebook get the same points as the unchanged one in the sandbox, and does submit-check agree?"""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from autograder.grade.submit_check import submit_check
 from autograder.grade.task import Job, Task
 from autograder.imports import ROOT
 
-# Assignment, and what is done to its solved notebook: the change, the place, and how.
+# Assignment, and the change of its solved notebook: what, where, and how.
 CHANGED = {
     "halves with a cell between": ("1_attention", [(changes.split, 1, 12), (changes.scratch, 10, 2)]),
     "a helper above a half": ("1_attention", [(changes.repeat_helper, 1, 0), (changes.split, 1, 30)]),
@@ -27,7 +27,7 @@ CHANGED = {
 
 @pytest.mark.parametrize("case", CHANGED)
 def test_a_changed_notebook_keeps_its_points(case: str, tmp_path: Path) -> None:
-    """Are all points of the tests there, or is a person asked; and does submit-check say the same beforehand?"""
+    """Are all points of the tests there, or is a person asked; and does submit-check say the same before?"""
     name, done = CHANGED[case]
     assignment, work = assignment_of(name), changes.changed(name, done)
     notebooks = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)

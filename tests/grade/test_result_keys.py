@@ -1,4 +1,4 @@
-"""An assignment that changes after submissions came in: what is graded again, and what stays as it was."""
+"""If an assignment changes after submissions came in, what is graded again, and what stays?"""
 
 import random
 import shutil
@@ -50,7 +50,7 @@ def course(graded: Course, tmp_path: Path) -> Course:
 
 
 def changed(assignment: Assignment, change: Callable[[NotebookNode], None]) -> Assignment:
-    """Return the assignment with both of its notebooks changed."""
+    """Return the assignment after the same change of both its notebooks."""
     notebooks = [nbformat.from_dict(notebook) for notebook in (assignment.instructor, assignment.release)]
     for notebook in notebooks:
         change(notebook)
@@ -58,7 +58,7 @@ def changed(assignment: Assignment, change: Callable[[NotebookNode], None]) -> A
 
 
 def copy_of(notebook: NotebookNode, name: str, new: str, source: str) -> None:
-    """Put a cell like another after it, with a name and a text of its own."""
+    """Put a copy of a cell after it, with another name and text."""
     cell = nbformat.from_dict(answer(notebook, name))
     cell.id = cell.metadata.nbgrader.grade_id = new
     cell.source = source
@@ -66,13 +66,13 @@ def copy_of(notebook: NotebookNode, name: str, new: str, source: str) -> None:
 
 
 def add_check(notebook: NotebookNode) -> None:
-    """Ask one thing more of softmax, in a hidden test of a point."""
+    """Add a hidden test of softmax for one point."""
     hidden = answer(notebook, "softmax_values").source
     copy_of(notebook, "softmax_values", "softmax_sum", hidden and "assert abs(softmax(np.ones(4)).sum() - 1) < 1e-9")
 
 
 def add_exercise(notebook: NotebookNode) -> None:
-    """Ask for one more function, which nobody has written, for two points."""
+    """Add a function that nobody has written, for two points."""
     hidden = answer(notebook, "softmax_values").source
     copy_of(notebook, "softmax_values", "entropy", "def entropy(p):\n    ...")
     answer(notebook, "entropy").metadata.nbgrader |= {"grade": False, "solution": True, "locked": False}
@@ -92,7 +92,7 @@ def drop_check(notebook: NotebookNode) -> None:
 
 
 def weigh_anew(notebook: NotebookNode) -> None:
-    """Give three points for a test that gave one."""
+    """Raise the points of a test from one to three."""
     answer(notebook, "softmax_values").metadata.nbgrader.points = 3
 
 
@@ -101,7 +101,7 @@ def solve_entropy(assignment: Assignment) -> None:
     answer(assignment.instructor, "entropy").source = "def entropy(p):\n    return -np.sum(p * np.log(p))"
 
 
-# what changes; points that ada has, and of how many, without the written ones; what hana loses of them
+# The change; ada's points and their maximum, without written answers; hana's lost points.
 CHANGES = {
     "a check is added": (add_check, 16, 16),
     "an exercise is added": (add_exercise, 15, 17),
@@ -123,14 +123,14 @@ CHANGES = {
 def test_change_after_submissions_came_in(
     course: Course, assignment: Assignment, change: str, regrade: bool, two_workers: Workers
 ) -> None:
-    """Does everybody get the points of the new assignment, and keep those of other parts and of manual grading?"""
+    """Does everybody get the new assignment's points, and keep those of other parts and of manual grading?"""
     spoil, points, most = CHANGES[change]
     new = changed(assignment, spoil)
     if change == "an exercise is added":
         solve_entropy(new)
     lost = 4 - (change == "a check is withdrawn")  # hana's attention is not scaled
     results = {result.student: result for result in grade(course, new, regrade=regrade, workers=two_workers)}
-    repaired = "added" in change  # the new cell is put into what was submitted before there was one
+    repaired = "added" in change  # the new cell is added to earlier submissions
     assert {result.state for result in results.values()} == {"graded after repair" if repaired else "graded"}
     for student, right in (("ada", points), ("hana", points - lost)):
         checks = [check for check in results[student].checks if not check["name"].startswith("online_softmax")]
@@ -151,7 +151,7 @@ def test_nothing_is_graded_again_without_a_change(course: Course, assignment: As
     assert [result.state for result in results] == ["graded", "graded"] and calls == []
 
 
-# what a change of each file does to the results of 1_attention
+# What a change of each file does to the results of 1_attention.
 FILES = {
     "autograder/checks/attention/__init__.py": True,
     "autograder/judge/compare.py": True,
@@ -180,7 +180,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def test_key_changes_with_what_a_result_depends_on_alone(assignment: Assignment, package: Path) -> None:
-    """Do changed checks of this assignment make its results stale, and those of another or a page of feedback not?"""
+    """Do changed checks make the results of their own assignment stale, but not those of others, and a feedback page none?"""
     before = grader_key(assignment, True, None, package)
     for name, stale in FILES.items():
         with (package / name).open("a", encoding="utf-8") as file:
@@ -191,7 +191,7 @@ def test_key_changes_with_what_a_result_depends_on_alone(assignment: Assignment,
 
 
 def test_key_changes_with_the_weights_that_are_refused(assignment: Assignment, package: Path) -> None:
-    """Do other published weights make the results of an assignment with a file of weights stale, and of no other?"""
+    """Do other published weights make only the results of an assignment with a file of weights stale?"""
     images, keys = SimpleNamespace(name="MNIST"), []
     for content in (b"one", b"other"):
         (package / "book" / "records").mkdir(parents=True, exist_ok=True)
@@ -209,7 +209,7 @@ def test_key_changes_with_the_weights_that_are_refused(assignment: Assignment, p
     ],
 )
 def test_key_changes_with_checks_that_are_imported(assignment: Assignment, package: Path, line: str) -> None:
-    """Do checks of another assignment count where those of this one import them, in whatever words?"""
+    """Do another assignment's checks count if this one's checks import them, in any form of import?"""
     with (package / "autograder/checks/attention/__init__.py").open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
     before = grader_key(assignment, True, None, package)
@@ -218,7 +218,7 @@ def test_key_changes_with_checks_that_are_imported(assignment: Assignment, packa
 
 
 def test_lost_results_are_made_again(course: Course, assignment: Assignment, two_workers: Workers) -> None:
-    """Does a torn or deleted result cost nothing but a second run?"""
+    """Does a torn or deleted result cost only a second run?"""
     path = course.result_path("ada", NAME)
     path.write_text(path.read_text(encoding="utf-8")[:40], encoding="utf-8")
     course.result_path("hana", NAME).unlink()
@@ -228,7 +228,7 @@ def test_lost_results_are_made_again(course: Course, assignment: Assignment, two
 
 @pytest.mark.parametrize("left", [0, 1, 40, -2])
 def test_torn_result_is_named(course: Course, assignment: Assignment, left: int) -> None:
-    """Is a student whose result was cut by a crash still on page, list and table, and does every command fail for it?"""
+    """Is a student with a torn result still on page, list and table, and does every command fail because of it?"""
     path = course.result_path("ada", NAME)
     path.write_bytes(path.read_bytes()[:left])
     torn, whole = course.load_results(NAME)
@@ -240,7 +240,7 @@ def test_torn_result_is_named(course: Course, assignment: Assignment, left: int)
 
 
 def test_torn_notebook_of_a_result_is_named(course: Course, assignment: Assignment, two_workers: Workers) -> None:
-    """Where the notebook that was executed is cut or gone, does every command say so, and is it made again?"""
+    """Does every command report a torn or missing executed notebook, and is it made again?"""
     path = course.autograded_path("ada", assignment)
     whole = path.read_bytes()
     for left in (len(whole) - 2, len(whole) // 2, 0):
@@ -255,7 +255,7 @@ def test_torn_notebook_of_a_result_is_named(course: Course, assignment: Assignme
 
 
 def test_torn_seed_of_a_run_is_named(course: Course, assignment: Assignment, two_workers: Workers) -> None:
-    """Where the seed is lost, is nobody graded with another, and does the error name that of the results?"""
+    """If the seed is lost, is no student graded with another one, and does the error name the results' seed?"""
     (course.root / "results" / NAME / ".run.json").write_text('{"se')
     with pytest.raises(ValueError, match=rf"\.run\.json cannot be read.*--seed {SEED}\."):
         grade(course, assignment, workers=two_workers)
@@ -266,7 +266,7 @@ def test_torn_seed_of_a_run_is_named(course: Course, assignment: Assignment, two
 def test_lost_gradebook_gets_its_points_again(
     course: Course, assignment: Assignment, left: int | None, two_workers: Workers
 ) -> None:
-    """Is a gradebook that was deleted, or is an empty file, filled again from the results, without grading anybody?"""
+    """Is a deleted or empty gradebook filled again from the results, without grading?"""
     calls: list[tuple] = []
     (course.root / "gradebook.db").unlink() if left is None else (course.root / "gradebook.db").write_bytes(b"")
     grade(course, assignment, workers=two_workers, progress=lambda *call: calls.append(call))
@@ -279,7 +279,7 @@ def test_lost_gradebook_gets_its_points_again(
 def test_files_cut_at_any_byte_cost_nothing(
     course: Course, assignment: Assignment, draw: int, two_workers: Workers
 ) -> None:
-    """After a power cut that left each file but submissions and gradebook cut at any byte, is all as before?"""
+    """Is everything as before after a power cut that tore every file except submissions and gradebook?"""
     chance = random.Random(draw)
     kept = ("submitted", "gradebook.db", "nbgrader_config.py")
     paths = [path for path in sorted(course.root.rglob("*")) if path.is_file() and not {*kept} & {*path.parts}]
@@ -295,7 +295,7 @@ def test_files_cut_at_any_byte_cost_nothing(
 
 
 def test_only_one_run_grades_an_assignment(course: Course, assignment: Assignment, two_workers: Workers) -> None:
-    """Is a second run of the same assignment refused, and a third, when the first is done, not?"""
+    """Is a second run of the same assignment refused until the first one ends?"""
     with grade_module._alone(course, assignment), pytest.raises(InstallationError, match=f"another run grades {NAME}"):
         grade(course, assignment, workers=two_workers)
     assert len(grade(course, assignment, workers=two_workers)) == 2

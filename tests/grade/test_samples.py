@@ -1,6 +1,6 @@
-"""Do sample submissions of the exercises in PyTorch get the points that they earned, with the mistakes named, anywhere?
+"""Do sample submissions of the PyTorch exercises get the points that they earned, with the mistakes named, on any processor?
 
-Each is made from the answers, submitted, repaired, run in the sandbox and graded; those of 1_attention are in test_grade.py.
+Each sample is made from the answers, submitted, repaired, run in the sandbox and graded. test_grade.py has those of 1_attention.
 """
 
 import os
@@ -24,7 +24,7 @@ from autograder.report.feedback import write_feedback
 SEED = 4
 
 
-# Assignment, student of sample_class.CLASSES: the state, the points that are lost, the mistakes that are named.
+# Assignment, student of sample_class.CLASSES: state, lost points, named mistakes.
 EXPECTED: dict[str, dict[str, tuple[str, float, set[str]]]] = {
     "2_multihead": {
         "ada": ("graded", 0, set()),
@@ -41,7 +41,7 @@ EXPECTED: dict[str, dict[str, tuple[str, float, set[str]]]] = {
         "goran": ("graded", 3, {"M33"}),
         "hana": ("graded", 3, {"M34"}),
         "ivan": ("graded", 3, {"M38"}),
-        "jana": ("graded", 1, {"M41", "M200"}),  # the second in the bonus, which costs nothing
+        "jana": ("graded", 1, {"M41", "M200"}),  # the second is in the bonus, and costs nothing
         "kofi": ("graded", 5, set()),
         "lena": ("graded", 1, {"M28"}),
     },
@@ -62,10 +62,10 @@ EXPECTED: dict[str, dict[str, tuple[str, float, set[str]]]] = {
         "ivan": ("graded", 2, {"M20"}),
         "jana": ("graded", 8, {"M180"}),
         "kofi": ("graded", 8, {"M181"}),
-        "ben": ("graded", 20, {"M18", "M29", "M94", "M184", "M190", "M192"}),  # the faults with which the programs came
+        "ben": ("graded", 20, {"M18", "M29", "M94", "M184", "M190", "M192"}),  # the original faults of the programs
     },
 }
-# Whom the quick tests grade, and in which assignments; the grader's proof of itself grades the answers and what was released.
+# The student and the assignments of the quick tests; the grader's proof covers the answers and the released notebook.
 SOON, SOON_IN = "goran", ("2_multihead", "4_vit")
 EVERYBODY = [
     pytest.param(assignment, student, marks=() if student == SOON and assignment in SOON_IN else pytest.mark.deep)
@@ -76,7 +76,7 @@ OTHER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "
 
 
 def write_class(root: Path, name: str, everybody: bool) -> None:
-    """Write the samples of an assignment, of everybody or of the one whom the quick tests grade."""
+    """Write the samples of an assignment: all, or only the student of the quick tests."""
     sample_class.write_class(root, name)
     for folder in (root / "submitted").iterdir():
         if folder.name != SOON and not everybody:
@@ -87,9 +87,9 @@ def write_class(root: Path, name: str, everybody: bool) -> None:
 def results_of(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, two_workers: Workers
 ) -> Callable[[str], dict[str, Result]]:
-    """Give the samples of an assignment, graded once, all where one of the deep tests is to run.
+    """Return a function that grades the samples of an assignment once: all of them if a deep test runs.
 
-    ben submits the notebook as it was released.
+    ben submits the released notebook.
     """
 
     @cache
@@ -108,7 +108,7 @@ def results_of(
 
 @pytest.mark.parametrize(("name", "student"), EVERYBODY)
 def test_sample_gets_its_points(results_of: Callable[[str], dict[str, Result]], name: str, student: str) -> None:
-    """Does a mistake cost its own points and no others, and is it named? Does a bonus cost nothing?"""
+    """Does a mistake cost exactly its own points, under its name, and in a bonus nothing?"""
     result = results_of(name)[student]
     bonus = [check for check in result.checks if check["name"].startswith(f"{sample_class.BONUS.get(name)}_")]
     points = sum(check["points"] for check in result.checks if check not in bonus)
@@ -127,10 +127,10 @@ ON_ANOTHER = [pytest.param(name, True, marks=pytest.mark.deep) for name in sampl
 def test_points_do_not_depend_on_the_processor(
     results_of: Callable[[str], dict[str, Result]], tmp_path: Path, name: str, everybody: bool
 ) -> None:
-    """Does the same seed give every point and every named mistake again where the libraries round otherwise?"""
+    """Does the same seed give the same points and names on a processor that rounds differently?"""
     mine = results_of(name)
     write_class(tmp_path, name, everybody)
-    shutil.rmtree(tmp_path / "submitted" / "dora", ignore_errors=True)  # whose endless loop takes its time
+    shutil.rmtree(tmp_path / "submitted" / "dora", ignore_errors=True)  # her endless loop takes long
     seed = SEED_OF_CLASS if name == sample_class.ASSIGNMENT else SEED
     command = [sys.executable, "-m", "autograder", "grade", name, "--course", str(tmp_path), "--seed", str(seed)]
     subprocess.run(command, env=os.environ | OTHER_PROCESSOR, check=True, capture_output=True)

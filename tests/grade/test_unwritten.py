@@ -1,4 +1,4 @@
-"""Is only the template's own body called not written, and does every other error say what Python says?"""
+"""Is only the template's own body called unwritten, and does every other error hold Python's message?"""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from autograder.imports import ROOT
 from autograder.sandbox.guest.unwritten import unwritten
 
 NOT = "raise NotImplementedError()"
-SOURCES = {  # by what is written the function that was called, and the one that is not written
+SOURCES = {  # the function that was called, by the name of the unwritten function
     f'def f(x, *args, y=1, **more):\n    """Says."""\n    # YOUR CODE HERE\n    {NOT}': ["f", "f"],
     f"class F:\n    def __init__(self):\n        {NOT}\nf = lambda x: F()": ["<lambda>", "F"],
     f"def softmax(x):\n    {NOT}\ndef f(x):\n    return softmax(x)": ["f", "softmax"],
@@ -32,12 +32,12 @@ SOURCES = {  # by what is written the function that was called, and the one that
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_template_is_told_from_all_else(source: str) -> None:
-    """Is an untouched body known, the function that called it too, and no other error taken for it?"""
+    """Is an untouched body recognised, also in a calling function, and no other error mistaken for it?"""
     exec(source, namespace := {"__name__": "__main__"})
     with pytest.raises(Exception) as caught:
         namespace["f"](1)
     assert unwritten(caught.value) == SOURCES[source]
-    if SOURCES[source]:  # a library's is none either
+    if SOURCES[source]:  # a library's function is not unwritten either
         exec(compile(source, nbformat.__file__, "exec"), library := {})
         with pytest.raises(NotImplementedError) as caught:
             library["f"](1)
@@ -60,7 +60,7 @@ def misspelt(notebook: NotebookNode) -> None:
 
 
 def calls_a_list(notebook: NotebookNode) -> None:
-    """Call a ModuleList."""
+    """Call a ModuleList as a function."""
     answer(notebook, "FeedForward").source = WITH_LIST
 
 
@@ -75,7 +75,7 @@ def calls_unwritten(notebook: NotebookNode) -> None:
 
 
 def half_written(notebook: NotebookNode) -> None:
-    """Leave one case unwritten."""
+    """Leave one case of a function unwritten."""
     cell = answer(notebook, "softmax")
     cell.source = (
         f"def softmax(scores, axis=-1):\n    if axis != -1:\n        {NOT}\n    "
@@ -91,7 +91,7 @@ SAID = [
 
 
 def of(name: str, changed: Any) -> tuple[NotebookNode, NotebookNode]:
-    """Return a solved notebook that was changed, as it was submitted and as it is graded."""
+    """Return a changed solved notebook, as submitted and as graded."""
     assignment = assignment_of(name)
     notebook = fill_in(assignment.release, assignment.instructor)
     changed(notebook)
@@ -99,7 +99,7 @@ def of(name: str, changed: Any) -> tuple[NotebookNode, NotebookNode]:
 
 
 def messages_of(name: str, exercise: str, changed: Any) -> list[str]:
-    """Grade an exercise, and return what its failed tests say, the visible one among them."""
+    """Grade an exercise, and return the messages of its failed tests, the visible one included."""
     notebook = of(name, changed)[1]
     kept = ("setup", "softmax", exercise, f"test_{exercise}")
     notebook.cells = [cell for cell in notebook.cells if cell.id.startswith(kept)]
@@ -111,7 +111,7 @@ def messages_of(name: str, exercise: str, changed: Any) -> list[str]:
 
 @pytest.mark.parametrize(("name", "exercise", "changed", "words"), SAID)
 def test_grader_says_what_python_says(name: str, exercise: str, changed: Any, words: str) -> None:
-    """Does a student who misspelt a method, or called what has none, read that in every test?"""
+    """Does a student read Python's message in every test after misspelling a method or calling a list?"""
     said = messages_of(name, exercise, changed)
     assert len(said) > 1
     assert all(words in text and not text.endswith("not written yet.") for text in said), said
@@ -119,7 +119,7 @@ def test_grader_says_what_python_says(name: str, exercise: str, changed: Any, wo
 
 @pytest.mark.parametrize(("name", "exercise", "changed", "words"), SAID[:2])
 def test_notebook_says_what_python_says(name: str, exercise: str, changed: Any, words: str) -> None:
-    """Does the visible test say it in the student's own notebook too?"""
+    """Does the visible test in the student's own notebook say the same?"""
     namespace, cells = setup_of(name)
     exec(answer(of(name, changed)[0], exercise).source, mine := dict(namespace))
     with pytest.raises(AssertionError) as caught:
@@ -128,7 +128,7 @@ def test_notebook_says_what_python_says(name: str, exercise: str, changed: Any, 
 
 
 def test_submit_check_says_what_python_says(tmp_path: Path) -> None:
-    """Does submit-check, before the file is submitted?"""
+    """Does submit-check say it before the file is submitted?"""
     path = tmp_path / "encoder.ipynb"
     nbformat.write(of("3_encoder", misspelt)[0], path)
     said = dict(submit_check(path, ROOT / "exercises", True)[2])
@@ -137,7 +137,7 @@ def test_submit_check_says_what_python_says(tmp_path: Path) -> None:
 
 
 def test_answer_that_calls_an_unwritten_one_is_told_so() -> None:
-    """Does a student whose attention calls a softmax that is not written read that, and not that attention is missing?"""
+    """Does a student whose attention calls an unwritten softmax read that, and not that attention is missing?"""
     namespace, cells = setup_of("1_attention")
     notebook, mine = of("1_attention", calls_unwritten)[0], dict(namespace)
     for name in ("softmax", "attention"):
@@ -146,18 +146,18 @@ def test_answer_that_calls_an_unwritten_one_is_told_so() -> None:
         exec(cells["test_attention"], mine)
     assert str(caught.value).endswith("attention calls softmax, which is not written yet. Write it first.")
     hidden = messages_of("1_attention", "attention", calls_unwritten)[1:]
-    assert hidden == []  # it is judged with a reference implementation of softmax
+    assert hidden == []  # attention is judged with a reference implementation of softmax
 
 
 def test_half_of_an_answer_is_not_called_unwritten() -> None:
-    """Does an answer of which one case is missing pass the others, and say where it raises?"""
+    """Does an answer with one missing case pass the other cases, and say where it raises?"""
     said = messages_of("1_attention", "softmax", half_written)
     assert said and all("NotImplementedError: " in text and "in softmax, line 3" in text for text in said), said
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_released_answers_are_not_written(name: str) -> None:
-    """Is every answer that students write from nothing known as not written, in the grader too?"""
+    """Is every answer that students write from scratch recognised as unwritten, also in the grader?"""
     assignment = assignment_of(name)
     notebook = repaired(assignment.release, assignment).notebook
     notebook.cells = [cell for cell in notebook.cells if "nbgrader" in cell.metadata and "file" not in cell.metadata]

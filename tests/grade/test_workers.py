@@ -1,4 +1,4 @@
-"""Does a process that dies, or takes too long, cost no other's result, and its own job a second try?"""
+"""Does a process that dies or takes too long cost no other job's result, and its own job a second try?"""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ DIES = "__import__('os')._exit(1)"
 
 
 def test_run_gives_results_and_errors_as_they_come() -> None:
-    """Has each job its value, or the exception in its place?"""
+    """Does each job give its value, or its exception instead?"""
     with Workers(2) as workers:
         found = dict(workers.run(eval, {f"{n}": (f"{n} * {n}",) for n in range(9)} | {"wrong": ("1 / 0",)}))
         again = dict(workers.run(eval, {"more": ("7 * 6",)}))
@@ -22,14 +22,14 @@ def test_run_gives_results_and_errors_as_they_come() -> None:
 
 
 def test_run_keeps_processes_between_runs() -> None:
-    """Do later jobs find what a process has imported and forked before?"""
+    """Do later jobs reuse what a process has imported and forked?"""
     with Workers(1) as workers:
         processes = [dict(workers.run(eval, {"process": ("__import__('os').getpid()",)})) for _ in range(2)]
     assert processes[0] == processes[1]
 
 
 def test_run_tries_a_killed_job_once_more(tmp_path: Path) -> None:
-    """Are all others done, each once, when one kills its process the first time, and one always?"""
+    """Are all other jobs done, each once, if one kills its process the first time and another one always?"""
     path = str(tmp_path / "once")  # the second time the folder is there: an error, and no death
     jobs = {"once": (f"__import__('os').mkdir({path!r}) or {DIES}",)}
     jobs |= {f"{n}": (f"{n}",) for n in range(9)} | {"always": (DIES,)} | {f"{n}": (f"{n}",) for n in range(9, 12)}
@@ -43,7 +43,7 @@ def test_run_tries_a_killed_job_once_more(tmp_path: Path) -> None:
 
 
 def test_run_ends_a_job_that_takes_too_long() -> None:
-    """Is a process ended that hears no signal and never comes back, and are the jobs behind it done?"""
+    """Is a process ended that ignores signals and never returns, and are the jobs after it done?"""
     hangs = "[__import__('signal').signal(15, 1), __import__('time').sleep(1000)]"
     with Workers(1, seconds=1.0) as workers:
         found = dict(workers.run(eval, {"hangs": (hangs,)} | {f"{n}": (f"{n}",) for n in range(3)}))
@@ -52,7 +52,7 @@ def test_run_ends_a_job_that_takes_too_long() -> None:
 
 
 def test_run_that_nobody_asks_any_more_drops_its_jobs(tmp_path: Path) -> None:
-    """Where an assignment cannot be graded, does the next one wait for no job of its?"""
+    """If an assignment cannot be graded, does the next one not wait for its jobs?"""
     slow = f"__import__('time').sleep(20) or __import__('os').mkdir({str(tmp_path / 'slow')!r})"
     with Workers(1) as workers:
         run = workers.run(eval, {"first": ("1",), "slow": (slow,)})
@@ -66,7 +66,7 @@ def test_run_that_nobody_asks_any_more_drops_its_jobs(tmp_path: Path) -> None:
 def test_default_jobs_follow_cores_and_memory(
     monkeypatch: pytest.MonkeyPatch, cores: int, free: float, jobs: int
 ) -> None:
-    """Is there one job for each processor, fewer where memory would not reach, and always one?"""
+    """Is there one job for each processor, fewer if memory is short, and at least one?"""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
     monkeypatch.setattr("autograder.grade.workers.free_memory", lambda: int(free * 2**30))
     assert default_jobs() == jobs
@@ -84,7 +84,7 @@ def test_default_jobs_follow_cores_and_memory(
 def test_free_memory_heeds_the_limit_of_a_container(
     tmp_path: Path, line: str, folder: str, limit: str, used: str, cache: str
 ) -> None:
-    """Is the limit of a control group, or of one above it, heeded in both versions? Cached files can be given back."""
+    """Is the limit of a control group, or of a group above it, used in both versions? Cached files can be freed."""
     groups, place = tmp_path / "groups", tmp_path / "mounted" / folder
     groups.write_text(f"3:cpuset:/\n{line}\n")
     assert free_memory(groups, tmp_path / "mounted") == pytest.approx(psutil.virtual_memory().available, rel=0.2)

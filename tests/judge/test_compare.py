@@ -1,4 +1,4 @@
-"""What a wrong answer is told in a notebook, next to the known mistakes."""
+"""What does a message in a notebook say about a wrong answer, in addition to known mistakes?"""
 
 import base64
 import io
@@ -19,7 +19,7 @@ def case_of(**expected: np.ndarray) -> dict:
 
 
 def said(got: dict, expected: dict, show: bool = True) -> WrongAnswer:
-    """What is raised where a function gives one and another was due."""
+    """Return the error for a result, when another one was expected."""
     with pytest.raises(WrongAnswer) as caught:
         judge(lambda: got, (), [case_of(**expected)], {}, show)
     return caught.value
@@ -36,12 +36,12 @@ def said(got: dict, expected: dict, show: bool = True) -> WrongAnswer:
     ],
 )
 def test_yes_and_no_are_told_from_counts_by_their_type(got: object, expected: object, words: str) -> None:
-    """Does a check say by the type of what it measures whether it is a yes, and do counts stay numbers?"""
+    """Does a check tell by a result's type whether it is yes or no, while counts stay numbers?"""
     assert str(said({"it": got}, {"it": expected}, show=False)) == f"f, a case: {words}"
 
 
 def test_sizes_of_a_shape_are_told_and_not_counted() -> None:
-    """Does a student who gave a parameter another shape read both?"""
+    """Does a student who gave a parameter another shape read both shapes?"""
     got, expected = {"shape_of_class_token": np.array([1.0, 12, 0])}, {"shape_of_class_token": np.array([1.0, 1, 12])}
     assert (
         str(said(got, expected, show=False)) == "f, a case: shape of class token: expected 1 × 1 × 12, got 1 × 12 × 0"
@@ -50,7 +50,7 @@ def test_sizes_of_a_shape_are_told_and_not_counted() -> None:
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict, dict]]:
-    """What is displayed, as if this were a notebook."""
+    """The displayed data, as if this were a notebook."""
     found: list[tuple[dict, dict]] = []
     monkeypatch.setattr(IPython, "get_ipython", lambda: "a shell")
     monkeypatch.setattr("IPython.display.publish_display_data", lambda *published: found.append(published))
@@ -61,11 +61,11 @@ MAP = np.arange(20.0).reshape(4, 5)
 
 
 def test_wrong_map_is_drawn_beside_the_expected_one(shown: list) -> None:
-    """Is one picture shown, with the message as its alternative text and a red cross on what is wrong alone?"""
+    """Is one picture shown, with the message as its alternative text, and red crosses only on wrong values?"""
     spoiled = np.stack([MAP, MAP + 9 * (MAP == 7)])
     before = time.process_time()
     error = said({"weights": spoiled}, {"weights": np.stack([MAP, MAP])})
-    assert time.process_time() - before < 3  # 0.2 s, and where Matplotlib is new to the process its import
+    assert time.process_time() - before < 3  # 0.2 s, and the first import of Matplotlib in the process
     ((data, about),) = shown
     assert about == {"image/png": {"alt": str(error)}} and data["text/plain"] == str(error)
     pixels = imread(io.BytesIO(base64.b64decode(data["image/png"])))
@@ -79,7 +79,7 @@ def test_wrong_map_is_drawn_beside_the_expected_one(shown: list) -> None:
     ids=["shape", "row", "number", "column"],
 )
 def test_what_is_no_map_is_not_drawn(shown: list, got: dict) -> None:
-    """Is nothing drawn of a wrong shape, of a row and of a number?"""
+    """Is nothing drawn for a wrong shape, a row or a number?"""
     said(got, {"it": MAP if np.shape(got["it"]) == (5, 4) else got["it"] + 1})
     assert shown == []
 
@@ -87,7 +87,7 @@ def test_what_is_no_map_is_not_drawn(shown: list, got: dict) -> None:
 def test_nothing_is_drawn_outside_a_notebook_or_for_a_hidden_check(
     shown: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Do hidden checks, the grader's process and a place without Matplotlib give the message alone?"""
+    """Do hidden checks, the grader's process and an environment without Matplotlib give only the message?"""
     said({"it": MAP}, {"it": MAP + 1}, show=False)
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "matplotlib.figure", None)

@@ -1,4 +1,4 @@
-"""Is a student whose mistake has no name told at which line the answer departs from the known steps?"""
+"""Does a student whose mistake has no name read at which line the answer departs from the known steps?"""
 
 import ast
 import contextlib
@@ -49,7 +49,7 @@ def written(text: str, name: str = "attention", **names):
 
 
 def said_of(old: str, new: str) -> tuple[int | None, str]:
-    """Return the line that is said of an answer in which words are changed, and the message."""
+    """Return the line in the message about an answer with changed words, and the message."""
     assert ATTENTION.count(old) == 1
     with seeded(0):
         errors = list(exercises_of("attention")["attention"].failures(written(ATTENTION.replace(old, new)), 0).values())
@@ -78,14 +78,14 @@ CHANGED = [
 
 @pytest.mark.parametrize(("old", "new", "line", "said"), CHANGED)
 def test_line_that_departs_is_said(old: str, new: str, line: int, said: str) -> None:
-    """Is the line right, and is it said what is true of its value?"""
+    """Is the line right, and is the statement about its value true?"""
     found, text = said_of(old, new)
     assert found == line, text
     assert said in text
 
 
 def test_line_is_said_in_a_notebook() -> None:
-    """Does the set-up cell hold all that it takes, and leave nothing in the notebook?"""
+    """Does the set-up cell hold everything it needs, and leave nothing in the notebook?"""
     namespace = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(setup_cell("attention"), namespace)
@@ -98,7 +98,7 @@ def test_line_is_said_in_a_notebook() -> None:
 
 @pytest.mark.parametrize("stem", soon(STEMS))
 def test_modules_in_the_setup_cell_share_no_name(stem: str) -> None:
-    """Does no module that the cell puts after another define a name of it again?"""
+    """Does no module in the set-up cell define a name of an earlier one again?"""
     (call,) = (each for each in ast.walk(ast.parse(setup_cell(stem))) if getattr(each, "args", None) and _loads(each))
     kinds = ast.FunctionDef, ast.ClassDef
     names = Counter(each.name for each in ast.parse(call.args[1].value).body if isinstance(each, kinds))
@@ -120,7 +120,7 @@ LIES = WRONG.replace("    scores =", "    globals().update(_seen_by_test=lambda 
     ("cell", "line"), [(WRONG, "Line 11: `w` is the first value that matches no known step"), (ENDS, ""), (LIES, "")]
 )
 def test_line_is_said_in_the_sandbox(cell: str, line: str) -> None:
-    """Does a hidden test say the line of a cell, and is every point what it was, whatever the cell does while recorded?"""
+    """Does a hidden test give the line of a cell, and are all points the same, whatever the cell does while recorded?"""
     exercise, session = exercises_of("attention")["attention"], Session(Limits(), sandboxed=True)
     try:
         session.run(Cell("import numpy as np", answers=True))
@@ -154,7 +154,7 @@ LAYER = """class MultiHeadAttention(nn.Module):
 
 
 def test_line_of_a_module_is_said_in_the_sandbox() -> None:
-    """Does a hidden test say the line of a class whose modules run in the sandbox?"""
+    """Does a hidden test give the line of a class whose modules run in the sandbox?"""
     session = Session(Limits(), sandboxed=True)
     try:
         session.run(Cell("import torch\nfrom torch import nn", answers=True))
@@ -206,7 +206,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("found", HOSTILE)
 def test_record_that_is_none_says_little(found: object) -> None:
-    """Is a record that a sandbox has made up read without an error, and are few words made of it?"""
+    """Is a record that the sandbox forged read without an error, and with few words?"""
     right = {"arrays": {"output": np.ones((3, 3))}}
     wrong = {"arrays": {"output": np.zeros((3, 3))}, "changed": False}
     said = departure(found, (np.ones((3, 3)),), wrong, right, {"is the output": np.ones((3, 3))})
@@ -214,7 +214,7 @@ def test_record_that_is_none_says_little(found: object) -> None:
 
 
 def test_record_is_bounded() -> None:
-    """Does it stop with what it has, and leave the value alone?"""
+    """Does a record end at its limit, and leave the value unchanged?"""
     loop = "def count(n):\n    total = 0.0\n    for i in range(n):\n        total = total + i * 1.0\n    return total\n"
     function = written(loop, "count")
     begun = time.process_time()
@@ -225,7 +225,7 @@ def test_record_is_bounded() -> None:
 
 
 def test_function_of_another_text_is_left_alone() -> None:
-    """Does a function run its own code where the text of its cell is no longer that of the function?"""
+    """Does a function run its own code if the text of its cell is no longer that of the function?"""
     function = written("def answer():\n    return 1 + 1\n", "answer")
     file = function.__code__.co_filename
     linecache.cache[file] = (1, None, ["def answer():\n", "    return 1 + 2\n"], file)
@@ -234,15 +234,15 @@ def test_function_of_another_text_is_left_alone() -> None:
     assert recorder.found()["rows"] == []
 
 
-NEAR = {"attention": 0.8, "multihead": 0.75, "encoder": 0.75, "vit": 0.6}  # shares below which they may not fall
-SAMPLE = 12  # mutations of one exercise that are tried soon; `make test-all` tries more of all
+NEAR = {"attention": 0.8, "multihead": 0.75, "encoder": 0.75, "vit": 0.6}  # smallest allowed shares
+SAMPLE = 12  # mutations of one exercise in `make test`; `make test-all` tries more of all
 
 
 @pytest.mark.parametrize(
     ("stem", "most"), [("attention", SAMPLE), *(pytest.param(s, 60, marks=pytest.mark.deep) for s in WOVEN)]
 )
 def test_line_of_mutations(stem: str, most: int) -> None:
-    """Is the line of a mutation that has no name said, or one next to it, in every style of a right answer?"""
+    """Is the line of an unnamed mutation given, or a line next to it, in every style of a right answer?"""
     asked = exercises_of(stem)
     found = [lines_of(stem, each, 0, most) for each in ([asked["attention"]] if most == SAMPLE else asked.values())]
     unnamed = sum(each.unnamed for each in found)

@@ -1,4 +1,4 @@
-"""Is the kill matrix what it says, and can the proof of the checks fail?"""
+"""Is the kill matrix correct, and can the proof of the checks fail?"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +28,7 @@ def test_kill_matrix_to_dict_counts() -> None:
 
 
 def test_kept_matrix_is_made_once_of_the_same_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Is a matrix read whole where it was made of the same, and made again for other inputs and other files?"""
+    """Is a stored matrix read for the same inputs and files, and made again for others?"""
     seeds = []
 
     def make(name: str, stem: str, seed: int, progress: Callable) -> Matrix:
@@ -47,7 +47,7 @@ def test_kept_matrix_is_made_once_of_the_same_files(monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def proof(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Matrix]:
-    """Return what makes the matrix of softmax alone, with other right answers or something else changed about it."""
+    """Return a function that makes the matrix of softmax alone, with other right answers or another change."""
 
     def proof_with(right: dict[str, Callable] | None = None, **changed) -> Matrix:
         changed_exercise = replace(EXERCISES["softmax"], **changed)
@@ -69,13 +69,13 @@ def test_proof_fails_when_a_stage_is_missing(proof: Callable[..., Matrix]) -> No
 
 
 def test_proof_fails_when_a_mutant_changes_nothing(proof: Callable[..., Matrix]) -> None:
-    """Does the proof notice a mutant that is no mistake?"""
+    """Does the proof notice a mutant that changes nothing?"""
     nothing = Mistake("M8", way("softmax", "np.exp(shifted)", "np.exp(shifted)"))
     assert not proof(known=(*MISTAKES, nothing)).whole
 
 
 def test_a_mistake_in_an_exercise_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does a misspelt exercise stop the proof, and not pass for a mistake that nobody need catch?"""
+    """Does a misspelt exercise stop the proof, instead of dropping its mistake?"""
     misspelt = Mistake("M8", way(("softmax", "atention"), "shifted", "scores"))
     monkeypatch.setattr(catalogue, "mistakes_of", lambda stem: (*MISTAKES, misspelt))
     with pytest.raises(ValueError, match="M8: no exercise is called 'atention'; there is: attention, "):
@@ -83,7 +83,7 @@ def test_a_mistake_in_an_exercise_that_is_not_there_is_an_error(monkeypatch: pyt
 
 
 def test_proof_fails_when_a_mutant_is_named_wrongly(proof: Callable[..., Matrix]) -> None:
-    """Does the proof notice two mistakes that give the same, so that neither can be named?"""
+    """Does the proof notice two mistakes with the same result, so that neither can be named?"""
     whole_array = next(mistake for mistake in MISTAKES if mistake.name == "M5")
     matrix = proof(known=(*MISTAKES, Mistake("M8", whole_array.ways[0])))
     assert not matrix.whole
@@ -91,12 +91,12 @@ def test_proof_fails_when_a_mutant_is_named_wrongly(proof: Callable[..., Matrix]
 
 
 def test_proof_fails_when_a_right_answer_loses_points(proof: Callable[..., Matrix]) -> None:
-    """Does the proof notice it?"""
+    """Does the proof notice a right answer that loses points?"""
     assert not proof({"off by 1 %": lambda scores, axis=-1: 1.01 * scipy.special.softmax(scores, axis=axis)}).whole
 
 
 def test_proof_fails_when_the_visible_test_refuses_a_right_answer(proof: Callable[..., Matrix]) -> None:
-    """Does the proof notice that the visible test alone is wrong about it?"""
+    """Does the proof notice that only the visible test refuses a right answer?"""
     matrix = proof({"picky": lambda scores, axis=-1: scipy.special.softmax(np.where(scores == 3.0, 9.0, scores), axis)})
     assert not matrix.correct[0].killed
     assert not matrix.whole
@@ -109,7 +109,7 @@ def test_proof_fails_when_the_visible_test_refuses_a_right_answer(proof: Callabl
 def test_wrong_answer_survives_blind_checks(
     stem: str, name: str, mistake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is a wrong answer, of numbers, of a class or of a training, not killed where the comparison tolerates everything?"""
+    """Does a wrong answer in numbers, a class or a training survive if the comparison tolerates everything?"""
     each = exercises_of(stem)[name]
     assert lost(each, each.mistakes()[mistake])
     Exercise.stage_cases.cache_clear()

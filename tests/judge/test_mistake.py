@@ -38,7 +38,7 @@ def other(x: float) -> float:
 
 @pytest.fixture
 def answers(tmp_path) -> ModuleType:
-    """A module of three answers, one of which uses another."""
+    """A module of three answers; one of them uses another."""
     module = ModuleType("answers")
     module.__file__ = str(tmp_path / "answers.py")
     (tmp_path / "answers.py").write_text(ANSWERS, encoding="utf-8")
@@ -46,19 +46,19 @@ def answers(tmp_path) -> ModuleType:
 
 
 def test_words_are_changed_in_the_answer(answers: ModuleType) -> None:
-    """Is the function another, and the docstring, in which the same words stand, no hindrance?"""
+    """Is the function changed, although its docstring holds the same words?"""
     assert changed_answer(answers, "answer", [])(3) == 7
     assert changed_answer(answers, "answer", [("helper(x) + 1", "helper(x) - 1")])(3) == 5
 
 
 def test_words_are_changed_in_what_the_answer_uses(answers: ModuleType) -> None:
-    """Are words that are not in the answer looked for in the functions that it uses, and several changed at once?"""
+    """Are missing words searched in the functions that the answer uses, and can several be changed at once?"""
     assert changed_answer(answers, "answer", [("x * FACTOR", "x * 10")])(3) == 31
     assert changed_answer(answers, "answer", [("x * FACTOR", "x * 10"), (" + 1", " + 2")])(3) == 32
 
 
 def test_lines_that_make_a_mistake_are_those_that_it_changes(answers: ModuleType) -> None:
-    """Are the lines shown as they are with the mistake, wherever its words stand, and none where it only takes one away?"""
+    """Are the changed lines shown as they are with the mistake, and none if it only removes one?"""
     path = Path(answers.__file__)
     both = way("answer", "x * FACTOR", "x * 10", "helper(x) + 1", "helper(x) - 1")
     assert changed_lines(path, "answer", both) == ["return x * 10", "return helper(x) - 1 - 0 * math.pi"]
@@ -83,7 +83,7 @@ def test_lines_that_make_a_mistake_are_those_that_it_changes(answers: ModuleType
     ],
 )
 def test_symptom_is_how_a_mistake_looks_from_outside(mine: dict, expected: dict, symptom: str) -> None:
-    """Is each kind of wrong outcome told from the others?"""
+    """Is each kind of wrong outcome distinguished from the others?"""
     assert symptom_of(mine, expected) == symptom
 
 
@@ -98,7 +98,7 @@ def test_symptom_is_how_a_mistake_looks_from_outside(mine: dict, expected: dict,
     ],
 )
 def test_words_that_cannot_be_changed_are_an_error(answers: ModuleType, changes: list, said: str) -> None:
-    """Are words that stand nowhere, elsewhere, twice, or across each other an error that names them and the exercise?"""
+    """Do words that are nowhere, elsewhere, twice or overlapping raise an error that names them and the exercise?"""
     with pytest.raises(ValueError, match=said.replace("+", r"\+").replace("*", r"\*")):
         changed_answer(answers, "other", changes)
 
@@ -114,7 +114,7 @@ def test_a_mistake_is_said_whole_or_not_at_all() -> None:
 
 
 def test_ways_are_counted_by_exercise() -> None:
-    """Has a second way of making a mistake in an exercise a name of its own?"""
+    """Does a second variant of a mistake in an exercise get its own name?"""
     first, second, elsewhere = way(("f", "g"), "a", "b"), way("f", "a", "c"), way("g", "a", "d")
     mistakes = (Mistake("M1", "title", "question?", first, elsewhere, second), Mistake("M2", second))
     assert ways_of("f", mistakes) == {"M1": first, "M1/2": second, "M2": second}
@@ -126,10 +126,10 @@ STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mista
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_every_way_can_be_made(stem: str) -> None:
-    """Do the words of every way stand exactly once in the answers as they are now?"""
+    """Do the words of every variant occur exactly once in the present answers?"""
     known = exercises_of(stem) | getattr(
         catalogue.checks_of(stem), "PROGRAMS", {}
-    )  # of a pool those too that were not drawn
+    )  # programs of a pool count even if they were not drawn
     for exercise in known.values():
         assert exercise.mistakes()
     named = {name for mistake in catalogue.mistakes_of(stem) for each in mistake.ways for name in each.exercises}
@@ -137,7 +137,7 @@ def test_every_way_can_be_made(stem: str) -> None:
 
 
 def test_every_number_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has each number one title and one question, and is another use of it an error that says which number is free?"""
+    """Does each number have one title and one question, and does a second use raise an error with the next free number?"""
     assert {m.name for stem in STEMS for m in catalogue.mistakes_of(stem)} == set(catalogue.MESSAGES)
     assert all("?" in question for question in catalogue.QUESTIONS.values())
     real = catalogue.mistakes_of

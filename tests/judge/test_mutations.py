@@ -1,4 +1,4 @@
-"""Does every change of a word of an answer that makes a difference cost a point?"""
+"""Does every change of a word that makes a difference in an answer cost a point?"""
 
 from types import ModuleType
 
@@ -13,14 +13,14 @@ SOON = {"attention": "softmax", "multihead": "split_heads", "encoder": "LayerNor
 
 
 def assert_noticed(score: Score) -> None:
-    """Say which mutations cost nothing and are not known to be equivalent; most are caught, nearly all by the visible test."""
+    """Fail with the mutations that cost nothing and are not known as equivalent, or if too few are caught."""
     assert score.missed == ()
     assert len(score.caught) > 2 * len(score.equivalent)
 
 
 @pytest.mark.parametrize("stem", SOON)
 def test_mutation_is_noticed(stem: str) -> None:
-    """Do the hidden checks notice every mutation that can be made in an answer, or is it written down why not?"""
+    """Do the hidden checks notice every possible mutation of an answer, or is the reason written down?"""
     with seeded(0):
         score = score_of(exercises_of(stem)[SOON[stem]], 0, equivalent_in(stem))
     assert_noticed(score)
@@ -30,7 +30,7 @@ def test_mutation_is_noticed(stem: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("stem", ALL.values())
 def test_mutation_is_noticed_everywhere(stem: str) -> None:
-    """The same for every exercise; and do the visible tests notice nineteen of twenty?"""
+    """Do hidden checks notice every mutation in every exercise, and visible tests nineteen of twenty?"""
     scores = scores_of(stem, 1)
     for score in scores:
         assert_noticed(score)
@@ -38,14 +38,14 @@ def test_mutation_is_noticed_everywhere(stem: str) -> None:
 
 
 def test_mutation_that_nobody_notices_is_missed() -> None:
-    """Is a mutation that the checks do not notice counted as missed, where no reason is written down?"""
+    """Does a mutation that the checks do not notice count as missed, unless a reason is written down?"""
     with seeded(0):
         score = score_of(exercises_of("vit")["patchify"], 0, {})
     assert [name.partition(": ")[2] for name in score.missed] == ["-2 -> 2"]
 
 
 def test_mutations_change_one_word(tmp_path) -> None:
-    """Are operators, constants, names and lines changed, one at a time, and the answer else what it was?"""
+    """Are operators, constants, names and lines changed one at a time, and nothing else?"""
     module = ModuleType("answers")
     module.__file__ = str(tmp_path / "answers.py")
     (tmp_path / "answers.py").write_text(ANSWERS, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Is a right answer, which computes in float32, far from being refused for its rounding, whatever the seed?"""
+"""Is a right answer in float32 far from being refused for its rounding, with any seed?"""
 
 import pytest
 from conftest import ALL
@@ -19,7 +19,7 @@ from autograder.judge.exercise import exercises_of, right_answers_of
 def test_right_answers_leave_a_margin(
     monkeypatch: pytest.MonkeyPatch, stem: str, seeds: int, others: bool, share: float
 ) -> None:
-    """Would our answer pass if a third of the difference were allowed, and others' right answers if four fifths were?"""
+    """Does our answer pass with a third of the allowed difference, and do others' right answers pass with four fifths?"""
     for part in ("rtol", "atol"):
         monkeypatch.setitem(compare.TOLERANCE, part, share * compare.TOLERANCE[part])
     refused = []

@@ -1,4 +1,4 @@
-"""Is a visible test done in two seconds of a Colab processor, the first time too?"""
+"""Does a visible test end within two seconds of a Colab processor, also the first time?"""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ import sys
 from conftest import ALL
 
 SECONDS = 2.0
-CALIBRATION = 0.1  # seconds that the loop below takes on a processor of Colab's, at least
+CALIBRATION = 0.1  # seconds that the loop below takes on Colab's processor, at least
 MEASURE = """
 import contextlib, io, json, sys, time
 from autograder.judge.compare import judge
@@ -26,7 +26,7 @@ print(json.dumps(found))
 """
 
 
-# What the visible tests of training do, without the oracles: torchvision imports the compiler too.
+# The work of the visible tests of training, without the oracles: torchvision imports the compiler too.
 TRAIN = """
 import sys
 import numpy as np
@@ -42,7 +42,7 @@ print("torch._dynamo" in sys.modules)
 
 
 def test_visible_test_is_quick() -> None:
-    """Does each take at most two seconds of a Colab processor in a fresh process?"""
+    """Does each visible test take at most two seconds of a Colab processor in a fresh process?"""
     ran = subprocess.run([sys.executable, "-c", MEASURE, *ALL.values()], capture_output=True, text=True, check=True)
     found = json.loads(ran.stdout.splitlines()[-1])
     assert {name: round(time, 1) for name, time in found.items() if time * CALIBRATION > SECONDS} == {}
@@ -50,6 +50,6 @@ def test_visible_test_is_quick() -> None:
 
 
 def test_training_imports_no_compiler() -> None:
-    """Does an epoch in a fresh process go without PyTorch's compiler, whose import takes longer than a visible test may?"""
+    """Does an epoch in a fresh process avoid PyTorch's compiler, whose import takes longer than a visible test may?"""
     ran = subprocess.run([sys.executable, "-c", TRAIN], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

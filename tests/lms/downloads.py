@@ -1,4 +1,4 @@
-"""Make what an LMS lets one download, and look at what became of it."""
+"""Make downloads of an LMS, and read what was collected from them."""
 
 import csv
 import io
@@ -26,13 +26,13 @@ ROSTER = [
 
 
 def notebook(text: str = "1") -> bytes:
-    """Return a small notebook; different texts make different files."""
+    """Return a small notebook; different texts give different files."""
     cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}
     return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
 
 
 def answered(**answers: str) -> bytes:
-    """Return a notebook with the cells of these answers, as Jupyter saves them: by the name of each what it returns."""
+    """Return a notebook as Jupyter saves it, with these answers: the name of each cell, and what it returns."""
     cells = [
         {
             "cell_type": "code",
@@ -57,7 +57,7 @@ def write_roster(course: Course, rows: list[dict[str, str]] = ROSTER) -> None:
 
 
 def write_zip(path: Path, files: dict[str, bytes]) -> Path:
-    """Write an archive as a download is."""
+    """Write an archive like a download."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
             archive.writestr(zipfile.ZipInfo(name, (2025, 3, 18, 12, 0, 0)), data, zipfile.ZIP_DEFLATED)
@@ -65,7 +65,7 @@ def write_zip(path: Path, files: dict[str, bytes]) -> Path:
 
 
 def write_csv(path: Path, rows: list[list[str]]) -> Path:
-    """Write a table as Moodle does, with a mark at its start."""
+    """Write a table as Moodle does, with a byte-order mark at its start."""
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     path.write_text("\ufeff" + text.getvalue(), encoding="utf-8")
@@ -73,7 +73,7 @@ def write_csv(path: Path, rows: list[list[str]]) -> Path:
 
 
 def moodle_worksheet(path: Path, people: list[tuple[str, str, str]], when: str = "-") -> Path:
-    """Write Moodle's grading worksheet for people given as number, full name, e-mail address."""
+    """Write Moodle's grading worksheet for people, given by number, full name and e-mail address."""
     header = ["Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade", "Grade can be changed"]
     header += ["Last modified (submission)", "Last modified (grade)", "Feedback comments"]
     status = "Submitted for grading"
@@ -82,7 +82,7 @@ def moodle_worksheet(path: Path, people: list[tuple[str, str, str]], when: str =
 
 
 def listing(root: Path, without: Path | None = None) -> dict[str, object]:
-    """Return every file below a folder with what is in it."""
+    """Return every file below a folder with its content."""
     found: dict[str, object] = {}
     for path in sorted(root.rglob("*")):
         if without is None or not (path == without or without in path.parents):
@@ -92,7 +92,7 @@ def listing(root: Path, without: Path | None = None) -> dict[str, object]:
 
 
 def outcomes(lines: Iterable[Line]) -> dict[str, str]:
-    """Return what became of each file."""
+    """Return the outcome of each file."""
     return {line.file: f"{line.outcome} {line.student}".strip() for line in lines}
 
 
@@ -105,7 +105,7 @@ ADA = "Ada Lovelace_100_assignsubmission_file_"
 
 
 def patch(path: Path, offset: int, value: bytes) -> None:
-    """Change the field of the only member in an archive's list, and the same field of its header."""
+    """Change a field of the only member in an archive's list, and in the member's header."""
     data = bytearray(path.read_bytes())
     for start in (data.index(b"PK\x01\x02") + offset, data.index(b"PK\x03\x04") + offset - 2):
         data[start : start + len(value)] = value

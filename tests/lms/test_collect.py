@@ -1,4 +1,4 @@
-"""Does what was submitted arrive, under the right name, whatever the archive holds?"""
+"""Do submissions arrive under the right name, whatever the archive holds?"""
 
 import json
 import os
@@ -33,7 +33,7 @@ from autograder.lms.names import read_name
 
 
 def test_collect_moodle_folders(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Are folders of Moodle before and after 4.1 read, and online texts passed over?"""
+    """Are Moodle's folders before and after 4.1 read, and online texts skipped?"""
     download = {
         "Ada Lovelace_100_assignsubmission_file_/attention.ipynb": notebook("ada"),
         "Ada Lovelace_100_assignsubmission_onlinetext_/onlinetext.html": b"<p>Hello</p>",
@@ -51,11 +51,11 @@ def test_collect_moodle_folders(course: Course, tmp_path: Path, assignment: Assi
     assert len(unmatched) == 2
     assert "nobody is called 'Fay Unknown'" in unmatched["Fay Unknown_105_assignsubmission_file_/attention.ipynb"]
     assert "jan1, jan2 are both called" in unmatched["Jan Smith_106_assignsubmission_file_/attention.ipynb"]
-    assert not list(course.root.glob("submitted/*/*/timestamp.txt"))  # the archive has the time of the download
+    assert not list(course.root.glob("submitted/*/*/timestamp.txt"))  # the archive has only the time of the download
 
 
 def test_collect_moodle_flat_with_worksheet(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does the worksheet tell apart two people of one name, and say when they submitted?"""
+    """Does the worksheet distinguish two people with one name, and give the times of their submissions?"""
     people = [("106", "Jan Smith", "jan2@example.org"), ("107", "Jan Smith", "JAN1@example.org")]
     sheet = moodle_worksheet(tmp_path / "sheet.csv", people, "Tuesday, 18 March 2025, 11:59\u202fPM")
     download = {
@@ -71,7 +71,7 @@ def test_collect_moodle_flat_with_worksheet(course: Course, tmp_path: Path, assi
 
 
 def test_collect_with_worksheet_of_another_assignment(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a number that belongs to another name unmatched?"""
+    """Is a file unmatched if its number belongs to another name?"""
     sheet = moodle_worksheet(tmp_path / "sheet.csv", [("100", "Dan O'Neill", "dan@example.org")])
     download = {"Ada Lovelace_100_assignsubmission_file_/attention.ipynb": notebook()}
     lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)], read_worksheet(sheet))
@@ -80,7 +80,7 @@ def test_collect_with_worksheet_of_another_assignment(course: Course, tmp_path: 
 
 
 def test_collect_takes_no_file_for_one_of_another_number(tmp_path: Path, assignment: Assignment) -> None:
-    """Is a file nobody's whose name holds a classmate's number, also where the roster has numbers alone, and hers collected?"""
+    """Is a file unmatched if its name holds two participants' numbers, also without names in the roster, and hers collected?"""
     course = Course(tmp_path / "course")
     write_atomically(course.root / "roster.csv", "id,moodle_id\nada,101\nmal,102\n")
     number = "_101_assignsubmission_file_"
@@ -97,7 +97,7 @@ def test_collect_takes_no_file_for_one_of_another_number(tmp_path: Path, assignm
 
 @pytest.mark.parametrize("with_roster", [True, False])
 def test_collect_copies_of_the_repository(with_roster: bool, tmp_path: Path, assignment: Assignment) -> None:
-    """Is the exercise of each student's copy taken, with the time that is written next to it, and no other notebook?"""
+    """Is the exercise of each student's copy taken, with the time written next to it, and no other notebook?"""
     course, clones = Course(tmp_path / "course"), tmp_path / "clones"
     if with_roster:
         write_roster(course)
@@ -117,14 +117,14 @@ def test_collect_copies_of_the_repository(with_roster: bool, tmp_path: Path, ass
     assert outcomes(lines)["ada/notes/mine.ipynb"] == "left alone ada"
     assert "unmatched" not in outcomes(lines).values()
     assert course.time_of("ada", NAME)[0] == datetime(2026, 10, 12, 17, 30, tzinfo=UTC)
-    assert course.time_of("bea", NAME) == (None, "")  # its file was written when it was cloned
+    assert course.time_of("bea", NAME) == (None, "")  # its file was written by cloning
     one = Course(tmp_path / "another")
-    lines = collect(one, assignment, [clones / "ada"])  # whose it is, nothing says
+    lines = collect(one, assignment, [clones / "ada"])  # nothing says whose copy it is
     assert {*outcomes(lines).values()} == {"unmatched"} and submitted(one) == {}
 
 
 def test_collect_without_roster_takes_the_worksheet(tmp_path: Path, assignment: Assignment) -> None:
-    """Are students named by their e-mail address where only the worksheet knows them, and nobody where nothing does?"""
+    """Without a roster, does the worksheet name students by e-mail address, and is nobody known without a worksheet?"""
     course = Course(tmp_path / "course")
     download = write_zip(tmp_path / "m.zip", {"Ada L_7_assignsubmission_file_/attention.ipynb": notebook()})
     assert "there is no roster.csv" in collect(course, assignment, [download])[0].why
@@ -133,7 +133,7 @@ def test_collect_without_roster_takes_the_worksheet(tmp_path: Path, assignment: 
 
 
 def test_collect_canvas(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does the highest attempt win, is LATE recorded, and do id and name find the student?"""
+    """Does the highest attempt count, is LATE recorded, and do id and name find the student?"""
     download = {
         "lovelaceada_501_9001_attention.ipynb": notebook("first"),
         "lovelaceada_501_9007_attention-2.ipynb": notebook("third"),
@@ -163,7 +163,7 @@ def test_collect_canvas(course: Course, tmp_path: Path, assignment: Assignment) 
 
 
 def test_collect_canvas_by_gradebook(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does Canvas's gradebook export tell apart two people of one name?"""
+    """Does Canvas's gradebook export distinguish two people with one name?"""
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Attention (77)"]
     rows = [["    Points Possible", "", "", "", "", "20"], ["Smith, Jan", "505", "", "jan2@example.org", "A", ""]]
     rows += [["Smith, Jan", "506", "jan1", "j.smith", "A", ""], ["Student, Test", "999", "", "x", "A", ""]]
@@ -174,7 +174,7 @@ def test_collect_canvas_by_gradebook(course: Course, tmp_path: Path, assignment:
 
 
 def test_collect_a_later_download(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does a later attempt take the place of an earlier one, which is kept, and not the other way round?"""
+    """Does a later attempt replace an earlier one, which is kept, and never the reverse?"""
     old = write_zip(tmp_path / "old.zip", {"lovelaceada_501_10_attention.ipynb": notebook("old")})
     new = write_zip(tmp_path / "new.zip", {"lovelaceada_501_20_mine.ipynb": notebook("new")})
     assert outcomes(collect(course, assignment, [old])) == {"lovelaceada_501_10_attention.ipynb": "collected ada"}
@@ -190,7 +190,7 @@ def test_collect_a_later_download(course: Course, tmp_path: Path, assignment: As
 
 @pytest.mark.parametrize("draw", range(3))
 def test_collect_with_a_torn_list_is_refused(course: Course, tmp_path: Path, assignment: Assignment, draw: int) -> None:
-    """Where the list of what was collected is cut at any byte, is it named, and nothing lost once it is taken away?"""
+    """Is a torn list of collected files named in an error, and nothing lost after its removal?"""
     download = write_zip(
         tmp_path / "one.zip", {"ada/attention.ipynb": notebook("ada"), "dan/attention.ipynb": notebook("dan")}
     )
@@ -208,7 +208,7 @@ def test_collect_with_a_torn_list_is_refused(course: Course, tmp_path: Path, ass
 
 
 def test_collect_keeps_what_was_put_there_by_hand(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Are all notebooks of a submission that was not collected moved away, so that the new one is graded?"""
+    """Are all notebooks of a submission that a person put there moved away, so that the new one is graded?"""
     place = course.root / "submitted/ada" / NAME
     place.mkdir(parents=True)
     (place / "mine.ipynb").write_bytes(notebook("by hand"))
@@ -221,7 +221,7 @@ def test_collect_keeps_what_was_put_there_by_hand(course: Course, tmp_path: Path
 
 
 def test_collect_folders_and_files(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Are STUDENT/, STUDENT/ASSIGNMENT/ and ID_….ipynb read, names from right to left too, and other paths unmatched?"""
+    """Are STUDENT/, STUDENT/ASSIGNMENT/ and ID_….ipynb read, also with right-to-left names, and other paths unmatched?"""
     folder, single = tmp_path / "folder", tmp_path / "single"
     files = {
         folder / "ada/attention.ipynb": "ada",
@@ -252,7 +252,7 @@ def test_collect_folders_and_files(course: Course, tmp_path: Path, assignment: A
 
 
 def test_collect_a_folder_without_roster(tmp_path: Path, assignment: Assignment) -> None:
-    """Is a folder's name the id where there is no roster?"""
+    """Without a roster, is a folder's name the id?"""
     (tmp_path / "in/zoe").mkdir(parents=True)
     (tmp_path / "in/zoe/attention.ipynb").write_bytes(notebook())
     (tmp_path / "in/lovelaceada_1_2_attention.ipynb").write_bytes(notebook("ada"))
@@ -263,7 +263,7 @@ def test_collect_a_folder_without_roster(tmp_path: Path, assignment: Assignment)
 def test_collect_unmatched_are_kept_until_they_are_matched(
     course: Course, tmp_path: Path, assignment: Assignment
 ) -> None:
-    """Is an unmatched file kept with its reason, and gone from there once the roster knows the student?"""
+    """Is an unmatched file kept with its reason until the roster knows the student?"""
     download = write_zip(tmp_path / "m.zip", {"Fay New_9_assignsubmission_file_/attention.ipynb": notebook("fay")})
     collect(course, assignment, [download])
     place = course.root / "unmatched" / NAME
@@ -277,7 +277,7 @@ def test_collect_unmatched_are_kept_until_they_are_matched(
 
 
 def test_collect_unmatched_with_the_text_of_another(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does an unmatched file stay listed when somebody else submitted the same, until a person takes it away?"""
+    """Does an unmatched file stay listed after another student submitted the same text, until a person removes it?"""
     files = {f"{ADA}/attention.ipynb": notebook(), "Fay New_9_assignsubmission_file_/attention.ipynb": notebook()}
     download = write_zip(tmp_path / "m.zip", files)
     place = course.root / "unmatched" / NAME
@@ -291,7 +291,7 @@ def test_collect_unmatched_with_the_text_of_another(course: Course, tmp_path: Pa
 
 
 def test_read_worksheet_says_what_it_needs(tmp_path: Path) -> None:
-    """Does another table than a worksheet raise, with its columns named?"""
+    """Does a table that is no worksheet raise an error with its columns?"""
     with pytest.raises(ValueError, match="columns Kennung, Bewertung"):
         read_worksheet(write_csv(tmp_path / "x.csv", [["Kennung", "Bewertung"]]))
 
@@ -299,7 +299,7 @@ def test_read_worksheet_says_what_it_needs(tmp_path: Path) -> None:
 def test_collect_survives_names_with_numbers_of_any_length(
     course: Course, tmp_path: Path, assignment: Assignment
 ) -> None:
-    """Is everybody else's file collected where one's name holds more digits than Python makes a number of?"""
+    """Are all other files collected if a name holds more digits than Python converts to a number?"""
     write_roster(course)
     digits = "9" * 5000
     names = (f"ada_501_{digits}_a.ipynb", f"bea_502_7_a-{digits}.ipynb", "dan/attention.ipynb")
@@ -310,14 +310,14 @@ def test_collect_survives_names_with_numbers_of_any_length(
 
 
 def test_read_name_of_canvas_with_numbers_in_the_name() -> None:
-    """Are user and upload the first two numbers, as Canvas reads them?"""
+    """Are the first two numbers of a name user and upload, as in Canvas?"""
     sender = read_name("x2_LATE_7_8_9_10_a-3.ipynb", NAME)
     assert (sender.name, sender.number, sender.attachment, sender.file) == ("x2", "7", 8, "9_10_a-3.ipynb")
     assert sender.late and sender.attempt == 3 and sender.back == "x2_LATE_7_8_9_10_a-3.html"
 
 
 def test_command_collect_prints_a_receipt(course: Course, tmp_path: Path) -> None:
-    """Does the command show what became of each file, with nothing in it that turns the line around?"""
+    """Does the command print each file's outcome, without characters that turn the line around?"""
     path = write_zip(
         tmp_path / "m.zip", {f"{ADA}/a.ipynb": notebook(), "\u202eevil_1_assignsubmission_file_/a.ipynb": b"x"}
     )
@@ -328,7 +328,7 @@ def test_command_collect_prints_a_receipt(course: Course, tmp_path: Path) -> Non
 
 
 def test_command_collect_says_where_nothing_is(tmp_path: Path) -> None:
-    """Is a folder without a submission named, and a path that does not exist before a course is made for it?"""
+    """Is a folder without a submission named, and a missing path refused before a course is made?"""
     collect_here = ["collect", NAME, "--course", str(tmp_path / "course")]
     result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*collect_here, str(tmp_path / "none.zip")])
     assert result.exit_code == 2 and "does not exist" in result.output and not (tmp_path / "course").exists()

@@ -1,4 +1,4 @@
-"""Do scores and feedback come back to Moodle and Canvas as those systems read them?"""
+"""Do scores and feedback return to Moodle and Canvas in the form that these systems read?"""
 
 import csv
 import io
@@ -43,7 +43,7 @@ CANVAS = {
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> Path:
-    """After grading: Ada has the bonus too, Bea lost a point and was late, Cem's file was no notebook, Dan's failed."""
+    """After grading: Ada also has the bonus, Bea lost a point and was late, Cem's file is no notebook, Dan's grading failed."""
     course = Course(tmp_path_factory.mktemp("graded"))
     course.prepare(assignment)
     results = [
@@ -68,13 +68,13 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
 
 
 def record(course: Course, graded: Path) -> list[Result]:
-    """Grade a course, without grading: take the gradebook, the results and the pages of the other course."""
+    """Give a course the gradebook, results and pages of a graded one."""
     shutil.copytree(graded, course.root, dirs_exist_ok=True)
     return course.load_results(NAME)
 
 
 def penalise(gradebook: Gradebook, assignment: Assignment, student: str, points: float) -> None:
-    """Take points off as nbgrader's plugin does."""
+    """Subtract points as nbgrader's plugin does."""
     submission = gradebook.find_submission_notebook(assignment.notebook, NAME, student)
     submission.late_submission_penalty = points
     gradebook.db.commit()
@@ -101,7 +101,7 @@ def sheet(tmp_path: Path) -> Path:
 
 
 def read(done: Exported, name: str) -> list[list[str]]:
-    """Read a table that was written."""
+    """Read a written table."""
     text = next(path for path in done.files if path.name == name).read_text(encoding="utf-8-sig")
     return list(csv.reader(io.StringIO(text, newline="")))
 
@@ -120,7 +120,7 @@ def results(course: Course, graded: Path) -> list[Result]:
 
 @pytest.fixture
 def collected(course: Course, graded: Path, assignment: Assignment, tmp_path: Path, sheet: Path) -> list[Result]:
-    """The course after a download of Moodle was collected, with one file that is nobody's, and graded."""
+    """The graded course after collecting Moodle's download, which holds one file without an owner."""
     files = {f"{name}/attention.ipynb": notebook(student) for student, name in FOLDERS.items()}
     files["Fay New_105_assignsubmission_file_/attention.ipynb"] = notebook("fay")
     collect(course, assignment, [write_zip(tmp_path / "moodle.zip", files)], read_worksheet(sheet))
@@ -128,7 +128,7 @@ def collected(course: Course, graded: Path, assignment: Assignment, tmp_path: Pa
 
 
 def test_export_moodle(course: Course, collected: list[Result], assignment: Assignment, sheet: Path, of: float) -> None:
-    """From a download to the worksheet and back: same columns and rows, scores, states, and never 0 for no score?"""
+    """Does a download come back as the same worksheet with scores and states, and never 0 for a missing score?"""
     done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
     header, *rows = read(done, "moodle.csv")
     before = read_worksheet(sheet)
@@ -148,7 +148,7 @@ def test_export_moodle(course: Course, collected: list[Result], assignment: Assi
     assert comments["Ada Lovelace"] == f"State: graded. {tests + 2 + 4.5:g} of {of:g} points."
     assert comments['Bea Doe, "Jr"'].endswith("points. 2 points were taken off for submitting late.")
     assert comments["Çem Müller"] == "State: unreadable. the file is an HTML page &lt;b&gt;"
-    assert comments["Dan O'Neill"] == "State: not graded."  # what failed on our side is not the student's to read
+    assert comments["Dan O'Neill"] == "State: not graded."  # students do not need to read about our failures
     assert comments["Eve =1+1"] == "State: missing."
     assert comments["Nobody Known"] == ""
     assert pages(done, "feedback_moodle.zip") == {
@@ -164,7 +164,7 @@ def test_export_moodle(course: Course, collected: list[Result], assignment: Assi
 def test_export_moodle_twice(
     course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, sheet: Path
 ) -> None:
-    """Are the same bytes written twice, and is what a person wrote in the worksheet kept next to the state?"""
+    """Are the same bytes written twice, and is a person's text in the worksheet kept next to the state?"""
     first = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
     before = listing(course.root / "export")
     prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
@@ -182,18 +182,18 @@ def test_export_moodle_twice(
 
 
 def test_export_moodle_without_worksheet(course: Course, collected: list[Result], assignment: Assignment) -> None:
-    """Are the columns there that Moodle's import needs, and the numbers that the download had?"""
+    """Does the table have the columns that Moodle's import needs, and the numbers of the download?"""
     done = prepare_export(course, assignment, collected, "moodle").write()
     header, *rows = read(done, "moodle.csv")
     assert {"Identifier", "Grade", "Last modified (grade)", "Feedback comments"} <= set(header)
     assert [row[0] for row in rows] == ["Participant 100", "Participant 101", "Participant 102", "", ""]
     assert any("dan has no participant number" in warning for warning in done.warnings)
-    assert rows[0][header.index("Grade")] == "20"  # of 21.5, which Moodle would refuse
+    assert rows[0][header.index("Grade")] == "20"  # the points are 21.5, which Moodle would refuse
     assert "ada has 21.5 points; Moodle takes 20 at most" in done.warnings
 
 
 def canvas_gradebook(path: Path, *titles: str) -> Path:
-    """Write Canvas's gradebook export, with a score of another assignment and cells that stand for more than scores."""
+    """Write Canvas's gradebook export, with a score of another assignment and cells that mean more than scores."""
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles, "Current Score"]
     empty = [""] * (len(titles) - 1)
     rows = [
@@ -212,7 +212,7 @@ def canvas_gradebook(path: Path, *titles: str) -> Path:
 
 
 def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp_path: Path) -> None:
-    """Is there the assignment's column with its number and nothing of others, the row of points, and no byte-order mark?"""
+    """Does the table hold the assignment's column with its number, the row of points, no other column and no byte-order mark?"""
     files = {name: notebook(student) for student, name in CANVAS.items()}
     book = read_worksheet(canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)"))
     collect(course, assignment, [write_zip(tmp_path / "canvas.zip", files)], book)
@@ -240,7 +240,7 @@ def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp
 
 
 def test_export_canvas_column(course: Course, results: list[Result], assignment: Assignment, tmp_path: Path) -> None:
-    """Is a column that is not clear asked for, and taken when it is named?"""
+    """Does an unclear column raise a question, and is a named column used?"""
     book = read_worksheet(canvas_gradebook(tmp_path / "g.csv", "Homework A (1)", "Homework B (2)"))
     with pytest.raises(ValueError, match=r"--column with one of: 'Homework A \(1\)', 'Homework B \(2\)'"):
         prepare_export(course, assignment, results, "canvas", worksheet=book)
@@ -251,7 +251,7 @@ def test_export_canvas_column(course: Course, results: list[Result], assignment:
 def test_export_needs_the_right_worksheet(
     course: Course, results: list[Result], assignment: Assignment, sheet: Path
 ) -> None:
-    """Is Canvas without its export, or with that of Moodle, refused?"""
+    """Is Canvas refused without its export, or with Moodle's?"""
     with pytest.raises(ValueError, match="gradebook export as --worksheet"):
         prepare_export(course, assignment, results, "canvas")
     with pytest.raises(ValueError, match="one of moodle, not of canvas"):
@@ -261,7 +261,7 @@ def test_export_needs_the_right_worksheet(
 def test_export_refuses_while_answers_wait(
     course: Course, results: list[Result], assignment: Assignment, sheet: Path
 ) -> None:
-    """Are scores that are not whole kept back, listed, and sent with their state only where that is said?"""
+    """Are incomplete scores refused and listed, and sent with their state only with --allow-waiting?"""
     with course.gradebook() as gradebook:
         for name in WRITTEN:
             gradebook.find_grade(name, assignment.notebook, NAME, "bea").needs_manual_grade = True
@@ -276,7 +276,7 @@ def test_export_refuses_while_answers_wait(
 
 
 def test_export_csv(course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, of: float) -> None:
-    """Has every student a row with a state, and every file that is nobody's too, with formulas defused?"""
+    """Does every student, and every file without an owner, have a row with a state, and are formulas defused?"""
     write_roster(course, [*ROSTER[:5], {"id": "=2+2", "first_name": "@sum", "last_name": "-x"}])
     done = prepare_export(course, assignment, collected, "csv", folder=tmp_path / "out").write()
     assert [path.name for path in done.files] == ["scores.csv"]
@@ -307,7 +307,7 @@ def test_export_csv(course: Course, collected: list[Result], assignment: Assignm
 def test_export_says_what_changed_since_the_grading(
     course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path
 ) -> None:
-    """Is a student who submitted something else, or whose file was refused since, a warning? And a file's time none?"""
+    """Does a changed or newly refused submission give a warning, but not a changed file time?"""
     for kept in collected:
         if found := course.read_submission(kept.student, assignment):
             kept.content = content_of(found.data, {})
@@ -325,7 +325,7 @@ def test_export_says_what_changed_since_the_grading(
 def test_export_changes_nothing_outside_the_course(
     course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, sheet: Path
 ) -> None:
-    """Is everything written below the course's folder?"""
+    """Are all files written below the course's folder?"""
     before = listing(tmp_path, without=course.root)
     prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
     assert listing(tmp_path, without=course.root) == before
@@ -338,7 +338,7 @@ def test_export_changes_nothing_outside_the_course(
 def test_command_export_that_refuses_writes_nothing(
     course: Course, assignment: Assignment, sheet: Path, system: str, why: str
 ) -> None:
-    """Is all of the course as it was, the pages of feedback too, where answers wait or the worksheet is another one?"""
+    """Does the course stay unchanged, also its feedback pages, if answers wait or the worksheet is wrong?"""
     with course.gradebook() as gradebook:
         gradebook.find_grade(WRITTEN[0], assignment.notebook, NAME, "bea").needs_manual_grade = True
         gradebook.db.commit()
@@ -351,7 +351,7 @@ def test_command_export_that_refuses_writes_nothing(
 
 @pytest.mark.usefixtures("results")
 def test_command_export(course: Course, sheet: Path) -> None:
-    """Does it name the files and what to look at, fail where we failed on somebody, and stop for an unknown format?"""
+    """Does the command name files and warnings, fail after our failures, and stop at an unknown format?"""
     arguments = ["export", NAME, "--course", str(course.root), "--worksheet", str(sheet), "--format"]
     done = CliRunner().invoke(app, [*arguments, "csv"])
     assert done.exit_code == 1 and "scores.csv" in done.output and "1 not graded" in done.output

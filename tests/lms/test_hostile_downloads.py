@@ -1,4 +1,4 @@
-"""Is a download that is not what it seems refused with its reason, and nothing written, read or waited for elsewhere?"""
+"""Is a deceptive download refused with its reason, and nothing written, read or waited for elsewhere?"""
 
 import os
 import stat
@@ -15,7 +15,7 @@ from autograder.lms.collect import collect
 
 
 def hostile(path: Path, kind: str) -> Path:
-    """Write an archive in which Ada's submission is not what it seems."""
+    """Write an archive in which Ada's submission is deceptive."""
     names = {
         "traversal": f"../../{ADA}/attention.ipynb",
         "deep traversal": f"{ADA}/../../../../attention.ipynb",
@@ -60,7 +60,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize(("kind", "why"), HOSTILE.items())
 def test_collect_hostile_members(kind: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a hostile member refused with its reason, its student's state honest, and nothing written elsewhere?"""
+    """Is a hostile member refused with its reason, under the student's true state, and nothing written elsewhere?"""
     good = write_zip(tmp_path / "good.zip", {"Dan ONeill_103_assignsubmission_file_/attention.ipynb": notebook("dan")})
     bad = hostile(tmp_path / "bad.zip", kind)
     before = listing(tmp_path, without=course.root)
@@ -75,7 +75,7 @@ def test_collect_hostile_members(kind: str, why: str, course: Course, tmp_path: 
 
 
 def test_collect_after_a_refusal(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does a good file take the place of a refusal, and does a refusal leave a good file where it is?"""
+    """Does a good file replace a refusal, and does a refusal leave a good file unchanged?"""
     good = write_zip(tmp_path / "good.zip", {f"{ADA}/attention.ipynb": notebook()})
     bad = hostile(tmp_path / "bad.zip", "encrypted")
     collect(course, assignment, [bad])
@@ -90,7 +90,7 @@ def test_collect_after_a_refusal(course: Course, tmp_path: Path, assignment: Ass
     ("file", "why"), [("work.zip", "it is no zip archive"), ("work", "submitted: work; no notebook was found")]
 )
 def test_collect_other_files(file: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a student who submitted no notebook unreadable, not missing?"""
+    """Is a student without a notebook unreadable, not missing?"""
     download = write_zip(tmp_path / "m.zip", {f"{ADA}/{file}": b"PK\x03\x04" if file == "work.zip" else b"%PDF"})
     assert why in collect(course, assignment, [download])[0].why
     with pytest.raises(Unreadable, match=why):
@@ -118,7 +118,7 @@ def test_collect_hostile_folder(course: Course, tmp_path: Path, assignment: Assi
 
 
 def test_collect_into_a_hostile_course(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a link in submitted/ not written through, and a pipe instead of a submission not read?"""
+    """Is a link in submitted/ never followed for writing, and a pipe instead of a submission never read?"""
     (tmp_path / "out").mkdir()
     (course.root / "submitted/dan" / NAME).mkdir(parents=True)
     (course.root / "submitted/ada").symlink_to(tmp_path / "out")
@@ -145,10 +145,10 @@ def test_collect_limits(
 
 @pytest.mark.parametrize("data", [b"", b"<!DOCTYPE html>", b"PK\x05\x06" + b"\0" * 18, "torn", "no name"])
 def test_collect_what_is_no_archive(data, course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a file that is no archive, or half of one, or an empty one, a line of the receipt?"""
+    """Does a broken, partial or empty archive give a line in the receipt?"""
     path = write_zip(tmp_path / "m.zip", {f"{ADA}/attention.ipynb": notebook()})
     if data == "no name":
-        patch(path, 8, b"\x00\x08")  # names are UTF-8, it says
+        patch(path, 8, b"\x00\x08")  # this flag says that names are UTF-8
         path.write_bytes(path.read_bytes().replace(b"attention.ipynb", b"\xff\xfe\xfdention.ipynb"))
     else:
         path.write_bytes(path.read_bytes()[:-30] if data == "torn" else data)
@@ -158,7 +158,7 @@ def test_collect_what_is_no_archive(data, course: Course, tmp_path: Path, assign
 
 @pytest.mark.parametrize("student", ["..", ".", "a/b", "../x", "x" * 500, "a\tb", ".hidden"])
 def test_collect_refuses_ids_that_are_no_folder(student: str, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a roster with an id that cannot be the name of a folder refused before anything is written?"""
+    """Is a roster refused before anything is written if an id cannot be the name of a folder?"""
     course = Course(tmp_path / "course")
     write_roster(course, [{"id": student, "first_name": "Ada", "last_name": "Lovelace"}])
     before = listing(tmp_path)

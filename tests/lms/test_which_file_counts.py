@@ -1,4 +1,4 @@
-"""Does `collect` take the file that holds the work, name all others with the reason, and ask where it cannot tell?"""
+"""Does `collect` take the file with the work, name the others with the reason, and ask if it cannot decide?"""
 
 import pytest
 from conftest import NAME
@@ -15,7 +15,7 @@ CANVAS = "lovelaceada_501"
 
 @pytest.fixture
 def collected(course: Course, assignment: Assignment, tmp_path):
-    """Return a function that collects files in an archive, and returns its outcomes by file."""
+    """Return a function that collects files in an archive and returns the outcome of each."""
     numbers = iter(range(100))
 
     def run(files: dict[str, bytes]) -> dict[str, str]:
@@ -56,7 +56,7 @@ def test_a_file_next_to_the_notebook_costs_nothing(
 def test_the_solved_copy_counts(
     original: str, copy: str, blank: bytes, collected, course: Course, assignment: Assignment, tmp_path
 ) -> None:
-    """Is the one with the work taken, and the receipt says why the other is not?"""
+    """Is the solved file taken, and does the receipt say why the other does not count?"""
     data = SOLVED
     if copy.endswith(".zip"):
         data = write_zip(tmp_path / "inner.zip", {"x/attention.ipynb": SOLVED, "x/plot.png": b"\x89PNG"}).read_bytes()
@@ -68,7 +68,7 @@ def test_the_solved_copy_counts(
 def test_two_solved_ones_are_kept_and_asked_about(
     collected, blank: bytes, course: Course, assignment: Assignment
 ) -> None:
-    """Are both kept under their names, is the same download again no change, and does a later attempt end the question?"""
+    """Are both files kept under their names, does the same download change nothing, and does a later attempt end the question?"""
     files = {f"{ADA}/attention.ipynb": SOLVED, f"{ADA}/mine/attention.ipynb": OTHER, f"{ADA}/a.ipynb": blank}
     for taken in ("collected", "unchanged"):
         said = collected(files)
@@ -90,7 +90,7 @@ def test_two_solved_ones_are_kept_and_asked_about(
 def test_a_blank_attempt_after_a_solved_one_is_a_question(
     together: bool, collected, blank: bytes, course: Course, assignment: Assignment
 ) -> None:
-    """Does a wrong file that was uploaded last cost nothing without a person, in one download or two, in any order?"""
+    """Does a wrong last upload raise a question instead of costing points, in one download or two, in any order?"""
     first, last = {f"{CANVAS}_10_attention.ipynb": SOLVED}, {f"{CANVAS}_20_attention-1.ipynb": blank}
     for files in [first | last] if together else [first, last, first, last]:
         said = collected(files)
@@ -105,7 +105,7 @@ def test_a_blank_attempt_after_a_solved_one_is_a_question(
 
 
 def test_a_later_attempt_with_changed_answers_counts(collected, course: Course, assignment: Assignment) -> None:
-    """Is a newer attempt, by the system's word, taken without a question although it holds fewer answers?"""
+    """Is a newer attempt, according to the system, taken without a question, even with fewer answers?"""
     fewer = answered(softmax="7")
     said = collected({f"{CANVAS}_10_attention.ipynb": SOLVED, f"{CANVAS}_11_attention-1.ipynb": fewer})
     assert said == {f"{CANVAS}_10_attention.ipynb": "older attempt", f"{CANVAS}_11_attention-1.ipynb": "collected"}
@@ -113,7 +113,7 @@ def test_a_later_attempt_with_changed_answers_counts(collected, course: Course, 
 
 
 def test_no_notebook_is_unreadable_and_an_earlier_one_stays(collected, course: Course, assignment: Assignment) -> None:
-    """Is a student whose files hold no notebook told so, and does a notebook that was collected before stay?"""
+    """Is a student without a notebook told so, and does an earlier collected notebook stay?"""
     files = {f"{ADA}/report.pdf": b"%PDF-1.4", f"{ADA}/plot.png": b"\x89PNG"}
     assert sorted(collected(files).values()) == ["left alone", "refused"]
     with pytest.raises(Unreadable, match=r"submitted: plot.png and report.pdf; no notebook was found"):
@@ -124,7 +124,7 @@ def test_no_notebook_is_unreadable_and_an_earlier_one_stays(collected, course: C
 
 
 def test_the_list_of_what_is_left_alone_has_an_end(collected) -> None:
-    """Are a thousand files next to a notebook few lines?"""
+    """Do a thousand files next to a notebook give only a few lines?"""
     said = collected({f"{ADA}/{number}.png": b"\x89PNG" for number in range(1000)} | {f"{ADA}/a.ipynb": SOLVED})
     assert len(said) == MAX_LISTED + 2
     assert f"{1000 - MAX_LISTED} more files" in said

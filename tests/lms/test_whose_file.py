@@ -1,4 +1,4 @@
-"""Does the top of a path alone say whose a file is, so that no student's file touches another's?"""
+"""Does only the top of a path name a file's owner, so that no student's file changes another's?"""
 
 import stat
 import unicodedata
@@ -33,7 +33,7 @@ DEEPER = [
 
 
 def collected(course: Course, assignment: Assignment, path: Path) -> list[Line]:
-    """Collect Ada's submission, then what Eve made; hers has to be as it was."""
+    """Collect Ada's submission, then Eve's files; Ada's must not change."""
     hers = {"ada/attention.ipynb": ADAS}
     collect(course, assignment, [write_zip(path.parent / "hers.zip", hers)])
     before = listing(course.root / "submitted/ada")
@@ -51,7 +51,7 @@ def collected(course: Course, assignment: Assignment, path: Path) -> list[Line]:
 def test_deeper_folders_name_nobody(
     path: str, top: str, packed: str, course: Course, tmp_path: Path, assignment: Assignment
 ) -> None:
-    """Is what lies in Eve's folder Eve's, whatever it is called, in folders, in archives and in hers?"""
+    """Do files in Eve's folder belong to Eve, whatever they are called, in folders and in archives?"""
     if packed == "folder":
         file = tmp_path / "all" / top / path
         file.parent.mkdir(parents=True)
@@ -112,14 +112,14 @@ def test_deeper_folders_name_nobody(
 def test_hostile_names_are_nobodys(
     path: str, with_roster: bool, course: Course, tmp_path: Path, assignment: Assignment
 ) -> None:
-    """Is Ada's submission untouched, nothing written elsewhere, and nothing of Ada's refused?"""
+    """Is Ada's submission unchanged, nothing written elsewhere, and no file of hers refused?"""
     if not with_roster:
         (course.root / "roster.csv").unlink()
     source = write_zip(tmp_path / "all.zip", {path: EVES})
     outside = listing(tmp_path, without=course.root)
     lines = collected(course, assignment, source)
     assert not [line for line in lines if line.student == "ada"]
-    assert lines  # nothing is passed over without a word
+    assert lines  # nothing is skipped silently
     (tmp_path / "hers.zip").unlink()
     assert listing(tmp_path, without=course.root) == outside
 
@@ -149,19 +149,19 @@ def test_a_link_of_eves_is_not_adas(kind: int, course: Course, tmp_path: Path, a
 def test_two_claims_to_one_student_are_a_question(
     first: str, second: str, together: bool, tmp_path: Path, assignment: Assignment
 ) -> None:
-    """Is neither replaced, are both kept, and does an answer of a person's decide?"""
+    """Are both claims kept, neither replaced, and does a person's answer decide?"""
     course = Course(tmp_path / "course")
     write_roster(course, [{"id": "çem"}, {"id": "ada", "first_name": "Ada", "last_name": "Lovelace"}])
     student = "çem" if "em" in first else "ada"
     if student == "çem" and not together:
-        second = "ÇEM/attention.ipynb"  # later, the same name in other bytes is what another file system makes of it
+        second = "ÇEM/attention.ipynb"  # a later collection: another file system writes the same name with other bytes
     sources = [{first: ADAS, second: EVES}] if together else [{first: ADAS}, {second: EVES}]
     for number, files in enumerate(sources):
         lines = collect(course, assignment, [write_zip(tmp_path / f"{number}.zip", files)])
     assert NEEDS_A_LOOK in [line.outcome for line in lines]
     found = course.read_submission(student, assignment)
     assert "two submissions say that they are this student's" in found.questions[0]
-    sure = "100" not in first  # one of them is called by the id
+    sure = "100" not in first  # one of them is named by the id
     assert found.data == ADAS or not sure
     there = {each.read() for each in course.find_files(student, assignment).notebooks}
     assert there == {ADAS, EVES}
@@ -178,14 +178,14 @@ def test_two_claims_to_one_student_are_a_question(
 
 
 def test_the_same_folders_again_are_no_second_claim(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does a later attempt of the same sender replace the first, and Moodle's number agree with an id?"""
+    """Does a later attempt of the same sender replace the first, while a Moodle number and a similar id raise a question?"""
     for number, files in enumerate(
         [{"ADA/attention.ipynb": ADAS}, {"ADA/attention.ipynb": EVES}, {"lovelaceada_501_1_attention.ipynb": ADAS}]
     ):
         lines = collect(course, assignment, [write_zip(tmp_path / f"{number}.zip", files)])
         if number < 2:
             assert [line.outcome for line in lines] == ["collected"]
-    assert [line.outcome for line in lines] == [NEEDS_A_LOOK]  # ADA is only like an id
+    assert [line.outcome for line in lines] == [NEEDS_A_LOOK]  # ADA is only similar to an id
 
 
 @pytest.mark.parametrize(
@@ -194,19 +194,19 @@ def test_the_same_folders_again_are_no_second_claim(course: Course, tmp_path: Pa
         (["1-attention-ada", "1-attention-bea"], {"ada": "1-attention-ada", "bea": "1-attention-bea"}),
         (["ml-attention-ada", "ml-attention-Bea"], {"ada": "ml-attention-ada", "bea": "ml-attention-Bea"}),
         (["1-attention-octo", "1-attention-cat"], {"gita": "1-attention-octo"}),
-        (["1-attention-gita", "1-attention-ada"], {"ada": "1-attention-ada"}),  # whose user name is octo
+        (["1-attention-gita", "1-attention-ada"], {"ada": "1-attention-ada"}),  # her user name is octo
         (["1-attention-ada"], {"ada": "1-attention-ada"}),
         (["attention-ada-lovelace"], {"ada-lovelace": "attention-ada-lovelace"}),
         (["attention-x-ada"], {}),
         (["project-ada"], {}),
-        (["attention-ada-lovelace", "attention-ada-byron"], {}),  # ada-lovelace, or lovelace
+        (["attention-ada-lovelace", "attention-ada-byron"], {}),  # either ada-lovelace or lovelace
         (["xada", "xbea"], {}),
     ],
 )
 def test_clones_of_github_classroom(
     folders: list[str], expected: dict[str, str], tmp_path: Path, assignment: Assignment
 ) -> None:
-    """Is a clone matched by the whole user name after the slug, and nobody guessed?"""
+    """Is a clone matched by the complete user name after the slug, without a guess?"""
     course = Course(tmp_path / "course")
     people = ["ada", "bea", "ada-lovelace", "lovelace"]
     write_roster(course, [{"id": name, "github": ""} for name in people] + [{"id": "gita", "github": "Octo"}])
@@ -217,7 +217,7 @@ def test_clones_of_github_classroom(
 
 
 def test_a_copy_given_without_its_folder_is_nobodys(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Where a copy of the course is given by itself, does no folder in it name anybody?"""
+    """Does a copy of the course without its student's folder name no student?"""
     files = {f"exercises/{NAME}/attention.ipynb": EVES, "ada/attention.ipynb": EVES, "bea/attention.ipynb": EVES}
     lines = collected(course, assignment, write_zip(tmp_path / "all.zip", files))
     assert {*outcomes(lines).values()} == {"unmatched"}

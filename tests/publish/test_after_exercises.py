@@ -1,4 +1,4 @@
-"""Are the answers that the pages after exercises 2 to 5 show the exercises' own?"""
+"""Are the answers on the pages after exercises 2 to 5 those of the exercises?"""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ import pytest
 from autograder.imports import ROOT
 from autograder.judge.exercise import exercises_of
 
-WHOLE = {  # of the functions and classes of a page, those that leave nothing out
+WHOLE = {  # the functions and classes of a page that are complete
     ("multihead", "after_2_multihead"): ("to_torch",),
     ("encoder", "after_3_encoder"): ("LayerNorm", "FeedForward", "rope"),
     ("vit", "after_4_vit"): ("patchify", "evaluate", "attention_rollout"),
@@ -20,7 +20,7 @@ WHOLE = {  # of the functions and classes of a page, those that leave nothing ou
 
 @pytest.mark.parametrize(("stem", "page"), WHOLE)
 def test_answers_of_the_page_pass_every_check(stem: str, page: str) -> None:
-    """Does the page's code run, and does what it shows whole pass every check of its exercise?"""
+    """Does the page's code run, and does each complete answer pass every check of its exercise?"""
     namespace: dict = {}
     with contextlib.redirect_stdout(io.StringIO()):
         for cell in jupytext.read(ROOT / "book" / f"{page}.md").cells:
@@ -32,7 +32,7 @@ def test_answers_of_the_page_pass_every_check(stem: str, page: str) -> None:
 
 
 def test_test_with_a_line_less_catches_what_the_page_says() -> None:
-    """Is the share that each row of the table names what the exercise's checks find?"""
+    """Does each row of the table give the share that the exercise's checks find?"""
     page = ROOT / "book" / "after_5_debugging.md"
     first = next(cell.source for cell in jupytext.read(page).cells if cell.cell_type == "code")
     rows = re.findall(r"^\| (?:nothing: it )?(.+) \| `(.+)` \| `(.+)` \|$", page.read_text(encoding="utf-8"), re.M)

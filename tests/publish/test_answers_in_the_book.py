@@ -1,4 +1,4 @@
-"""Do the chapters leave the exercises' answers to the reader, and is what "After exercise N" shows right?"""
+"""Do chapters leave the exercises' answers to the reader, and is "After exercise N" correct?"""
 
 import ast
 import re
@@ -16,17 +16,17 @@ from autograder.checks.attention.mistakes import MISTAKES
 from autograder.imports import ROOT
 from autograder.judge.exercise import exercises_of
 
-AFTER = sorted(ROOT.glob("book/after_*.md"))  # these show answers, and say so at their top
+AFTER = sorted(ROOT.glob("book/after_*.md"))  # these pages show answers, and say so at the top
 PAGES = sorted(set(ROOT.glob("book/*.md")) - set(AFTER))
 CODE = re.compile(r"^```(?:\{code-cell\} ipython3|python)\n(?:---\n.*?^---\n|(?::[^\n]*\n)*)(.*?)^```$", re.M | re.S)
-# Of the expressions that an answer is made of, a chapter may show half: it has the smallest case, the answer the whole.
+# A chapter may show half of an answer's expressions: it has the smallest case, the answer the general one.
 MOST = 0.5
-TRIVIAL = 20  # characters, of an expression that any code has: super().__init__(), or a call of one layer
-SHOWN = {"multihead.matmul"}  # the first einsum of every text
+TRIVIAL = 20  # longest expression that is in any code, in characters: super().__init__(), or a call of one layer
+SHOWN = {"multihead.matmul"}  # the first einsum of every textbook
 
 
 def expressions(code: str) -> Iterator[str]:
-    """Yield what the statements of some code compute, whatever the variables are called."""
+    """Yield the expressions in some code, independent of the names of variables."""
     for node in ast.walk(ast.parse(code)):
         value = node.test if isinstance(node, ast.If) else getattr(node, "value", None)
         if isinstance(node, ast.stmt) and isinstance(value, (ast.BinOp, ast.Call, ast.Tuple, ast.UnaryOp, ast.Compare)):
@@ -38,7 +38,7 @@ def expressions(code: str) -> Iterator[str]:
 
 
 def answers() -> Iterator[tuple[str, str]]:
-    """Yield the name and the source of every function and class that an exercise asks for and no chapter may show."""
+    """Yield the name and the source of every requested function and class that no chapter may show."""
     for stem in ALL.values():
         text = (ROOT / "solutions" / f"{stem}.py").read_text(encoding="utf-8")
         for node in ast.parse(text).body:
@@ -52,26 +52,26 @@ ANSWERS = dict(answers())
 
 @cache
 def expressions_of(page: str) -> set[str]:
-    """Return the expressions of all code of a page."""
+    """Return the expressions in all code of a page."""
     return {each for block in CODE.findall(page) for each in expressions(re.sub(r"^[%!].*$", "", block, flags=re.M))}
 
 
 def shown(answer: str, page: str) -> float:
-    """Return which share of an answer a page shows."""
+    """Return the share of an answer that a page shows."""
     asked = set(expressions(answer))
     return len(asked & expressions_of(page)) / len(asked)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_chapter_shows_no_whole_answer(path: Path) -> None:
-    """Does a page show the smallest case at most, and leave the whole to the exercise?"""
+    """Does a page show at most the smallest case, and leave the complete answer to the exercise?"""
     page = path.read_text(encoding="utf-8")
     assert {name: share for name, answer in ANSWERS.items() if (share := shown(answer, page)) > MOST} == {}
 
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answer_in_a_chapter_would_be_noticed(name: str) -> None:
-    """Is an answer that somebody pastes into a chapter noticed, also with other names for its variables?"""
+    """Is an answer noticed that somebody pastes into a chapter, also with renamed variables?"""
     pasted = re.sub(r"\b(scores|weights|queries|keys|values|grad_\w+|images|tokens)\b", r"my_\1", ANSWERS[name])
     chapter = (ROOT / "book" / "softmax.md").read_text(encoding="utf-8")
     assert shown(ANSWERS[name], chapter) <= MOST
@@ -80,7 +80,7 @@ def test_answer_in_a_chapter_would_be_noticed(name: str) -> None:
 
 
 def test_after_the_first_exercise_each_variant_is_what_the_page_says() -> None:
-    """Do the answers of the page pass every check, and the wrong ones fail with the mistake that is next to them?"""
+    """Do the page's answers pass every check, and do the wrong ones fail with the mistake next to them?"""
     [page] = [path.read_text(encoding="utf-8") for path in AFTER if path.stem == "after_1_attention"]
     namespace: dict = {"torch": torch}
     for block in CODE.findall(page):
@@ -102,7 +102,7 @@ def test_after_the_first_exercise_each_variant_is_what_the_page_says() -> None:
 
 
 def test_after_the_first_exercise_words_away_are_ways_of_the_mistakes() -> None:
-    """Is each row of the table a known way of making the mistake, in words that are in the code above it?"""
+    """Is each row of the table a known variant of the mistake, with words from the code above it?"""
     [page] = [path.read_text(encoding="utf-8") for path in AFTER if path.stem == "after_1_attention"]
     rows = re.findall(r"^\| (M\d+) \| `(.+?)` \| `(.+?)` \|", page, re.M)
     ways = {(known.name, *change) for known in MISTAKES for way in known.ways for change in way.changes}
@@ -112,7 +112,7 @@ def test_after_the_first_exercise_words_away_are_ways_of_the_mistakes() -> None:
 
 
 def test_after_the_first_exercise_numbers_are_ours() -> None:
-    """Are the numbers of the page what comes out?"""
+    """Does the code give the numbers on the page?"""
     row = torch.tensor([1000.1, 1001.3, 1002.7])
     exact = row.double().softmax(-1)
     off = [float(abs(found / exact - 1).max()) for found in ((row - row.logsumexp(-1)).exp(), row.softmax(-1))]

@@ -1,4 +1,4 @@
-"""Is the built book whole? Every page is opened in a real browser: Debian's Chromium, driven by Playwright."""
+"""Is the built book complete? A real browser opens every page: Debian's Chromium, controlled by Playwright."""
 
 import contextlib
 import functools
@@ -32,12 +32,12 @@ TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
 ENTRIES = [entry for part in TOC["parts"] for entry in part["chapters"]]
 CHAPTERS = [TOC["root"], *(each["file"] for entry in ENTRIES for each in (entry, *entry.get("sections", ())))]
 PAGES = [*CHAPTERS, "search", "genindex"]
-# These have all the parts that any page has; in a browser the others are looked at by the deep suite.
+# These pages have every kind of part; only the deep suite opens the others in a browser.
 SOON = (TOC["root"], "book/softmax", "book/1_attention_exercise", "book/attacks", "search")
 OPENED = soon(PAGES, *SOON)
 TEXTS = {name: (ROOT / f"{name}.md").read_text(encoding="utf-8") for name in CHAPTERS}
 EXECUTABLE = [name for name in CHAPTERS if "\nkernelspec:" in TEXTS[name][:400]]
-LOCAL = ("data:", "blob:")  # next to the site itself
+LOCAL = ("data:", "blob:")  # allowed in addition to the site itself
 COLAB = (
     CONFIG["repository"]["url"].replace("https://github.com", f"{CONFIG['launch_buttons']['colab_url']}/github")
     + f"/blob/{CONFIG['repository']['branch']}/"
@@ -46,23 +46,23 @@ COLAB = (
 
 @dataclass
 class Visit:
-    """What a browser saw on one page."""
+    """A browser's findings on one page."""
 
     messages: list[str] = field(default_factory=list)
-    strangers: list[str] = field(default_factory=list)  # requests to another host
+    strangers: list[str] = field(default_factory=list)  # requests to other hosts
     survey: dict = field(default_factory=dict)
-    clipped: list[str] = field(default_factory=list)  # code that does not fit a desktop's page, or paper
+    clipped: list[str] = field(default_factory=list)  # code that is wider than a desktop's page, or paper
     crowded: list[str] = field(default_factory=list)  # equations with a number next to them on a phone
     phone_width: int = 0
-    spills: list[str] = field(default_factory=list)  # what stands beyond the edge of a phone
-    stuck: list[str] = field(default_factory=list)  # what scrolls there, but not by keyboard
+    spills: list[str] = field(default_factory=list)  # elements beyond the edge of a phone
+    stuck: list[str] = field(default_factory=list)  # elements that scroll on a phone, but not by keyboard
 
 
 @pytest.fixture(scope="module")
 def site(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Build the book as `make book` does, serve it on loopback and return its address.
+    """Build the book as `make book` does, serve it on loopback, and return its address.
 
-    The deep suite writes all pages again: a file that is no longer made would still be there.
+    The deep suite writes all pages again: otherwise a file that is no longer made would still be there.
     """
     if deep_is_asked(request):
         shutil.rmtree(HTML, ignore_errors=True)
@@ -80,7 +80,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def new_page(browser: Browser) -> Page:
-    """Open an empty page of a desktop's size, which can be asked what is in ask.js."""
+    """Open an empty page of a desktop's size, with the functions of ask.js."""
     page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
     page.add_init_script(path=Path(__file__).parent / "ask.js")
     return page
@@ -94,14 +94,14 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def open_page(page: Page, site: str, name: str) -> None:
-    """Go to a page of the book and wait until its equations have their letters."""
+    """Go to a page of the book, and wait for the font of its equations."""
     page.goto(f"{site}{name}.html")
     page.evaluate("() => document.fonts.ready.then(() => {})")
 
 
 @pytest.fixture(scope="module")
 def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
-    """Return a function that opens a page once and says what was seen."""
+    """Return a function that opens a page once and returns its findings."""
 
     @functools.cache
     def look(name: str) -> Visit:
@@ -122,7 +122,7 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
         page.emulate_media(media="screen")
         page.set_viewport_size({"width": 390, "height": 800})
         seen.crowded = page.evaluate("ask.crowded()")
-        with contextlib.suppress(TimeoutError):  # the theme looks a while after the change what scrolls now
+        with contextlib.suppress(TimeoutError):  # the theme needs a moment to find what scrolls now
             page.wait_for_function("() => ask.stuck().length === 0", timeout=3000)
         seen.phone_width = page.evaluate("() => document.scrollingElement.scrollWidth")
         seen.spills, seen.stuck = page.evaluate("ask.spills()"), page.evaluate("ask.stuck()")
@@ -134,7 +134,7 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
 
 @dataclass
 class Audit:
-    """What axe says of one page, per theme."""
+    """Axe's findings on one page, by theme."""
 
     violations: dict[str, list[str]] = field(default_factory=dict)
     backgrounds: dict[str, str] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class Audit:
 
 @pytest.fixture(scope="module")
 def audit(browser: Browser, site: str) -> Callable[[str], Audit]:
-    """Return a function that has axe look at a page once."""
+    """Return a function that lets axe check a page once."""
 
     @functools.cache
     def look(name: str) -> Audit:
@@ -150,12 +150,13 @@ def audit(browser: Browser, site: str) -> Callable[[str], Audit]:
         page = new_page(browser)
         open_page(page, site, name)
         page.evaluate("ask.openAll()")
-        page.evaluate("ask.simplify()")  # axe is slow on thousands of tokens, glyphs and rows: one of each kind
+        page.evaluate("ask.simplify()")  # axe is slow on thousands of tokens, glyphs and rows: one of each kind stays
         for theme in ("light", "dark"):
             page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
             page.evaluate("() => Promise.all(document.getAnimations().map(animation => animation.finished))")
             seen.backgrounds[theme] = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
-            rules = {} if theme == "light" else {"runOnly": ["color-contrast"]}  # the rest does not depend on it
+            # Only the contrast depends on the theme.
+            rules = {} if theme == "light" else {"runOnly": ["color-contrast"]}
             seen.violations[theme] = find_violations(page, **rules)
         page.close()
         return seen
@@ -171,12 +172,12 @@ def parse(path: Path) -> BeautifulSoup:
 
 @functools.cache
 def places(path: Path) -> dict[str, Tag]:
-    """Return by their ids the places of a built page to which a link may lead."""
+    """Return the places of a built page that a link may lead to, by id."""
     return {element["id"]: element for element in parse(path).find_all(id=True)}
 
 
 def test_every_chapter_is_in_the_contents() -> None:
-    """Is there no chapter in book/ that _toc.yml forgets, so that nobody can read it?"""
+    """Does _toc.yml list every chapter in book/?"""
     assert {path.stem for path in (ROOT / "book").glob("*.md")} == {Path(name).name for name in CHAPTERS}
 
 
@@ -188,13 +189,13 @@ def test_page_logs_nothing(name: str, visit: Callable[[str], Visit]) -> None:
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_needs_no_other_host(name: str, visit: Callable[[str], Visit]) -> None:
-    """Does a page show itself without asking any other host for anything?"""
+    """Does a page load without a request to any other host?"""
     assert visit(name).strangers == []
 
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_renders_equations(name: str, visit: Callable[[str], Visit]) -> None:
-    """Is every equation MathML in its own font, its roots drawn, with no TeX left in it or in the prose?"""
+    """Is every equation MathML in its own font, with drawn roots, and no TeX left in it or in the prose?"""
     survey = visit(name).survey
     assert survey["unrendered"] == []
     assert survey["broken"] == []
@@ -209,13 +210,13 @@ WITH_EQUATIONS = [name for name, text in TEXTS.items() if equations_in(text)]
 
 @pytest.mark.parametrize("name", [each for each in OPENED if each.values[0] in WITH_EQUATIONS])
 def test_chapter_has_equations(name: str, visit: Callable[[str], Visit]) -> None:
-    """Does the browser find equations where the source has some? (If not, the test above is blind.)"""
+    """Does the browser find equations if the source has some? (If not, the test above is blind.)"""
     assert visit(name).survey["equations"] > 0
 
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
-    """Has every image loaded, has each figure its caption, and does each of ours say its conclusion in words?"""
+    """Is every image loaded, does each figure have a caption, and does each of ours say its conclusion in words?"""
     assert visit(name).survey["silent"] == []
     images = visit(name).survey["images"]
     assert [image for image in images if image["width"] == 0 or image["alt"] is None] == []
@@ -224,25 +225,25 @@ def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_wakes_its_widgets(name: str, visit: Callable[[str], Visit]) -> None:
-    """Has every place for a widget found its script?"""
+    """Has every place for a widget loaded its script?"""
     assert visit(name).survey["asleep"] == []
 
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_stands_still(name: str, visit: Callable[[str], Visit]) -> None:
-    """Does nothing jump while a page is loaded, but for a line or two when the equations' letters come the first time?"""
+    """Does nothing move while a page loads, except a line or two when the font of equations first arrives?"""
     assert visit(name).survey["moved"] < 0.25
 
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_is_accessible(name: str, audit: Callable[[str], Audit]) -> None:
-    """Does axe find nothing on a page, the theme's own parts included, with all folded parts open?"""
+    """Does axe find nothing on a page, including the theme's parts, with all folded parts open?"""
     assert audit(name).violations["light"] == []
 
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_is_legible_in_dark_mode(name: str, audit: Callable[[str], Audit]) -> None:
-    """Is the dark theme dark, and does all text stand out from it?"""
+    """Is the dark theme dark, with enough contrast for all text?"""
     seen = audit(name)
     dark, light = (sum(map(int, re.findall(r"\d+", seen.backgrounds[theme])[:3])) for theme in ("dark", "light"))
     assert dark < 150 < 600 < light
@@ -251,7 +252,7 @@ def test_page_is_legible_in_dark_mode(name: str, audit: Callable[[str], Audit]) 
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_fits_a_phone(name: str, visit: Callable[[str], Visit]) -> None:
-    """Does a page of 390 pixels show everything, and scroll sideways only within its wide parts, by keyboard too?"""
+    """Does a page of 390 pixels show everything, and scroll sideways only in wide parts, by keyboard too?"""
     seen = visit(name)
     assert seen.phone_width <= 391
     assert seen.spills == []
@@ -260,7 +261,7 @@ def test_page_fits_a_phone(name: str, visit: Callable[[str], Visit]) -> None:
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_shows_code_and_equations_whole(name: str, visit: Callable[[str], Visit]) -> None:
-    """Is no line of code cut off on a desktop and on paper, and has an equation's number a line of its own on a phone?"""
+    """Is code complete on a desktop and on paper, and is an equation's number on its own line on a phone?"""
     seen = visit(name)
     assert seen.clipped == []
     assert seen.crowded == []
@@ -271,7 +272,7 @@ HEAVY = ("book/patches", *(name for name in EXECUTABLE if name != "book/patches"
 
 @pytest.mark.parametrize("name", soon(HEAVY))
 def test_page_is_light(name: str, page: Page, site: str) -> None:
-    """Does a chapter fetch at most 500 kB, compressed as servers do, when somebody reads it to its end?"""
+    """Does a chapter that is read to its end load at most 500 kB, compressed as servers do?"""
     fetched: dict[str, int] = {}
 
     def weigh(response: Response) -> None:
@@ -291,7 +292,7 @@ FIGURES = re.compile(r"font: ([\d.]+)px|font-size: ([\d.]+)px")
 
 
 def test_figures_fit_both_themes_and_a_phone(site: str) -> None:
-    """Is every chapter's figure there in light and dark, and has each letter at least 9 pixels on a phone?"""
+    """Is every figure there in light and dark, with letters of at least 9 pixels on a phone?"""
     drawn = {image["src"]: image for name in EXECUTABLE for image in parse(HTML / f"{name}.html").select("img.drawn")}
     light = [source for source, image in drawn.items() if "in-light" in image["class"]]
     assert len(light) > 40
@@ -300,9 +301,9 @@ def test_figures_fit_both_themes_and_a_phone(site: str) -> None:
         text, dark = (path.with_stem(path.stem + end).read_text(encoding="utf-8") for end in ("", "_dark"))
         assert f"{source.removesuffix('.svg')}_dark.svg" in drawn
         assert "#1f2328" not in dark
-        shown = 382 / float(re.search(r'width="([\d.]+)pt"', text)[1])  # pixels of a phone for each of the drawing's
+        shown = 382 / float(re.search(r'width="([\d.]+)pt"', text)[1])  # a phone's pixels per pixel of the drawing
         letters = [float(size) * shown for found in FIGURES.findall(text) for size in found if size]
-        small = [size for size in letters if size < 6.2]  # exponents are seven tenths
+        small = [size for size in letters if size < 6.2]  # exponents have seven tenths of the size
         assert small == [], source
 
 
@@ -338,24 +339,24 @@ def test_colab_link_opens_a_file_of_the_repository(name: str, site: str) -> None
 
 
 def test_exercise_page_has_a_colab_button(site: str) -> None:
-    """Can a student open the exercise from its page?"""
+    """Does the page of an exercise have a button that opens it in Colab?"""
     page = parse(HTML / "book" / "1_attention_exercise.html")
     assert page.find("a", class_="colab-link", href=f"{COLAB}exercises/1_attention/attention.ipynb")
 
 
 @pytest.mark.parametrize(("name", "stem"), ALL.items())
 def test_exercise_page_ends_with_the_solutions(site: str, name: str, stem: str) -> None:
-    """Does a self-study version show every answer, folded away, and a student version none?"""
+    """Does a self-study version show every answer, folded, and a student version none?"""
     boxes = parse(HTML / "book" / f"{name}_exercise.html").find_all("details", class_="sd-dropdown")
     shown = [re.search(r"(?:def|class) (\w+)", box.get_text())[1] for box in boxes]
     there = (ROOT / "solutions").is_dir()
-    asked = list(exercises_of(stem))  # of a pool of programs the page shows all, and a notebook asks for some
+    asked = list(exercises_of(stem))  # the page shows all programs of a pool, a notebook only some
     assert [name for name in shown if name in asked] == (asked if there else [])
     assert not any(box.has_attr("open") for box in boxes)
 
 
 def test_page_and_notebook_number_alike(site: str) -> None:
-    """Has every equation and figure the same number on its page and in the chapter's notebook?"""
+    """Does every equation and figure have the same number on its page and in the chapter's notebook?"""
     labels = read_book(ROOT).labels
     assert labels
     for label, (number, chapter) in labels.items():
@@ -366,7 +367,7 @@ def test_page_and_notebook_number_alike(site: str) -> None:
 
 
 def test_notebooks_link_to_places_of_the_book(site: str) -> None:
-    """Does every link from a chapter's notebook into the published book lead to a page and a place on it?"""
+    """Does every link from a chapter's notebook into the published book lead to an existing place?"""
     published = CONFIG["html"]["baseurl"]
     for path, text in build_chapters(ROOT).items():
         links = re.findall(rf"\]\({re.escape(published)}([^)]*)\)", text)
@@ -386,9 +387,9 @@ def test_search_finds_a_term(page: Page, site: str) -> None:
 
 
 def test_search_finds_a_mistake_by_its_words(page: Page, site: str) -> None:
-    """Is M6 the first thing that is found for words of its title, and does the link open it?"""
+    """Do words of its title find M6 first, and does the link open it?"""
     page.goto(f"{site}search.html?q=softmax+wrong+axis")
-    page.get_by_text("Search finished").wait_for()  # it comes above what is found, which moves away from a click
+    page.get_by_text("Search finished").wait_for()  # it appears above the results, which move away from a click
     first = page.locator("#search-results li a").first
     assert first.get_attribute("href").endswith("book/mistakes.html#m6")
     first.click()
@@ -396,7 +397,7 @@ def test_search_finds_a_mistake_by_its_words(page: Page, site: str) -> None:
 
 
 def test_feedback_leads_to_the_mistake(site: str) -> None:
-    """Has every mistake that feedback can name, and every one that is taught, the address that feedback links to?"""
+    """Does every mistake that feedback can name, or that is taught, have the address that feedback links to?"""
     template = (ROOT / "autograder" / "report" / "templates" / "feedback.html.j2").read_text(encoding="utf-8")
     assert "book/mistakes.html#{{ mistake.name | lower }}" in template
     entries = {box["id"] for box in parse(HTML / "book" / "mistakes.html").select("details.mistake")}
@@ -404,11 +405,11 @@ def test_feedback_leads_to_the_mistake(site: str) -> None:
 
 
 def test_mistakes_are_filtered_by_keyboard(page: Page, site: str) -> None:
-    """Can one leave those of an exercise, and of these those with a symptom, without a mouse, and does it say how many?"""
+    """Can mistakes be filtered by exercise and symptom without a mouse, and does the page say how many are left?"""
     open_page(page, site, "book/mistakes")
     shown, said = page.locator("details.mistake:not([hidden])"), page.locator(".mistake-filter output")
     everything = shown.count()
-    page.get_by_label("Made in").press("s")  # softmax, in a list of the reader's own choosing
+    page.get_by_label("Made in").press("s")  # softmax, in a list of all exercises
     of_softmax = shown.count()
     page.get_by_label("Showing as").press("N")  # NaN or infinite
     names = shown.locator("summary b").all_text_contents()
@@ -418,7 +419,7 @@ def test_mistakes_are_filtered_by_keyboard(page: Page, site: str) -> None:
 
 
 def test_mistakes_are_whole_without_a_script(site: str) -> None:
-    """Is every mistake there without JavaScript, and the line that makes it, where there are solutions?"""
+    """Is every mistake complete without JavaScript, with its line if there are solutions?"""
     box = parse(HTML / "book" / "mistakes.html").find(id="m6")
     assert not box.has_attr("hidden")
     assert "Does your softmax run over the axis" in box.get_text()
@@ -426,7 +427,7 @@ def test_mistakes_are_whole_without_a_script(site: str) -> None:
 
 
 def test_keyboard_reaches_everything(page: Page, site: str) -> None:
-    """Does the Tab key reach the skip link, search, sidebar, Colab, theme and folded code, and show where it is?"""
+    """Does the Tab key reach the skip link, search, sidebar, Colab, theme and folded code, with a visible focus?"""
     open_page(page, site, "book/softmax")
     stops = []
     while not page.evaluate("() => document.activeElement.matches('main summary')"):  # the sidebar has one too
@@ -449,7 +450,7 @@ def test_keyboard_reaches_everything(page: Page, site: str) -> None:
 
 
 def test_keyboard_opens_colab(page: Page, site: str) -> None:
-    """Can the menu with the Colab link be opened, and the link be reached, without a mouse?"""
+    """Can the menu with the Colab link, and the link in it, be opened without a mouse?"""
     open_page(page, site, "book/softmax")
     page.focus(".dropdown-launch-buttons > button")
     page.keyboard.press("Enter")
@@ -458,7 +459,7 @@ def test_keyboard_opens_colab(page: Page, site: str) -> None:
 
 
 def test_theme_switch_changes_the_theme(page: Page, site: str) -> None:
-    """Does the switch lead from light to dark, and does the page remember, before the theme's script is there?"""
+    """Does the switch change light to dark, and does the page remember it before the theme's script loads?"""
     open_page(page, site, TOC["root"])
     seen = set()
     for _ in range(3):

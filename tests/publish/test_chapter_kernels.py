@@ -1,4 +1,4 @@
-"""Do chapters run side by side in kernels that know nothing of each other, and is what fails said?"""
+"""Do chapters run at the same time in separate kernels, and is a failure reported?"""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from autograder.publish.book import FIGURES, BookError, build_book, open_cache, 
 
 
 def write_chapter(root: Path, name: str, *cells: str | NotebookNode) -> None:
-    """Write a chapter of such cells."""
+    """Write a chapter with these cells."""
     specification = {"name": "python3", "display_name": "Python 3", "language": "python"}
     cells = [new_code_cell(cell) if isinstance(cell, str) else cell for cell in cells]
     notebook = new_notebook(cells=cells, metadata={"kernelspec": specification})
@@ -26,21 +26,21 @@ def write_chapter(root: Path, name: str, *cells: str | NotebookNode) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a folder with a book that has no chapter yet."""
+    """Return a folder with a book without chapters."""
     (tmp_path / FIGURES).parent.mkdir(parents=True)
     shutil.copy(ROOT / FIGURES, tmp_path / FIGURES)
     return tmp_path
 
 
 def outputs_of(root: Path) -> dict[str, list[NotebookNode]]:
-    """Return what the chapters put out, by their names."""
+    """Return the chapters' outputs by name."""
     with open_cache(root) as cache:
         bundles = [(record.uri, cache.get_cache_bundle(record.pk)) for record in cache.list_cache_records()]
     return {Path(uri).stem: [out for cell in bundle.nb.cells for out in cell.outputs] for uri, bundle in bundles}
 
 
 def test_chapter_finds_nothing_of_another(root: Path) -> None:
-    """Is each as in a kernel of its own: names, settings and folder, and are its figures drawings?"""
+    """Does each chapter have its own kernel, with its own names, settings and folder, and are its figures drawings?"""
     draw = "import matplotlib.pyplot as plt\nplt.plot([1, 2]);"
     leave = "import os, torch\nleft = os.environ['LEFT'] = 'left'\ntorch.manual_seed(7)\nplt.rcParams['font.size'] = 3"
     find = "import os\nprint('left' in globals(), 'LEFT' in os.environ, __name__, os.listdir())"
@@ -51,7 +51,7 @@ def test_chapter_finds_nothing_of_another(root: Path) -> None:
     )
     done: list[tuple] = []
     in_a_thread(run_chapters, root, lambda *step: done.append(step))
-    assert done == [("chapters", 0, 1), ("chapters", 1, 1)]  # the first has not changed
+    assert done == [("chapters", 0, 1), ("chapters", 1, 1)]  # the first chapter has not changed
     outputs = outputs_of(root)
     found, figure, seed = outputs["second"]
     assert (found.text, seed.text) == ("False False __main__ []\n", "False 11.0\n")
@@ -59,7 +59,7 @@ def test_chapter_finds_nothing_of_another(root: Path) -> None:
 
 
 def test_failing_chapter_is_named_and_its_kernel_is_gone(root: Path) -> None:
-    """Does the error name chapter and mistake, where a kernel dies too?"""
+    """Does the error name chapter and mistake, also if a kernel dies?"""
     for source, said in (("1 / 0", "ZeroDivisionError"), ("os._exit(3)", "Kernel died")):
         write_chapter(root, "broken", f"import os\nopen('{root}/kernel', 'w').write(str(os.getpid()))", source)
         with pytest.raises(BookError, match=rf"(?s)book/broken\.md failed: .*{said}"):
@@ -68,7 +68,7 @@ def test_failing_chapter_is_named_and_its_kernel_is_gone(root: Path) -> None:
 
 
 def test_record_is_what_the_long_cell_makes(root: Path) -> None:
-    """Is `record` kept with its evidence, and a failing long cell an error that leaves the old record?"""
+    """Is `record` stored with its evidence, and does a failing long cell keep the old record?"""
     (root / "book" / "records").mkdir()
     work = "import time\nwhile time.process_time() < 1:\n    pass\nrecord = {'steps': 3}"
     long = new_code_cell(work, metadata={"tags": ["skip-execution"]})
@@ -84,7 +84,7 @@ def test_record_is_what_the_long_cell_makes(root: Path) -> None:
 
 
 def test_pages_are_read_anew_where_they_would_stay_as_they_were(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are all pages read after a build that failed and after a change of an extension, and else what changed alone?"""
+    """Are all pages read after a failed build or a change of an extension, and otherwise only changed ones?"""
     page, index = (root / "_build" / name for name in (".doctrees/a page", "html/index.html"))
     kept, ends = [], [0]
 
@@ -98,7 +98,7 @@ def test_pages_are_read_anew_where_they_would_stay_as_they_were(root: Path, monk
     monkeypatch.setattr("autograder.publish.book.subprocess.run", jupyter_book)
     in_a_thread(build_book, root)
     in_a_thread(build_book, root)
-    assert kept == [False]  # the second time, nothing had changed
+    assert kept == [False]  # nothing had changed before the second build
     (root / "_config.yml").write_text("title: A book", encoding="utf-8")
     in_a_thread(build_book, root)
     assert kept == [False, True]

@@ -1,4 +1,4 @@
-"""Do the notebooks next to the chapters say the same as the chapters, in what Colab can show?"""
+"""Do the notebooks next to the chapters say the same as the chapters, in a form that Colab can show?"""
 
 import ast
 import os
@@ -31,18 +31,18 @@ BOOK = Book(
 
 @pytest.fixture(scope="module")
 def notebooks() -> dict[Path, nbformat.NotebookNode]:
-    """Return the notebook of every chapter by its path."""
+    """Return the notebook of every chapter, by path."""
     return {path: nbformat.reads(text, as_version=4) for path, text in build_chapters(ROOT).items()}
 
 
 def prose(notebook: nbformat.NotebookNode) -> list[str]:
-    """Return the Markdown cells of a notebook without what is in code."""
+    """Return the Markdown cells of a notebook, without code."""
     cells = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
     return [re.sub(r"(`+).+?\1", "", source, flags=re.DOTALL) for source in cells]
 
 
 def test_chapters_are_the_same_each_time() -> None:
-    """Does another process, with another order of hashing, make the same bytes?"""
+    """Does another process, with another order of hashing, give the same bytes?"""
     program = (
         "import pathlib, sys; from autograder.publish.chapters import build_chapters;"
         "sys.stdout.buffer.write(''.join(build_chapters(pathlib.Path(sys.argv[1])).values()).encode())"
@@ -58,7 +58,7 @@ def test_chapters_are_the_same_each_time() -> None:
 
 
 def test_chapters_end_alike() -> None:
-    """Does each chapter end with a short summary, four questions with folded answers, the exercise and the way on?"""
+    """Does each chapter end with a short summary, four questions with folded answers, the exercise and further reading?"""
     chapters = {name: ROOT / "book" / f"{name}.md" for name, number in read_book(ROOT).chapters.items() if number}
     assert len(chapters) == 12
     for name, path in chapters.items():
@@ -76,7 +76,7 @@ def test_chapters_end_alike() -> None:
 
 
 def test_chapters_are_valid_notebooks_without_outputs(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
-    """Does nbformat accept them, with an id of its own for each cell, and has none been run?"""
+    """Does nbformat accept the notebooks, does each cell have its own id, and has none been run?"""
     assert notebooks
     for notebook in notebooks.values():
         nbformat.validate(notebook)
@@ -88,7 +88,7 @@ def test_chapters_are_valid_notebooks_without_outputs(notebooks: dict[Path, nbfo
 
 
 def test_chapters_run_the_code_of_the_book(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
-    """Are the code cells those of the chapter that the build of the book executes, and its long cell shown as text?"""
+    """Are the code cells those that the build of the book executes, with the long cell as text?"""
     for path, notebook in notebooks.items():
         cells = [cell for cell in jupytext.read(path.with_suffix(".md")).cells if cell.cell_type == "code"]
         long = [cell.source for cell in cells if "skip-execution" in cell.metadata.get("tags", [])]
@@ -101,7 +101,7 @@ def test_chapters_run_the_code_of_the_book(notebooks: dict[Path, nbformat.Notebo
 
 
 def first_error(cells: list[str], hidden: str) -> str:
-    """Run cells in a process that prepares itself with some lines; return the last line of what it printed as an error."""
+    """Run cells after some hidden lines in a new process; return the last line of its error."""
     program = "\n\n".join([hidden, *cells])
     environment = os.environ | {"ATTENTION_BOOK_RECORDS": str(ROOT / "book" / "records")}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
@@ -110,7 +110,7 @@ def first_error(cells: list[str], hidden: str) -> str:
 
 
 def test_chapter_that_needs_a_newer_pytorch_says_so(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
-    """Does the first cell that needs it say which version, where torch.optim has no Muon?"""
+    """Does the first cell that needs a newer version name it, if torch.optim has no Muon?"""
     cells = [cell.source for cell in notebooks[ROOT / "book/training.ipynb"].cells if cell.cell_type == "code"]
     said = first_error(cells[:1], "import torch\ndel torch.optim.Muon")
     assert said.startswith("ImportError: This chapter needs PyTorch 2.9 or newer")
@@ -128,7 +128,7 @@ importlib.metadata.distribution = distribution"""
     "name", soon(path.stem for path in sorted(ROOT.glob("book/*.md")) if "sklearn" in path.read_text())
 )
 def test_chapter_without_scikit_learn_names_it(notebooks: dict[Path, nbformat.NotebookNode], name: str) -> None:
-    """Does the cell that reads scikit-learn's digits name the package, where it is not installed?"""
+    """Does the cell that reads scikit-learn's digits name the package if it is not installed?"""
     cells = [cell.source for cell in notebooks[ROOT / f"book/{name}.ipynb"].cells if cell.cell_type == "code"]
     reads = next(cell for cell in cells if "sklearn/" in cell)
     imports = "\n".join(line for line in cells[0].splitlines() if line.startswith(("import ", "from ")))
@@ -148,10 +148,10 @@ def test_chapters_have_nothing_left_of_myst(notebooks: dict[Path, nbformat.Noteb
 
 
 def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
-    """Is every display equation on one line, as quotes and lists on Colab need it?"""
+    """Is every display equation on one line, as Colab needs in quotes and lists?"""
     for path, notebook in notebooks.items():
         lines = [line for text in prose(notebook) for line in text.splitlines() if "$$" in line]
-        assert lines or path.stem.startswith(("after_", "experiments")), path.name  # which need no equation
+        assert lines or path.stem.startswith(("after_", "experiments")), path.name  # these pages need no equation
         assert [line for line in lines if line.count("$$") % 2] == [], path.name
 
 
@@ -190,7 +190,7 @@ def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.Notebook
     ],
 )
 def test_plain_markdown_translates(myst: str, plain: str) -> None:
-    """Does each construct that chapters may use become its counterpart?"""
+    """Does each allowed construct become its counterpart in plain Markdown?"""
     assert plain_markdown(myst, "softmax", BOOK) == plain
 
 
@@ -204,14 +204,14 @@ def test_plain_markdown_translates(myst: str, plain: str) -> None:
     ],
 )
 def test_plain_markdown_refuses(myst: str, complaint: str) -> None:
-    """Is what has no counterpart, or leads nowhere, an error that names file and place?"""
+    """Does a construct without a counterpart, or a link to nowhere, raise an error with file and place?"""
     with pytest.raises(ValueError, match=re.escape(complaint)) as caught:
         plain_markdown(myst, "softmax", BOOK)
     assert "book/softmax.md" in str(caught.value)
 
 
 def test_chapter_notebook_numbers_and_folds() -> None:
-    """Does a chapter get its number, say where it comes from, fold what the book folds, and caption its figure?"""
+    """Does a chapter get its number and its source, fold what the book folds, and caption its figure?"""
     text = """---
 kernelspec:
   display_name: Python 3

@@ -1,4 +1,4 @@
-"""Do equations become MathML, whole and in letters of our own font?"""
+"""Do equations become complete MathML, in letters of our own font?"""
 
 import re
 import sys
@@ -17,7 +17,7 @@ DISPLAYED, INLINE = re.compile(r"\$\$(.+?)\$\$", re.S), re.compile(r"(?<![\\$])\
 
 
 def equations_in(source: str) -> list[nodes.Element]:
-    """Return every equation of a page, from its source."""
+    """Return every equation in the source of a page."""
     text = CODE.sub("", source)
     displayed = [nodes.math_block(text=each) for each in DISPLAYED.findall(text)]
     return displayed + [nodes.math(text=each) for each in INLINE.findall(DISPLAYED.sub("", text))]
@@ -30,7 +30,7 @@ def equations_of_the_book() -> list[nodes.Element]:
 
 
 def test_every_equation_of_the_book_becomes_mathml(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is every equation read without a warning, with no TeX left, and has our font every sign that it shows?"""
+    """Is every equation read without a warning, with no TeX left, and does our font have all its signs?"""
     warned = []
     monkeypatch.setattr(equations.logger, "warning", lambda *words, **_: warned.append(words))
     made = [equations.mathml(node) for node in equations_of_the_book()]
@@ -42,7 +42,7 @@ def test_every_equation_of_the_book_becomes_mathml(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("text", [r"\foo{x}", r"\frac{1}{2", r"\begin{pmatrix} 1 \\[1ex] 2 \end{pmatrix}"])
 def test_equation_that_cannot_be_read_is_a_warning(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does what MathML cannot say stop the build, whose warnings are errors, and stay legible?"""
+    """Does an equation that MathML cannot show stop the build, whose warnings are errors, and stay readable?"""
     warned = []
     monkeypatch.setattr(equations.logger, "warning", lambda *words, **_: warned.append(words))
     assert text.split("{")[0] in equations.mathml(nodes.math(text=text))
@@ -52,5 +52,5 @@ def test_equation_that_cannot_be_read_is_a_warning(text: str, monkeypatch: pytes
 
 @pytest.mark.parametrize("text", [r"\sqrt{d}", r"\sqrt[3]{d}"])
 def test_font_of_a_page_keeps_the_sign_of_a_root(text: str) -> None:
-    """Is the sign of a root, which MathML draws and does not write, one of those that a page's font keeps?"""
+    """Does a page's font keep the root sign, which MathML draws without writing it?"""
     assert ord("√") in equations.signs_of([equations.mathml(nodes.math(text=text))])

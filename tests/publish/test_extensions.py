@@ -1,4 +1,4 @@
-"""Do the extensions of the book do what its pages ask of them, without the book?"""
+"""Do the extensions of the book work as its pages need, without building the book?"""
 
 import os
 import re
@@ -21,7 +21,7 @@ from autograder.publish.mistakes_page import mistakes_page
 
 
 def build(folder: Path, text: str) -> str:
-    """Build a book of one page with warnings as errors and return the page's HTML."""
+    """Build a book of one page with warnings as errors, and return the page's HTML."""
     (folder / "index.md").write_text(text, encoding="utf-8")
     extensions = "myst_parser,sphinx_design,attention_book"
     command = [sys.executable, "-m", "sphinx", "-C", "-W", "-q", "-D", f"extensions={extensions}"]
@@ -32,7 +32,7 @@ def build(folder: Path, text: str) -> str:
 
 @pytest.mark.parametrize("edition", ["student", "self-study"])
 def test_solution_needs_a_folder_of_solutions(edition: str, tmp_path: Path) -> None:
-    """Does a page without `solutions/` build without a warning, and show neither solutions nor lines of them?"""
+    """Does a page without `solutions/` build without a warning, and show no solution and no line of one?"""
     if edition == "self-study":
         (tmp_path / "solutions").mkdir()
         answer = 'def softmax(scores):\n    """Say ```so```."""\n    return scores\n'
@@ -57,7 +57,7 @@ def test_solution_needs_a_folder_of_solutions(edition: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("name", "here"), [("vit", "positions, patches"), ("attention", "keys gradient")])
 def test_recurring_drawing_marks_where_we_are(name: str, here: str, tmp_path: Path) -> None:
-    """Are the parts of a drawing marked and named that a chapter is about, and no others?"""
+    """Does a drawing mark and name the parts that a chapter is about, and no others?"""
     html = build(tmp_path, f"# A page\n\n```{{drawing}} {name}\n:here: {here}\n```\n")
     drawing = BeautifulSoup(html, "html.parser").find("svg", class_="recurring")
     parts = here.replace(",", "").split()
@@ -68,13 +68,13 @@ def test_recurring_drawing_marks_where_we_are(name: str, here: str, tmp_path: Pa
 
 
 def test_drawing_without_the_part_that_a_chapter_names_stops_the_build(tmp_path: Path) -> None:
-    """Is a part that no drawing has an error, as a wrong name would leave a drawing unmarked?"""
+    """Does an unknown part of a drawing raise an error? A wrong name would leave the drawing without a mark."""
     with pytest.raises(subprocess.CalledProcessError):
         build(tmp_path, "# A page\n\n```{drawing} vit\n:here: no such part\n```\n")
 
 
 def test_page_of_mistakes_counts_its_entries() -> None:
-    """Does the page say how many of the mistakes that are made show in numbers alone, and how many it lists?"""
+    """Does the page say how many mistakes show only in numbers, and how many it lists?"""
     mutants = [
         Verdict("softmax", "M1/1", {"values": "M1"}, symptoms=[NUMBERS]),
         Verdict("softmax", "M1/2", {"values": "M1"}, symptoms=[NUMBERS]),
@@ -90,7 +90,7 @@ def test_page_of_mistakes_counts_its_entries() -> None:
 
 
 def test_mistakes_are_counted_on_their_page_alone() -> None:
-    """Does the introduction say in words, without a number of its own, what the page of mistakes counts?"""
+    """Does the introduction describe in words, without its own number, what the page of mistakes counts?"""
     page, introduction = ((ROOT / "book" / name).read_text(encoding="utf-8") for name in ("mistakes.md", "intro.md"))
     silent, made = map(int, re.search(r"(\d+) of the (\d+)\b.* show in nothing", page).groups())
     assert silent > made / 2
@@ -99,7 +99,7 @@ def test_mistakes_are_counted_on_their_page_alone() -> None:
 
 
 def test_minutes_are_those_of_chapters_and_of_sections() -> None:
-    """Is a section's time counted without what is folded, and is the short path the sum of its sections?"""
+    """Does a section's time leave out folded parts, and is the short path the sum of its sections?"""
     progress = runpy.run_path(str(ROOT / "book" / "_ext" / "progress.py"))
     text = nodes.paragraph(text="word " * 900)
     folded = nodes.container("", text.deepcopy(), classes=["dropdown"])
@@ -109,4 +109,5 @@ def test_minutes_are_those_of_chapters_and_of_sections() -> None:
     asked = "softmax", "softmax#by-hand softmax#limits", "path"
     shown = nodes.container("", *(progress["minutes"](of=each) for each in asked))
     progress["show_minutes"](app, shown, "book/intro")
-    assert [each.astext() for each in shown.children] == ["5", "7", "7"]  # a chapter to five; a section at least one
+    # Minutes of a chapter are rounded to five; a section has at least one minute.
+    assert [each.astext() for each in shown.children] == ["5", "7", "7"]

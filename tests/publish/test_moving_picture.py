@@ -1,4 +1,4 @@
-"""Do the README's moving picture and the first page of the book show what the notebook says?"""
+"""Do the README's animation and the first page of the book show the notebook's real messages?"""
 
 import re
 import tomllib
@@ -8,7 +8,7 @@ from autograder.publish.moving_picture import ANSWER, RIGHT, TARGET, WRONG, as_g
 
 
 def test_moving_picture_shows_what_the_notebook_says() -> None:
-    """Does the notebook name M6 and pass the fixed line, and is the committed picture made of that, below 300 kB?"""
+    """Does the notebook name M6 and pass the fixed line, and is the committed animation made of this, below 300 kB?"""
     wrong = said_by_the_notebook(ANSWER)
     right = said_by_the_notebook(ANSWER.replace(WRONG, RIGHT))
     assert wrong.startswith("AssertionError: M6 (the softmax runs over the wrong axis)")
@@ -18,7 +18,7 @@ def test_moving_picture_shows_what_the_notebook_says() -> None:
 
 
 def test_first_page_shows_what_the_notebook_says() -> None:
-    """Are the lines on the first page of the book those of a wrong attention that gets the message below them?"""
+    """Are the lines on the book's first page those of a wrong attention with the message below them?"""
     page = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
     lines, message = (re.search(rf"```{kind}\n(.*?)\n```", page, re.DOTALL)[1] for kind in ("python", "text"))
     assert WRONG in lines

@@ -1,4 +1,4 @@
-"""Can a variable of a student's break a visible test? Each of these names is assigned, in every exercise notebook."""
+"""Can a student's variable break a visible test? Each of these names is assigned in every exercise notebook."""
 
 import builtins
 import contextlib
@@ -33,14 +33,14 @@ COMMON = """
     sqrt mean std var eye zeros ones array asarray where dot matmul pow compile exec eval found names cases messages error
     text name function answer answers expected got case fill draw fit equal Exception ValueError TypeError __builtins__
 """.split()  # noqa: SIM905  as a list it would fill a page
-# Of these it takes long to try every name; a name that they use is tried.
+# Trying every name takes long for these; only names that they use are tried.
 SLOW = {"attend", "MultiHeadAttention", "to_torch", "FeedForward", "EncoderBlock", "Encoder", "repair"}
 SLOW |= {"PatchEmbedding", "ViT", "train_epoch", "test_attention", "train_clipped", "ResidualStack", "DroppingHead"}
 
 
 @cache
 def solved(name: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the names of a notebook whose answers are right, as they are before its tests, and its visible tests."""
+    """Return the names in a notebook with right answers, as they are before its tests, and its visible tests."""
     assignment, namespace = assignment_of(name), {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()):
         for cell in assignment.instructor.cells:
@@ -51,13 +51,13 @@ def solved(name: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def is_run(cell: NotebookNode) -> bool:
-    """Whether a cell is the set-up, given, or an answer."""
+    """Whether a cell is the set-up, given code, or an answer."""
     answer = "nbgrader" in cell.metadata and is_solution(cell) and not cell.metadata.nbgrader.grade
     return cell.id == "setup" or bool(cell.metadata.get("given")) or answer
 
 
 def all_code(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code and the codes in it."""
+    """Yield a code object and the code objects in it."""
     yield code
     for part in code.co_consts:
         if isinstance(part, CodeType):
@@ -65,7 +65,7 @@ def all_code(code: CodeType) -> Iterator[CodeType]:
 
 
 def names_of_helpers(namespace: dict[str, Any]) -> set[str]:
-    """Return the names that the tests of a notebook define, and those that they use."""
+    """Return the names that the tests of a notebook define or use."""
     tests = namespace["run_tests"].__globals__
     source = "".join(linecache.cache[f"<{tests['__name__']}>"][2])
     codes = all_code(compile(source, "tests", "exec"))
@@ -80,7 +80,7 @@ def names_of_helpers(namespace: dict[str, Any]) -> set[str]:
 
 @contextlib.contextmanager
 def assigned(namespace: dict[str, Any], name: str, value: Any) -> Iterator[None]:
-    """Let a name of the notebook have another value for a while."""
+    """Give a name of the notebook another value for a while."""
     missing = object()
     before = namespace.get(name, missing)
     namespace[name] = value
@@ -93,7 +93,7 @@ def assigned(namespace: dict[str, Any], name: str, value: Any) -> Iterator[None]
 
 
 def said_by(test: str, namespace: dict[str, Any]) -> str:
-    """Run a visible test; return its error, or nothing."""
+    """Run a visible test; return its error, or an empty string."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             exec(test, namespace)
@@ -103,12 +103,12 @@ def said_by(test: str, namespace: dict[str, Any]) -> str:
 
 
 def broken_by(name: str, everything: bool) -> dict[tuple[str, str], str]:
-    """Assign each name, and return by name and exercise what a visible test says that neither passes nor names it."""
+    """Assign each name in turn; return by name and exercise the messages that neither pass nor name it."""
     namespace, tests = solved(name)
     used = {each: set(names_used([namespace[each]], namespace)) for each in tests}
     found, threads = {}, torch.get_num_threads()
     torch.set_num_threads(1)
-    # the test's own function, and what a visible test is called with, which is nothing but the answer
+    # Left out: the function that runs the tests, and the builtins.
     for word in sorted({*names_of_helpers(namespace), *COMMON} - {"run_tests", "__builtins__"}):
         for each, test in tests.items():
             if not everything and each in SLOW and word not in used[each]:
@@ -123,7 +123,7 @@ def broken_by(name: str, everything: bool) -> dict[tuple[str, str], str]:
 
 @pytest.mark.parametrize("name", ALL)
 def test_no_name_of_a_student_breaks_a_visible_test(name: str) -> None:
-    """Does each right answer pass, or is the name said that its own code can no longer use?"""
+    """Does each right answer pass, or does the message name the variable that its code can no longer use?"""
     assert len(set(COMMON)) > 150
     assert broken_by(name, everything=False) == {}
 
@@ -131,13 +131,13 @@ def test_no_name_of_a_student_breaks_a_visible_test(name: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", ALL)
 def test_no_name_of_a_student_breaks_any_visible_test(name: str) -> None:
-    """Does the same hold of the exercises whose tests take long, for names that they do not use?"""
+    """Does the same hold for exercises with slow tests, for names that they do not use?"""
     assert broken_by(name, everything=True) == {}
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_setup_runs_again_whatever_has_taken_its_names(name: str) -> None:
-    """Does the set-up cell bring `run_tests` and the libraries back, where every name is a number by now?"""
+    """Does the set-up cell restore `run_tests` and the libraries after every name became a number?"""
     namespace, tests = solved(name)
     words = {*names_of_helpers(namespace), *COMMON, "run_tests", *vars(builtins)} - {
         "__builtins__",
@@ -158,7 +158,7 @@ def test_setup_runs_again_whatever_has_taken_its_names(name: str) -> None:
 
 
 def test_replaced_builtins_do_not_reach_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do the tests keep the builtins that they began with, where a cell puts others in their place?"""
+    """Do the tests keep their original builtins after a cell replaces them?"""
     namespace, tests = solved(NAME)
     monkeypatch.setattr(builtins, "zip", None)
     monkeypatch.setattr(builtins, "print", lambda *_: 1 / 0)
@@ -189,7 +189,7 @@ def test_replaced_builtins_do_not_reach_the_tests(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_name_that_is_overwritten_is_said(name: str, exercise: str, word: str, value: Any, said: str) -> None:
-    """Does a student read which name it is, what has become of it, and what to do?"""
+    """Does a student read which name was overwritten, its new value, and what to do?"""
     namespace, tests = solved(name)
     with assigned(namespace, word, value):
         text = said_by(tests[exercise], namespace)
@@ -199,7 +199,7 @@ def test_name_that_is_overwritten_is_said(name: str, exercise: str, word: str, v
 
 
 def test_name_is_not_blamed_that_the_answer_does_not_use() -> None:
-    """Does a wrong answer get its own message, where a name that it does not use has another value?"""
+    """Does a wrong answer get its own message if an unused name has another value?"""
     namespace = {"max": 3, "np": np, "__name__": "__main__"}
     exec("def softmax(scores):\n    return scores.max(-1) + np.exp(1)", namespace)
     assert overwritten([namespace["softmax"]], namespace, {"np": np}, ["softmax"]) == ""
@@ -210,7 +210,7 @@ def test_name_is_not_blamed_that_the_answer_does_not_use() -> None:
 
 
 def test_error_in_the_tests_shows_their_lines() -> None:
-    """Does a traceback quote the lines of a module that no file holds?"""
+    """Does a traceback quote the lines of a module that exists in no file?"""
     module = own_module("sample", "def fails():\n    return 1 / 0  # here\n")
     with pytest.raises(ZeroDivisionError) as caught:
         module.fails()

@@ -1,4 +1,4 @@
-"""Does the notebook of the students work where they work: alone, with NumPy and Matplotlib, away from the repository?"""
+"""Does the students' notebook work in their environment: with NumPy and Matplotlib, without the repository?"""
 
 import contextlib
 import io
@@ -23,13 +23,13 @@ from autograder.judge import catalogue
 from autograder.judge.compare import difference, fingerprint, outcome
 from autograder.judge.exercise import exercises_of
 
-# How many mutants of an exercise the visible test names; the others need larger scores or more axes than a test that a
-# student can follow has. Measured; more mutants or other visible cases may raise these numbers and may not lower them. Of twins,
-# which give the same on all that is visible, none is named.
+# How many mutants of an exercise the visible test names; the others need larger scores, or more axes than a readable test has.
+# These numbers are measured. More mutants or other visible cases may raise them, and may not lower them. Twins give the same
+# results on all visible inputs: neither of them is named.
 CAUGHT = {"softmax": 33, "attention": 52, "self_attention": 61, "attention_backward": 58}
 CAUGHT["online_softmax"] = 16
 
-# Run by Python before anything else in the student's kernel: there, the repository is not installed.
+# The student's kernel runs this first: it hides the repository.
 BLOCKER = """import sys
 sys.modules["autograder"] = sys.modules["solutions"] = None
 """
@@ -44,13 +44,13 @@ except ImportError:
 
 
 def run_alone(notebook: NotebookNode, folder: Path) -> NotebookNode:
-    """Execute a notebook in an empty folder, in a kernel from which the repository cannot be imported."""
+    """Execute a notebook in an empty folder, in a kernel that cannot import the repository."""
     (folder / "blocker").mkdir()
     (folder / "blocker" / "sitecustomize.py").write_text(BLOCKER, encoding="utf-8")
     (folder / "work").mkdir()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "AUTOGRADER"))}
     environment |= {"PYTHONPATH": str(folder / "blocker"), "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    environment |= {"GRADING": "1"}  # it trains for a few steps alone, as in grading
+    environment |= {"GRADING": "1"}  # as in grading, it trains for only a few steps
     notebook = nbformat.from_dict(notebook)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(PROBE, id="probe"))
     resources = {"metadata": {"path": str(folder / "work")}}
@@ -71,7 +71,7 @@ def printed(notebook: NotebookNode, name: str) -> str:
 
 
 def errors(notebook: NotebookNode) -> dict[str, str]:
-    """Return the errors of a notebook by cell."""
+    """Return the errors of a notebook, by cell."""
     found = {}
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
@@ -82,7 +82,7 @@ def errors(notebook: NotebookNode) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", soon(ALL, NAME, "3_encoder"))
 def test_notebook_runs_alone_with_answers(name: str, tmp_path: Path) -> None:
-    """With the answers filled in, does every cell run, every visible test pass, and the figure appear?"""
+    """Does every cell run, every visible test pass, and the figure appear, after the answers are filled in?"""
     assignment = assignment_of(name)
     done = run_alone(fill_in(assignment.release, assignment.instructor, bonus=True), tmp_path)
     bonus = {cell.id for cell in assignment.release.cells if "bonus" in cell.metadata}
@@ -108,10 +108,10 @@ def test_notebook_runs_alone_with_answers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", soon(ALL))
 def test_notebook_runs_alone_unsolved(name: str, tmp_path: Path) -> None:
-    """As released, does each visible test say that nothing is there yet, without an error if it is a bonus, and all else run?
+    """Does each visible test of the released notebook say that nothing is written yet, without an error for a bonus?
 
-    What visible tests say of every exercise is asked in tests/checks/test_visible_tests.py too; and no class is graded
-    whose released notebook does not run.
+    All other cells have to run. tests/checks/test_visible_tests.py checks the message of every exercise too; and no class is
+    graded if its released notebook does not run.
     """
     released = assignment_of(name).release
     done = run_alone(released, tmp_path)
@@ -134,7 +134,7 @@ def namespace() -> dict[str, Any]:
 def visible_test(
     assignment: Assignment, namespace: dict[str, Any], name: str, function: Callable
 ) -> AssertionError | None:
-    """Run the test cell of an exercise on a function; return its error, None if it passes."""
+    """Run the test cell of an exercise on a function; return its error, or None if it passes."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             exec(cell_of(assignment.release, f"test_{name}").source, namespace | {name: function})
@@ -147,10 +147,10 @@ def visible_test(
 def test_visible_test_names_every_mutant_that_it_shows(
     assignment: Assignment, namespace: dict[str, Any], name: str
 ) -> None:
-    """Does the test of the notebook name a known mistake wherever its inputs show it, and otherwise pass?
+    """Does the notebook's test name a known mistake if its inputs show it, and otherwise pass?
 
-    Two mistakes that give the very same results on all visible inputs are twins, and neither is named, such as M2 and
-    M18, where scores are clipped to -10 or masked ones set to -10. A hidden check tells them apart.
+    Two mistakes with equal results on all visible inputs are twins, and neither is named. Examples are M2 and M18, if scores are
+    clipped to -10 or masked ones set to -10. A hidden check distinguishes them.
     """
     exercise, caught = EXERCISES[name], 0
     cases = exercise.visible(None)
@@ -185,7 +185,7 @@ def test_visible_test_names_every_mutant_that_it_shows(
 def test_visible_test_says_expected_got_and_cause(
     assignment: Assignment, namespace: dict[str, Any], mistake: str, name: str
 ) -> None:
-    """Does a student read a question about the likely cause first, then what was expected and what came?"""
+    """Does a student first read a question about the likely cause, then the expected and the given result?"""
     text = str(visible_test(assignment, namespace, name, EXERCISES[name].mistakes()[mistake]))
     assert text.startswith(f"{catalogue.MESSAGES[mistake]}\n{name}, ")
     assert text.index(f"\n{name}, ") < text.index("\nExpected\n") < text.index("\ngot\n")
@@ -194,7 +194,7 @@ def test_visible_test_says_expected_got_and_cause(
 
 
 def test_visible_test_of_garbage_says_what_came(assignment: Assignment, namespace: dict[str, Any]) -> None:
-    """Does a student who forgot `return` read that None came, one who wrote nothing that, without a mistake's name?"""
+    """Does a student who forgot `return` read that None came, and one who wrote nothing that, without a mistake's name?"""
     error = visible_test(assignment, namespace, "softmax", lambda scores, axis=-1: None)
     assert "the function returned None. Does it end with return?" in str(error)
     assert error.mistake is None
@@ -208,7 +208,7 @@ def test_visible_test_of_garbage_says_what_came(assignment: Assignment, namespac
     "name", ["/tmp/ipykernel_1/2.py", "<ipython-input-2-0123456789ab>"], ids=["Jupyter", "the grader"]
 )
 def test_visible_test_quotes_the_line_of_an_error(assignment: Assignment, namespace: dict[str, Any], name: str) -> None:
-    """Does a student whose code raises read which line of the student's own cell did, not one of the test?"""
+    """Does the error name the student's own line that raised, not a line of the test?"""
     source = "def softmax(scores, axis=-1):\n    return helper(scores)\n"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     exec(compile(source, name, "exec"), own := {})
@@ -219,7 +219,7 @@ def test_visible_test_quotes_the_line_of_an_error(assignment: Assignment, namesp
 def test_exercise_that_fails_again_is_passed_no_more(
     assignment: Assignment, namespace: dict[str, Any], capsys: Any
 ) -> None:
-    """Does the line of what passes so far forget an exercise that a later change broke?"""
+    """Does the list of passing exercises drop one that a later change broke?"""
     right, name = {**EXERCISES["softmax"].answers.__dict__}, "test_attention"
     exec(cell_of(assignment.release, "test_softmax").source, mine := namespace | {"softmax": right["softmax"]})
     assert visible_test(assignment, mine, "softmax", np.exp)
@@ -229,15 +229,15 @@ def test_exercise_that_fails_again_is_passed_no_more(
 
 @pytest.mark.parametrize("name", soon(ALL))
 def test_what_the_visible_test_does_not_try_is_said(name: str) -> None:
-    """Is that said of every exercise of which a known mistake passes the visible test, and of no other?"""
+    """Does the message name untried properties exactly if a known mistake passes the visible test?"""
     missed = {verdict.exercise for verdict in matrix_of(0, name).mutants if verdict.killed and verdict.visible == ""}
-    # of a student's test there are no cases
+    # a student's test has no cases
     judged = [each for each in exercises_of(ALL[name]).values() if each.visible_cases()]
     assert missed & {each.name for each in judged} == {each.name for each in judged if each.untried}
 
 
 def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> None:
-    """Does the set-up cell define what students use, and nothing else?"""
+    """Does the set-up cell define only names that students use?"""
     assert {name for name in namespace if not name.startswith("__")} == {"np", "run_tests"}
     assert namespace["np"] is np
     assert sys.modules.keys().isdisjoint({"attention_tests", "own_module"})
@@ -259,7 +259,7 @@ STEPS = {  # the five lines before attention_backward: right, and wrong
 def test_steps_of_the_gradient_are_checked_one_by_one(
     assignment: Assignment, namespace: dict[str, Any], capsys: Any, wrong: str | None
 ) -> None:
-    """Are right steps called right, the first wrong one wrong, and may those after it be unwritten?"""
+    """Are right steps accepted, the first wrong step reported, and later ones allowed to be unwritten?"""
     [sheet] = [cell.source for cell in assignment.release.cells if "def check_step" in cell.source]
     expected = []
     for name, (right, mutation) in STEPS.items():

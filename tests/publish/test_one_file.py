@@ -1,4 +1,4 @@
-"""Are the PDF and the EPUB whole books: every chapter, no answers, links that lead somewhere, and all that they show?"""
+"""Are the PDF and the EPUB complete books: every chapter, no answers, working links, and all their pictures?"""
 
 import re
 import zipfile
@@ -58,7 +58,7 @@ DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="90"><text 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a folder with a small book that is built."""
+    """Return a folder with a small built book."""
     html = tmp_path / "_build" / "html"
     for name, text in PAGES.items():
         page = f'<html><body><nav></nav><article class="bd-article"><section id="{name}">{text}</section></article></body></html>'
@@ -80,7 +80,7 @@ def text_of(book: OneFile, name: str) -> str:
 
 
 def test_articles_have_answers_only_when_asked(root: Path) -> None:
-    """Are answers, the pages that tell them, and pages for instructors left out, and the first two there when asked for?"""
+    """Are answers, the pages about them, and pages for instructors left out, and the first two included on request?"""
     students, all_of_it = read_articles(root), read_articles(root, solutions=True)
     assert [article.name for article in students.articles] == ["intro", "rows", "1_exercise"]
     assert [article.name for article in all_of_it.articles] == ["intro", "rows", "1_exercise", "after_1"]
@@ -94,7 +94,7 @@ def test_articles_have_answers_only_when_asked(root: Path) -> None:
 
 
 def test_articles_show_what_paper_can(root: Path) -> None:
-    """Is what is folded open, and are scripts, dark figures and code that draws left out, and a widget's page named?"""
+    """Are folded parts open, scripts, dark figures and drawing code left out, and a widget's page named?"""
     text = text_of(read_articles(root), "rows")
     where = "https://book.example/book/rows.html"
     assert text == (
@@ -107,7 +107,7 @@ def test_articles_show_what_paper_can(root: Path) -> None:
 
 
 def test_links_lead_into_the_file_or_to_the_published_book(root: Path) -> None:
-    """Does each link lead to what it led to on its page?"""
+    """Does each link lead to the same target as on its page?"""
     links = {
         article.name: [link["href"] for link in article.content.select("a")]
         for article in read_articles(root, solutions=True).articles
@@ -121,7 +121,7 @@ def test_links_lead_into_the_file_or_to_the_published_book(root: Path) -> None:
 
 
 def look_into_epub(path: Path, book: OneFile) -> None:
-    """See that an EPUB has every page, in the order of reading, and everything that a page shows or links to."""
+    """Check that an EPUB has every page in reading order, and everything that a page shows or links to."""
     with zipfile.ZipFile(path) as epub:
         assert epub.testzip() is None
         first = epub.infolist()[0]
@@ -137,7 +137,7 @@ def look_into_epub(path: Path, book: OneFile) -> None:
     pages = {name: ElementTree.fromstring(text) for name, text in files.items() if name.endswith(".xhtml")}
     ids = {name: [each.get("id") for each in page.iter() if each.get("id")] for name, page in pages.items()}
     for name, page in pages.items():
-        within = [each for each in ids[name] if "." in each]  # those of a drawing are found by it alone
+        within = [each for each in ids[name] if "." in each]  # only a drawing itself uses the ids in it
         assert len(within) == len(set(within)), name
         assert {image.get("src") for image in page.iter(f"{XHTML}img")} <= files.keys(), name
         assert not list(page.iter(f"{XHTML}script")), name
@@ -152,12 +152,12 @@ def look_into_epub(path: Path, book: OneFile) -> None:
 
 
 def test_epub_is_whole(root: Path) -> None:
-    """Does the EPUB of a small book have all that the standard and its pages ask for?"""
+    """Does the EPUB of a small book have everything that the standard and its pages need?"""
     look_into_epub(write_epub(root, solutions=True), read_articles(root, solutions=True))
 
 
 def outline_of(reader: PdfReader) -> dict[str, int]:
-    """Return the titles of a PDF's outline with their pages; of two with the same title, the first."""
+    """Return the titles of a PDF's outline with their pages; of equal titles, only the first."""
     titles: dict[str, int] = {}
 
     def collect(entries: list) -> None:
@@ -172,27 +172,27 @@ def outline_of(reader: PdfReader) -> dict[str, int]:
 
 
 def fonts_of(page: PageObject) -> list:
-    """Return the fonts that a page names."""
+    """Return the fonts of a page."""
     fonts = page.get("/Resources", {}).get("/Font", {})
     return [font.get_object() for font in fonts.values()]
 
 
 def is_embedded(font: dict) -> bool:
-    """Whether a font is in the file. One of drawings is always."""
+    """Whether a font is in the file. Fonts of drawings always are."""
     described = font["/DescendantFonts"][0].get_object() if "/DescendantFonts" in font else font
     return font["/Subtype"] == "/Type3" or "/FontFile2" in described["/FontDescriptor"].get_object()
 
 
 def look_into_pdf(path: Path, book: OneFile) -> list[str]:
-    """See that a PDF has outline, numbers, links and fonts; return the text of its pages."""
+    """Check a PDF's outline, numbers, links and fonts; return the text of its pages."""
     reader = PdfReader(path)
-    letters: Counter[float] = Counter()  # by their size in points
+    letters: Counter[float] = Counter()  # numbers of letters by their size in points
 
     def count(text: str, page: list, line: list, font: dict | None, size: float) -> None:
         letters[round(size * abs(line[0] * page[0]), 1)] += len(text.strip())
 
     texts = [" ".join(page.extract_text(visitor_text=count).split()) for page in reader.pages]
-    # Where anything is wider than the page, Chromium makes everything smaller.
+    # If anything is wider than the page, Chromium shrinks everything.
     assert letters.most_common(1)[0][0] == float(re.search(r"font: ([\d.]+)pt/[\d.]+ Book", book.style)[1])
     outline = outline_of(reader)
     first = outline["Introduction"]
@@ -211,9 +211,9 @@ def look_into_pdf(path: Path, book: OneFile) -> list[str]:
 
 
 def test_pdf_is_whole(root: Path) -> None:
-    """Is each page of a small book printed, with the numbers of the pages to which contents and links lead?"""
+    """Is each page of a small book printed, with page numbers for contents and links?"""
     texts = look_into_pdf(print_book(root), read_articles(root))
-    heads = ["", "Introduction ", "1. Rows ", "Exercise 1 "]  # and at the foot a number; the title's page has neither
+    heads = ["", "Introduction ", "1. Rows ", "Exercise 1 "]  # the foot has a number; the title page has neither
     assert all(text.startswith(f"{head}{number} ") for number, (head, text) in enumerate(zip(heads, texts[1:]), 2))
     assert "Begin with sums of rows (p. 4)" in texts[2]
     assert "1. Rows" in texts[3] and "drawn" in texts[3]
@@ -222,7 +222,7 @@ def test_pdf_is_whole(root: Path) -> None:
 
 
 def test_no_browser_is_said_before_the_book_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is it said at once what is missing, and how to get it?"""
+    """Does the error come at once, with what is missing and how to get it?"""
     monkeypatch.setattr("autograder.publish.book.shutil.which", lambda _: None)
     monkeypatch.setattr("autograder.publish.book.build_book", lambda **_: pytest.fail("the book was built"))
     result = CliRunner().invoke(app, ["book", "--pdf"])
@@ -233,7 +233,7 @@ def test_no_browser_is_said_before_the_book_is_built(monkeypatch: pytest.MonkeyP
 def test_what_a_browser_says_is_shown_when_it_fails(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Does a browser that prints nothing leave no PDF, and are its words shown?"""
+    """Does a browser that prints nothing leave no PDF, and is its message shown?"""
     browser = tmp_path / "browser"
     browser.write_text("#!/bin/sh\necho no display >&2\n", encoding="utf-8")
     browser.chmod(0o755)
@@ -246,7 +246,7 @@ def test_what_a_browser_says_is_shown_when_it_fails(
 @pytest.mark.deep
 @pytest.mark.parametrize("solutions", [False, True])
 def test_the_book_as_one_file(solutions: bool) -> None:
-    """Are both files of the real book whole: every chapter's last words, no LaTeX, and no answer that was not asked for?"""
+    """Are both files of the real book complete: every chapter's last words, no LaTeX, and only requested answers?"""
     in_a_thread(build_book)
     book = read_articles(ROOT, solutions)
     look_into_epub(write_epub(solutions=solutions), book)

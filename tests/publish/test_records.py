@@ -1,4 +1,4 @@
-"""Do chapters read recorded runs and weights from the right place, and nothing but what they were written for?"""
+"""Do chapters read recorded runs and weights from the right place, and only those that they were written for?"""
 
 import ast
 import hashlib
@@ -33,7 +33,7 @@ CHAPTERS = {path.stem: path for path in sorted((ROOT / "book").glob("*.md")) if 
 
 
 def reader_of(chapter: Path) -> tuple[Callable[[str, str], bytes | None], dict]:
-    """Return a chapter's `read_record` and the names that it sees, `RECORDS` among them."""
+    """Return a chapter's `read_record` and its global names, such as `RECORDS`."""
     kept = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef)
     names = {"SITE", "RECORDS", "read_record"}
     body = [
@@ -48,7 +48,7 @@ def reader_of(chapter: Path) -> tuple[Callable[[str, str], bytes | None], dict]:
 
 
 def targets(node: ast.AST) -> set[str]:
-    """Return the names that an assignment sets."""
+    """Return the names that an assignment statement sets."""
     return {target.id for target in getattr(node, "targets", []) if isinstance(target, ast.Name)}
 
 
@@ -61,7 +61,7 @@ def records_of(chapter: Path) -> list[tuple[str, str]]:
 
 @pytest.fixture(params=CHAPTERS)
 def read(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
-    """Return a chapter's `read_record`, with the folders `book` and `site` instead of the repository's."""
+    """Return a chapter's `read_record` for the folders `book` and `site` instead of the repository's."""
     read_record, names = reader_of(CHAPTERS[request.param])
     for folder in ("book", "site"):
         (tmp_path / folder).mkdir()
@@ -72,7 +72,7 @@ def read(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_chapter_reads_the_records_that_are_there(name: str) -> None:
-    """Is each record in book/records, and is it the one that the chapter was written for?"""
+    """Is each record in book/records, with the digest that the chapter was written for?"""
     records = records_of(CHAPTERS[name])
     assert records
     for record, sha256 in records:
@@ -84,14 +84,14 @@ def test_chapter_reads_the_records_that_are_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_chapter_asks_this_repository(name: str) -> None:
-    """Is the address that a notebook on Colab asks the one of _config.yml?"""
+    """Is the address in a notebook on Colab that of _config.yml?"""
     address = REPOSITORY["url"].replace("https://github.com/", "https://raw.githubusercontent.com/")
     assert reader_of(CHAPTERS[name])[1]["RECORDS"] == f"{address}/{REPOSITORY['branch']}/book/records/"
 
 
 @pytest.mark.parametrize("name", ["read_record", "as_table"])
 def test_chapters_carry_the_same_function(name: str) -> None:
-    """Is a function that chapters copy, to read a record or to show a table, the same in all of them?"""
+    """Is a function that chapters copy, to read a record or show a table, equal in all of them?"""
     functions = [
         ast.unparse(node)
         for path in CHAPTERS.values()
@@ -103,20 +103,20 @@ def test_chapters_carry_the_same_function(name: str) -> None:
 
 
 def test_tables_of_cells_are_rendered() -> None:
-    """Does the book read Markdown that a cell shows as MyST? By default, a table would be shown as its text."""
+    """Does the book read a cell's Markdown as MyST? By default, a table would stay plain text."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]["config"]
     assert config["nb_render_markdown_format"] == "myst"
 
 
 def test_book_names_its_records(tmp_path: Path) -> None:
-    """Does the build tell chapters, which run elsewhere, where the records lie?"""
+    """Does the build tell chapters, which run elsewhere, where the records are?"""
     folder = Path(chapter_environment(tmp_path)["ATTENTION_BOOK_RECORDS"])
     assert folder.is_absolute()
     assert folder == tmp_path.resolve() / "book" / "records"
 
 
 def test_outputs_of_another_kind_are_forgotten(tmp_path: Path) -> None:
-    """Are the chapters run again when how figures come out has changed, and only then?"""
+    """Are the chapters run again exactly if the settings of figures have changed?"""
     kind, kept = tmp_path / "book" / "_ext" / "chapter_figures.py", tmp_path / "_build" / ".jupyter_cache" / "kept"
     kind.parent.mkdir(parents=True)
     there = []
@@ -129,14 +129,14 @@ def test_outputs_of_another_kind_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_read_record_prefers_the_folder(read: Callable, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """Does the build of the book take its own file, without asking any address?"""
+    """Does the build of the book take its own file, without a request to any address?"""
     (tmp_path / "book" / "a.json").write_bytes(CONTENT)
     assert read("a.json", SHA256) == CONTENT
     assert capsys.readouterr().out == ""
 
 
 def test_read_record_asks_the_address(read: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does a notebook on Colab, where no folder is named, get the file from the repository?"""
+    """Does a notebook on Colab, without a folder of records, get the file from the repository?"""
     monkeypatch.delenv("ATTENTION_BOOK_RECORDS")
     (tmp_path / "site" / "a.json").write_bytes(CONTENT)
     assert read("a.json", SHA256) == CONTENT
@@ -146,7 +146,7 @@ def test_read_record_asks_the_address(read: Callable, tmp_path: Path, monkeypatc
 def test_read_record_goes_on_without(
     read: Callable, tmp_path: Path, capsys: pytest.CaptureFixture, content: bytes | None
 ) -> None:
-    """Is a file that is missing, or another one, refused with a message for each place, and nothing returned?"""
+    """Is a missing or wrong file refused with a message for each place, and nothing returned?"""
     if content is not None:
         for folder in ("book", "site"):
             (tmp_path / folder / "a.json").write_bytes(content)
@@ -157,21 +157,21 @@ def test_read_record_goes_on_without(
 
 
 def test_read_record_passes_over_a_wrong_file(read: Callable, tmp_path: Path) -> None:
-    """Is a changed file in the folder passed over for the right one at the address?"""
+    """Is a changed file in the folder skipped for the right one at the address?"""
     (tmp_path / "book" / "a.json").write_bytes(b"another")
     (tmp_path / "site" / "a.json").write_bytes(CONTENT)
     assert read("a.json", SHA256) == CONTENT
 
 
 def test_recorded_weights_fit_the_reference() -> None:
-    """Do the recorded weights load into the reference model, as tensors alone?"""
+    """Do the recorded weights load into the reference model as plain tensors?"""
     state = torch.load(ROOT / "book" / "records" / "vit_mnist.pt", weights_only=True)
     ViT().load_state_dict(state)
     assert all(tensor.dtype == torch.float32 and tensor.isfinite().all() for tensor in state.values())
 
 
 def test_recorded_digits_are_read_by_the_recorded_weights() -> None:
-    """Are the 500 digits that chapters look at MNIST's, in order with their labels? Weights that know MNIST say so."""
+    """Are the chapters' 500 digits those of MNIST, in order with their labels? Weights trained on MNIST confirm it."""
     kept = np.load(ROOT / "book" / "records" / "digits.npz")
     assert kept["images"].shape == (500, 28, 28)
     assert kept["images"].dtype == kept["labels"].dtype == np.uint8
@@ -183,7 +183,7 @@ def test_recorded_digits_are_read_by_the_recorded_weights() -> None:
 
 
 def test_introduction_tells_what_was_recorded() -> None:
-    """Do the introduction and the README give the accuracies that were measured, and differences of paired seeds?"""
+    """Do introduction and README give the measured accuracies, and differences of paired seeds?"""
     runs = json.loads((ROOT / "book" / "records" / "wrong_attention.json").read_text())
     introduction, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("book/intro.md", "README.md"))
     accuracies: dict[str, list[float]] = {}
@@ -205,7 +205,7 @@ def test_introduction_tells_what_was_recorded() -> None:
 
 
 def test_introduction_tells_what_chapters_recorded() -> None:
-    """Are the ranges for uniform weights and for no positions those of the records of their chapters?"""
+    """Are the ranges for uniform weights and for no positions those of their chapters' records?"""
     introduction = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
     read = lambda name: json.loads((ROOT / "book" / "records" / name).read_text(encoding="utf-8"))["results"]
     heads = read("multihead.json")

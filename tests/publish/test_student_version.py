@@ -1,4 +1,4 @@
-"""Is the student version whole, is it the instructor's own, and is no answer anywhere in it?"""
+"""Is the student version complete, with the instructor's addresses, and without any answer?"""
 
 import json
 import os
@@ -32,25 +32,25 @@ branch = "autumn"
 [due]
 1_attention = 2026-10-12 18:00:00Z
 """
-# Lines of answers that are in chapters too: in any loop of training, in any class, or because a chapter is about them.
+# Lines of answers that are in chapters too: any training loop or class has them, or a chapter is about them.
 IN_CHAPTERS = {
     "loss.backward()",
     "optimizer.zero_grad()",
     "optimizer.step()",
     "return layer",
     "return block",
-    "self.class_token = nn.Parameter(torch.zeros(1, 1, width))",  # a model in multihead.md is given whole
-    "weights = scores.softmax(dim=-1)",  # the smallest case, which a chapter shows as the field writes it
+    "self.class_token = nn.Parameter(torch.zeros(1, 1, width))",  # multihead.md shows a complete model
+    "weights = scores.softmax(dim=-1)",  # the smallest case, which a chapter shows in the field's notation
     "unit = tokens / tokens.norm(dim=-1, keepdim=True)",
     "total = 0.0",
     "except ValueError:",
-    "nn.init.xavier_uniform_(parameter)",  # what encoder.md finds out, parameter by parameter
+    "nn.init.xavier_uniform_(parameter)",  # encoder.md derives it, parameter by parameter
 }
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A course that says where its student version will be."""
+    """A course that names the address of its student version."""
     folder = tmp_path_factory.mktemp("course")
     (folder / "course.toml").write_text(TOML, encoding="utf-8")
     return folder
@@ -65,12 +65,12 @@ def edition(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_of(edition: Path) -> list[Path]:
-    """Return every file that would be pushed."""
+    """Return every file to push."""
     return [path for path in edition.rglob("*") if path.is_file() and ".git" not in path.relative_to(edition).parts]
 
 
 def text_of(path: Path) -> str:
-    """Return what can be read in a file; of a notebook the cells, of a file of numbers nothing."""
+    """Return the readable text of a file: the cells of a notebook, nothing of a file of numbers."""
     if path.suffix == ".ipynb":
         return "\n".join(cell.source for cell in nbformat.read(path, 4).cells)
     try:
@@ -80,7 +80,7 @@ def text_of(path: Path) -> str:
 
 
 def lines_of_answers() -> dict[str, str]:
-    """Return every line of every answer that is in no released notebook, and of which assignment it is."""
+    """Return every line of every answer that no released notebook holds, with its assignment."""
     released = [text_of(path) for path in ROOT.glob("exercises/*/*.ipynb")]
     given = {line.split("  # ")[0].strip() for text in released for line in text.splitlines()}
     found = {}
@@ -94,7 +94,7 @@ def lines_of_answers() -> dict[str, str]:
 
 
 def leaks(texts: dict[Path, str]) -> list[tuple[str, Path]]:
-    """Return which line of an answer is in which text: a long one anywhere, a short one as a line of its own."""
+    """Return (line, text) where a text holds an answer's line: long ones anywhere, short ones as a complete line."""
     found = []
     answers = lines_of_answers()
     for path, text in texts.items():
@@ -108,7 +108,7 @@ def leaks(texts: dict[Path, str]) -> list[tuple[str, Path]]:
 
 
 def test_student_version_holds_no_line_of_an_answer(edition: Path) -> None:
-    """Is no line of any answer in any file, and would one be found?"""
+    """Are all files free of every line of the answers, and would one be found?"""
     texts = {path.relative_to(edition): text_of(path) for path in files_of(edition)}
     assert leaks(texts) == []
     assert {
@@ -117,7 +117,7 @@ def test_student_version_holds_no_line_of_an_answer(edition: Path) -> None:
 
 
 def test_student_version_holds_no_written_answer(edition: Path) -> None:
-    """Is no sentence of the model answers to written questions, and of their rubrics, in any file?"""
+    """Are all files free of sentences from model answers and rubrics?"""
     text = "\n".join(map(text_of, files_of(edition)))
     for name in ALL:
         cells = load_assignment(name).instructor.cells
@@ -128,7 +128,7 @@ def test_student_version_holds_no_written_answer(edition: Path) -> None:
 
 
 def test_student_version_leaves_out_what_is_the_instructors(edition: Path) -> None:
-    """Is nothing there of solutions, checks, tests, attacks, and of the pages for instructors and after an exercise?"""
+    """Are solutions, checks, tests, attacks, and the pages for instructors and after exercises left out?"""
     places = [path.relative_to(edition).as_posix() for path in files_of(edition)]
     wrong = re.compile(r"(solutions|autograder|tests|data|course)/|book/(instructors|attacks|after_|wrong_lines)")
     assert [place for place in places if wrong.match(place)] == []
@@ -138,7 +138,7 @@ def test_student_version_leaves_out_what_is_the_instructors(edition: Path) -> No
 
 
 def test_student_version_has_the_instructors_addresses(edition: Path) -> None:
-    """Do repository, branch, Colab and the published book lead to the instructor's own, everywhere?"""
+    """Do repository, branch, Colab and the published book lead to the instructor's addresses everywhere?"""
     ours = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     config = yaml.safe_load((edition / "_config.yml").read_text(encoding="utf-8"))
     assert config["repository"] | {"path_to_book": ""} == {
@@ -158,7 +158,7 @@ def test_student_version_has_the_instructors_addresses(edition: Path) -> None:
 
 
 def test_notebook_of_the_student_version_needs_no_repair(edition: Path) -> None:
-    """Is nobody told to have changed a cell where the addresses alone are the instructor's own?"""
+    """Is no student told about a changed cell if only the addresses are the instructor's?"""
     for name in ALL:
         assignment = load_assignment(name)
         data = next((edition / "exercises" / name).glob("*.ipynb")).read_bytes()
@@ -172,7 +172,7 @@ def test_notebook_of_the_student_version_needs_no_repair(edition: Path) -> None:
 
 
 def test_student_version_pins_what_it_needs(edition: Path) -> None:
-    """Has every package that it names the version of our lock, and do the files of other tools parse?"""
+    """Does every package have the version of our lock, and can the files of other tools be parsed?"""
     locked = set(re.findall(r"(?m)^\S+==\S+", (ROOT / "requirements.txt").read_text(encoding="utf-8")))
     for place in ("requirements.txt", "binder/requirements.txt", "constraints.txt"):
         lines = (edition / place).read_text(encoding="utf-8").splitlines()
@@ -184,7 +184,7 @@ def test_student_version_pins_what_it_needs(edition: Path) -> None:
 
 
 def test_student_version_only_of_some_is_whole(course: Path, tmp_path: Path) -> None:
-    """With --only, are the other exercises gone, from contents, tables and links too, and is what is written again the same?"""
+    """With --only, are other exercises gone from contents, tables and links too, and does a second run write the same?"""
     command = (
         "student-version",
         "--students",
@@ -194,10 +194,14 @@ def test_student_version_only_of_some_is_whole(course: Path, tmp_path: Path) -> 
         "--only",
         "2_multihead",
     )
+    some, written = tmp_path / "some", []
     for _ in range(2):
         done = run(*command)
         assert done.exit_code == 0, done.output
-    some = tmp_path / "some"
+        written.append({path.relative_to(some): path.read_bytes() for path in files_of(some)})
+    first, second = written
+    assert first.keys() == second.keys()
+    assert not [path for path in first if first[path] != second[path]]
     assert [path.name for path in (some / "exercises").iterdir()] == ["2_multihead"]
     assert (some / ".git").is_dir()
     for page in some.glob("book/*.md"):
@@ -211,7 +215,7 @@ def test_student_version_only_of_some_is_whole(course: Path, tmp_path: Path) -> 
 
 
 def test_student_version_spares_a_folder_of_somebody_else(tmp_path: Path) -> None:
-    """Is a folder with other files left as it is, and is an unknown assignment, or no address, one line?"""
+    """Is a folder with other files left unchanged, and is an unknown assignment or a missing address a one-line error?"""
     (tmp_path / "diary.txt").write_text("mine", encoding="utf-8")
     settings = Settings(repository="https://github.com/a/b")
     with pytest.raises(ValueError, match="is not empty"):
@@ -227,7 +231,7 @@ def test_student_version_spares_a_folder_of_somebody_else(tmp_path: Path) -> Non
 def test_check_of_the_student_version_says_what_visible_tests_see(
     edition: Path, assignment: Assignment, tmp_path: Path
 ) -> None:
-    """Does what runs at a push pass right answers, name a mistake, and pass over an exercise that was not begun?"""
+    """Does the check at a push pass right answers, name a mistake, and skip an exercise that was not begun?"""
     right = fill_in(assignment.release, assignment.instructor)
     wrong = nbformat.from_dict(right)
     softmax_over_queries(wrong)
@@ -250,7 +254,7 @@ def test_check_of_the_student_version_says_what_visible_tests_see(
 
 @pytest.mark.deep
 def test_clone_of_the_student_version_builds_its_book(edition: Path, tmp_path: Path) -> None:
-    """Does a fresh clone build its book without a warning, by the workflow's command, with no answer on any page?"""
+    """Does a fresh clone build its book by the workflow's command, without a warning, and without an answer on any page?"""
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     subprocess.run(["git", *identity, "add", "-A"], cwd=edition, check=True)
     subprocess.run(["git", *identity, "commit", "-q", "-m", "Version"], cwd=edition, check=True)
@@ -277,7 +281,7 @@ def test_clone_of_the_student_version_builds_its_book(edition: Path, tmp_path: P
 @pytest.mark.deep
 @pytest.mark.parametrize("name", ALL)
 def test_exercise_of_the_student_version_runs_alone(edition: Path, name: str, tmp_path: Path) -> None:
-    """Does every given cell of a released notebook run in an empty folder, and fail only for want of an answer?"""
+    """Does every given cell of a released notebook run in an empty folder, and fail only because answers are missing?"""
     from nbclient import NotebookClient
 
     notebook = nbformat.read(next((edition / "exercises" / name).glob("*.ipynb")), 4)
@@ -291,7 +295,7 @@ def test_exercise_of_the_student_version_runs_alone(edition: Path, name: str, tm
     }
     broken = {
         f"test_{cell.id}" for cell in notebook.cells if cell.metadata.get("broken")
-    }  # a student is to repair these
+    }  # students have to repair these
     assert broken <= errors.keys() and len(errors) > len(broken)
     unwritten = [
         said.endswith("not written yet.") or "NotImplementedError" in said

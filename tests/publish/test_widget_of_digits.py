@@ -17,13 +17,13 @@ from solutions.vit import ViT, attention_maps, attention_rollout
 
 @pytest.fixture(scope="module")
 def packer() -> dict:
-    """What book/_ext/browser_model.py defines."""
+    """The names that book/_ext/browser_model.py defines."""
     return runpy.run_path(str(ROOT / "book" / "_ext" / "browser_model.py"))
 
 
 @pytest.fixture(scope="module")
 def models(packer: dict) -> tuple[ViT, ViT]:
-    """The recorded model, and the one with its parameters in 8 bits for each number."""
+    """The recorded model, and the same model with 8 bits for each parameter."""
     state = torch.load(packer["RECORD"], weights_only=True)
     rounded = {}
     for name, parameter in state.items():
@@ -37,7 +37,7 @@ def models(packer: dict) -> tuple[ViT, ViT]:
 
 
 def draw_digits(count: int) -> torch.Tensor:
-    """Return scikit-learn's digits in the size of MNIST's, (count, 28, 28) in [0, 1]: MNIST itself is not at hand."""
+    """Return scikit-learn's digits in MNIST's size, (count, 28, 28) in [0, 1]: tests do not have MNIST."""
     table = distribution("scikit-learn").locate_file("sklearn/datasets/data/digits.csv.gz")
     small = (
         torch.from_numpy(np.loadtxt(table, delimiter=",", max_rows=count, ndmin=2)[:, :64]).float().view(-1, 1, 8, 8)
@@ -48,23 +48,23 @@ def draw_digits(count: int) -> torch.Tensor:
 
 
 def logits_of(model: ViT, images: torch.Tensor) -> torch.Tensor:
-    """Return a model's logits, (n, 10), for pixels in [0, 1], (n, 28, 28)."""
+    """Return a model's logits, (n, 10), for images (n, 28, 28) in [0, 1]."""
     with torch.no_grad():
         return model((images[:, None] - 0.1307) / 0.3081)
 
 
 @pytest.fixture
 def reader(open_widget: Open) -> Page:
-    """A page on which the model is loaded and a 7 is read."""
+    """A page with the loaded model after reading a 7."""
     page = open_widget("digit")
-    assert page.locator("script[src*=vit]").count() == 0  # nothing is loaded before somebody asks
+    assert page.locator("script[src*=vit]").count() == 0  # nothing is loaded before the reader asks
     page.get_by_role("button", name="7", exact=True).click()
     page.wait_for_function("() => document.querySelector('.widget-note').textContent.startsWith('Read as')")
     return page
 
 
 def test_packed_model_is_up_to_date(packer: dict) -> None:
-    """Is the script what the recorded parameters give?"""
+    """Do the recorded parameters give this script?"""
     assert packer["SCRIPT"].read_text(encoding="utf-8") == packer["pack"](
         torch.load(packer["RECORD"], weights_only=True)
     )
@@ -82,7 +82,7 @@ RUN = """async ([images, gain]) => {
 
 
 def test_model_in_the_page_is_that_of_pytorch(reader: Page, models: tuple[ViT, ViT]) -> None:
-    """Are its logits PyTorch's with the same rounded parameters, and does it read digits as the full model does?"""
+    """Are the logits PyTorch's with the same rounded parameters, and does the model read digits as the full model does?"""
     full, rounded = models
     digits = draw_digits(200)
     made = torch.tensor(reader.evaluate(RUN, [digits.flatten(1).tolist(), None]))
@@ -92,7 +92,7 @@ def test_model_in_the_page_is_that_of_pytorch(reader: Page, models: tuple[ViT, V
 
 @pytest.mark.parametrize("factor", [0.0, -1.0])
 def test_head_is_switched_off_as_in_pytorch(factor: float, reader: Page, models: tuple[ViT, ViT]) -> None:
-    """Is a head that is switched off, or negated, one whose part of the output projection is 0, or negated?"""
+    """Does a disabled or negated head act like a part of the output projection that is 0 or negated?"""
     gain, digits = [[1.0] * 8 for _ in range(6)], draw_digits(5)
     changed = ViT()
     changed.load_state_dict(models[1].state_dict())
@@ -122,7 +122,7 @@ def test_maps_and_rollout_are_those_of_pytorch(reader: Page, models: tuple[ViT, 
 
 @pytest.mark.parametrize("seed", FIRST_SEED_SOON)
 def test_ink_is_prepared_as_for_mnist(seed: int, open_widget: Open) -> None:
-    """Does ink come into a box of 20 pixels by area, with its centre of mass in the middle?"""
+    """Is ink scaled by area into a box of 20 pixels, with its centre of mass in the middle?"""
     rng, side = np.random.default_rng(seed), 60
     top, left, height, width = rng.integers(2, 15), rng.integers(2, 15), rng.integers(25, 42), rng.integers(25, 42)
     ink = np.zeros((side, side), np.float32)
@@ -135,7 +135,7 @@ def test_ink_is_prepared_as_for_mnist(seed: int, open_widget: Open) -> None:
     cut = made[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
     assert max(cut.shape) == 20
     expected = ink[top : top + height, left : left + width]
-    for count in cut.shape:  # repeated so often that each pixel covers whole numbers of them
+    for count in cut.shape:  # so many repetitions that each pixel covers whole numbers of them
         expected = expected.repeat(count, axis=0).reshape(count, -1, expected.shape[1]).mean(1).T
     np.testing.assert_allclose(cut, expected, atol=1e-6)
     for axis in (0, 1):
@@ -143,7 +143,7 @@ def test_ink_is_prepared_as_for_mnist(seed: int, open_widget: Open) -> None:
 
 
 def test_digits_to_begin_with_are_read(reader: Page) -> None:
-    """Does the model read each digit that is there to begin with, and is its bar the longest?"""
+    """Does the model read each initial digit, with the longest bar?"""
     for digit in range(10):
         reader.get_by_role("button", name=str(digit), exact=True).click()
         said = f"() => document.querySelector('.widget-note').textContent.startsWith('Read as {digit}.')"
@@ -152,7 +152,7 @@ def test_digits_to_begin_with_are_read(reader: Page) -> None:
 
 
 def test_digit_is_drawn_by_mouse_and_by_keyboard(reader: Page) -> None:
-    """Is a stroke down a 1, by mouse and by arrow keys, and does it grow into a 7?"""
+    """Is a downward stroke a 1, by mouse and by arrow keys, and does it become a 7?"""
     box = reader.locator(".paper").bounding_box()
     reader.mouse.move(box["x"] + 110, box["y"] + 30)
     reader.mouse.down()
@@ -168,7 +168,7 @@ def test_digit_is_drawn_by_mouse_and_by_keyboard(reader: Page) -> None:
 
 
 def test_heads_are_switched_by_keyboard_and_back(reader: Page) -> None:
-    """Do Space and the arrow keys switch heads off, do negated values change the answer, and is all brought back?"""
+    """Do Space and the arrow keys disable heads, do negated values change the answer, and can all be restored?"""
     reader.locator(".cell").first.focus()
     for key in ("Space", "ArrowRight", "Space"):
         reader.keyboard.press(key)
@@ -181,7 +181,7 @@ def test_heads_are_switched_by_keyboard_and_back(reader: Page) -> None:
 
 
 def test_digit_is_drawn_by_a_finger(reader: Page) -> None:
-    """Is a finger's stroke read, and does the page stay where it is?"""
+    """Is a finger's stroke read without moving the page?"""
     reader.get_by_role("button", name="Clear").click()
     box = reader.locator(".paper").bounding_box()
     places = [(0.2, 0.15), (0.8, 0.15), (0.4, 0.9)]

@@ -1,4 +1,4 @@
-"""Is every widget small, accessible, narrow enough for a phone, and to be used by mouse, finger and keyboard?"""
+"""Is every widget small, accessible, narrow enough for a phone, and usable by mouse, finger and keyboard?"""
 
 import re
 
@@ -26,14 +26,14 @@ def test_widget_is_small(name: str) -> None:
 
 @pytest.mark.parametrize("name", WIDGETS)
 def test_widget_has_a_place_in_the_book(name: str) -> None:
-    """Does a page of the book keep a place for each widget, with something in it for readers without scripts?"""
+    """Does a page of the book have a place for each widget, with content for readers without scripts?"""
     pages = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("book/*.md"))
     places = re.findall(rf"^(:{{3,}})\{{widget\}} {name}\n(.*?)^\1$", pages, re.DOTALL | re.MULTILINE)
     assert places
     assert all(len(content.strip()) > 40 for _, content in places)
 
 
-# What is pressed in a widget so that lamps are lit, numbers are NaN, an answer is given, heads are off.
+# Actions in a widget after which lamps are lit, numbers are NaN, an answer is given, or heads are off.
 IN_USE = {
     "attention": "[value=M3], [value=long]",
     "temperature": "[value=M3], [value='-1000']",
@@ -50,7 +50,7 @@ IN_USE = {
 
 @pytest.mark.parametrize("name", WIDGETS)
 def test_widget_is_accessible(name: str, open_widget: Open) -> None:
-    """Does axe find nothing in a widget, as it is opened and in use, in either theme?"""
+    """Does axe find nothing in a widget, unused and in use, in both themes?"""
     page = open_widget(name)
     box = page.locator(".widget-box")
     for wanted in dict.fromkeys(("", IN_USE.get(name, ""))):
@@ -61,13 +61,14 @@ def test_widget_is_accessible(name: str, open_widget: Open) -> None:
         for theme in ("dark", "light"):
             page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
             page.evaluate("() => Promise.all(document.getAnimations().map(animation => animation.finished))")
-            rules = {} if theme == "light" else {"runOnly": ["color-contrast"]}  # the rest does not depend on it
+            # Only the contrast depends on the theme.
+            rules = {} if theme == "light" else {"runOnly": ["color-contrast"]}
             assert find_violations(page, ".widget", **rules) == [], (wanted, theme)
 
 
 @pytest.mark.parametrize("name", WIDGETS)
 def test_widget_fits_a_phone(name: str, open_widget: Open) -> None:
-    """Is a widget no wider than a page of 390 pixels, and does nothing in it stand beyond its edge?"""
+    """Is a widget at most as wide as a page of 390 pixels, with nothing beyond its edge?"""
     page = open_widget(name, width=390)
     assert page.evaluate("() => document.scrollingElement.scrollWidth") <= 390
     assert page.evaluate(BEYOND) == []
@@ -89,7 +90,7 @@ def test_keyboard_reaches_all_of_a_widget(name: str, open_widget: Open) -> None:
 
 
 def test_number_is_dragged_by_a_finger(open_widget: Open) -> None:
-    """Does a finger that moves sideways raise a number?"""
+    """Does a sideways move of a finger raise a number?"""
     page = open_widget("attention", width=390)
     field = matrix(page, "keys K").locator("input").first
     field.scroll_into_view_if_needed()
@@ -99,7 +100,7 @@ def test_number_is_dragged_by_a_finger(open_widget: Open) -> None:
 
 
 def test_mask_is_painted_by_a_finger(open_widget: Open) -> None:
-    """Does a finger that moves over a row forbid it, cell by cell?"""
+    """Does a finger that moves over a row forbid its cells one by one?"""
     page = open_widget("masks", width=390)
     press(page, "all")
     cells = matrix(page, "may look").locator("button")
@@ -109,7 +110,7 @@ def test_mask_is_painted_by_a_finger(open_widget: Open) -> None:
 
 
 def test_widget_is_printed_as_it_stands(open_widget: Open) -> None:
-    """Does the print show the numbers and the choice made, without what cannot be pressed on paper?"""
+    """Does the print show the numbers and the choice, without controls that are useless on paper?"""
     page = open_widget("attention")
     press(page, "M8")
     page.emulate_media(media="print")
@@ -122,7 +123,7 @@ def test_widget_is_printed_as_it_stands(open_widget: Open) -> None:
 
 
 def test_place_of_a_widget_is_read_without_scripts(browser: Browser, open_widget: Open) -> None:
-    """Does what is in its place show where no script runs?"""
+    """Is the content of a widget's place shown if no script runs?"""
     address = open_widget("attention").url
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

@@ -1,4 +1,4 @@
-"""Do the widgets of softmax, learning, attention and masks answer as PyTorch does, mistakes included?"""
+"""Do the widgets of softmax, learning, attention and masks agree with PyTorch, mistakes included?"""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from widget_page import Open, matrix, press, read, slide
 
 
 def draw(rng: np.random.Generator, *shape: int) -> torch.Tensor:
-    """Return numbers with two digits behind the point, as somebody may type them."""
+    """Return numbers with two decimals, as a reader may type them."""
     return torch.from_numpy(rng.normal(size=shape).round(2) * 2)
 
 
@@ -27,7 +27,7 @@ def wrong_weights(version: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tenso
 
 @pytest.mark.parametrize("seed", FIRST_SEED_SOON)
 def test_attention_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
-    """Are the weights and the output of every version those of PyTorch, for numbers that are typed in?"""
+    """Are the weights and the output of every version PyTorch's, for typed numbers?"""
     page, rng = open_widget("attention"), np.random.default_rng(seed)
     given = [draw(rng, 3, 2) for _ in range(3)]
     for name, numbers in zip(("queries Q", "keys K", "values V"), given, strict=True):
@@ -37,7 +37,7 @@ def test_attention_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
         press(page, version)
         weights = wrong_weights(version, *given)
         output = weights @ (given[1] if version == "M13" else given[2])
-        # two digits are shown
+        # the page shows two digits
         np.testing.assert_allclose(read(matrix(page, "3 softmax")), weights, atol=0.00501, err_msg=version)
         np.testing.assert_allclose(read(matrix(page, "4 mix, output")), output, atol=0.00501, err_msg=version)
         np.testing.assert_allclose(read(matrix(page, "sum"))[:, 0], weights.sum(1), atol=0.00501, err_msg=version)
@@ -45,7 +45,7 @@ def test_attention_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
 
 @pytest.mark.parametrize("seed", FIRST_SEED_SOON)
 def test_lamps_are_those_of_the_chapter(seed: int, open_widget: Open) -> None:
-    """Do the tests notice what the table of the chapter says, for numbers without symmetry?"""
+    """Do the tests notice what the chapter's table says, for numbers without symmetry?"""
     page, rng = open_widget("attention"), np.random.default_rng(seed)
     given = {name: draw(rng, 3, 2).tolist() for name in "QKV"}
     seen = {
@@ -71,7 +71,7 @@ def test_lamps_stay_dark_on_ones(open_widget: Open) -> None:
 
 
 def test_attention_overflows_without_the_maximum(open_widget: Open) -> None:
-    """Does M3 show NaN for long queries, and does the right version not?"""
+    """Does M3 show NaN for long queries, and the right version not?"""
     page = open_widget("attention")
     press(page, "long")
     assert np.isfinite(read(matrix(page, "4 mix, output"))).all()
@@ -81,7 +81,7 @@ def test_attention_overflows_without_the_maximum(open_widget: Open) -> None:
 
 
 def test_number_is_changed_by_keyboard_and_by_dragging(open_widget: Open) -> None:
-    """Do the arrow keys and a drag to the right raise a number, and does the output follow?"""
+    """Do the arrow keys and a drag to the right raise a number, and does the output change with it?"""
     page = open_widget("attention")
     before = read(matrix(page, "4 mix, output"))
     field = matrix(page, "queries Q").locator("input").first
@@ -100,7 +100,7 @@ def test_number_is_changed_by_keyboard_and_by_dragging(open_widget: Open) -> Non
 
 
 def test_choice_is_walked_by_arrow_keys(open_widget: Open) -> None:
-    """Does an arrow key choose the next version, and is its formula shown?"""
+    """Does an arrow key choose the next version and show its formula?"""
     page = open_widget("attention")
     page.locator("input[value='right']").focus()
     page.keyboard.press("ArrowRight")
@@ -110,7 +110,7 @@ def test_choice_is_walked_by_arrow_keys(open_widget: Open) -> None:
 
 
 def test_riddle_shows_two_softmaxes_of_one_table(open_widget: Open) -> None:
-    """Are both maps those of NumPy, does an answer uncover the sums, and is each answer counted once?"""
+    """Are both maps NumPy's, does an answer reveal the sums, and does each answer count once?"""
     page, rng = open_widget("riddle"), np.random.default_rng(0)
     scores = rng.normal(size=(5, 5))
     made = page.evaluate("scores => Widgets.riddle.compute(scores)", scores.tolist())
@@ -119,7 +119,7 @@ def test_riddle_shows_two_softmaxes_of_one_table(open_widget: Open) -> None:
     assert not page.locator(".late").first.is_visible()
     for round_ in (1, 2):
         page.locator("[data-kind=queries]").tap()
-        page.locator("[data-kind=keys]").tap(force=True)  # it is disabled by now
+        page.locator("[data-kind=keys]").tap(force=True)  # it is disabled now
         assert f"({round_} of {round_} found.)" in page.locator("[role=status]").text_content()
         assert page.locator(".late").first.is_visible()
         page.get_by_text("Another table").press("Enter")
@@ -129,7 +129,7 @@ def test_riddle_shows_two_softmaxes_of_one_table(open_widget: Open) -> None:
 
 @pytest.mark.parametrize("seed", FIRST_SEED_SOON)
 def test_temperature_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
-    """Are weights, entropy and Jacobian those of PyTorch and its autograd, for scores and a temperature that are dragged?"""
+    """Are weights, entropy and Jacobian those of PyTorch and its autograd, for dragged scores and temperatures?"""
     page, rng = open_widget("temperature"), np.random.default_rng(seed)
     scores, power = rng.uniform(-3, 3, 3).round(2), round(rng.uniform(-1, 1), 2)
     slide(page, "temperature", power)
@@ -154,7 +154,7 @@ def test_temperature_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
 
 
 def test_temperature_shows_the_overflow(open_widget: Open) -> None:
-    """Are 1,000 more no difference with the maximum subtracted, and NaN without?"""
+    """Do 1,000 more change nothing with the maximum subtracted, and give NaN without?"""
     page = open_widget("temperature")
     shown = page.locator(".widget-row .widget-bar")
     before = shown.all_text_contents()
@@ -168,7 +168,7 @@ def test_temperature_shows_the_overflow(open_widget: Open) -> None:
 
 
 def test_temperature_is_turned_by_keyboard(open_widget: Open) -> None:
-    """Does an arrow key turn the dial, and is the temperature read out, not the slider's power of ten?"""
+    """Does an arrow key turn the dial, and is the temperature read aloud instead of the slider's power of ten?"""
     page = open_widget("temperature")
     dial = page.get_by_role("slider", name="temperature")
     dial.press("ArrowRight")
@@ -178,7 +178,7 @@ def test_temperature_is_turned_by_keyboard(open_widget: Open) -> None:
 
 
 def misread(version: str, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the weights of a version that reads a mask, by PyTorch's own attention with the scores as its mask."""
+    """Return the weights of a version that reads a mask, by PyTorch's attention with the scores as its mask."""
     zero = torch.zeros(6, 1).double()
     given = {
         "right": scores.masked_fill(~mask, -torch.inf),
@@ -195,17 +195,17 @@ def misread(version: str, scores: torch.Tensor, mask: torch.Tensor) -> torch.Ten
 
 @pytest.mark.parametrize("seed", FIRST_SEED_SOON)
 def test_masks_are_read_as_pytorch_reads_them(seed: int, open_widget: Open) -> None:
-    """Are the weights under random masks those of PyTorch, in every version, and the leak what is forbidden?"""
+    """Are the weights under random masks PyTorch's in every version, and is the leak the forbidden part?"""
     page, rng = open_widget("masks"), np.random.default_rng(seed)
     scores, mask = torch.from_numpy(rng.normal(size=(6, 6))), torch.from_numpy(rng.random((6, 6)) < 0.5)
-    mask[range(6), rng.permutation(6)] = True  # no row and no column is empty,
-    mask[range(6), rng.permutation(6)] = False  # and none is full
+    mask[range(6), rng.permutation(6)] = True  # no row and no column is empty
+    mask[range(6), rng.permutation(6)] = False  # no row and no column is full
     mask[:, 0], mask[0], mask[0, 5] = True, True, False
     for version in ("right", "M16", "M17", "M18", "M19", "M20", "M71"):
         call = "([scores, mask, version]) => Widgets.masks.compute(scores, mask, version).weights"
         made = np.array(page.evaluate(call, [scores.tolist(), mask.tolist(), version]))
         expected = misread(version, scores, mask).numpy()
-        seen = np.isfinite(made).all(1)  # PyTorch answers 0 where a row is empty, the formula NaN
+        seen = np.isfinite(made).all(1)  # for an empty row PyTorch gives 0, the formula NaN
         assert seen.any()
         assert (expected[~seen] == 0).all()
         np.testing.assert_allclose(made[seen], expected[seen], atol=1e-12, err_msg=version)
@@ -237,7 +237,7 @@ def test_mask_is_painted_by_mouse_and_by_keyboard(open_widget: Open) -> None:
 
 
 def test_masks_say_what_leaks(open_widget: Open) -> None:
-    """Is the leak of M20 a whole row, and is the right answer to an empty row an error in words?"""
+    """Is the leak of M20 a complete row, and the right answer to an empty row an error in words?"""
     page = open_widget("masks")
     press(page, "nothing")
     assert "ValueError: query 3 may look at no key" in page.locator(".widget-note").text_content()
@@ -248,7 +248,7 @@ def test_masks_say_what_leaks(open_widget: Open) -> None:
 
 
 def test_learning_follows_the_gradient_of_pytorch(open_widget: Open) -> None:
-    """Are loss and gradients of the attention that learns in the page those of autograd, where digits repeat?"""
+    """Are loss and gradients of the attention that learns in the page those of autograd, for repeated digits?"""
     page, rng = open_widget("learn"), np.random.default_rng(0)
     queries, keys = (torch.from_numpy(rng.normal(size=(8, 8))).requires_grad_() for _ in range(2))
     sequences = torch.from_numpy(rng.integers(4, size=(5, 8)))
@@ -268,7 +268,7 @@ def test_learning_follows_the_gradient_of_pytorch(open_widget: Open) -> None:
     ("task", "looks"), [("backwards", range(7, -1, -1)), ("next", [*range(1, 8), 0]), ("first", [0] * 8)]
 )
 def test_learning_finds_where_to_look(task: str, looks: list[int], open_widget: Open) -> None:
-    """After 200 steps, does each row look at its place, and are the reader's digits written as the task asks?"""
+    """After 200 steps, does each row look at its place, and are the reader's digits written as the task requires?"""
     page = open_widget("learn")
     press(page, task)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Do the widgets of einsum, heads, patches and positions answer as NumPy does?"""
+"""Do the widgets of einsum, heads, patches and positions agree with NumPy?"""
 
 import numpy as np
 import pytest
@@ -11,14 +11,14 @@ from solutions.vit import patchify
 
 
 def draw_equation(rng: np.random.Generator) -> str:
-    """Return a random equation of one to three arrays that einsum accepts, with letters that repeat."""
+    """Return a random equation of one to three arrays that einsum accepts, with repeated letters."""
     inputs = ["".join(rng.choice(list("abcde"), rng.integers(1, 4))) for _ in range(rng.integers(1, 4))]
     letters = sorted(set("".join(inputs)))
     return f"{','.join(inputs)}->{''.join(rng.permutation(letters)[: rng.integers(0, len(letters) + 1)])}"
 
 
 def test_einsum_is_that_of_numpy(open_widget: Open) -> None:
-    """Is the result of sixty random equations NumPy's, and does it say of each number what it is made of?"""
+    """Is the result of sixty random equations NumPy's, and does the widget say how each number is made?"""
     page, rng = open_widget("einsum"), np.random.default_rng(0)
     sizes = dict(zip("abcde", (2, 3, 4, 5, 6), strict=True))
     for _ in range(60):
@@ -35,13 +35,13 @@ def test_einsum_is_that_of_numpy(open_widget: Open) -> None:
 
 
 def blocks_of(page: Page) -> list[list[int]]:
-    """Return the numbers of all arrays that are shown, the output last."""
+    """Return the numbers of all displayed arrays, the output last."""
     return [[int(text) for text in array.locator("td").all_text_contents()] for array in page.locator(".array").all()]
 
 
 @pytest.mark.parametrize("equation", ["bhic,bhjc->bhij", "ij,jk,kc->ci", "iij", "bij->"])
 def test_einsum_shows_what_it_computes(equation: str, open_widget: Open) -> None:
-    """Are the numbers on the page those of NumPy for the inputs on the page, without an arrow too?"""
+    """Are the numbers NumPy's for the inputs on the page, also without an arrow?"""
     page = open_widget("einsum")
     page.get_by_label("equation").fill(equation)
     sizes = {
@@ -69,7 +69,7 @@ def test_einsum_shows_what_it_computes(equation: str, open_widget: Open) -> None
     ],
 )
 def test_einsum_says_what_is_wrong(equation: str, words: str, open_widget: Open) -> None:
-    """Is a wrong equation answered in words, and does the page find back from it?"""
+    """Does a wrong equation get an answer in words, and does the page recover from it?"""
     page = open_widget("einsum")
     page.get_by_label("equation").fill(equation)
     assert words in page.locator(".widget-note").text_content()
@@ -79,7 +79,7 @@ def test_einsum_says_what_is_wrong(equation: str, words: str, open_widget: Open)
 
 
 def test_einsum_says_what_a_letter_does(open_widget: Open) -> None:
-    """Are the three roles of the chapter named, does a size change the arrays, and the loop with it?"""
+    """Are the chapter's three roles named, and does a size change the arrays and the loop?"""
     page = open_widget("einsum")
     page.get_by_label("equation").fill("bi,bj->b")
     assert page.locator(".axes label").all_text_contents() == ["bshared", "isummed", "jsummed"]
@@ -92,7 +92,7 @@ def test_einsum_says_what_a_letter_does(open_widget: Open) -> None:
 
 
 def test_einsum_cells_are_walked_by_arrow_keys(open_widget: Open) -> None:
-    """Does an arrow key lead from cell to cell, and is said what each is made of?"""
+    """Does an arrow key lead from cell to cell, and does the page say how each is made?"""
     page = open_widget("einsum")
     page.get_by_label("equation").fill("ij,j->i")
     matrix_, vector, output = blocks_of(page)
@@ -106,7 +106,7 @@ def test_einsum_cells_are_walked_by_arrow_keys(open_widget: Open) -> None:
 
 
 def drills_of(page: Page) -> list[tuple[str, list[list[int]], str]]:
-    """Return what each drill asks, the shapes of its arrays, and an answer."""
+    """Return each drill's question, the shapes of its arrays, and an answer."""
     return page.evaluate("() => Widgets.drills.DRILLS")
 
 
@@ -120,7 +120,7 @@ def numpy_does(equation: str, arrays: list[np.ndarray], expected: np.ndarray) ->
 
 
 def test_drills_are_judged_by_the_numbers(open_widget: Open) -> None:
-    """Is an equation right exactly where NumPy's result is, for other letters and for random ones, near misses among them?"""
+    """Is an equation right exactly if NumPy's result is, for other letters and random ones, near misses included?"""
     page, rng, found = open_widget("drills"), np.random.default_rng(0), {True: 0, False: 0}
     judge = "([drill, equation]) => Widgets.drills.judge(Widgets.drills.DRILLS[drill], equation).right"
     drills = drills_of(page)
@@ -159,7 +159,7 @@ def test_drills_are_judged_by_the_numbers(open_widget: Open) -> None:
     ],
 )
 def test_drill_says_what_an_equation_does(drill: int, equation: str, words: str, open_widget: Open) -> None:
-    """Is each wrong answer told what is wrong with it, and a right one what its letters do?"""
+    """Does each wrong answer read what is wrong, and a right one what its letters do?"""
     page = open_widget("drills")
     press(page, str(drill))
     page.get_by_label("your equation").fill(equation)
@@ -168,7 +168,7 @@ def test_drill_says_what_an_equation_does(drill: int, equation: str, words: str,
 
 
 def test_drills_are_done_by_keyboard(open_widget: Open) -> None:
-    """Are all drills answered with keys alone, is each ticked and counted, and is what was typed kept?"""
+    """Can all drills be solved by keyboard, is each ticked and counted, and is the typed text kept?"""
     page = open_widget("drills")
     drills = drills_of(page)
     page.get_by_label("your equation").focus()
@@ -183,7 +183,7 @@ def test_drills_are_done_by_keyboard(open_widget: Open) -> None:
 
 
 def test_drills_are_on_the_page_without_scripts(open_widget: Open) -> None:
-    """Does the table that is shown where no script runs ask the same, and does its list give the same answers?"""
+    """Does the table for readers without scripts ask the same questions, and does its list give the same answers?"""
     text = (
         (ROOT / "book" / "einsum.md").read_text(encoding="utf-8").partition("{widget} drills")[2].partition(":::::")[0]
     )
@@ -238,7 +238,7 @@ def test_heads_show_where_a_cell_goes(open_widget: Open) -> None:
 
 @pytest.mark.parametrize("size", [2, 4, 7, 14])
 def test_patches_are_those_of_the_exercise(size: int, open_widget: Open) -> None:
-    """Are the patches of random pixels those of the exercise's answer, and M44's PyTorch's reshape?"""
+    """Are the patches of random pixels those of the exercise's answer, and M44's those of PyTorch's reshape?"""
     image = np.random.default_rng(size).random((28, 28))
     call = "([image, size]) => [Widgets.patches.patchify(image, size), Widgets.patches.reshape(image, size)]"
     cut, reshaped = open_widget("patches").evaluate(call, [image.flatten().tolist(), size])
@@ -247,7 +247,7 @@ def test_patches_are_those_of_the_exercise(size: int, open_widget: Open) -> None
 
 
 def test_patches_say_what_a_row_is(open_widget: Open) -> None:
-    """Is the chosen row told in words, by slider, by a touch of the image, and for another P?"""
+    """Is the chosen row described in words, by slider, by a touch of the image, and for another P?"""
     page = open_widget("patches")
     note = page.locator(".widget-note")
     assert (
@@ -287,14 +287,14 @@ def test_similarity_is_that_of_numpy(width: int, base: float, open_widget: Open)
 
 
 def test_positions_say_what_the_chapter_says(open_widget: Open) -> None:
-    """Are the chapter's four numbers shown at first, and do a touch and a key choose another place?"""
+    """Does the widget start with the chapter's four numbers, and do a touch and a key choose another place?"""
     page = open_widget("positions")
     note = page.locator(".widget-note")
     assert note.text_content() == "To the right: 0.940 in 1-D, 0.966 in 2-D. Below: 0.429 and 0.966."
     matrix(page, "2-D").locator("tbody tr").nth(3).locator("td").nth(7).tap()
     assert "To the right: outside in 1-D" in note.text_content()
     start_of_next = read(matrix(page, "1-D, line by line"))[4, 0]
-    assert start_of_next == 0.94  # a neighbour, at the opposite side of the image
+    assert start_of_next == 0.94  # the next place, at the opposite side of the image
     page.get_by_role("slider", name="row").press("ArrowRight")
     assert page.locator(".chosen").count() == 2
     assert read(matrix(page, "2-D"))[4, 7] == 1

@@ -1,4 +1,4 @@
-"""Is each riddle of "Find the wrong line" a known mistake in one line, and does the page say what is true of it?"""
+"""Is each riddle of "Find the wrong line" a known mistake in one line, and are the page's statements about it true?"""
 
 import ast
 import json
@@ -29,7 +29,7 @@ PARTS = (1, 2, 3, 4, 5)
 
 
 def functions(code: str) -> dict[str, str]:
-    """Return the functions and classes of some code, without docstrings, types and the texts of errors."""
+    """Return the functions and classes in some code, without docstrings, types and texts of errors."""
     tree = ast.parse(code)
     without_words(tree)
     tree = ast.parse(ast.unparse(tree))
@@ -37,14 +37,14 @@ def functions(code: str) -> dict[str, str]:
 
 
 def corrected(riddle: Riddle) -> str:
-    """Return the code of a riddle with the right line instead of the wrong one."""
+    """Return a riddle's code with the right line instead of the wrong one."""
     wrong = riddle.code[riddle.wrong]
     right = [wrong[: len(wrong) - len(wrong.lstrip())] + riddle.right] if riddle.right else []
     return "\n".join([*riddle.code[: riddle.wrong], *right, *riddle.code[riddle.wrong + 1 :]])
 
 
 def test_riddles_are_many() -> None:
-    """Are there at least 120, each once, of all parts and as easy and as hard as one may choose?"""
+    """Are there at least 120 different riddles, of all parts and all difficulties?"""
     names = [riddle.name for riddle in riddles()]
     assert len(names) == len(set(names)) >= 120
     assert len({tuple(riddle.code) for riddle in riddles()}) == len(names)
@@ -54,7 +54,7 @@ def test_riddles_are_many() -> None:
 
 
 def test_riddle_has_one_wrong_line() -> None:
-    """Is the code what the catalogue's way makes of the answer, and with the right line the answer itself?"""
+    """Is the code the answer with the catalogue's change, and the answer itself with the right line?"""
     for riddle in riddles():
         exercise, path = EXERCISES[riddle.exercise], Path(EXERCISES[riddle.exercise].answers.__file__)
         name = riddle.name.split()[1]
@@ -63,13 +63,13 @@ def test_riddle_has_one_wrong_line() -> None:
         shown, repaired = functions("\n".join(riddle.code)), functions(corrected(riddle))
         assert shown != repaired, riddle.name
         assert repaired.items() <= answer.items(), riddle.name
-        assert answer | shown == wrong, riddle.name  # nothing else of the file differs
+        assert answer | shown == wrong, riddle.name  # nothing else in the file differs
         assert (riddle.mistake, riddle.title) == (mistake_of(name), TITLES[riddle.mistake])
         assert riddle.code.count(riddle.code[riddle.wrong]) == 1, riddle.name
 
 
 def function_of(riddle: Riddle) -> object:
-    """Return what the code of a riddle defines, in a module with the rest of the answers."""
+    """Return the definition in a riddle's code, in a module with the rest of the answers."""
     answers = EXERCISES[riddle.exercise].answers
     module = ModuleType(answers.__name__)
     module.__file__ = answers.__file__
@@ -79,9 +79,9 @@ def function_of(riddle: Riddle) -> object:
 
 
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.filterwarnings("ignore")  # as of a division by 0, which a mistake may make
+@pytest.mark.filterwarnings("ignore")  # such as a division by 0, which a mistake may cause
 def test_visible_test_fails_where_a_riddle_says_so(part: int) -> None:
-    """Does the code itself fail the visible test exactly if the riddle says that this test catches the mistake?"""
+    """Does the code fail the visible test exactly if the riddle says so?"""
     for riddle in (riddle for riddle in riddles() if riddle.part == part):
         exercise, function = EXERCISES[riddle.exercise], function_of(riddle)
         wrong = []
@@ -95,7 +95,7 @@ def test_visible_test_fails_where_a_riddle_says_so(part: int) -> None:
 @pytest.mark.parametrize("part", soon(PARTS))
 @pytest.mark.filterwarnings("ignore")
 def test_riddle_fails_its_tests_by_its_name(part: int) -> None:
-    """Does the code itself fail the hidden tests that the riddle names, and no others, and do they name the mistake?"""
+    """Does the code fail exactly the hidden tests that the riddle lists, and do they name the mistake?"""
     for riddle in (riddle for riddle in riddles() if riddle.part == part):
         failures = EXERCISES[riddle.exercise].failures(function_of(riddle), SEED)
         assert list(failures) == riddle.tests != [], riddle.name
@@ -104,7 +104,7 @@ def test_riddle_fails_its_tests_by_its_name(part: int) -> None:
 
 
 def test_maps_of_a_riddle_differ() -> None:
-    """Do the two maps differ in what a reader sees, and does each row of right weights that is seen whole sum to 1?"""
+    """Do the two maps differ visibly, and does each completely visible row of right weights sum to 1?"""
     whole = 0
     for riddle in riddles():
         right, wrong = (np.array(riddle.shows[key], dtype=float) for key in ("right", "wrong"))
@@ -120,14 +120,14 @@ def test_maps_of_a_riddle_differ() -> None:
     "words",
     [
         ("    a = 1\n", "    a = 2\n    b = 2\n"),  # two lines
-        ("    a = 1\n", ""),  # none is left
-        ("    a = 1\n", "    b = 3\n"),  # which is there twice
-        ("    a = 1\n", "    a = 1\n\n"),  # nothing
+        ("    a = 1\n", ""),  # no line is left
+        ("    a = 1\n", "    b = 3\n"),  # the line is there twice
+        ("    a = 1\n", "    a = 1\n\n"),  # no change
         ("    return a\n", "    if b:\n        return a\n"),  # an indented line too
     ],
 )
 def test_change_of_another_size_is_no_riddle(words: tuple[str, str], tmp_path: Path) -> None:
-    """Is a mistake left out that is not one line, and taken if it is?"""
+    """Is a mistake left out unless it is exactly one line?"""
     path = tmp_path / "answers.py"
     path.write_text("def f():\n    a = 1\n    b = 3\n    c = 4\n    d = 5\n    e = 6\n    return a\n", encoding="utf-8")
     assert one_wrong_line(path, "f", way("f", *words)) is None
@@ -138,7 +138,7 @@ def test_change_of_another_size_is_no_riddle(words: tuple[str, str], tmp_path: P
 
 
 def test_code_does_not_end_the_element() -> None:
-    """Can a line of code hold the end of a script?"""
+    """Can a line of code hold the end tag of a script?"""
     text = as_element([replace(riddles()[0], code=["print('</script>')"])])
     assert text.count("</script") == 1
     data = json.loads(text.removesuffix("</script>").partition(">")[2])
@@ -152,7 +152,7 @@ def asked(page: Page) -> Riddle:
 
 
 def test_riddles_are_solved_by_keyboard(open_widget: Open) -> None:
-    """Are ten riddles found by keyboard alone, each with its mistake, maps and tests, and does the browser keep the score?"""
+    """Can ten riddles be solved by keyboard, each with its mistake, maps and tests, and does the browser keep the score?"""
     page = open_widget("wrong_lines")
     page.evaluate("localStorage.clear()")
     page.reload()
@@ -180,7 +180,7 @@ def test_riddles_are_solved_by_keyboard(open_widget: Open) -> None:
         tests = verdict.locator("code").all_text_contents()
         assert tests == ([riddle.right] if riddle.right else []) + riddle.tests
         assert ("the visible test does not" in verdict.text_content()) != riddle.visible
-        page.keyboard.press("Enter")  # the next one
+        page.keyboard.press("Enter")  # the next riddle
     assert len(seen) == 10
     page.reload()
     assert f"{everything} riddles of this choice, 10 of them found." in page.locator(".widget-left").text_content()
@@ -197,7 +197,7 @@ def test_riddles_are_solved_by_keyboard(open_widget: Open) -> None:
 
 
 def test_riddles_are_chosen_by_part_and_difficulty(open_widget: Open) -> None:
-    """Is each riddle of the part and as difficult as chosen, and is it said where there is none?"""
+    """Does each riddle have the chosen part and difficulty, and does the page say if there is none?"""
     page = open_widget("wrong_lines", width=390)
     page.evaluate("localStorage.clear()")
     for part in PARTS:
@@ -213,7 +213,7 @@ def test_riddles_are_chosen_by_part_and_difficulty(open_widget: Open) -> None:
 
 
 def test_browser_that_keeps_nothing_counts_this_visit(open_widget: Open) -> None:
-    """Does the page work where the browser refuses to keep anything?"""
+    """Does the page work if the browser refuses to store anything?"""
     page = open_widget("wrong_lines")
     page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('refused'); }; }")
     press(page, "2")

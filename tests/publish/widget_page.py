@@ -1,4 +1,4 @@
-"""Read and use a page with a widget, as its reader does."""
+"""Read and use a page with a widget as its reader does."""
 
 import itertools
 import re
@@ -16,7 +16,7 @@ Open = Callable[..., Page]
 
 
 def read(table: Locator) -> np.ndarray:
-    """Return the numbers of a matrix that a reader sees."""
+    """Return the numbers of a matrix as a reader sees them."""
     rows = table.locator("tbody tr").all()
     cells = [[cell.text_content() for cell in row.locator("td").all()] for row in rows]
     return np.array(
@@ -25,12 +25,12 @@ def read(table: Locator) -> np.ndarray:
 
 
 def matrix(page: Page, title: str) -> Locator:
-    """Return the matrix of this title."""
+    """Return the matrix with this title."""
     return page.locator("table").filter(has=page.locator("caption", has_text=re.compile(f"^{re.escape(title)}$")))
 
 
 def stroke(page: Page, *points: tuple[float, float]) -> None:
-    """Draw a finger over the glass, with a few places between the points."""
+    """Move a finger over the screen, with a few places between the points."""
     finger = page.context.new_cdp_session(page)
     between = [np.linspace(a, b, 8) for a, b in itertools.pairwise(points)]
     for kind, (x, y) in [("touchStart", points[0]), *(("touchMove", each) for part in between for each in part[1:])]:
@@ -39,18 +39,18 @@ def stroke(page: Page, *points: tuple[float, float]) -> None:
 
 
 def middle(locator: Locator) -> tuple[float, float]:
-    """Return the middle of what is seen of an element."""
+    """Return the middle of an element's visible part."""
     box = locator.bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 def press(page: Page, value: str) -> None:
-    """Choose one of several by a touch."""
+    """Choose one of several options by touch."""
     page.locator(f"input[type=radio][value='{value}']").tap()
 
 
 def slide(page: Page, name: str, value: float) -> None:
-    """Put a slider where somebody may drag it."""
+    """Set a slider to a value that can be dragged."""
     page.get_by_role("slider", name=name).evaluate(
         "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }", value
     )

@@ -1,4 +1,4 @@
-"""Does the page of a course show every student across assignments, and does course.toml say what it may?"""
+"""Does the page of a course show every student across assignments, and is course.toml read correctly?"""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from autograder.report.course_page import Graded, course_table, write_course_pag
 from autograder.report.tables import scores_table_of
 from autograder.settings import read_settings
 
-SCRIPT = "<img src=x onerror=alert(1)>"  # a name in which nothing may be carried out
+SCRIPT = "<img src=x onerror=alert(1)>"  # a name that no browser may execute
 
 TOML = """name = "Deep Learning <1>"
 repository = "https://github.com/You/course"
@@ -33,14 +33,14 @@ assignments = ["1_attention", "2_multihead"]
 
 
 def lose(assignment: Assignment, stage: str, mistake: str) -> dict[str, str]:
-    """Return the test that is failed, and the mistake that is named."""
+    """Return the failed test with the named mistake."""
     assert stage in {cell.metadata.nbgrader.grade_id for cell in assignment.graded_cells()}
     return {stage: mistake}
 
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> tuple[Course, Graded]:
-    """Two assignments: ada is right, goran makes M6 twice, a hostile name once, and quinn submits the second alone."""
+    """Two assignments: ada is right, goran makes M6 twice, a hostile name once, and quinn submits only the second."""
     course, second = Course(tmp_path_factory.mktemp("course")), load_assignment("2_multihead")
     (course.root / "course.toml").write_text(TOML, encoding="utf-8")
     for each in (assignment, second):
@@ -61,7 +61,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
             for outcome in found:
                 if outcome.has_score:
                     put_in_gradebook(gradebook, each, outcome, {})
-                    for cell in each.graded_cells():  # which gives a point for each test
+                    for cell in each.graded_cells():  # each test gives a point
                         name, points = cell.metadata.nbgrader.grade_id, float(cell.metadata.nbgrader.points)
                         grade = gradebook.find_grade(name, each.notebook, each.name, outcome.student)
                         grade.auto_score = grade.auto_score and points
@@ -85,7 +85,7 @@ def soup(graded: tuple[Course, Graded]) -> BeautifulSoup:
 
 
 def test_course_table_has_a_row_for_everybody(graded: tuple[Course, Graded]) -> None:
-    """Has each student a row across assignments, in which no score is no number, and a mistake that came back is named?"""
+    """Does each student have a row across assignments, without a number for no score, and with repeated mistakes?"""
     table = {row["student"]: row for row in course_table(*graded)}
     assert list(table) == sorted(["ada", "goran", "quinn", SCRIPT])
     points = {name: (row["1_attention points"], row["2_multihead points"]) for name, row in table.items()}
@@ -106,7 +106,7 @@ def test_course_csv_is_that_table(graded: tuple[Course, Graded], soup: Beautiful
 
 
 def test_course_page_shows_students_and_what_came_back(soup: BeautifulSoup) -> None:
-    """Does an instructor see points, who is missing, the trend, and whose mistake came back?"""
+    """Does an instructor see points, missing students, the trend, and repeated mistakes?"""
     assert soup.h1.text == "Deep Learning <1>"
     rows = {
         row.th.bdi.text: [cell.text for cell in row.find_all("td")]
@@ -121,7 +121,7 @@ def test_course_page_shows_students_and_what_came_back(soup: BeautifulSoup) -> N
 
 
 def test_course_page_runs_nothing_and_asks_no_host(soup: BeautifulSoup) -> None:
-    """Is our script the only one, and does every link lead below the course's folder?"""
+    """Is our script the only one, and does every link lead into the course's folder?"""
     assert len(soup.find_all("script")) == 1 and "alert(1)" not in soup.script.text
     links = {link["href"] for link in soup.find_all("a")}
     allowed = r"\d_\w+/(index\.html(#M\d+)?|scores\.csv|mistakes\.csv)|course\.csv|\.\./feedback/ada/1_attention/attention\.html"
@@ -140,7 +140,7 @@ def test_report_of_all_is_json_for_scripts(graded: tuple[Course, Graded]) -> Non
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_scores_fit_into_80_columns(graded: tuple[Course, Graded], place: int) -> None:
-    """Is the table of scores whole in a terminal of 80 columns, with what was lost, where and why?"""
+    """Is the table of scores complete in 80 columns, with the lost points, where and why?"""
     page = Console(width=80, record=True, file=io.StringIO())
     page.print(scores_table_of(graded[0], *graded[1][place]))
     text = page.export_text()
@@ -150,14 +150,14 @@ def test_scores_fit_into_80_columns(graded: tuple[Course, Graded], place: int) -
 
 
 def test_paths_are_not_broken_over_lines(graded: tuple[Course, Graded]) -> None:
-    """Is each file that was written named on one line, however narrow the terminal?"""
+    """Is each written file named on one line, in a terminal of any width?"""
     done = run("export", "--all", "--format", "csv", "--course", str(graded[0].root), width=40)
     paths = [line.removeprefix("written  ") for line in done.stdout.splitlines()]
     assert len(paths) == 2 and all(Path(path).is_file() for path in paths)
 
 
 def test_settings_say_what_a_course_is(tmp_path: Path) -> None:
-    """Are a course's settings read, with a time zone for each date, and does each have a default?"""
+    """Are a course's settings read, with a time zone for each date and a default for each setting?"""
     assert read_settings(tmp_path).name == "Attention from First Principles"
     (tmp_path / "course.toml").write_text(TOML, encoding="utf-8")
     settings = read_settings(tmp_path)
@@ -212,13 +212,13 @@ def test_settings_that_are_wrong_are_one_line(tmp_path: Path, text: str, said: s
 
 
 def test_settings_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    """Is the file read that an editor of Windows saved?"""
+    """Is a file read that a Windows editor saved?"""
     (tmp_path / "course.toml").write_text('name = "Ours"', encoding="utf-8-sig")
     assert read_settings(tmp_path).name == "Ours"
 
 
 def test_due_date_comes_into_the_gradebook(tmp_path: Path, assignment: Assignment) -> None:
-    """Does nbgrader know when an assignment is due, and what changed since?"""
+    """Does nbgrader know when an assignment is due, also after a change?"""
     for day in (12, 13):
         (tmp_path / "course.toml").write_text(f"[due]\n1_attention = 2026-10-{day} 18:00:00Z", encoding="utf-8")
         course = Course(tmp_path)

@@ -1,4 +1,4 @@
-"""Is a page of feedback legible to everybody, and can nothing that a student wrote be carried out by a browser?"""
+"""Is a page of feedback readable for everybody, and can a browser execute nothing that a student wrote?"""
 
 import json
 import time
@@ -38,7 +38,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_written_text_is_made_harmless(text: str) -> None:
-    """Are only elements and attributes left that show something, and no address but that of a page?"""
+    """Do only elements and attributes for display stay, and only addresses of pages?"""
     for element in BeautifulSoup(cleaned_markdown(text), "html.parser").find_all(True):
         assert element.name in TAGS
         allowed = ATTRIBUTES.get(element.name, set()) | {"rel"}
@@ -47,7 +47,7 @@ def test_written_text_is_made_harmless(text: str) -> None:
 
 
 def test_formulas_tables_and_hints_are_shown() -> None:
-    """Is what our notebooks are written in shown as it is meant, with no heading as high as the page's own?"""
+    """Are formulas, tables and hints of our notebooks shown as intended, with headings below the page's own?"""
     text = "# One\n\n$p_i = e^{s_i}$ and\n\n$$\\frac{a}{b}$$\n\n| a | b |\n| --- | --- |\n| `c` | d |\n\n"
     shown = BeautifulSoup(
         cleaned_markdown(text + "<details><summary>Hint</summary>\n\n*Look*\n\n</details>"), "html.parser"
@@ -56,12 +56,13 @@ def test_formulas_tables_and_hints_are_shown() -> None:
     assert [formula.get("display") for formula in shown.find_all("math")] == [None, "block"]
     assert shown.find("mfrac") and shown.find("msub") and "$" not in shown.get_text()
     assert shown.details.summary.get_text() == "Hint" and shown.details.em and shown.table.code
-    assert BeautifulSoup(cleaned_markdown("$" + "x" * 3000 + "$"), "html.parser").code  # as it was written
+    # A very long formula stays as it was written.
+    assert BeautifulSoup(cleaned_markdown("$" + "x" * 3000 + "$"), "html.parser").code
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    """A page with lost points, a comment, a repaired file, an error and a picture that a cell gave."""
+    """A page with lost points, a comment, a repaired file, an error and a picture from a cell."""
     assignment, course = load_assignment("1_attention"), Course(tmp_path)
     course.prepare(assignment)
     lost = {"attention_weights": "M6", "attention_output": "M6+M8", "softmax_extreme": None}
@@ -82,7 +83,7 @@ def page(tmp_path: Path) -> Path:
 
 
 def test_page_begins_with_the_verdict(page: Path) -> None:
-    """Does a student read first how many points there are, what waits, and what each mistake cost?"""
+    """Does a student first read the points, what waits, and the cost of each mistake?"""
     soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
     verdict = " ".join(soup.select_one(".verdict").get_text(" ").split())
     assert verdict.startswith("13.5 of 20 points; 3 wait for a person. M6 cost 1; M6 and M8 cost 1.")
@@ -96,7 +97,7 @@ def test_page_begins_with_the_verdict(page: Path) -> None:
 
 
 def test_long_code_is_shown_without_colours(page: Path, tmp_path: Path) -> None:
-    """Does no cell hold up the pages of a class, one long line or many cells, and is its text there all the same?"""
+    """Does no cell delay the pages of a class, with one long line or many cells, and is its text still shown?"""
     course, assignment = Course(tmp_path), load_assignment("1_attention")
     path = course.autograded_path("ada", assignment)
     notebook = nbformat.read(path, 4)
@@ -105,14 +106,14 @@ def test_long_code_is_shown_without_colours(page: Path, tmp_path: Path) -> None:
     path.write_text(json.dumps(notebook), encoding="utf-8")
     begun = time.process_time()
     (written,) = write_feedback(course, assignment, [result(assignment, "ada", {})])
-    assert time.process_time() - begun < 20  # in colours: a minute and more
+    assert time.process_time() - begun < 20  # with colours: a minute or more
     soup = BeautifulSoup(written.read_text(encoding="utf-8"), "html.parser")
     code = [block.get_text() for block in soup.select(".code pre")]
     assert long in code and "# 99\n" in "".join(code) and soup.select(".code pre span.k")
 
 
 def test_what_a_person_gave_is_what_the_page_says(page: Path, tmp_path: Path) -> None:
-    """Does a page agree with itself where a test was overruled, an answer is to be seen again, and points were taken off?"""
+    """Is a page consistent after a person overruled a test, an answer waits to be seen again, and points were taken off?"""
     course, assignment = Course(tmp_path), load_assignment("1_attention")
     page.unlink()
     lost = {"attention_weights": "M6", "attention_output": "M6+M8"}
@@ -135,7 +136,7 @@ def test_what_a_person_gave_is_what_the_page_says(page: Path, tmp_path: Path) ->
 def test_page_of_a_notebook_that_no_library_can_show(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Has a student whose cells make a library fail the verdict all the same, and is the failure said?"""
+    """Does a student still get the verdict if the cells make a library fail, and is the failure reported?"""
     monkeypatch.setattr("autograder.report.feedback.cleaned_code", lambda source, _: source.nothing)
     page.unlink()
     course, assignment = Course(tmp_path), load_assignment("1_attention")
@@ -146,7 +147,7 @@ def test_page_of_a_notebook_that_no_library_can_show(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_is_accessible(page: Path, browser: Browser, scheme: str) -> None:
-    """Does axe find nothing, region and headings included, in both themes, and does nothing ask for another host?"""
+    """Does axe find nothing in both themes, region and headings included, without a request to another host?"""
     opened, asked = browser.new_page(color_scheme=scheme), []
     opened.on("request", lambda request: asked.append(request.url))
     opened.goto(page.as_uri())

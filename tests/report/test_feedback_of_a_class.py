@@ -1,4 +1,4 @@
-"""Does everybody read what became of their own work, and of nobody else's; and can a course forget a student?"""
+"""Does each student read about their own work only, and can a course forget a student?"""
 
 import json
 import re
@@ -20,18 +20,18 @@ from autograder.report.report import questions_of
 
 @pytest.fixture(scope="module")
 def pages(graded_class: GradedClass) -> dict[str, str]:
-    """The pages of feedback by student."""
+    """The pages of feedback, by student."""
     written = write_feedback(graded_class.course, graded_class.assignment, list(graded_class.results.values()))
     return {path.parents[1].name: path.read_text(encoding="utf-8") for path in written}
 
 
 def text_of(page: str) -> str:
-    """Return what a reader of a page sees, blanks made even."""
+    """Return the visible text of a page, with single blanks."""
     return re.sub(r"\s+", " ", BeautifulSoup(page, "html.parser").get_text(" "))
 
 
 def test_feedback_is_for_everybody_with_a_score(graded_class: GradedClass, pages: dict[str, str]) -> None:
-    """Is there a page for each submission that has a score, and for no other?"""
+    """Is there a page for each submission with a score, and for no other?"""
     assert sorted(pages) == sorted(name for name, result in graded_class.results.items() if result.has_score)
     assert len(pages) == 17
 
@@ -44,7 +44,7 @@ def test_feedback_summary_says_state_points_and_mistakes(graded_class: GradedCla
         assert f"State: {result.state}." in top
         for check in result.checks:
             if check["name"].startswith("online_softmax") and student not in ("mira", "fatima"):
-                continue  # a bonus that is not written has no rows
+                continue  # an unwritten bonus has no rows
             name = check["name"].removeprefix(f"{question_of[check['name']]}_").replace("_", " ")
             row = rf" {name}, {check['points'] * check['passed']:g} of {check['points']:g}: "
             assert re.search(row + ("right" if check["passed"] else r"\S"), top), (student, check["name"])
@@ -54,7 +54,7 @@ def test_feedback_summary_says_state_points_and_mistakes(graded_class: GradedCla
 
 
 def test_feedback_says_of_a_bonus_what_it_gives(pages: dict[str, str]) -> None:
-    """Is a bonus added on top where it is right, cost nothing where it is wrong, and lack nothing where it is unwritten?"""
+    """Does a right bonus add points, a wrong one cost nothing, and an unwritten one lack nothing?"""
     right, wrong, unwritten = (text_of(pages[student]) for student in ("mira", "fatima", "ada"))
     assert "17 of 20 points, 2 of them for a bonus ; 5 wait" in right.replace(" ;", ";").replace("bonus;", "bonus ;")
     assert "15 of 20 points; 5 wait for a person. State: graded." in wrong
@@ -65,14 +65,14 @@ def test_feedback_says_of_a_bonus_what_it_gives(pages: dict[str, str]) -> None:
 
 
 def test_feedback_holds_no_hidden_test(pages: dict[str, str]) -> None:
-    """Is no source of a hidden test, no answer of ours and no traceback of the grader on the page?"""
+    """Is the page free of hidden tests' source, of our answers, and of the grader's tracebacks?"""
     secret = ("autograder.checks", "HIDDEN TESTS", "BEGIN MARK SCHEME", "autograder/", str(Path(sys.prefix).parent))
     assert [(name, words) for name, page in pages.items() for words in secret if words in page] == []
     assert "exponentials / exponentials" not in text_of(pages["ben"])
 
 
 def test_feedback_shows_hidden_tests_if_the_instructor_says_so(graded_class: GradedClass, tmp_path: Path) -> None:
-    """Is the source of the hidden tests on the page where it was asked for, and only then, and gone when it is not?"""
+    """Is the source of hidden tests on the page exactly if it was requested, and gone afterwards?"""
     course = Course(shutil.copytree(graded_class.course.root, tmp_path / "course"))
     for show in (False, True, False):
         (page,) = write_feedback(course, graded_class.assignment, [graded_class.results["goran"]], show_hidden=show)
@@ -81,7 +81,7 @@ def test_feedback_shows_hidden_tests_if_the_instructor_says_so(graded_class: Gra
 
 
 def test_feedback_keeps_scripts_of_a_student_inert(pages: dict[str, str]) -> None:
-    """Does what a student printed, showed, raised or wrote run nowhere on the page, and is it still to be read?"""
+    """Does nothing that a student printed, showed, raised or wrote run on the page, and is it still readable?"""
     page = BeautifulSoup(pages["zoe"], "html.parser")
     assert not [script for script in page.find_all("script") if "alert(" in script.get_text()]
     assert not page.find_all(["iframe", "object", "embed", "form"])
@@ -96,7 +96,7 @@ def test_feedback_keeps_scripts_of_a_student_inert(pages: dict[str, str]) -> Non
 
 @pytest.mark.parametrize("student", ["goran", "omar"])
 def test_feedback_fits_a_phone(pages: dict[str, str], student: str, browser: Browser) -> None:
-    """Is the page as narrow as a phone, and do its hints look as if they could be opened?"""
+    """Is the page as narrow as a phone, and do its hints look foldable?"""
     phone = browser.new_page(viewport={"width": 390, "height": 800}, is_mobile=True, offline=True)
     phone.set_content(pages[student])
     assert phone.evaluate("() => document.scrollingElement.scrollWidth") == 390
@@ -105,7 +105,7 @@ def test_feedback_fits_a_phone(pages: dict[str, str], student: str, browser: Bro
 
 
 def test_feedback_is_left_alone_when_nothing_changed(graded_class: GradedClass, pages: dict[str, str]) -> None:
-    """Are the pages written again only where points changed?"""
+    """Are pages written again only if points changed?"""
     paths = [graded_class.course.root / "feedback" / student / NAME / "attention.html" for student in pages]
     before = [path.stat().st_mtime_ns for path in paths]
     write_feedback(graded_class.course, graded_class.assignment, list(graded_class.results.values()))
@@ -122,7 +122,7 @@ def test_feedback_says_where_the_pages_are(graded_class: GradedClass) -> None:
 
 @pytest.fixture(scope="module")
 def copied(graded_class: GradedClass, tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """A copy of the graded class, with a roster, feedback, reports and requests, to delete from."""
+    """A copy of the graded class with a roster, feedback, reports and requests, for deleting."""
     root = tmp_path_factory.mktemp("copied") / "course"
     shutil.copytree(graded_class.course.root, root)
     people = [f"{name},{name.title()},of the class,{name}@example.org" for name in graded_class.results]
@@ -139,7 +139,7 @@ def copied(graded_class: GradedClass, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_feedback_shows_nobody_else(copied: Course, graded_class: GradedClass) -> None:
-    """Does no page of feedback hold the id, the name or the address of another student?"""
+    """Is each feedback page free of other students' ids, names and addresses?"""
     pages = {page.parts[-3]: page.read_text(encoding="utf-8") for page in copied.root.glob("feedback/*/*/*.html")}
     assert len(pages) == 17
     for student, page in pages.items():
@@ -147,11 +147,12 @@ def test_feedback_shows_nobody_else(copied: Course, graded_class: GradedClass) -
         links = re.findall(r'(?:href|src)="((?!data:)[^"]*)"', page)
         said = set(re.findall(r"\w+", f"{text} {' '.join(links)}".casefold()))
         assert said & set(graded_class.results) <= {student}
-    assert [name for name in ("goran", "ada") if f"Student%3A%20{name}" in pages[name]] == ["goran"]  # who lost points
+    # Only goran lost points.
+    assert [name for name in ("goran", "ada") if f"Student%3A%20{name}" in pages[name]] == ["goran"]
 
 
 def test_feedback_has_what_the_exchange_gives_out(copied: Course) -> None:
-    """Can `nbgrader release_feedback` give out a page: does what came with the submission lie next to it, and no link?"""
+    """Can `nbgrader release_feedback` release a page: are the submission's own files next to it, and no link?"""
     place = copied.root / "submitted" / "hana" / NAME
     (place / "timestamp.txt").write_text("2026-10-12 17:59:00 UTC", encoding="utf-8")
     (place / "submission_secret.txt").symlink_to(copied.root / "gradebook.db")
@@ -162,7 +163,7 @@ def test_feedback_has_what_the_exchange_gives_out(copied: Course) -> None:
 
 
 def test_feedback_answers_who_asked_again(copied: Course) -> None:
-    """Does the second page say what was asked, what was answered, and what the points were before?"""
+    """Does the second page show the request, the answer, and the points before?"""
     said = run("answer", "goran", NAME, "attention", "Half of it is right.", "--course", str(copied.root))
     assert said.exit_code == 0, said.output
     with copied.gradebook() as gradebook:
@@ -189,7 +190,7 @@ def test_feedback_answers_who_asked_again(copied: Course) -> None:
 
 
 def test_forget_says_deleted_only_of_what_is_gone(tmp_path: Path) -> None:
-    """Are files that keep other students not named as if they were deleted?"""
+    """Are files that keep other students not listed as deleted?"""
     for name in ("submitted/ada", "submitted/goran", "collected"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "roster.csv").write_text("id\nada\ngoran\n", encoding="utf-8")
@@ -205,7 +206,7 @@ def test_forget_says_deleted_only_of_what_is_gone(tmp_path: Path) -> None:
 
 
 def test_forget_leaves_nothing_of_a_student(copied: Course) -> None:
-    """Is a student's name in no file of the course any more, the gradebook's free pages included, and is all else kept?"""
+    """Is a forgotten student's name in no file, the gradebook's free pages included, and is everything else kept?"""
     before = {kept.student: kept for kept in copied.load_results(NAME)}
     done = run("forget", "goran", "--yes", "--course", str(copied.root))
     assert done.exit_code == 0, done.output

@@ -1,4 +1,4 @@
-"""Does the report on a class say what is true, and is it safe to open?"""
+"""Is the report on a class true, and safe to open?"""
 
 import csv
 import io
@@ -25,9 +25,9 @@ BONUS = {"online_softmax_values", "online_softmax_hidden"}
 
 
 def result(assignment: Assignment, student: str, lost: dict[str, str | None], bonus: bool = False, **fields) -> Result:
-    """Invent a result that passes every test but those in `lost`, given with the mistake that was named.
+    """Invent a result that passes every test except those in `lost`, each with its named mistake.
 
-    A bonus is left unwritten, or passes, or is in `lost`.
+    A bonus stays unwritten, or passes, or is in `lost`.
     """
     checks = []
     for cell in assignment.graded_cells():
@@ -42,7 +42,7 @@ def result(assignment: Assignment, student: str, lost: dict[str, str | None], bo
 
 
 def put_in_gradebook(gradebook: Gradebook, assignment: Assignment, outcome: Result, manual: dict[str, float]) -> None:
-    """Write what the grader would write, and the points that a person gave; the other written answers wait."""
+    """Write the grader's points, and a person's points; the other written answers wait."""
     gradebook.update_or_create_student(outcome.student)
     gradebook.update_or_create_submission(assignment.name, outcome.student)
     passed = {check["name"]: check["passed"] for check in outcome.checks}
@@ -65,7 +65,7 @@ def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
 
 @pytest.fixture(scope="module")
 def results(course: Course, assignment: Assignment) -> list[Result]:
-    """A class with every state and with names that nobody should trust."""
+    """A class with every state, and with hostile names."""
     every_check = {cell.metadata.nbgrader.grade_id: None for cell in assignment.graded_cells()}
     receipt = [f"The file was called {SCRIPT}."]
     found = [
@@ -83,7 +83,7 @@ def results(course: Course, assignment: Assignment) -> list[Result]:
         for outcome in found:
             if outcome.has_score:
                 put_in_gradebook(gradebook, assignment, outcome, manual.get(outcome.student, {}))
-        earlier = result(assignment, "picture", {})  # a submission that could be read
+        earlier = result(assignment, "picture", {})  # an earlier submission was readable
         put_in_gradebook(gradebook, assignment, earlier, {})
     return found
 
@@ -130,7 +130,7 @@ def test_scores_table_adds_up(course: Course, assignment: Assignment, results: l
 
 
 def test_bonus_is_on_top_and_never_lost(assignment: Assignment, tmp_path: Path) -> None:
-    """Has a bonus no number where it was not earned, no part in the maximum, and no message where it is unwritten?"""
+    """Does an unearned bonus have no number, no part in the maximum, and no message if it is unwritten?"""
     course = Course(tmp_path)
     course.prepare(assignment)
     results = [
@@ -149,11 +149,12 @@ def test_bonus_is_on_top_and_never_lost(assignment: Assignment, tmp_path: Path) 
     page = BeautifulSoup(write_report(course, assignment, results).read_text(encoding="utf-8"), "html.parser")
     assert "online softmax (bonus 2)" in [button.get_text() for button in page.find_all("button")]
     assert "not written yet" not in page.get_text() and "waits" not in page.find_all("table")[-1].get_text()
-    assert not [image["alt"] for image in page.find_all("img") if "online" in image["alt"]]  # nor hardest, nor easiest
+    # The bonus is neither the hardest nor the easiest question.
+    assert not [image["alt"] for image in page.find_all("img") if "online" in image["alt"]]
 
 
 def test_late_submission_is_told_and_its_score_is_what_is_left(assignment: Assignment, tmp_path: Path) -> None:
-    """Do table, report and page of the course say who was late, and count what is left of the points, 0 at least?"""
+    """Do table, report and course page say who was late, and count the points after the penalty, at least 0?"""
     course, due = Course(tmp_path), datetime(2026, 3, 1, 12)
     course.prepare(assignment)
     penalties = {"punctual": None, "extended": None, "late": 4.0, "excused": None, "lowered": 16.0}
@@ -191,7 +192,7 @@ def test_late_submission_is_told_and_its_score_is_what_is_left(assignment: Assig
 
 
 def test_scores_table_tells_zero_from_no_score(course: Course, assignment: Assignment, results: list[Result]) -> None:
-    """Has an unsolved notebook 0, and a submission that nobody could read no number at all?"""
+    """Does an unsolved notebook get 0, and an unreadable submission no number?"""
     table = scores_table(course, assignment, results)
     untouched = row_of(table, "untouched")
     assert (untouched["total"], untouched["why_scale"], untouched["waiting"]) == (0, 0, 0)
@@ -201,7 +202,7 @@ def test_scores_table_tells_zero_from_no_score(course: Course, assignment: Assig
 
 
 def test_scores_table_keeps_earlier_points(course: Course, assignment: Assignment, results: list[Result]) -> None:
-    """Do points from manual grading still count when the submission was graded again, and wait to be seen again?"""
+    """Do points from manual grading still count after another grading, and does the answer wait to be seen again?"""
     with course.gradebook() as gradebook:
         grade = gradebook.find_grade("why_scale", assignment.notebook, assignment.name, "ada")
         grade.needs_manual_grade = True
@@ -221,7 +222,7 @@ def test_terminal_tells_what_was_not_written_from_what_was_graded(tmp_path: Path
         for name in ("why_scale", "graph_network"):
             grade = gradebook.find_grade(name, assignment.notebook, assignment.name, "ada")
             if name == "why_scale":
-                grade.auto_score = 0.0  # as nbgrader gives for a cell that was not changed
+                grade.auto_score = 0.0  # nbgrader gives it for an unchanged cell
             grade.needs_manual_grade = name == "graph_network"
         gradebook.db.commit()
     console = Console(file=io.StringIO(), width=160)
@@ -244,7 +245,7 @@ def test_scores_csv_is_safe_in_a_spreadsheet(page: Path) -> None:
 
 
 def test_mistakes_csv_says_who_made_which(page: Path) -> None:
-    """Is there a line for each student and mistake, with both of a pair, the most frequent first?"""
+    """Does each student and mistake have a line, with both mistakes of a pair, the most frequent first?"""
     rows = read_csv(page.parent / "mistakes.csv")
     made = {(row["mistake"], row["student"], row["questions"]) for row in rows}
     assert made == {
@@ -257,7 +258,7 @@ def test_mistakes_csv_says_who_made_which(page: Path) -> None:
 
 
 def test_page_runs_nothing_of_a_student(soup: BeautifulSoup, page: Path) -> None:
-    """Is our own script the only one, and is a name that holds one shown as text?"""
+    """Is our own script the only one, and is a name with a script shown as text?"""
     assert len(soup.find_all("script")) == 1
     assert "alert(1)" not in soup.script.text
     assert SCRIPT in [name.text for name in soup.find_all("bdi")]
@@ -265,14 +266,14 @@ def test_page_runs_nothing_of_a_student(soup: BeautifulSoup, page: Path) -> None
 
 
 def test_page_asks_no_host(soup: BeautifulSoup) -> None:
-    """Does the page hold all that it shows?"""
+    """Does the page need no other host?"""
     sources = [tag[key] for tag in soup.find_all() for key in ("src", "srcset", "href") if tag.has_attr(key)]
     assert [source[:40] for source in sources if not re.match(r"data:|#|\w+\.csv$", source)] == []
     assert "@import" not in soup.style.text and "url(" not in soup.style.text
 
 
 def test_page_links_lead_somewhere(soup: BeautifulSoup) -> None:
-    """Has every link within the page its target, once?"""
+    """Does every link within the page have exactly one target?"""
     targets = [element["id"] for element in soup.find_all(id=True)]
     assert len(targets) == len(set(targets))
     assert {link["href"][1:] for link in soup.find_all("a") if link["href"].startswith("#")} <= set(targets)
@@ -290,7 +291,7 @@ def test_page_shows_states_points_and_mistakes(soup: BeautifulSoup) -> None:
 
 
 def test_page_maps_mistakes_to_questions(soup: BeautifulSoup) -> None:
-    """Does the heat map count, for each mistake, the students in each question, and is more of them darker?"""
+    """Does the heat map count the students for each mistake and question, with darker cells for more?"""
     table = soup.find("table", class_="heat")
     assert [head.text for head in table.thead.find_all("th")] == [
         "mistake",
@@ -305,14 +306,14 @@ def test_page_maps_mistakes_to_questions(soup: BeautifulSoup) -> None:
 
 
 def test_page_plots_say_their_conclusion(soup: BeautifulSoup) -> None:
-    """Do the texts of the plots hold the numbers, of automatic points alone while manual grading waits?"""
+    """Do the plots' texts hold the numbers, only automatic points while manual grading waits?"""
     totals, shares = (image["alt"] for image in soup.find_all("img"))
     assert totals == "The middle total is 13 of 15 automatic points; the lowest is 0, the highest 15."
     assert shares == "“softmax” is the hardest with 67% of its points, “attention backward” the easiest with 76%."
 
 
 def test_page_lists_what_needs_a_person(soup: BeautifulSoup) -> None:
-    """Are crash, missing, unreadable and repaired submissions listed with their reasons, as text?"""
+    """Are crashed, missing, unreadable and repaired submissions listed with their reasons as text?"""
     text = soup.main.text.split("What needs a person")[1]
     for expected in ("why scale: 3 answers", f"kernel died: {SCRIPT}", "no JSON", "disk full", f"was called {SCRIPT}"):
         assert expected in text
@@ -321,7 +322,7 @@ def test_page_lists_what_needs_a_person(soup: BeautifulSoup) -> None:
 def test_page_says_with_which_versions_submissions_were_graded(
     assignment: Assignment, results: list[Result], tmp_path: Path
 ) -> None:
-    """Are all versions told once, whose they are where there are several, and nothing where older records have none?"""
+    """Are all versions listed once, with their students if there are several, and nothing for older records?"""
     course = Course(tmp_path)
     course.prepare(assignment)
 
@@ -345,14 +346,14 @@ def test_page_says_with_which_versions_submissions_were_graded(
 def test_write_report_gives_the_same_bytes_twice(
     page: Path, course: Course, assignment: Assignment, results: list[Result]
 ) -> None:
-    """Does the page change when nothing changed?"""
+    """Does the page stay the same if nothing changed?"""
     before = page.read_bytes()
     write_report(course, assignment, results[::-1])
     assert page.read_bytes() == before
 
 
 def test_write_report_of_a_class_without_scores(tmp_path: Path, assignment: Assignment) -> None:
-    """Is there a page when nobody has a score, and one when the points never came into the gradebook?"""
+    """Is there a page if no student has a score, and if the points never reached the gradebook?"""
     course = Course(tmp_path)
     course.prepare(assignment)
     results = [Result("gone", assignment.name, "missing"), result(assignment, "half\ud800", {"softmax_axis": "M6"})]

@@ -1,4 +1,4 @@
-"""Does the person who grades see the rubric, and nobody else?"""
+"""Does only the person who grades see the rubric?"""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ from autograder.report.rubric import rubrics
 
 
 def test_formgrader_shows_the_rubric_below_each_answer(tmp_path: Path) -> None:
-    """Does the page that `make formgrader` asks for have each rubric once, right after its answer, and no file have one?"""
+    """Does the page of `make formgrader` show each rubric once, after its answer, and does no file hold one?"""
     assignment, course = load_assignment("2_multihead"), Course(tmp_path)
     course.prepare(assignment)
     shown = rubrics(assignment.instructor)

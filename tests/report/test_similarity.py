@@ -1,4 +1,4 @@
-"""Are copies found, and what do independent right answers give?"""
+"""Are copies found, and how similar are independent right answers?"""
 
 import ast
 import importlib
@@ -21,12 +21,12 @@ from autograder.grade.grade import load_assignment
 from autograder.imports import ROOT
 from autograder.report.similarity import THRESHOLD, alike_pairs, own_code, same_files, same_mistakes, write_similarity
 
-CLASSES = 10  # drawn of each assignment
+CLASSES = 10  # drawn classes for each assignment
 
 
 @cache
 def forms_of(name: str) -> dict[str, list[str]]:
-    """Return by exercise its right answers as different people wrote them: without docstrings and released lines."""
+    """Return the right answers of each exercise in different people's forms, without docstrings and released lines."""
     release = nbformat.read(ROOT / "exercises" / name / f"{ALL[name]}.ipynb", 4)
     given = {line.strip() for cell in release.cells for line in cell.source.splitlines()}
     forms: dict[str, list[str]] = {}
@@ -42,13 +42,13 @@ def forms_of(name: str) -> dict[str, list[str]]:
                         node.body[0].end_lineno - node.body[0].lineno + 1
                     )
             body = "\n".join(line for line in lines if line.strip() and line.strip() not in given)
-            if body and body not in forms.setdefault(exercise, []):  # what a factory made is there once
+            if body and body not in forms.setdefault(exercise, []):  # a factory's answers appear once
                 forms[exercise].append(body)
     return forms
 
 
 def classes_of(name: str) -> list[dict[str, str]]:
-    """Draw classes in which no two students wrote the same form of any exercise."""
+    """Draw classes in which no two students have the same form of an exercise."""
     forms, draw = forms_of(name), random.Random(0)
     size = min((len(found) for found in forms.values() if len(found) >= 4), default=0)
     if size == 0:
@@ -62,7 +62,7 @@ def classes_of(name: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("name", ALL)
 def test_independent_right_answers_are_not_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is the threshold far above what independent right answers have in common, in all classes that were drawn?"""
+    """Is the threshold far above the similarity of independent right answers, in all drawn classes?"""
     for limit in ("THRESHOLD", "LEAST"):
         monkeypatch.setattr(f"autograder.report.similarity.{limit}", 0.01)  # every pair with anything in common
     monkeypatch.setattr("autograder.report.similarity._fence", lambda shares: 0.0)
@@ -74,7 +74,7 @@ def test_independent_right_answers_are_not_alike(name: str, monkeypatch: pytest.
 
 
 def renamed(code: str) -> str:
-    """Copy as somebody does who does not want to be seen: other names, comments, and empty lines."""
+    """Disguise a copy with other names, comments and empty lines."""
     names = set(re.findall(r"\b[a-z_]{4,}\b(?=\s*=[^=])", code))
     for place, name in enumerate(sorted(names)):
         code = re.sub(rf"\b{name}\b", f"my_{place}", code)
@@ -83,7 +83,7 @@ def renamed(code: str) -> str:
 
 @pytest.mark.parametrize("name", ALL)
 def test_copy_with_other_names_is_found(name: str) -> None:
-    """Is a copy found though its names, comments and spaces changed, and no other pair of its class?"""
+    """Is a copy found after changes of names, comments and spaces, and no other pair of its class?"""
     for students in classes_of(name)[:5]:
         students = students | {"copy": renamed(students["student 0"])}
         (pair,) = alike_pairs(students)
@@ -91,7 +91,7 @@ def test_copy_with_other_names_is_found(name: str) -> None:
 
 
 def test_class_that_is_alike_by_nature_lists_no_pair() -> None:
-    """Where everybody's code is nearly the same, does only what is more alike than the class stand out?"""
+    """If all code is nearly the same, is only a pair listed that is more similar than the class?"""
     body = "\n".join(f"values_{i} = rows_{i} @ keys_{i} + sum(range({i}))" for i in range(20))
     students = {f"student {i}": f"{body}\nown_{i} = [{', '.join(str(i * 7 + j) for j in range(30))}]" for i in range(8)}
     assert alike_pairs(students) == []
@@ -100,7 +100,7 @@ def test_class_that_is_alike_by_nature_lists_no_pair() -> None:
 
 
 def test_sides_run_nothing() -> None:
-    """Is what a student wrote shown as text, also where it is marked?"""
+    """Is a student's text shown as text, also inside highlighted parts?"""
     code = "\n".join(
         f"total_{i} = rows[{i}] + '<script>alert({i})</script>' * {i} if rows else None" for i in range(20)
     )
@@ -126,7 +126,7 @@ def course(tmp_path: Path, assignment: Assignment) -> Course:
 
 
 def test_own_code_is_without_what_was_released(course: Course, assignment: Assignment) -> None:
-    """Is nothing left of an unsolved notebook, and of answers what students write?"""
+    """Does an unsolved notebook leave nothing, and a solved one only what students write?"""
     assert own_code(course, assignment, "ben") == {}
     own = own_code(course, assignment, "ada")
     assert set(own) == {"softmax", "attention", "self_attention", "attention_backward"}
@@ -134,7 +134,7 @@ def test_own_code_is_without_what_was_released(course: Course, assignment: Assig
 
 
 def test_own_code_is_read_in_bounded_time(course: Course, assignment: Assignment) -> None:
-    """Is a line cut that nobody writes by hand, of which to find the words takes minutes?"""
+    """Is a line cut that is too long to be written by a person, and would take minutes to split into words?"""
     path = course.autograded_path("ben", assignment)
     before = path.read_text(encoding="utf-8")
     notebook = nbformat.reads(before, 4)
@@ -160,7 +160,7 @@ def test_alike_writes_page_and_table_with_the_words(course: Course, assignment: 
 
 
 def test_same_mistake_counts_only_where_it_is_unusual(assignment: Assignment) -> None:
-    """Is a mistake that many made no reason, and one in other words neither?"""
+    """Is a mistake no reason if many students made it, or if the words differ?"""
     check = {"name": "softmax_values", "mistake": "M5", "passed": False}
     results = [Result(name, assignment.name, "graded", checks=[check]) for name in ("ada", "ben", "chen")]
     same = {name: {"softmax": "return 1"} for name in ("ada", "ben", "chen")}
@@ -170,7 +170,7 @@ def test_same_mistake_counts_only_where_it_is_unusual(assignment: Assignment) ->
 
 
 def test_same_weights_are_named(tmp_path: Path) -> None:
-    """Are two files of weights found that are the same byte for byte, and no third?"""
+    """Are two files of weights found if they are equal byte for byte, and no third file?"""
     course, vit = Course(tmp_path), load_assignment("4_vit")
     for student, data in (("ada", b"same"), ("ben", b"same"), ("chen", b"other"), ("dora", None)):
         place = tmp_path / "submitted" / student / vit.name

@@ -1,15 +1,15 @@
-"""Attacks on the grader, and accidents that look like attacks: each with the submission that makes it and its fair score.
+"""Attacks on the grader, and accidents that resemble attacks: each has a function that makes the submission, and a fair score.
 
 python tests/sandbox/attacks.py --write      grades them all and writes the page book/attacks.md
 
-The fair score is what the honest part of a submission earns: every point where the answers are in it and something else
-is tried next to them, none where the notebook is unsolved and points are to come from nothing, and all but the points of one
-exercise where the attack sits in that exercise. An exercise that uses an earlier one is judged with the correct earlier
-one, so that nobody pays twice. No score at all is not 0: nothing could be read.
+The fair score is the points of a submission's honest part. It is every point if the answers are right and something else is
+tried next to them, 0 if the notebook is unsolved, and all points but those of one exercise if the attack is in that exercise.
+An exercise that uses an earlier one is judged with the correct earlier one, so that no mistake costs points twice. A missing
+score is not 0: it means that nothing could be read.
 
-Each attack is a kind: one submission tries the ways to do the same, one after the other, and its fair score is that of all.
-It is tried on every assignment on which it makes sense; where each is tried once, they are spread over all.
-Everything here is bounded, and the code of students runs in the sandbox alone.
+Each attack is a kind: one submission tries several variants one after another, and the fair score is for all of them.
+It is tried on every assignment that it fits; if each is tried once, they are spread over all assignments.
+Everything here is limited, and students' code runs only in the sandbox.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ import numpy as np
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "lms")]  # as pyproject.toml has it
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "lms")]  # the same as in pyproject.toml
 
 from hostile.candidates import CANDIDATES
 from hostile.ends import ENDS
@@ -66,8 +66,8 @@ GROUPS = {
     "Names": NAMES,
 }
 ATTACKS = [attack for group in GROUPS.values() for attack in group]
-# What `make test` tries, with what each attacks: the ways in that differ most, on the assignments whose honest submissions
-# take least.
+# The attacks of `make test`, with their targets: the most different ones, on the assignments whose honest submissions
+# are fastest.
 SOON = {
     "unsolved": "nothing, which is what those for nothing are compared with",
     "input-transformer": "IPython, between the grader's request and the student's cells",
@@ -102,7 +102,7 @@ SOON_ON = ("1_attention", "2_multihead")
 
 
 def spread(attacks: Sequence[Attack]) -> dict[str, str]:
-    """Return, by the names of attacks, the assignment on which each is tried where it is tried once: evenly over all."""
+    """Return the assignment for each attack's name if each attack is tried once: all assignments get equally many."""
     places, tried = {}, Counter()
     for attack in sorted(attacks, key=lambda attack: len(attack.on)):
         places[attack.name] = min(attack.on, key=lambda name: tried[name])
@@ -114,7 +114,7 @@ ONCE = spread(ATTACKS)
 
 # ------------------------------------------------------------------------------------------------ one batch of all
 
-GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; nothing may happen to them
+GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; they must not be harmed
 SEED = 20
 FORKED = os.environ.get("KERNELS") != "fresh"  # the two kinds of kernels
 CELL = 3.0 if FORKED else 5.0  # seconds; a fresh kernel imports PyTorch in a cell
@@ -123,20 +123,20 @@ LIMITS = Limits(cell_seconds=CELL, call_seconds=3.0, memory_bytes=3 * 2**29, tot
 
 @dataclass
 class Run:
-    """What became of a course in which every attack was submitted."""
+    """The outcome of a course in which every attack was submitted."""
 
     course: Course
     assignment: Assignment
     attacks: list[Attack]
-    canaries: dict[str, str]  # the planted secrets, by the place in which they lie
-    results: dict[str, Result] = field(default_factory=dict)  # by the name of the folder
+    canaries: dict[str, str]  # the planted secrets, by place
+    results: dict[str, Result] = field(default_factory=dict)  # results by the name of the folder
     scores: dict[str, float] = field(default_factory=dict)  # automatic points in the gradebook
-    connections: int = 0  # that reached a service on this machine
-    before: set[psutil.Process] = field(default_factory=set)  # that this process had started for other tests
-    processes: set[int] = field(default_factory=set)  # of the grader, while it worked
+    connections: int = 0  # connections that reached a service on this machine
+    before: set[psutil.Process] = field(default_factory=set)  # processes that other tests had started before
+    processes: set[int] = field(default_factory=set)  # processes of the grader while it worked
 
     def state(self, attack: Attack) -> str:
-        """Return the state of an attack; a name that cannot be a student's is shown in brackets."""
+        """Return the state of an attack; an impossible name of a student is shown in brackets."""
         found = self.results.get(attack.folder) or self.results.get(_shown(attack.folder))
         return found.state if found else "NO STATE"
 
@@ -146,11 +146,11 @@ class Run:
         return self.scores.get(attack.folder) if result is not None and result.has_score else None
 
     def feedback(self, student: str) -> Path:
-        """Return where a student's page of feedback lies."""
+        """Return the path of a student's page of feedback."""
         return self.course.feedback_page(student, self.assignment)
 
     def seen_by(self, student: str) -> str:
-        """Return all that a student gets to see: feedback, outputs and cells of their own, and what is said of them."""
+        """Return all that a student sees: feedback, outputs and own cells, and the result's messages."""
         parts = [json.dumps(vars(self.results[student]), ensure_ascii=False)] if student in self.results else []
         page = self.feedback(student)
         parts += [page.read_text(encoding="utf-8")] if page.exists() else []
@@ -161,11 +161,11 @@ class Run:
         return "\n".join(parts)
 
     def leaks(self, student: str) -> list[str]:
-        """Return which secrets a student gets to see."""
+        """Return the secrets that a student sees."""
         text = self.seen_by(student)
         found = [place for place, secret in self.canaries.items() if secret in text]
         if student in ("b-good", "hard-link"):
-            found.remove("a submission")  # which is what they submitted
+            found.remove("a submission")  # these students submitted it
         found += ["the source of a test"] if "import check; check(" in text else []
         return found + (["expected values"] if expected_numbers(self.assignment) & numbers_in(text) else [])
 
@@ -176,24 +176,24 @@ def _shown(folder: str) -> str:
 
 
 def numbers_in(text: str) -> set[str]:
-    """Return the decimal numbers of a text that have at least six digits, rounded to six."""
+    """Return a text's decimal numbers with six digits or more, rounded to six."""
     return {f"{float(number):.5e}" for number in re.findall(r"\d*\.\d{6,20}(?:e[-+]\d{1,3})?", text)}
 
 
 def expected_numbers(assignment: Assignment) -> set[str]:
-    """Return the numbers that the hidden tests of this run expect, rounded to six digits; round ones left out."""
+    """Return the numbers that the hidden tests of this run expect, rounded to six digits, without round ones."""
     exercises = exercises_of(assignment.notebook).values()
     cases = [case for each in exercises for case in each.hidden_cases(SEED)]
     arrays = [np.ravel(array) for case in cases for array in case["expected"].get("arrays", {}).values()]
     numbers = np.abs(np.concatenate([array for array in arrays if array.dtype.kind == "f"]))
     numbers = numbers[(numbers > 1e-3) & (numbers != numbers.round(3))]
-    # of very many one is printed by chance
+    # Of very many numbers, one would be printed by chance.
     return {f"{number:.5e}" for number in numbers[:: 1 + len(numbers) // 1000]}
 
 
 @contextlib.contextmanager
 def service(canary: str, run: Run) -> Iterator[int]:
-    """Listen on this machine, and send everybody who connects a secret."""
+    """Listen on this machine, and send a secret to every connection."""
 
     def serve(server: socket.socket) -> None:
         while True:
@@ -219,13 +219,13 @@ def service(canary: str, run: Run) -> Iterator[int]:
 
 
 def run_all(root: Path, name: str, attacks: list[Attack], workers: int | Workers = 2) -> Run:
-    """Make a course under root with attacks on an assignment and good submissions in between; grade all, write feedback.
+    """Make a course below root with attacks on an assignment and good submissions in between; grade all, write feedback.
 
-    Secrets are planted: in a hidden test, in the gradebook, in a submission, in the environment, in two files.
+    Secrets are planted in a hidden test, the gradebook, a submission, the environment, and two files.
     """
     places = ("a hidden test", "the gradebook", "a submission", "the course", "home", "a service")
     canaries = {place: CANARY + secrets.token_hex(16) for place in places}
-    canaries["the environment"] = os.environ["AUTOGRADER_CANARY"]  # the processes that grade may be there already
+    canaries["the environment"] = os.environ["AUTOGRADER_CANARY"]  # the grading processes may be running already
     assignment = load_assignment(name)
     run = Run(Course(root / "course" / name), assignment, attacks, canaries)
     for cell in assignment.instructor.cells:
@@ -294,7 +294,7 @@ The secrets are hidden tests, expected values, the gradebook, another submission
 
 
 def page(runs: dict[str, Run]) -> str:
-    """Return the page of the book that says what became of each attack, whatever it was."""
+    """Return the book's page with the real outcome of each attack."""
     points = ", ".join(f"{sum(automatic_points(run.assignment).values()):g} of `{name}`" for name, run in runs.items())
     parts = [INTRODUCTION.format(count=len(ATTACKS), points=points)]
     for title, group in GROUPS.items():
@@ -311,7 +311,7 @@ def page(runs: dict[str, Run]) -> str:
 
 
 def row(attack: Attack, run: Run) -> str:
-    """Return the line of the page that says what became of an attack."""
+    """Return the page's line with an attack's outcome."""
     numbers = [
         f"{score:g}" if score is not None else "–" for score in (run.score(attack), attack.fair_score(run.assignment))
     ]

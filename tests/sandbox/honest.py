@@ -1,4 +1,4 @@
-"""What honest students run who debug, test, draw and measure; no person is to be asked about it."""
+"""Code that honest students run to debug, test, draw and measure; no person may be asked about it."""
 
 HONEST = {
     "traceback": """

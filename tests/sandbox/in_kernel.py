@@ -1,4 +1,4 @@
-"""Ask a kernel: run a cell and read what it printed, or define a function and call it."""
+"""Ask a kernel: run a cell and read its output, or define a function and call it."""
 
 import json
 import textwrap
@@ -11,8 +11,8 @@ import torch
 from autograder.sandbox.host.kernel import Kernel
 from autograder.sandbox.host.proxy import Function
 
-# In front of a cell: `import inside` and `import wire` then find the agent, as the garbage collector knows it: a new module
-# `gc` has the function that lists all objects.
+# Code before a cell: afterwards `import inside` and `import wire` find the agent through the garbage collector, because a new
+# module `gc` has the function that lists all objects.
 REACH = """
 import sys, types
 sys.modules.pop("gc")
@@ -25,12 +25,12 @@ for item in gc.get_objects():
 
 
 def reaching(source: str) -> str:
-    """Return a cell that finds the agent where it imports it."""
+    """Return a cell that finds the agent when it imports it."""
     return REACH + textwrap.dedent(source)
 
 
 def same(one: Any, other: Any) -> bool:
-    """Are two values equal and of the same types, throughout? NaN equals NaN."""
+    """Whether two values are equal, with the same types at every level. NaN equals NaN."""
     if type(one) is not type(other):
         return False
     if isinstance(one, (list, tuple)):
@@ -45,7 +45,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def told(kernel: Kernel, source: str) -> Any:
-    """Run a cell and return the value of the JSON text that it printed last."""
+    """Run a cell, and return the value of the last JSON text that it printed."""
     outputs = kernel.run_cell("import json\n" + textwrap.dedent(source))
     errors = [output.evalue for output in outputs if output.output_type == "error"]
     assert errors == []
@@ -53,7 +53,7 @@ def told(kernel: Kernel, source: str) -> Any:
 
 
 def attempt(kernel: Kernel, statement: str) -> str:
-    """Run a statement; return the name of the error that it raised, "" if none."""
+    """Run a statement; return the name of its error, or ""."""
     return told(
         kernel,
         f"""
@@ -67,14 +67,14 @@ def attempt(kernel: Kernel, statement: str) -> str:
 
 
 def function_of(kernel: Kernel, name: str, source: str = "", seconds: float = 20.0) -> Function:
-    """Define something in the kernel and return the proxy by which a test calls it."""
+    """Define a function in the kernel, and return the proxy that calls it."""
     outputs = kernel.run_cell(textwrap.dedent(source))
     assert [output for output in outputs if output.output_type == "error"] == []
     return Function(name, lambda request, correct: kernel.call(request, correct, seconds))
 
 
 def error_of(function: Callable, *arguments: Any) -> BaseException | None:
-    """Call a function; return what it raised."""
+    """Call a function; return its error, or None."""
     try:
         function(*arguments)
     except BaseException as error:

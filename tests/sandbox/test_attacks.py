@@ -1,7 +1,7 @@
-"""Does every attack get its fair score, and do neither secrets get out nor others come to harm?
+"""Does every attack get its fair score, without leaked secrets or harm to others?
 
-Those that are asked for, the quick ones on one assignment each, or all on all, are graded once, in a batch for each
-assignment with honest submissions in between.
+The requested attacks are graded once, in one batch for each assignment, with honest submissions in between: the quick
+ones on one assignment each, or all on all.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ Runs = Callable[[str], Run]
 
 
 def is_quick(attack: Attack, name: str) -> bool:
-    """Whether an attack is tried on an assignment by the quick tests."""
+    """Whether the quick tests try an attack on an assignment."""
     return attack.name in SOON and attack.on[0] == name
 
 
@@ -64,7 +64,7 @@ BY_ASSIGNMENT = pytest.mark.parametrize("name", soon(ALL, *SOON_ON))
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
-    """Return everything below a folder that is not in its course/, by path: kind, size and time of the last change."""
+    """Return everything below a folder except its course/, by path: mode, size and time of the last change."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if "course" not in path.relative_to(folder).parts:
@@ -75,7 +75,7 @@ def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that holds the course, and next to it what must stay as it is."""
+    """A folder with the course, and with other files that must not change."""
     root = tmp_path_factory.mktemp("attacks")
     (root / "thesis").mkdir()
     (root / "thesis" / "chapter.txt").write_text("work of years", encoding="utf-8")
@@ -85,7 +85,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def runs(outside: Path, request: pytest.FixtureRequest, two_workers: Workers) -> Runs:
-    """Give the run on an assignment: of the quick attacks, and of all where one of the deep tests is to run."""
+    """Return a function that gives the run on an assignment: with quick attacks, or all if a deep test runs."""
     everything = deep_is_asked(request)
 
     @cache
@@ -111,19 +111,19 @@ def test_attack_gets_its_fair_score(runs: Runs, attack: Attack, name: str) -> No
 
 @BY_NAME
 def test_attack_learns_nothing(runs: Runs, attack: Attack, name: str) -> None:
-    """Does no planted secret, no hidden test and no expected value reach what the student gets to see?"""
+    """Are planted secrets, hidden tests and expected values hidden from everything that the student sees?"""
     assert runs(name).leaks(attack.folder) == []
 
 
 def test_attacks_have_names_of_their_own() -> None:
-    """Is no attack replaced by another of the same name, and are there as many as we say?"""
+    """Does each attack have its own name, and is their number right?"""
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) == sum(map(len, GROUPS.values()))
     assert len({attack.folder for attack in ATTACKS} | set(GOOD)) == len(ATTACKS) + len(GOOD)
     assert SOON.keys() < {attack.name for attack in ATTACKS}
 
 
 def test_attacks_are_spread_over_all_assignments() -> None:
-    """Has each assignment its share of the attacks that are tried once, and each attack a fair score wherever it is tried?"""
+    """Does each assignment get its share of the attacks, and does each attack have a fair score on every assignment?"""
     assert {attack.name for attack in ATTACKS} == ONCE.keys()
     tried = Counter(ONCE.values())
     assert min(tried[name] for name in Attack.on) >= len(ONCE) // len(Attack.on) - 3, tried
@@ -135,7 +135,7 @@ def test_attacks_are_spread_over_all_assignments() -> None:
 
 @BY_ASSIGNMENT
 def test_leaks_would_be_seen(runs: Runs, name: str) -> None:
-    """Are the secrets planted where they can be stolen, and is an expected value recognised where it stands?"""
+    """Are the secrets at places where they can be stolen, and is an expected value recognised in a text?"""
     run = runs(name)
     course, canaries, file = run.course.root, run.canaries, f"{run.assignment.notebook}.ipynb"
     assert canaries["a hidden test"] in (course / "source" / name / file).read_text(encoding="utf-8")
@@ -151,7 +151,7 @@ def test_leaks_would_be_seen(runs: Runs, name: str) -> None:
 @BY_ASSIGNMENT
 @pytest.mark.parametrize("student", GOOD)
 def test_honest_submissions_come_to_no_harm(runs: Runs, name: str, student: str) -> None:
-    """Have the honest ones in between all their points, and a page of feedback?"""
+    """Do the honest submissions in between have all their points, and a page of feedback?"""
     run = runs(name)
     assert (run.results[student].state, run.scores[student]) == (
         "graded",
@@ -163,7 +163,7 @@ def test_honest_submissions_come_to_no_harm(runs: Runs, name: str, student: str)
 
 @BY_ASSIGNMENT
 def test_every_submission_has_a_state(runs: Runs, name: str) -> None:
-    """Is nobody missing from the results, on disk too, and has nobody failed on our side?"""
+    """Does every submission have a result, on disk too, and did the grader never fail?"""
     run = runs(name)
     folders = set(os.listdir(run.course.root / "submitted"))
     assert len(folders) == len(run.attacks) + len(GOOD)
@@ -176,7 +176,7 @@ def test_every_submission_has_a_state(runs: Runs, name: str) -> None:
 
 @BY_ASSIGNMENT
 def test_every_submission_with_a_score_has_feedback_of_bounded_size(runs: Runs, name: str) -> None:
-    """Is there a page for everybody with a score, and is neither page nor executed notebook larger than a browser likes?"""
+    """Does everybody with a score have a page, and are page and executed notebook of a limited size?"""
     run = runs(name)
     for student, result in run.results.items():
         path = run.feedback(student)
@@ -189,7 +189,7 @@ def test_every_submission_with_a_score_has_feedback_of_bounded_size(runs: Runs, 
 
 @BY_ASSIGNMENT
 def test_gradebook_is_whole(runs: Runs, name: str) -> None:
-    """Is the database sound, does it hold exactly the students, and did no person give points?"""
+    """Is the database intact, does it hold exactly the students, and did no person give points?"""
     run = runs(name)
     with contextlib.closing(sqlite3.connect(run.course.root / "gradebook.db")) as database:
         assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
@@ -202,14 +202,14 @@ def test_gradebook_is_whole(runs: Runs, name: str) -> None:
 
 @BY_ASSIGNMENT
 def test_nothing_of_this_machine_was_reached(runs: Runs, name: str) -> None:
-    """Did nobody connect to a service of this machine?"""
+    """Did no submission connect to a service of this machine?"""
     run = runs(name)
     assert run.connections == 0
 
 
 @BY_ASSIGNMENT
 def test_no_process_is_left(runs: Runs, name: str) -> None:
-    """Is every process of every sandbox gone, those too that left their session and ignored signals?"""
+    """Has every process of every sandbox ended, even those with their own session that ignored signals?"""
     run = runs(name)
     users = {200_000 + process for process in run.processes}
     left = []
@@ -224,13 +224,13 @@ def test_no_process_is_left(runs: Runs, name: str) -> None:
 
 
 def soup_of(run: Run, student: str) -> BeautifulSoup:
-    """Return a page of feedback, parsed."""
+    """Return a parsed page of feedback."""
     return BeautifulSoup(run.feedback(student).read_text(encoding="utf-8"), "html.parser")
 
 
 @BY_NAME
 def test_feedback_carries_nothing_active(runs: Runs, attack: Attack, name: str) -> None:
-    """Does nothing of what a student wrote, printed, raised or is called run, load or cover anything on the page?"""
+    """Does nothing of a student's texts, outputs, errors or name run, load or cover anything on the page?"""
     run = runs(name)
     if run.score(attack) is None:
         return
@@ -281,7 +281,7 @@ def test_class_report_carries_nothing_active(runs: Runs, name: str) -> None:
 
 
 def test_page_says_what_came() -> None:
-    """Does the page say the state and the score that came where they are not the fair ones, and a leak?"""
+    """Does the page show the real state and score if they are not the fair ones, and a leak?"""
     attack, assignment = (
         next(attack for attack in ATTACKS if attack.name == "unsolved"),
         load_assignment(next(iter(ALL))),
@@ -298,7 +298,7 @@ def test_page_says_what_came() -> None:
 @pytest.mark.deep
 @pytest.mark.skipif(not FORKED, reason="the page shows the run on forked kernels")
 def test_page_of_the_book_says_what_the_run_gave(runs: Runs) -> None:
-    """Is book/attacks.md what this run of the grader gives, but for which of its fair states each attack ended in?"""
+    """Is book/attacks.md the result of this run, except for the choice among fair states?"""
 
     def with_any_fair_state(text: str) -> str:
         for attack in ATTACKS:

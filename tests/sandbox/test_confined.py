@@ -1,7 +1,7 @@
-"""Does the grader's own process touch no network, and write only below course/?
+"""Does the grader's own process use no network, and write only below course/?
 
-It is run where everything but the course is read-only and the network is empty and counts: a grader that wanted more
-would fail, and a packet that it tried to send would be seen.
+It runs with a read-only system except for the course, and with an empty network that counts: any other write would fail,
+and any sent packet would be seen.
 """
 
 import json
@@ -32,7 +32,7 @@ print("COUNTED", json.dumps({"packets": sum(found[kind] for kind in kinds), "lef
 
 
 def confined(course: Path, *commands: list[str]) -> subprocess.CompletedProcess:
-    """Run commands where only the course and a folder for temporary files can be written, without network; then count."""
+    """Run commands without network, with write access only to the course and a temporary folder; then count."""
     temporary = course.parent / "tmp"
     box = ["bwrap", "--die-with-parent", "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for folder in (course, temporary):
@@ -48,7 +48,7 @@ def confined(course: Path, *commands: list[str]) -> subprocess.CompletedProcess:
 
 
 def counted(run: subprocess.CompletedProcess) -> dict:
-    """Return what was counted at the end of a run."""
+    """Return the counts at the end of a run."""
     lines = [line for line in run.stdout.splitlines() if line.startswith("COUNTED ")]
     assert lines, f"{run.stdout[-2000:]}\n{run.stderr[-2000:]}"
     return json.loads(lines[0].removeprefix("COUNTED "))
@@ -56,7 +56,7 @@ def counted(run: subprocess.CompletedProcess) -> dict:
 
 @pytest.fixture
 def course(assignment: Assignment) -> Course:
-    """A course with one right and one unreadable submission, in a folder of few letters: sockets have short names."""
+    """A course with one right and one unreadable submission, in a folder with a short name, because sockets need it."""
     with tempfile.TemporaryDirectory() as folder:
         course = Course(Path(folder) / "course")
         for student in ("ada", "rosa"):
@@ -66,7 +66,7 @@ def course(assignment: Assignment) -> Course:
 
 
 def test_confinement_would_be_felt(course: Course) -> None:
-    """Does a program that writes elsewhere fail in there, is one that connects counted, and one that leaves a file?"""
+    """Does a write elsewhere fail in the confinement, and are a connection and a leftover file counted?"""
     run = confined(course.root, [sys.executable, "-c", f"open({str(ROOT / 'x')!r}, 'w')"])
     assert "Read-only file system" in run.stderr
     run = confined(course.root, ["bash", "-c", f'{shlex.quote(sys.executable)} -c "{TRY}"; touch "$TMPDIR/x"'])
@@ -74,7 +74,7 @@ def test_confinement_would_be_felt(course: Course) -> None:
 
 
 def test_grader_touches_no_network_and_writes_below_the_course_alone(course: Course, assignment: Assignment) -> None:
-    """Are scores, feedback, report and exports made in there, without a packet, and without a temporary file left?"""
+    """Are scores, feedback, report and exports made in the confinement, without a packet or a leftover temporary file?"""
     steps = [["grade", NAME], ["feedback", NAME], ["report", NAME], ["export", NAME, "--format", "csv"]]
     program = "from autograder.cli import app\nimport sys\n"
     program += f"for step in {steps}: assert not app([*step, '--course', sys.argv[1]], standalone_mode=False)"
@@ -88,7 +88,7 @@ def test_grader_touches_no_network_and_writes_below_the_course_alone(course: Cou
 
 @pytest.mark.parametrize("command", [["grade", NAME, "--course"], ["demo", "--course"]], ids=" ".join)
 def test_folder_that_cannot_be_written_is_said_in_one_line(course: Course, command: list[str]) -> None:
-    """Where all is read-only, does a command end with one line that names the file, and no traceback?"""
+    """On a read-only system, does a command end with one line that names the file, without a traceback?"""
     elsewhere = ROOT / "course that nobody has made"
     run = confined(
         course.root, ["bash", "-c", f"{shlex.join(OURS + command)} {shlex.quote(str(elsewhere))} || echo $?"]
@@ -101,7 +101,7 @@ def test_folder_that_cannot_be_written_is_said_in_one_line(course: Course, comma
 
 
 def test_leftovers_of_a_killed_grader_are_removed() -> None:
-    """Is the folder of a grader that lives no more removed, and not that of one that lives, nor anybody else's?"""
+    """Is only the folder of an ended grader removed, and neither that of a running one nor another's?"""
     gone = subprocess.Popen(["true"])
     gone.wait()
     folders = [Path(tempfile.mkdtemp(prefix=f"{PREFIX}{number}-")) for number in (gone.pid, os.getpid())]

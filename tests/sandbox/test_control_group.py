@@ -1,4 +1,4 @@
-"""Is a group bounded by the files that each version of Linux's control groups reads, and none made where none is ours?"""
+"""Is a group limited by the files of each version of Linux's control groups, and not made without a delegated group?"""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ BOUNDED = {"memory.max": "1000", "memory.oom.group": "1", "pids.max": "7"}
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folders instead of a machine with version 2, whose group /user/scope was handed over to this process."""
+    """Folders that imitate a machine with version 2, where group /user/scope was delegated to this process."""
     (tmp_path / "cgroup").write_text("0::/user/scope\n")
     mounted = str(tmp_path / "mounted here").replace(" ", r"\040")
     (tmp_path / "mountinfo").write_text(f"35 24 0:30 / {mounted} rw - cgroup2 cgroup2 rw,nsdelegate\n")
@@ -27,7 +27,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_group_of_version_2(machine: Path) -> None:
-    """Are the bounds in the group's files, and the grader's own process in a group next to it?"""
+    """Are the limits in the group's files, and the grader's own process in a group next to it?"""
     made = control_group.make_group("sandbox-", 1000, 7)
     assert made is not None
     (folder,) = made.folders
@@ -43,21 +43,21 @@ def test_group_of_version_2(machine: Path) -> None:
 
 
 def test_no_group_where_none_was_handed_over(machine: Path, tmp_path: Path) -> None:
-    """Is nothing touched in a group that systemd keeps for itself?"""
+    """Is a group unchanged if systemd keeps it for itself?"""
     (tmp_path / "cgroup").write_text("0::/user\n")
     assert control_group.make_group("sandbox-", 1000, 7) is None
     assert [path.name for path in machine.parent.iterdir()] == ["scope"]
 
 
 def test_group_that_cannot_be_bounded_is_none(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is a group dropped whose bounds the system does not take?"""
+    """Is a group removed if the system does not accept its limits?"""
     monkeypatch.setattr(Path, "write_text", lambda path, text: (_ for _ in ()).throw(PermissionError(path)))
     assert control_group.make_group("sandbox-", 1000, 7) is None
     assert not list(machine.glob("sandbox-*"))
 
 
 def test_groups_of_a_killed_grader_are_removed() -> None:
-    """Does the next grader remove the groups of one that is gone, and keep those of one that lives?"""
+    """Does the next grader remove the groups of an ended grader, and keep those of a running one?"""
     gone = max(psutil.pids()) + 100_000
     left = [control_group.make_group(f"{sandbox.PREFIX}{number}-", 2**28, 20) for number in (gone, os.getpid())]
     if None in left:

@@ -1,4 +1,4 @@
-"""Does a call of a student's function carry plain values, gradients and errors there and back, and nothing else?"""
+"""Does a call of a student's function carry only plain values, gradients and errors, in both directions?"""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from autograder.sandbox.host.proxy import Function
 
 
 def test_large_reply_is_not_waited_for(start: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is a reply of several pieces taken as soon as it has come?"""
+    """Is a reply in several pieces taken as soon as it is complete?"""
     kernel = start()
     function = function_of(kernel, "f", "import numpy as np\ndef f(): return np.ones(70_000)")
     function()
@@ -28,7 +28,7 @@ def test_large_reply_is_not_waited_for(start: Callable[..., Kernel], monkeypatch
 
 @pytest.mark.parametrize("value", PLAIN, ids=lambda value: f"{type(value).__name__}")
 def test_function_carries_values_there_and_back(kernel: Kernel, value: Any) -> None:
-    """Does a value that the student's function returns as it came arrive as it was sent?"""
+    """Does a value arrive unchanged after the student's function returned it?"""
     back = function_of(kernel, "echo", "def echo(value): return value")(value)
     assert same(back, np.ascontiguousarray(value) if isinstance(value, np.ndarray) and value.ndim else value)
 
@@ -62,7 +62,7 @@ def test_function_takes_keywords_and_defaults(kernel: Kernel) -> None:
     ],
 )
 def test_function_raises_the_students_error(kernel: Kernel, statement: str, kind: type, text: str) -> None:
-    """Does an error arrive as the nearest one that Python has, as an Exception, with text and line?"""
+    """Does an error arrive as an Exception of the nearest built-in type, with text and line?"""
     function = function_of(kernel, "f", f"def f():\n    {statement}\n")
     with pytest.raises(kind, match=text) as caught:
         function()
@@ -76,7 +76,7 @@ def test_function_that_is_not_defined(kernel: Kernel) -> None:
 
 
 def test_function_that_is_compiled_is_called_as_it_is_written(kernel: Kernel) -> None:
-    """Does `torch.compile`, for which no call has the time, leave a function and a method what they are?"""
+    """Does `torch.compile`, for which no call has time, leave functions and methods unchanged?"""
     source = """
 import torch
 
@@ -93,13 +93,13 @@ class Layer(torch.nn.Module):
 
 
 def test_sandbox_has_what_the_chapters_name(kernel: Kernel) -> None:
-    """Is einops there, which a chapter shows and Colab has?"""
+    """Does the sandbox have einops, which a chapter shows and Colab has?"""
     source = "from einops import rearrange\ndef turned(x):\n    return rearrange(x, 'a b -> b a')"
     assert function_of(kernel, "turned", source)(np.ones((2, 3))).shape == (3, 2)
 
 
 def test_function_changes_arguments_in_place(kernel: Kernel) -> None:
-    """Does what the student's function does to its arguments show here, so that M15 can be seen?"""
+    """Do changes of arguments by the student's function appear here, so that M15 can be seen?"""
     function = function_of(kernel, "spoil", "def spoil(a, b):\n    a[0] = 7\n    return b")
     mine, other = np.zeros(3), np.ones(2)
     function(mine, other)
@@ -120,7 +120,7 @@ def test_function_changes_arguments_in_place(kernel: Kernel) -> None:
     ],
 )
 def test_function_refuses_foreign_values(kernel: Kernel, value: str, name: str) -> None:
-    """Is a value that may not cross a TypeError that names function and type, wherever the value stands?"""
+    """Is a forbidden value a TypeError that names function and type, at any depth?"""
     source = "import numpy as np\nclass Evil:\n    def __reduce__(self): return (print, ('pickled',))\n"
     function = function_of(kernel, "f", source + f"def f(): return {value}")
     with pytest.raises(TypeError, match=rf"^f returned a {name}; expected numbers, strings, arrays"):
@@ -128,7 +128,7 @@ def test_function_refuses_foreign_values(kernel: Kernel, value: str, name: str) 
 
 
 def test_function_asks_the_grader_for_earlier_exercises(kernel: Kernel) -> None:
-    """Under `replaced`, does the student's function use the grader's version of an earlier one, and afterwards its own?"""
+    """Under `replaced`, does the student's function use the grader's version of an earlier one, and its own afterwards?"""
     source = """
     def softmax(scores, axis=-1): return "own"
     def attention(scores): return [softmax(scores, axis=0), softmax(scores)]
@@ -149,7 +149,7 @@ def test_function_asks_the_grader_for_earlier_exercises(kernel: Kernel) -> None:
 
 
 def test_function_of_ours_is_an_argument_that_asks_for_values(kernel: Kernel) -> None:
-    """Does a function of the grader's cross as a stand-in, whose calls and errors go there and back, and leave no name?"""
+    """Does a function of the grader cross as a stand-in that carries calls and errors, and leaves no name?"""
     source = """
     def use(candidate, twice):
         try:
@@ -175,7 +175,7 @@ def test_function_of_ours_is_an_argument_that_asks_for_values(kernel: Kernel) ->
 
 
 def test_function_gets_gradients_through_the_grader_s_answers(kernel: Kernel) -> None:
-    """Do gradients flow back through the grader's version of an earlier exercise, for each way of calling it?"""
+    """Do gradients flow back through the grader's version of an earlier exercise, for each form of call?"""
     source = """
     import torch
     def attend(q, k, v=None, mask=None): return q * 0, q
@@ -203,7 +203,7 @@ def test_function_gets_gradients_through_the_grader_s_answers(kernel: Kernel) ->
 
 
 def test_function_changes_tensors_in_place(kernel: Kernel) -> None:
-    """Does what the student's function does to a tensor show here, one that asks for its gradient too?"""
+    """Do changes of a tensor by the student's function appear here, also for a tensor with a gradient?"""
     function = function_of(kernel, "halve", "def halve(a):\n    a /= 2\n    return a * 3")
     plain = torch.ones(2)
     torch.testing.assert_close(function(plain), torch.full((2,), 1.5))
@@ -217,13 +217,13 @@ def test_function_changes_tensors_in_place(kernel: Kernel) -> None:
 
 
 def test_function_has_siblings(kernel: Kernel) -> None:
-    """Can another function of the same notebook be had from one?"""
+    """Can a test get another function of the same notebook?"""
     function = function_of(kernel, "one", "def one(): return 1\ndef two(): return 2")
     assert (function(), function.sibling("two")()) == (1, 2)
 
 
 def test_function_gets_the_grader_errors_of_earlier_exercises(kernel: Kernel) -> None:
-    """Does an error of the grader's version reach the student's code as a ValueError, and lose neither side?"""
+    """Does an error of the grader's version reach the student's code as a ValueError, while both sides go on?"""
     source = "def caught(x):\n    try:\n        return softmax(x)\n    except ValueError as error:\n        return str(error)"
     function = function_of(kernel, "caught", source)
 
@@ -241,7 +241,7 @@ DRAWS = (
 
 
 def test_call_draws_at_random_by_its_number_alone(kernel: Kernel) -> None:
-    """Are what Python, NumPy and PyTorch draw in a call the same in each run, whatever was drawn before?"""
+    """Are the random numbers of Python, NumPy and PyTorch in a call the same in each run, whatever was drawn before?"""
     kernel.run_cell(DRAWS)
     request = {"do": "call", "target": "f", "arguments": [], "keywords": {}, "modules": [], "differentiable": []}
     drawn = []
@@ -253,7 +253,7 @@ def test_call_draws_at_random_by_its_number_alone(kernel: Kernel) -> None:
 
 
 def test_call_works_where_nothing_can_be_seeded(start: Callable[..., Kernel]) -> None:
-    """Does a call go on where the student's code broke what draws at random?"""
+    """Does a call work after the student's code broke the random generators?"""
     kernel = start()
     broken = "import random, sys\nsys.modules['numpy'] = sys.modules['torch'] = random.seed = None"
     kernel.run_cell(f"{broken}\ndef f():\n    return 3")
@@ -262,13 +262,13 @@ def test_call_works_where_nothing_can_be_seeded(start: Callable[..., Kernel]) ->
 
 
 def test_kernels_draw_differently(start: Callable[..., Kernel]) -> None:
-    """Does no kernel inherit the state of what draws at random?"""
+    """Does each kernel have its own state of random generators?"""
     first, second = (told(start(), f"{DRAWS}\nprint(json.dumps(f()))") for _ in range(2))
     assert all(one != two for one, two in zip(first, second))
 
 
 def test_module_crosses_with_values_and_gradients(kernel: Kernel) -> None:
-    """Has a student's module the parameters, outputs and gradients here that it has there?"""
+    """Does a student's module have the same parameters, outputs and gradients here as in the sandbox?"""
     source = """
     import torch
     class Net(torch.nn.Module):
@@ -321,7 +321,7 @@ def state(x):
 
 
 def test_call_finds_the_state_that_a_kernel_begins_with(start: Callable[..., Kernel]) -> None:
-    """Is what a cell has left behind, in PyTorch, NumPy and Python, put back before each call of a function?"""
+    """Is the state that a cell changed in PyTorch, NumPy and Python restored before each call of a function?"""
     kernel = start()
     kernel.run_cell("pass")
     assert [output for output in kernel.run_cell(LEFT) if output.output_type == "error"] == []

@@ -1,4 +1,4 @@
-"""Does a function that forges, closes, floods or never answers cost its own call, and does it learn nothing of ours?"""
+"""Does a function that forges, closes, floods or never answers lose only its own call, and learn nothing of ours?"""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ from solutions import encoder
 
 
 def test_function_of_a_silenced_kernel_is_lost(start: Callable[..., Kernel]) -> None:
-    """Are forged replies no value, and is a kernel lost whose code puts an end to replies?"""
+    """Are forged replies ignored, and is a kernel lost if its code ends all replies?"""
     kernel = start()
     source = """
     import inside, wire
@@ -35,7 +35,7 @@ def test_function_of_a_silenced_kernel_is_lost(start: Callable[..., Kernel]) -> 
 
 
 def test_function_over_a_closed_channel_is_lost(start: Callable[..., Kernel]) -> None:
-    """Is a kernel lost whose code closes, or breaks, what functions are called over?"""
+    """Is a kernel lost if its code closes or breaks the channel for calls?"""
     broken = {"close()": "The kernel died", "sendall(b'\\xff' * 8)": "sent over it what is no message"}
     for deed, said in broken.items():
         source = f"inside.CHANNEL[0].{deed}"
@@ -44,7 +44,7 @@ def test_function_over_a_closed_channel_is_lost(start: Callable[..., Kernel]) ->
 
 
 def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[..., Kernel]) -> None:
-    """When the student's code knows the id of the call and answers itself, is that no more than returning a value?"""
+    """If the student's code forges a reply with the right id, is that no more than a returned value?"""
     source = """
     import inside, sys, wire
     def f():
@@ -54,7 +54,7 @@ def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[.
         return "true"
     """
     kernel = start()
-    # Filled again, sys has Python's own function, which gives a caller's frame.
+    # After filling it again, sys has Python's own function, which gives a caller's frame.
     filled = "_imp.create_builtin(sys.__spec__)\ngetframe = sys._getframe"
     kernel.run_cell(f"import _imp, sys\nkept = dict(vars(sys))\n{filled}\nvars(sys).update(kept)")
     assert function_of(kernel, "f", reaching(source) % "{'value': 'forged'},")() == "forged"
@@ -74,7 +74,7 @@ def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[.
 
 
 def test_function_reply_of_arrays_for_words_is_at_worst_an_error(kernel: Kernel) -> None:
-    """Are arrays instead of a reply's id and of an error's words compared with nothing, and not printed?"""
+    """Are arrays instead of a reply's id or an error's words neither compared nor printed?"""
     source = """
     import inside, numpy as np, torch, wire
     def f(words=False):
@@ -97,7 +97,7 @@ def test_function_reply_of_arrays_for_words_is_at_worst_an_error(kernel: Kernel)
 
 
 def test_function_of_a_kernel_that_does_not_listen_is_lost(start: Callable[..., Kernel]) -> None:
-    """Is nobody waited for who takes no long question, and one that dies over it told as dead?"""
+    """Is a kernel given up that does not read a long question, and reported as dead if it dies over one?"""
     kernel = start(call_seconds=1.0)
     function = function_of(
         kernel, "f", reaching("import inside, os, time\ndef f(x=0): inside._receive = lambda: time.sleep(100)")
@@ -113,7 +113,7 @@ def test_function_of_a_kernel_that_does_not_listen_is_lost(start: Callable[..., 
 
 
 def test_function_in_a_lost_kernel(start: Callable[..., Kernel]) -> None:
-    """Does a call that ends or hangs the kernel raise KernelLost, past any `except Exception` of a test?"""
+    """Does a call that ends or hangs the kernel raise KernelLost, past any `except Exception` in a test?"""
     function = function_of(start(), "f", "def f():\n    import os; os._exit(1)")
     with pytest.raises(KernelLost) as lost:
         outcome(function, (), ("weights",))
@@ -125,7 +125,7 @@ def test_function_in_a_lost_kernel(start: Callable[..., Kernel]) -> None:
 
 
 def test_grader_fault_is_not_swallowed() -> None:
-    """Does a failure of ours get through judge and outcome, which catch every error of a student's?"""
+    """Does a failure of ours pass judge and outcome, which catch every error of a student?"""
 
     def broken(request: dict[str, Any], correct: dict[str, Any]) -> dict[str, Any]:
         raise OSError("our disk is full")
@@ -136,7 +136,7 @@ def test_grader_fault_is_not_swallowed() -> None:
 
 
 def test_function_arguments_that_cannot_cross_are_our_fault(kernel: Kernel) -> None:
-    """Is a test that sends what is too big for the wire a fault of ours, and no lost point of a student's?"""
+    """Is a test that sends too much for the wire our fault, and not a lost point?"""
     with pytest.raises(GraderFault, match="ValueError"):
         function_of(kernel, "echo", "def echo(value): return value")(np.zeros(2_500_000))
 
@@ -149,7 +149,7 @@ LARGE = {
 
 @pytest.mark.parametrize("kind", LARGE)
 def test_module_that_leaves_no_room_for_the_inputs_is_no_fault_of_ours(kind: str) -> None:
-    """Is a module that crossed, and is too large to be sent back with a test's inputs, an error of the student's?"""
+    """Is a module that is too large to be sent back with a test's inputs the student's error?"""
     about: dict[str, Any] = {"modules": {"": "Net"}, "training": {"": True}, "parameters": {}, "shared": {}}
     description = loads(dumps(about | {"trainable": {}, "buffers": LARGE[kind]}))
     net = Module.like(_Remote(lambda request, correct: dumps(request), "f"), Handle(0, description=description))
@@ -158,7 +158,7 @@ def test_module_that_leaves_no_room_for_the_inputs_is_no_fault_of_ours(kind: str
 
 
 def test_gradients_that_are_too_large_are_no_fault_of_ours() -> None:
-    """Is a result that crossed, and whose gradient is too large to be sent back, an error of the student's?"""
+    """Is a result whose gradient is too large to be sent back the student's error?"""
 
     def call(request: dict[str, Any], correct: dict[str, Any]) -> dict[str, Any]:
         if request["do"] == "backward":
@@ -171,14 +171,14 @@ def test_gradients_that_are_too_large_are_no_fault_of_ours() -> None:
 
 
 def test_module_with_a_forged_description_is_refused(kernel: Kernel) -> None:
-    """Is a handle to nothing an error of the student's, and does it not end the kernel?"""
+    """Is a forged description of a module the student's error, and does the kernel survive it?"""
     source = "import torch\ndef f():\n    m = torch.nn.Linear(2, 2)\n    m.named_modules = lambda **k: 7\n    return m"
     assert isinstance(error_of(function_of(kernel, "f", source)), Exception)
     assert told(kernel, "print(3)") == 3
 
 
 def test_module_of_too_many_parts_is_not_kept(kernel: Kernel) -> None:
-    """Is a giant module refused by name, and gone? Twenty of them would fill the memory."""
+    """Is a giant module refused by name, and removed? Twenty of them would fill the memory."""
     before = told(kernel, reaching("import inside\nprint(len(inside.MODULES))"))
     source = "import torch\ndef f():\n    return torch.nn.ModuleList(torch.nn.Identity() for _ in range(2000))"
     assert "a module of more than 1000 parts or parameters" in str(error_of(function_of(kernel, "f", source)))
@@ -186,7 +186,7 @@ def test_module_of_too_many_parts_is_not_kept(kernel: Kernel) -> None:
 
 
 def test_function_that_doubles_its_process_answers_once(start: Callable[..., Kernel]) -> None:
-    """Does a copy that a function makes of its process, and that runs on, neither answer nor take what comes later?"""
+    """Does a fork of the student's process neither answer nor take later requests?"""
     kernel = start()
     double = function_of(kernel, "double", "import os\ndef double(x):\n    return os.fork() and x + 1")
     assert [double(number) for number in range(5)] == [1, 2, 3, 4, 5]
@@ -195,7 +195,7 @@ def test_function_that_doubles_its_process_answers_once(start: Callable[..., Ker
 
 
 def test_measured_by_takes_no_name_of_the_notebook(start: Callable[..., Kernel]) -> None:
-    """Is a file of ours run again next to the student's function, whatever the notebook calls by its names?"""
+    """Does our file run next to the student's function, whatever the notebook has under its names?"""
     kernel = start()
     kernel.run_cell("def measure_evaluation(*_): return 'forged'\ndef evaluate(model, batches): return 1, 2")
     function = Function("evaluate", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 20.0))
@@ -208,7 +208,7 @@ def test_measured_by_takes_no_name_of_the_notebook(start: Callable[..., Kernel])
 
 
 def test_no_text_of_an_answer_is_sent() -> None:
-    """Is of a class that is in a file of answers the class alone sent to the sandbox, and nothing else of the file?"""
+    """Is only the class sent to the sandbox, and nothing else from the file of answers?"""
     text = text_of(encoder.BrokenBlock)
     assert "class BrokenBlock" in text and "import torch" in text
     assert "class LayerNorm" not in text and "def repair" not in text and "solutions" not in text
@@ -217,7 +217,7 @@ def test_no_text_of_an_answer_is_sent() -> None:
 
 
 def test_function_hands_out_no_expected_value(kernel: Kernel) -> None:
-    """Can the student's function find neither the seed nor a check in anything that its process holds?"""
+    """Can the student's function find neither the seed nor a check in its process?"""
     source = """
     def search():
         import gc, sys
@@ -233,14 +233,14 @@ def test_function_hands_out_no_expected_value(kernel: Kernel) -> None:
 
 
 def test_function_that_asks_for_input_gets_no_person(kernel: Kernel) -> None:
-    """Does input() in a student's function not hang, and give nothing of ours?"""
+    """Does input() in a student's function fail at once, without any text of ours?"""
     function = function_of(kernel, "ask", "def ask(): return input('the expected weights?')")
     with pytest.raises(NotImplementedError, match="does not support input requests"):
         function()
 
 
 def test_function_that_asks_for_impossible_gradients_gets_an_error(kernel: Kernel) -> None:
-    """Is a question for gradients that fit nothing an error of the student's, and does the kernel answer on?"""
+    """Is a request for impossible gradients the student's error, and does the kernel continue?"""
     source = """
     import inspect
     def attend(x): return x
@@ -275,7 +275,7 @@ def test_function_that_asks_for_impossible_gradients_gets_an_error(kernel: Kerne
     ids=range(10),
 )
 def test_question_that_asks_for_much_work_is_refused(values: list[Any]) -> None:
-    """Is each number of a question bounded, wherever it is, before a reference implementation computes with it?"""
+    """Is each number in a question limited, at any depth, before a reference implementation computes with it?"""
     calls: list[Any] = []
     for place in ({"arguments": values, "keywords": {}}, {"arguments": [], "keywords": dict(zip("abc", values))}):
         said = answer({"question": "split_heads", **place}, 1000, {"split_heads": lambda *a, **k: calls.append(a)})
@@ -283,7 +283,7 @@ def test_question_that_asks_for_much_work_is_refused(values: list[Any]) -> None:
 
 
 def test_question_of_an_honest_function_is_answered() -> None:
-    """Are the questions that exercises ask far from the bound, with heads, axes, masks, lists and settings?"""
+    """Are honest questions with heads, axes, masks, lists and settings far below the limit?"""
     tokens = torch.rand(3, 50, 64)
     for arguments, keywords in (
         ([tokens, 8], {}),
@@ -297,7 +297,7 @@ def test_question_of_an_honest_function_is_answered() -> None:
 
 
 def test_module_may_have_parts_of_any_name() -> None:
-    """Is a module read whose parts, parameters and buffers are called as what its likeness has of its own?"""
+    """Can a module be read whose parts, parameters and buffers have names that its stand-in uses itself?"""
     names = {"parameters": "modes", "buffers": "handle"}
     about: dict[str, Any] = {kind: {name: torch.ones(3)} for kind, name in names.items()}
     about |= {
@@ -317,7 +317,7 @@ def test_module_may_have_parts_of_any_name() -> None:
     [(layers.LayerNorm, "FeedForward EncoderBlock"), (layers.EncoderBlock, "LayerNorm FeedForward")],
 )
 def test_no_neighbour_of_a_class_is_sent(sent: type, neighbours: str) -> None:
-    """Is of a class that stands in for an earlier exercise's what it needs sent, and no class that may be asked for next?"""
+    """Is a class sent with what it needs, but without classes that an exercise asks for?"""
     text = text_of(sent)
     assert not [name for name in neighbours.split() if f"class {name}" in text]
     exec(compile(text, "sent", "exec"), made := {})

@@ -1,4 +1,4 @@
-"""Is a cell bounded in time, memory, processes and outputs, and a kernel that is lost told as lost?"""
+"""Is a cell limited in time, memory, processes and outputs, and is a lost kernel reported as lost?"""
 
 import io
 import json
@@ -23,7 +23,7 @@ from autograder.sandbox.host.proxy import Function
 
 
 def test_limits_of_the_system_are_set_for_good(start: Callable[..., Kernel]) -> None:
-    """Does the operating system hold every limit that we name, and can a cell raise none?"""
+    """Does the operating system enforce every limit that we name, and can a cell raise none?"""
     kernel = start(file_bytes=5 * 2**20, cpu_seconds=77)
     limits = kernel.limits.resource_limits()
     assert set(limits) == {f"RLIMIT_{name}" for name in ("DATA", "NPROC", "CPU", "FSIZE", "CORE", "NOFILE")}
@@ -37,7 +37,7 @@ def test_limits_of_the_system_are_set_for_good(start: Callable[..., Kernel]) -> 
 
 
 def test_limit_of_processes(start: Callable[..., Kernel]) -> None:
-    """Does a bomb of processes end at the limit, and the kernel live on?"""
+    """Does a process bomb end at the limit, and does the kernel survive it?"""
     kernel = start(processes=60)
     count, error = told(
         kernel,
@@ -60,14 +60,14 @@ def test_limit_of_processes(start: Callable[..., Kernel]) -> None:
 
 
 def test_limit_of_memory_of_one_process(start: Callable[..., Kernel]) -> None:
-    """Does more memory than allowed raise MemoryError in the student's own cell, and less not?"""
+    """Does too much memory raise MemoryError in the student's own cell, and less memory not?"""
     kernel = start(memory_bytes=3 * 2**29)
     assert attempt(kernel, "x = bytearray(2**28)") == ""
     assert attempt(kernel, "x = bytearray(3 * 2**29)") == "MemoryError"
 
 
 def test_limit_of_memory_of_all_processes(start: Callable[..., Kernel]) -> None:
-    """Is a kernel lost whose processes use too much memory together, none of them too much alone?"""
+    """Is a kernel lost if its processes use too much memory together, although each alone does not?"""
     kernel = start(memory_bytes=2**30, cell_seconds=60)
     source = """
     import os, time
@@ -83,7 +83,7 @@ def test_limit_of_memory_of_all_processes(start: Callable[..., Kernel]) -> None:
 
 
 def test_limit_of_files(start: Callable[..., Kernel]) -> None:
-    """Does a file, and do all files together, end at the limit?"""
+    """Do a single file, and all files together, end at the limit?"""
     kernel = start(file_bytes=8 * 2**20)
     assert attempt(kernel, "open('/tmp/one', 'wb').write(bytes(2**22))") == ""
     assert attempt(kernel, "open('/dev/shm/two', 'wb').write(bytes(2**24))") == "OSError"
@@ -104,7 +104,7 @@ def test_limit_of_files(start: Callable[..., Kernel]) -> None:
     ],
 )
 def test_kernel_that_dies_is_crashed(start: Callable[..., Kernel], source: str) -> None:
-    """Is a kernel that ends itself, in whatever way, noticed as crashed?"""
+    """Is a kernel that ends itself reported as crashed, whatever the cause?"""
     kernel = start()
     with pytest.raises(KernelLost, match="died") as lost:
         kernel.run_cell(source)
@@ -123,7 +123,7 @@ HANGS = {
 
 @pytest.mark.parametrize("kind", soon(HANGS, "catches everything", "stops itself"))
 def test_kernel_that_hangs_is_timed_out(start: Callable[..., Kernel], kind: str) -> None:
-    """Is a kernel that does not come back given up, whatever it ignores?"""
+    """Is a kernel that does not return given up, whatever it ignores?"""
     kernel = start(cell_seconds=1.0)
     with pytest.raises(KernelLost, match="Not done after 1 s") as lost:
         kernel.run_cell(HANGS[kind])
@@ -133,7 +133,7 @@ def test_kernel_that_hangs_is_timed_out(start: Callable[..., Kernel], kind: str)
 
 
 def test_kernel_close_leaves_no_process(start: Callable[..., Kernel]) -> None:
-    """Is every process gone after close, those too that left their session and ignore all signals?"""
+    """Has every process ended after close, even those with their own session that ignore all signals?"""
     kernel, seconds = start(), f"{os.getpid()}.125"
 
     def remaining() -> list[psutil.Process]:
@@ -150,14 +150,14 @@ def test_kernel_close_leaves_no_process(start: Callable[..., Kernel]) -> None:
     assert len(remaining()) >= 4
     left = remaining()
     kernel.close()
-    _, alive = psutil.wait_procs(left, timeout=30)  # the system ends them; we only wait to see it
+    _, alive = psutil.wait_procs(left, timeout=30)  # the system ends them; the test only waits
     assert alive == []
     assert remaining() == []
     assert not kernel.sandbox.folder.exists()
 
 
 def test_kernel_ends_with_a_grader_that_was_killed() -> None:
-    """Is a forked kernel, whose agent does not care, gone soon after the process that spoke with it, and read its log?"""
+    """Does a forked kernel end soon after the process that read its log and spoke with it, even if its agent blocks?"""
     kernel = Kernel(Limits())
     if isinstance(kernel.sandbox.process, psutil.Popen):
         kernel.close()
@@ -165,7 +165,7 @@ def test_kernel_ends_with_a_grader_that_was_killed() -> None:
     kernel.run_cell(reaching("import inside, time\ninside._receive = lambda: time.sleep(600)"))
     processes = [kernel.sandbox.process, *kernel.sandbox.process.children(recursive=True)]
     try:
-        kernel.sandbox.log.close()  # both as when that process is killed
+        kernel.sandbox.log.close()  # both close when that process is killed
         kernel.channel.close()
         _, alive = psutil.wait_procs(processes, timeout=10)
         assert alive == []
@@ -174,7 +174,7 @@ def test_kernel_ends_with_a_grader_that_was_killed() -> None:
 
 
 def test_plain_cell_is_run_for_so_many_seconds(start: Callable[..., Kernel]) -> None:
-    """Does a set-up that hangs end when its time is over, which may be less than that of a cell?"""
+    """Does a hanging set-up end after its own time, which may be less than a cell's?"""
     kernel = start(cell_seconds=5.0)
     with pytest.raises(KernelLost, match="Not done after 1 s") as lost:
         kernel.run_plain("while True:\n    pass", 1.0)
@@ -185,16 +185,16 @@ def test_plain_cell_is_run_for_so_many_seconds(start: Callable[..., Kernel]) -> 
 def test_time_in_line_for_a_processor_is_not_the_students(
     start: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy machine, is a request that gets no processor waited for, and one that sleeps not?"""
-    monkeypatch.setattr(Sandbox, "activity", lambda self: (0.0, True))  # it wants one, and gets none
+    """On a busy machine, does a request get more time while it waits for a processor, but not while it sleeps?"""
+    monkeypatch.setattr(Sandbox, "activity", lambda self: (0.0, True))  # it wants a processor, and gets none
     kernel = start(cell_seconds=0.3)
     kernel.run_cell("import time; time.sleep(1)")
     assert kernel.spent < 0.4
-    with pytest.raises(KernelLost, match="Not done"):  # but not for ever
+    with pytest.raises(KernelLost, match="Not done"):  # there is a limit
         kernel.run_cell("while True: pass")
     kernel = start(cell_seconds=30.0)
     kernel.ends = time.monotonic() + 0.3
-    with pytest.raises(KernelLost, match="Not done"):  # nor beyond the end of the submission
+    with pytest.raises(KernelLost, match="Not done"):  # the end of the submission is a limit too
         kernel.run_cell("while True: pass")
     monkeypatch.setattr(Sandbox, "activity", lambda self: (0.0, False))
     with pytest.raises(KernelLost, match="Not done"):
@@ -202,7 +202,7 @@ def test_time_in_line_for_a_processor_is_not_the_students(
 
 
 def test_activity_of_a_sandbox(start: Callable[..., Kernel]) -> None:
-    """Are all its processes' seconds counted, of those too that have ended, and is one that sleeps not in line?"""
+    """Are the CPU seconds of all processes counted, also of ended ones, and is a sleeping one not waiting for a processor?"""
     kernel = start()
 
     def comes_to_rest() -> bool:
@@ -228,7 +228,7 @@ def test_activity_of_a_sandbox(start: Callable[..., Kernel]) -> None:
 
 
 def test_one_that_waits_for_its_child_is_not_in_line() -> None:
-    """Is a process that sleeps until its child, made by vfork, has ended not taken for one that waits for the disk?"""
+    """Is a process that waits for its vfork child not counted as waiting for the disk?"""
     waits = "import ctypes, os, time\nif ctypes.CDLL(None).vfork() == 0:\n    time.sleep(600)\n    os._exit(0)"
     shell = psutil.Popen(["sh", "-c", '"$0" -S -c "$1"; true', sys.executable, waits])
     try:
@@ -244,7 +244,7 @@ def test_one_that_waits_for_its_child_is_not_in_line() -> None:
 
 
 def picture(width: int, height: int, kind: str) -> bytes:
-    """Return a picture, all white: of few bytes, however large it is."""
+    """Return a white picture; it has few bytes at any size."""
     file = io.BytesIO()
     Image.new("L", (width, height), 255).save(file, kind)
     return file.getvalue()
@@ -269,7 +269,7 @@ SMALL_IN_FRONT = b"\xff\xd8\xff\xe0\x00\x13\xff\xc0\x00\x0b\x08\x00\x08\x00\x08\
 def test_pictures_are_kept_that_a_browser_can_show(
     start: Callable[..., Kernel], kind: str, data: bytes, kept: bool
 ) -> None:
-    """Are PNG and JPEG kept, but not one that would fill a browser's memory, or that is none?"""
+    """Are PNG and JPEG kept, but not pictures that would fill a browser's memory, or broken ones?"""
     source = f"from IPython.display import Image\ndisplay(Image(data={data!r}, format={kind!r}))"
     [output] = start(output_bytes=1_000_000).run_cell(source)
     assert (f"image/{kind}" in output.data) == kept
@@ -293,17 +293,17 @@ FLOODS = {
 
 @pytest.mark.parametrize("kind", soon(FLOODS, "two streams", "an image"))
 def test_output_flood_is_bounded(start: Callable[..., Kernel], kind: str) -> None:
-    """Are the outputs of a cell bounded in bytes and in number, with a word where they are cut?"""
+    """Are a cell's outputs limited in bytes and number, with a note at the cut?"""
     limits = Limits(output_bytes=50_000, output_count=100)
     outputs = start(output_bytes=limits.output_bytes, output_count=limits.output_count).run_cell(FLOODS[kind])
     assert len(outputs) <= limits.output_count + 1
     text = json.dumps(outputs)
-    assert len(text) < 2 * limits.output_bytes + 300 * len(outputs)  # JSON writes a line's end as two characters
+    assert len(text) < 2 * limits.output_bytes + 300 * len(outputs)  # JSON writes a line break as two characters
     assert "Cut here: a cell may print 50,000 bytes in 100 pieces." in text
 
 
 def test_output_past_python_goes_nowhere(start: Callable[..., Kernel]) -> None:
-    """Is what a cell, or a program that it starts, writes to the file descriptor not shown, and nowhere on our disk?"""
+    """Is output to the file descriptor, from a cell or its programs, neither shown nor stored on our disk?"""
     kernel = start(file_bytes=2**20)
     writes = "import os, subprocess\nsubprocess.run(['echo', 'hello'])\nfor _ in range(9): os.write(2, b'x' * 500_000)"
     assert kernel.run_cell(writes) == []
@@ -311,7 +311,7 @@ def test_output_past_python_goes_nowhere(start: Callable[..., Kernel]) -> None:
 
 
 def test_kernel_has_no_file_open_on_our_disk(kernel: Kernel) -> None:
-    """Is no file open on a disk, in no process that a cell can see? fallocate makes one larger than any limit."""
+    """Does no visible process have a file open on a disk? fallocate could make one larger than any limit."""
     source = """
     import ctypes, glob, os, stat
     found, memory = [], {os.stat(place).st_dev for place in ("/tmp", "/dev/shm")}
@@ -329,7 +329,7 @@ def test_kernel_has_no_file_open_on_our_disk(kernel: Kernel) -> None:
 
 
 def test_cell_works_as_in_jupyter(start: Callable[..., Kernel]) -> None:
-    """Can a cell import the file that one before it wrote, and call the magics of Jupyter's editor?"""
+    """Can a cell import a file that an earlier cell wrote, and use the magics of Jupyter's editor?"""
     kernel = start()
     kernel.run_cell("%%writefile written_by_a_cell.py\nnumber = 7")
     assert told(kernel, "import written_by_a_cell\nprint(written_by_a_cell.number)") == 7
@@ -341,7 +341,7 @@ def test_cell_works_as_in_jupyter(start: Callable[..., Kernel]) -> None:
 
 @pytest.mark.parametrize("fault", ["no process", "not ready", "no group"])
 def test_start_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str) -> None:
-    """Are folder and processes gone whatever fails while a kernel starts?"""
+    """Are folder and processes removed after any failure at a kernel's start?"""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = set(psutil.Process().children())
 
@@ -359,7 +359,7 @@ def test_start_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_alarm_that_is_left_ends_no_kernel(start: Callable[..., Kernel]) -> None:
-    """Does a kernel live on after a cell, or a function, that set an alarm and is done before it?"""
+    """Does a kernel survive an alarm that a cell or a function set before it ended?"""
     kernel = start()
     source = """
     import signal
@@ -376,19 +376,19 @@ def test_alarm_that_is_left_ends_no_kernel(start: Callable[..., Kernel]) -> None
 
 
 def test_output_of_a_value_is_one_piece(kernel: Kernel) -> None:
-    """Is a value that a cell ends with one piece of output, and nothing printed next to it?"""
+    """Is a cell's last value one piece of output, with nothing printed next to it?"""
     assert [output.output_type for output in kernel.run_cell("print('a', end='')\n7")] == ["stream", "display_data"]
     assert kernel.run_cell("print(end='')") == []
 
 
 def test_output_has_pillows_pictures(kernel: Kernel) -> None:
-    """Is a picture of Pillow shown, which gives its bytes as they are?"""
+    """Is a Pillow picture shown, although it gives raw bytes?"""
     [output] = kernel.run_cell("from PIL import Image\nImage.new('L', (8, 8))")
     assert output.data["image/png"].startswith("iVBOR")
 
 
 def test_output_keeps_no_html(kernel: Kernel) -> None:
-    """Does no HTML, SVG or script of a student's leave the sandbox, and no metadata?"""
+    """Does no HTML, SVG, script or metadata of a student leave the sandbox?"""
     outputs = kernel.run_cell(
         "from IPython.display import HTML, SVG, Javascript, display\n"
         "display(HTML('<script>1</script>'), SVG('<svg/>'), Javascript('alert(1)'))\n"
@@ -400,7 +400,7 @@ def test_output_keeps_no_html(kernel: Kernel) -> None:
 
 
 def test_output_that_is_forged_is_survived(kernel: Kernel) -> None:
-    """Does the grader go on when the student's code says that a cell had outputs that are none?"""
+    """Does the grader continue after the student's code forged invalid outputs?"""
     source = """
     import inside
     import numpy as np
@@ -423,7 +423,7 @@ def test_output_that_is_forged_is_survived(kernel: Kernel) -> None:
 
 
 def test_page_tables_count_as_memory(start: Callable[..., Kernel]) -> None:
-    """Is a cell stopped that fills the memory with the tables of pages that all are one and the same?"""
+    """Is a cell stopped that fills the memory with page tables that all map the same page?"""
     kernel = start(memory_bytes=2**30)
     with pytest.raises(KernelLost, match=r"More than 1.0 GiB of memory"):
         kernel.run_cell("""
@@ -437,18 +437,18 @@ time.sleep(5)
 
 
 def test_call_imports_nothing_of_pytorchs_compiler(request: pytest.FixtureRequest) -> None:
-    """Is PyTorch's compiler, seconds where nothing is compiled yet, in no kernel because of what we put back there?"""
+    """Does restoring state in a kernel not import PyTorch's compiler, which takes seconds?"""
     kernel = Kernel(Limits(forked=False))
     request.addfinalizer(kernel.close)
     kernel.run_cell("import sys, torch\ndef compiler(): return float('torch._inductor.config' in sys.modules)")
     compiler = Function("compiler", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 60.0))
     assert compiler() == 0
     kernel.run_cell("torch.use_deterministic_algorithms(True)")
-    assert compiler() == 1  # so it would be seen
+    assert compiler() == 1  # the check would notice it
 
 
 def test_memory_that_belongs_to_no_process_is_bounded_by_the_group(start: Callable[..., Kernel]) -> None:
-    """Is a kernel lost that fills its folder in memory and more, where the system itself counts?"""
+    """Is a kernel lost if files in its folder in memory exceed the limit that the system counts?"""
     kernel = start(memory_bytes=2**30, file_bytes=2**31)
     if kernel.sandbox.group is None:
         pytest.skip("this machine gives no control group")

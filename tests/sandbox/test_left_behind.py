@@ -1,4 +1,4 @@
-"""Is what a cell leaves behind in Python or a library undone before an answer is run or called, and is the cell named?"""
+"""Are changes of Python or a library by a cell undone before an answer runs or is called, and is the cell named?"""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def answer(x):
     z.backward()
     return y.grad.numpy()
 """
-CHANGES = {  # what a cell does, and what it is told to have changed
+CHANGES = {  # the code of a cell, and the name in the message about it
     "import sys\nsys.stdout = None": "sys.stdout",
     "import sys\nclass Raises:\n    def write(self, text):\n        raise OSError\nsys.stdout = Raises()": "sys.stdout",
     "import sys\nsys.stderr = None": "sys.stderr",
@@ -46,7 +46,7 @@ CHANGES = {  # what a cell does, and what it is told to have changed
 
 @pytest.mark.parametrize("cell", CHANGES)
 def test_what_a_cell_changes_is_undone(kernel: Kernel, cell: str) -> None:
-    """Does an answer give what it gives alone, also where its own cell runs after that cell?"""
+    """Does an answer give the same result as alone, also if its own cell runs after that cell?"""
     alone = function_of(kernel, "answer", ANSWER)(np.eye(3))
     kernel.run_cell(cell)
     assert [o.evalue for o in kernel.run_cell(ANSWER, answers=True) if o.output_type == "error"] == []
@@ -57,7 +57,7 @@ def test_what_a_cell_changes_is_undone(kernel: Kernel, cell: str) -> None:
 
 @pytest.mark.parametrize("cell", [cell for cell, name in CHANGES.items() if name])
 def test_cell_that_changes_a_library_is_told_so(kernel: Kernel, cell: str) -> None:
-    """Does a student read below the cell which function it has changed, and nothing below others?"""
+    """Does a student read below the cell which function it changed, and nothing below other cells?"""
     said = "".join(output.get("text", "") for output in kernel.run_cell(cell))
     assert CHANGES[cell] in said
     assert said.endswith("It was put back before your answers were judged.]")
@@ -66,7 +66,7 @@ def test_cell_that_changes_a_library_is_told_so(kernel: Kernel, cell: str) -> No
 
 
 def test_what_a_cell_adds_stays(start: Callable[..., Kernel]) -> None:
-    """Does a method that a student adds to PyTorch's tensors, and changes nothing by, stay for the answers?"""
+    """Does a method that a student adds to PyTorch's tensors, without changing others, stay for the answers?"""
     kernel = start()
     kernel.run_cell("import torch\ntorch.Tensor.twice = lambda x: 2 * x")
     twice = function_of(kernel, "twice", "def twice(x):\n    return torch.ones(2).twice()")

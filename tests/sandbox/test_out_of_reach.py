@@ -1,4 +1,4 @@
-"""Does no name lead to the agent, and is a person asked about code that reaches for it, and about no other?"""
+"""Does no name lead to the agent, and is a person asked only about code that reaches for it?"""
 
 from collections.abc import Callable
 
@@ -47,7 +47,7 @@ REACHES = {
 
 @pytest.mark.parametrize("way", REACHES)
 def test_code_that_reaches_for_the_agent_is_asked_about(start: Callable[..., Kernel], way: str) -> None:
-    """Does the grader hear of a cell that reaches for the agent, and which cell it was?"""
+    """Does the grader learn that a cell reached for the agent, and which cell it was?"""
     kernel = start()
     kernel.run_cell(REACHES[way])
     kernel.run_cell("")
@@ -57,7 +57,7 @@ def test_code_that_reaches_for_the_agent_is_asked_about(start: Callable[..., Ker
 
 @pytest.mark.parametrize("deed", HONEST)
 def test_honest_code_is_not_asked_about(start: Callable[..., Kernel], deed: str) -> None:
-    """Is nobody asked about what people do who debug, define and draw?"""
+    """Is no person asked about ordinary debugging, definitions and plots?"""
     kernel = start()
     outputs = kernel.run_cell(HONEST[deed].strip("\n"))
     assert kernel.reached == []
@@ -65,7 +65,7 @@ def test_honest_code_is_not_asked_about(start: Callable[..., Kernel], deed: str)
 
 
 def test_no_name_leads_to_the_agent(start: Callable[..., Kernel]) -> None:
-    """Is nothing of the agent in sys.modules, on sys.path, or in what a stand-in is made of?"""
+    """Do sys.modules, sys.path and the globals of a stand-in hold nothing of the agent?"""
     kernel = start()
     source = """
     import sys
@@ -90,7 +90,7 @@ def test_no_name_leads_to_the_agent(start: Callable[..., Kernel]) -> None:
 
 
 def test_own_memory_is_no_file(start: Callable[..., Kernel]) -> None:
-    """Can the memory of the student's process not be opened, by no path, link or folder, nor from a process it starts?"""
+    """Is opening the memory of the student's process refused by every path, link and folder, and from its child processes?"""
     source = """
     import os, subprocess, sys
     os.symlink("/proc/self/mem", "link")
@@ -115,7 +115,7 @@ def test_own_memory_is_no_file(start: Callable[..., Kernel]) -> None:
 
 
 def test_message_without_the_agents_seal_is_asked_about(start: Callable[..., Kernel]) -> None:
-    """Is a person asked where something else than the agent speaks to the grader, with no name of the agent?"""
+    """Is a person asked if anything but the agent speaks to the grader, even without the agent's names?"""
     kernel = start()
     source = """
     import os, stat
@@ -133,7 +133,7 @@ def test_message_without_the_agents_seal_is_asked_about(start: Callable[..., Ker
 
 
 def test_what_the_agent_uses_is_put_back(start: Callable[..., Kernel]) -> None:
-    """Does a function that replaces what its reply is written with change nothing of it?"""
+    """Does the reply stay right after a function replaces what writes it?"""
     source = """
     import json
     def f():
@@ -144,7 +144,7 @@ def test_what_the_agent_uses_is_put_back(start: Callable[..., Kernel]) -> None:
 
 
 def test_agent_is_found_by_what_is_asked_about(start: Callable[..., Kernel]) -> None:
-    """Does what the other tests reach it by find it, so that they attack something?"""
+    """Does the tests' method of finding the agent work, so that they attack something?"""
     kernel = start()
     assert (
         told(kernel, reaching("import inside, wire\nprint(int(hasattr(inside, 'serve') and inside.wire is wire))")) == 1

@@ -1,4 +1,4 @@
-"""Can the student's side reach nothing of ours? What the sandbox promises is asked from inside, by cells in a real kernel."""
+"""Can the student's side reach nothing of ours? Cells in a real kernel test the sandbox's promises from inside."""
 
 import contextlib
 import errno
@@ -36,13 +36,13 @@ IS_ROOT = os.getuid() == 0
 
 @pytest.fixture(scope="module", params=[True, False], ids=["forked", "fresh"])
 def forked(request: pytest.FixtureRequest) -> bool:
-    """Whether kernels are forked from a warm parent, or started afresh: both are asked everything."""
+    """Whether kernels are forked from a warm parent or started fresh: all tests run on both."""
     return request.param
 
 
 @pytest.fixture(scope="module")
 def secrets() -> Iterator[list[Path]]:
-    """Files of a course on the host, one among temporary files and one elsewhere, which everybody may read there."""
+    """Files of a course on the host that everybody may read there, one among temporary files and one elsewhere."""
     folders = [Path(tempfile.mkdtemp(dir=place, prefix="course-")) for place in ("/tmp", "/var/tmp")]
     for folder in folders:
         folder.chmod(0o755)
@@ -53,7 +53,7 @@ def secrets() -> Iterator[list[Path]]:
 
 
 def test_sandbox_runs_cells(kernel: Kernel) -> None:
-    """Does an ordinary cell work there, with NumPy, PyTorch and a figure?"""
+    """Does an ordinary cell work in the sandbox, with NumPy, PyTorch and a figure?"""
     assert (
         told(kernel, "import numpy as np, torch\nprint(json.dumps(float(np.ones(3).sum() + torch.ones(2).sum())))") == 5
     )
@@ -63,20 +63,20 @@ def test_sandbox_runs_cells(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("family", ["tcp", "abstract unix"])
 def test_sandbox_has_no_network(kernel: Kernel, family: str) -> None:
-    """Can a cell not reach a server of the host, neither through loopback nor through an abstract socket?"""
+    """Can a cell not reach a server of the host, through loopback or an abstract socket?"""
     with socket.socket(socket.AF_INET if family == "tcp" else socket.AF_UNIX) as server:
         server.bind(("127.0.0.1", 0) if family == "tcp" else f"\0autograder-{os.getpid()}")
         server.listen()
         address = server.getsockname() if family == "tcp" else f"\0autograder-{os.getpid()}"
         with socket.socket(server.family) as client:
-            client.connect(address)  # from here it can be reached
+            client.connect(address)  # it can be reached from outside
         kind = "AF_INET" if family == "tcp" else "AF_UNIX"
         error = attempt(kernel, f"import socket; socket.socket(socket.{kind}).connect({address!r})")
         assert error in ("ConnectionRefusedError", "OSError", "PermissionError")
 
 
 def test_sandbox_sees_one_interface(kernel: Kernel) -> None:
-    """Is there no network device but the sandbox's own loopback?"""
+    """Is the sandbox's own loopback the only network device?"""
     lines = told(kernel, "print(json.dumps(open('/proc/net/dev').read().splitlines()[2:]))")
     assert [line.split(":")[0].strip() for line in lines] == ["lo"]
 
@@ -86,7 +86,7 @@ def test_sandbox_sees_one_interface(kernel: Kernel) -> None:
     ["/", "/usr", "/usr/bin", "/etc", "/grader", sys.prefix, f"{sys.prefix}/lib", sys.base_prefix, "/proc/sys/kernel"],
 )
 def test_sandbox_is_read_only(kernel: Kernel, folder: str) -> None:
-    """Can a cell write nothing into system, environment and grader?"""
+    """Can a cell not write into system, environment and grader?"""
     assert attempt(kernel, f"open({folder + '/autograder-was-here'!r}, 'w')") in (
         "OSError",
         "PermissionError",
@@ -96,7 +96,7 @@ def test_sandbox_is_read_only(kernel: Kernel, folder: str) -> None:
 
 
 def test_sandbox_mounts_are_read_only(kernel: Kernel) -> None:
-    """Is every file system that the sandbox sees mounted read-only, but for its own temporary and device files?"""
+    """Is every file system in the sandbox read-only, except its own temporary and device files?"""
     source = """
     mounts = [line.split() for line in open("/proc/self/mounts")]
     seen = {place: options.split(",") for _, place, _, options, *_ in mounts}  # the last mount hides earlier ones
@@ -108,7 +108,7 @@ def test_sandbox_mounts_are_read_only(kernel: Kernel) -> None:
 
 
 def test_sandbox_writes_to_its_own_temporary_files_alone(kernel: Kernel) -> None:
-    """Are home and /tmp the sandbox's own, so that nothing that is written there reaches the host?"""
+    """Are home and /tmp the sandbox's own, so that no file written there reaches the host?"""
     name = f"autograder-{os.getpid()}"
     for folder in ("/tmp", "/tmp/home", "/dev/shm"):
         assert attempt(kernel, f"open('{folder}/{name}', 'w').write('x')") == ""
@@ -116,7 +116,7 @@ def test_sandbox_writes_to_its_own_temporary_files_alone(kernel: Kernel) -> None
 
 
 def test_sandbox_hides_the_repository_and_the_course(kernel: Kernel, secrets: list[Path]) -> None:
-    """Are answers, checks, tests, gradebook and passwords invisible, although the host's files are there?"""
+    """Are answers, checks, tests, gradebook and passwords invisible, although the host has these files?"""
     hidden = [ROOT / name for name in ("solutions", "autograder", "tests", "exercises", ".git", "README.md")]
     hidden += [
         *secrets,
@@ -134,7 +134,7 @@ def test_sandbox_hides_the_repository_and_the_course(kernel: Kernel, secrets: li
 
 
 def test_sandbox_hides_the_home_folder(kernel: Kernel) -> None:
-    """Is nothing of the grader's home visible but the way to Python itself?"""
+    """Is only the path to Python visible in the grader's home?"""
     home = Path.home()
     way = {Path(p).relative_to(home).parts[0] for p in (sys.prefix, sys.base_prefix) if Path(p).is_relative_to(home)}
     source = f"import os\nprint(json.dumps(os.listdir({str(home)!r}) if os.path.isdir({str(home)!r}) else []))"
@@ -143,13 +143,13 @@ def test_sandbox_hides_the_home_folder(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("module", ["autograder", "autograder.checks.attention.exercises", "solutions.attention"])
 def test_sandbox_cannot_import_the_grader(kernel: Kernel, module: str) -> None:
-    """Does importing checks or answers fail, although they are installed in this environment?"""
+    """Does importing checks or answers fail, although this environment has them?"""
     __import__(module)
     assert attempt(kernel, f"import {module}") == "ModuleNotFoundError"
 
 
 def test_sandbox_has_sockets_of_three_families(kernel: Kernel) -> None:
-    """Is every family of sockets refused but those that lead nowhere, whatever this machine's Linux has? (Nobody connects.)"""
+    """Are all families of sockets refused, except those that lead nowhere, on any version of Linux? (Nothing connects.)"""
     asked = """
         import socket
         found = set()
@@ -166,7 +166,7 @@ def test_sandbox_has_sockets_of_three_families(kernel: Kernel) -> None:
 
 
 def test_sandbox_keeps_nothing_in_attributes_of_files(kernel: Kernel) -> None:
-    """Is each call that writes them answered as by a file system without them, and is a file copied with what it has?"""
+    """Do calls that write extended attributes fail as on a file system without them, and can files still be copied?"""
     asked = """
         import ctypes, errno, os, shutil
         path = os.path.abspath("with attributes")
@@ -188,7 +188,7 @@ def test_sandbox_keeps_nothing_in_attributes_of_files(kernel: Kernel) -> None:
 
 
 def test_check_sandbox_refuses_processors_whose_calls_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is nothing graded where no call could be refused, and does the message say so?"""
+    """Is nothing graded on a processor whose calls cannot be refused, and does the message say so?"""
     monkeypatch.setattr(os, "uname", lambda: types.SimpleNamespace(machine="riscv64"))
     with pytest.raises(SandboxError, match="not those of riscv64"):
         check_sandbox()
@@ -197,7 +197,7 @@ def test_check_sandbox_refuses_processors_whose_calls_it_does_not_know(monkeypat
 
 
 def test_sandbox_has_an_environment_of_its_own(kernel: Kernel) -> None:
-    """Is no variable of the grader's there, its seed least of all, in no process that a cell can see?"""
+    """Does no process that a cell can see have a variable of the grader, least of all its seed?"""
     names = told(kernel, "import os\nprint(json.dumps(sorted(os.environ)))")
     assert "AUTOGRADER_SEED" in os.environ
     assert not [name for name in names if "AUTOGRADER" in name or "PYTEST" in name]
@@ -218,7 +218,7 @@ def test_sandbox_has_an_environment_of_its_own(kernel: Kernel) -> None:
 
 
 def test_sandbox_user_owns_nothing(kernel: Kernel) -> None:
-    """Has the kernel no privilege: another user than root, no group, no capability, and none to be had?"""
+    """Does the kernel lack all privileges: root, groups, capabilities, and ways to get them?"""
     status = told(
         kernel,
         """
@@ -237,7 +237,7 @@ def test_sandbox_user_owns_nothing(kernel: Kernel) -> None:
     if IS_ROOT:
         assert lines["Groups"] == ""
     else:
-        refused.add("OSError")  # "Invalid argument": in the sandbox of an ordinary user there is no user 0
+        refused.add("OSError")  # "Invalid argument": the sandbox of an ordinary user has no user 0
     for call in ("setuid(0)", "setgid(0)", "setgroups([0])", "chroot('/')"):
         assert attempt(kernel, f"import os; os.{call}") in refused
     assert attempt(
@@ -246,21 +246,21 @@ def test_sandbox_user_owns_nothing(kernel: Kernel) -> None:
 
 
 def test_sandbox_sees_its_own_processes_alone(kernel: Kernel) -> None:
-    """Are the host's processes invisible, and can none be reached by its number?"""
+    """Are the host's processes invisible and unreachable by number?"""
     source = "import os\nprint(json.dumps(sorted(int(name) for name in os.listdir('/proc') if name.isdigit())))"
     assert len(told(kernel, source)) < 10
     assert attempt(kernel, f"import os; os.kill({os.getpid()}, 0)") == "ProcessLookupError"
 
 
 def test_sandbox_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without bubblewrap, does grading stop with what to install, and how to go on without?"""
+    """Without bubblewrap, does grading stop with what to install, and how to continue without it?"""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SandboxError, match=r"bubblewrap is not installed.*apt-get install bubblewrap.*--no-sandbox"):
         check_sandbox()
 
 
 def test_sandbox_that_does_not_work_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where bubblewrap cannot make a sandbox, does the error say what it printed and what to change?"""
+    """If bubblewrap cannot make a sandbox, does the error hold its message and the fix?"""
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n", encoding="utf-8")
     fake.chmod(0o755)
@@ -270,7 +270,7 @@ def test_sandbox_that_does_not_work_is_said(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_file_that_the_sandbox_may_not_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where what is installed was written under a umask of 077, does the error say which file, and what to change?"""
+    """If installed files were written under a umask of 077, does the error name the file and the fix?"""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="it's installed ") as folder:
         Path(folder).chmod(0o755)
         for name, mode in (("shut.py", 0), ("open.py", 0o644)):
@@ -286,7 +286,7 @@ def test_file_that_the_sandbox_may_not_read_is_said(monkeypatch: pytest.MonkeyPa
 
 
 def test_font_list_that_a_kernel_may_not_read_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Does a kernel start where Matplotlib's list of fonts was written under a umask of 077?"""
+    """Does a kernel start if Matplotlib's list of fonts was written under a umask of 077?"""
     monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path))
     for name, mode in (("fontlist-v1.json", 0o600), ("fontlist-v2.json", 0o644)):
         (tmp_path / name).write_text("{}", encoding="utf-8")
@@ -299,28 +299,29 @@ def test_font_list_that_a_kernel_may_not_read_is_left_out(monkeypatch: pytest.Mo
 
 
 def test_sandbox_works_here() -> None:
-    """Is bubblewrap there and working, which all tests above need?"""
+    """Does bubblewrap work here, which all tests above need?"""
     assert shutil.which("bwrap"), "install bubblewrap"
     check_sandbox()
 
 
 def mounts(text: str) -> Iterator[tuple[str, Path, Path]]:
-    """Return the device, the folder of its file system and the place of each line of a list of mounts."""
+    """Yield the device, the root folder and the mount point of each line in a list of mounts."""
     for line in text.splitlines():
         _, _, device, folder, place = line.split()[:5]
         yield device, Path(mount_path(folder)), Path(mount_path(place))
 
 
 def on_its_device(path: Path, host: list[tuple[str, Path, Path]]) -> tuple[str, Path]:
-    """Return where a file of the host is: its device, and its place in that file system, as a list of mounts names it."""
+    """Return a host file's device, and its path in that file system, as a list of mounts names them."""
     path = path.resolve()
     around = [mount for mount in host if path.is_relative_to(mount[2])]
-    device, folder, place = sorted(around, key=lambda mount: len(mount[2].parts))[-1]  # of two at one place, the later
+    # Of two mounts at one place, the later one counts.
+    device, folder, place = sorted(around, key=lambda mount: len(mount[2].parts))[-1]
     return device, folder / path.relative_to(place)
 
 
 def test_lists_of_mounts_are_read_where_a_file_system_begins_elsewhere() -> None:
-    """Is a file found with a space in its name, in a file system of its own, and in a subfolder of one?"""
+    """Is a file found with a space in its name, in its own file system, and in a subfolder of one?"""
     text = "1 0 8:1 /@ / rw\n2 1 8:2 / /home rw\n3 2 8:3 /a\\040b /home/my\\040files rw\n"
     host = list(mounts(text))
     assert on_its_device(Path("/usr/lib"), host) == ("8:1", Path("/@/usr/lib"))
@@ -329,14 +330,14 @@ def test_lists_of_mounts_are_read_where_a_file_system_begins_elsewhere() -> None
 
 
 def test_sandbox_names_no_folder_but_those_of_security_md(kernel: Kernel) -> None:
-    """Does the list of mounts name of the host only the system, Python, our files, fonts and a temporary folder?"""
+    """Does the list of mounts name only the host's system, Python, our files, fonts and a temporary folder?"""
     text = told(kernel, "import json\nprint(json.dumps(open('/proc/self/mountinfo').read()))")
     host = list(mounts(Path("/proc/self/mountinfo").read_text(encoding="utf-8")))
     system = [Path("/", name) for name in ("dev", "usr", "bin", "lib", "lib32", "lib64", "sbin")]
     system += [Path("/etc", name) for name in ("alternatives", "fonts", "ld.so.cache", "localtime")]
     ours = [*_python_folders(), *_font_lists(), *(GUEST / name for name in INSIDE)]
     allowed = {on_its_device(path, host) for path in (*system, *ours)}
-    devices = {device for device, *_ in host}  # any other is the sandbox's own
+    devices = {device for device, *_ in host}  # any other device is the sandbox's own
     shown = [(device, folder) for device, folder, _ in mounts(text) if device in devices]
     assert shown
     assert [
@@ -347,7 +348,7 @@ def test_sandbox_names_no_folder_but_those_of_security_md(kernel: Kernel) -> Non
 
 
 def test_sandbox_is_ended_first_where_memory_is_short(kernel: Kernel) -> None:
-    """Does Linux end the processes of a sandbox before the grader's, and can no cell change that?"""
+    """Does Linux end a sandbox's processes before the grader's, and can no cell change that?"""
     read = "open('/proc/self/oom_score_adj').read().strip()"
     source = f"import subprocess, sys\ntold = [sys.executable, '-c', {f'print({read})'!r}]\n"
     source += f"print(json.dumps([{read}, subprocess.run(told, capture_output=True, text=True).stdout.strip()]))"
@@ -358,7 +359,7 @@ def test_sandbox_is_ended_first_where_memory_is_short(kernel: Kernel) -> None:
 
 
 def test_sandbox_shares_no_terminals(start: Callable[..., Kernel]) -> None:
-    """Are pseudo-terminals there, and those of one kernel not another's, which could read there what it wrote?"""
+    """Does each kernel have its own pseudo-terminals, so that another kernel cannot read its text?"""
     kernels = [start(), start()]
     opened = told(kernels[0], "import os\nends = os.openpty()\nprint(json.dumps(os.ttyname(ends[1])))")
     for kernel, seen in zip(kernels, (True, False), strict=True):
@@ -367,7 +368,7 @@ def test_sandbox_shares_no_terminals(start: Callable[..., Kernel]) -> None:
 
 
 def test_sandbox_has_no_asynchronous_files(kernel: Kernel) -> None:
-    """Is what all processes of a machine share, room for asynchronous reading and writing, not to be had?"""
+    """Is asynchronous reading and writing refused, because all processes of a machine share its room?"""
     number = {"x86_64": 206, "aarch64": 0}[os.uname().machine]
     source = f"""
     import ctypes
@@ -378,7 +379,7 @@ def test_sandbox_has_no_asynchronous_files(kernel: Kernel) -> None:
 
 
 def test_sandbox_has_no_memory_that_is_nobodys(kernel: Kernel) -> None:
-    """Is memory refused that several share without a file, which is kept, and not counted, once it is given back?"""
+    """Is memory refused that processes share without a file, because it stays uncounted after it is given back?"""
     assert attempt(kernel, "import mmap; mmap.mmap(-1, 4096)") == "OSError"
     assert attempt(kernel, "import mmap; mmap.mmap(open('/dev/zero', 'r+b').fileno(), 4096)") != ""
     assert attempt(kernel, "import mmap; mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)") == ""

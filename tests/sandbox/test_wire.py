@@ -1,4 +1,4 @@
-"""Does nothing but plain values cross the wire, and is every hostile message refused in time?"""
+"""Do only plain values cross the wire, and is every hostile message refused in time?"""
 
 import contextlib
 import json
@@ -80,12 +80,12 @@ def test_wire_keeps_plain_values(value: Any) -> None:
     ids=["scalar", "bool", "big-endian", "longdouble", "matrix", "bfloat16", "with gradient"],
 )
 def test_wire_makes_unusual_numbers_usual(value: Any, expected: Any) -> None:
-    """Do numbers of a kind that few use, which a right answer may be made of, arrive as numbers?"""
+    """Do unusual numeric types, which a right answer may use, arrive as ordinary numbers?"""
     assert same(loads(dumps(value)), expected)
 
 
 class Evil:
-    """Runs code where it is unpickled, compared or printed."""
+    """Runs code when it is unpickled, compared or printed."""
 
     def __reduce__(self):
         return os.system, ("touch /tmp/evil",)
@@ -100,7 +100,7 @@ class Evil:
 
 
 class EvilString(str):
-    """A string that is none of Python's own."""
+    """A subclass of Python's string."""
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ class EvilString(str):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_wire_lets_only_the_name_of_other_values_cross(value: Any, name: str) -> None:
-    """Does anything else cross as the name of its type, wherever it stands, and run nothing?"""
+    """Does any other value cross only as its type's name, at any depth, without running code?"""
     alone, in_list, in_dict = (loads(dumps(wrapped)) for wrapped in (value, [value], ({"key": value},)))
     for back in (alone, in_list[0], in_dict[0]["key"]):
         assert isinstance(back, Foreign)
@@ -132,7 +132,7 @@ def test_wire_lets_only_the_name_of_other_values_cross(value: Any, name: str) ->
 
 
 def test_wire_knows_no_pickle() -> None:
-    """Does the file that reads what comes from the student neither pickle nor evaluate?"""
+    """Is the file that reads students' messages free of pickle and eval?"""
     text = Path(wire.__file__).read_text(encoding="utf-8").replace("never a pickle", "")
     assert not [
         word for word in ("pickle", "eval(", "exec(", "np.load", "torch.load", "marshal", "yaml") if word in text
@@ -140,7 +140,7 @@ def test_wire_knows_no_pickle() -> None:
 
 
 def test_wire_refuses_what_is_too_long_or_too_deep() -> None:
-    """Is a value that nests without end, or is too big, an error with the number, on the sender's side?"""
+    """Does the sender get an error with the number for a value that is endless or too large?"""
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(ValueError, match=f"deeper than {MAX_DEPTH}"):
@@ -157,7 +157,7 @@ def test_wire_refuses_what_is_too_long_or_too_deep() -> None:
     "text", ['{"":[,]}' * 10**6, "\\" * 10**6 + '"', '\\"' * 10**6], ids=["signs", "backslashes", "quotes"]
 )
 def test_wire_lets_long_texts_cross(text: str) -> None:
-    """May a text be long, whatever is in it? A cell of a student's crosses as one."""
+    """Can a long text cross, whatever its characters? A student's cell crosses as one text."""
     assert loads(dumps([text, {"a": text}])) == [text, {"a": text}]
 
 
@@ -170,7 +170,7 @@ def test_wire_lets_long_texts_cross(text: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("begin", [b'{"list":[', b'{"list":{', b'["\\"",'])
 def test_loads_refuses_ten_megabytes_unread(item: bytes, begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is a message that is too full refused by counting, before any of it is read?"""
+    """Is a message with too many values refused by counting, before it is read?"""
     message = begin + item * (10_000_000 // len(item)) + b"1"
     monkeypatch.setattr(wire, "json", SimpleNamespace(loads=lambda text: pytest.fail("it was read")))
     with pytest.raises(ValueError, match=r"not a value: more than"):
@@ -181,7 +181,7 @@ def test_loads_refuses_ten_megabytes_unread(item: bytes, begin: bytes, monkeypat
     "array", [np.zeros((1,) * (MAX_AXES + 1)), np.zeros((2 * MAX_BYTES, 0))], ids=["axes", "empty"]
 )
 def test_wire_sends_no_array_that_would_not_be_read(array: np.ndarray) -> None:
-    """Is an array of a shape that the other side refuses an error on this side? Nobody would answer."""
+    """Is an array with a shape that the other side refuses an error on this side? It would get no answer."""
     with pytest.raises(ValueError, match=f"at most {MAX_AXES} axes may cross"):
         dumps(array)
     assert loads(dumps(np.zeros((1,) * MAX_AXES))).ndim == MAX_AXES
@@ -189,7 +189,7 @@ def test_wire_sends_no_array_that_would_not_be_read(array: np.ndarray) -> None:
 
 @pytest.mark.parametrize("kind", ["array", "tensor"])
 def test_wire_takes_so_many_arrays(kind: str) -> None:
-    """Are more arrays than allowed refused on both sides? Those of no number are twenty bytes each, and a kilobyte here."""
+    """Are too many arrays refused on both sides? Empty ones have twenty bytes each in a message, and a kilobyte in memory."""
     value = {"array": np.zeros(0), "tensor": torch.zeros(0)}[kind]
     assert len(loads(dumps([value] * MAX_ARRAYS))) == MAX_ARRAYS
     with pytest.raises(ValueError, match="more than 32,768 arrays"):
@@ -199,7 +199,7 @@ def test_wire_takes_so_many_arrays(kind: str) -> None:
 
 
 def array(*content: Any, numbers: bytes = bytes(8)) -> bytes:
-    """Return the message of an array, true or not."""
+    """Return the message of an array, valid or not."""
     return json.dumps({"array": list(content)}).encode() + b"\0" + numbers
 
 
@@ -261,14 +261,14 @@ HARMLESS = [
     b"1e9999999999",
     b'{"dict": {"ab": 1}}',
     b'{"tensor": ["<u2", [1]]}\0' + bytes(8),
-]  # odd, and plain values
+]  # unusual, but plain values
 
 
 KNOWN = (type(None), bool, int, float, str, list, tuple, dict, np.ndarray, torch.Tensor, Foreign, Handle)
 
 
 def loads_or_refuses(message: Any) -> bool:
-    """Read a message; whether it could be read. Anything but a plain value or a ValueError fails the test."""
+    """Read a message; return whether it could be read. Only a plain value or a ValueError is allowed."""
     try:
         value = loads(message)
     except ValueError:
@@ -279,13 +279,13 @@ def loads_or_refuses(message: Any) -> bool:
 
 @pytest.mark.parametrize("message", HOSTILE + HARMLESS, ids=lambda message: str(message)[:40])
 def test_loads_refuses_hostile_messages(message: Any) -> None:
-    """Does a message that is no value raise a ValueError, or give plain numbers, and nothing else?"""
+    """Does each hostile message raise a ValueError, and each harmless one give a plain value?"""
     assert loads_or_refuses(message) == (message in HARMLESS)
 
 
 @pytest.mark.parametrize("item", [b"[" * 900 + b"]" * 900, b"{}", b'"ab"', b"1.5", b'{"list":[1]}'])
 def test_loads_takes_little_memory(item: bytes) -> None:
-    """Does no message, however it is filled, make the reader many times as large as the longest one is?"""
+    """Does no message make the reader use many times the memory of the longest message?"""
     message = b'{"list":[' + (item + b",") * ((MAX_BYTES - 100) // (len(item) + 1)) + b"1]}"
     tracemalloc.start()
     with contextlib.suppress(ValueError):
@@ -296,7 +296,7 @@ def test_loads_takes_little_memory(item: bytes) -> None:
 
 
 def test_loads_survives_mutated_messages() -> None:
-    """Does no damaged message of ten thousand raise anything but a ValueError?"""
+    """Do ten thousand damaged messages raise only ValueErrors?"""
     rng, read = random.Random(0), 0
     handles = [Handle(1, "a", {"b": np.ones(2)}), Foreign("x"), np.ones(3), torch.ones(2)]
     messages = [dumps(value) for value in (*PLAIN, handles)]
@@ -311,7 +311,7 @@ def test_loads_survives_mutated_messages() -> None:
 
 
 def test_wire_takes_no_keys_that_hash_alike() -> None:
-    """Is a dict of many keys that all have one hash refused at once, on both sides?"""
+    """Is a dict with many keys of the same hash refused at once, on both sides?"""
     alike = [key * (2**61 - 1) for key in range(1, 40_000)]
     message = json.dumps({"dict": [[key, 0] for key in alike]}).encode()
     with pytest.raises(ValueError, match="not a value"):
@@ -331,13 +331,13 @@ def test_wire_takes_no_keys_that_hash_alike() -> None:
     ids=["keys", "keys in lists", "values", "lists"],
 )
 def test_message_of_too_many_values_or_keys_is_refused(packed: object) -> None:
-    """Is the work that a message makes bounded, also after it was read: all that it holds is made, moved and compared?"""
+    """Is the work for a message limited, also after reading, when its values are made, moved and compared?"""
     with pytest.raises(ValueError, match="not a value"):
         loads(json.dumps(packed).encode())
 
 
 def test_messages_of_many_values_and_keys_cross() -> None:
-    """Does a value at the bound cross, both ways, and is one above it refused before it is sent?"""
+    """Do values at the limit cross in both directions, and are larger ones refused before they are sent?"""
     most = {
         "keys": [{str(number): number for number in range(MAX_KEYS - 1)}],
         "values": [[0] * (MAX_VALUES - MAX_KEYS - 5)],

@@ -1,4 +1,4 @@
-"""Whatever is sent: does a plain value come back as it was, and does any message give a value or a named refusal?"""
+"""Does any plain value come back unchanged, and does any message give a value or a refusal with a reason?"""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def test_wire_keeps_any_plain_value(examples: int) -> None:
     "messages", [MESSAGES, st.text().map(lambda text: text.encode("utf-8", "replace")), st.binary()]
 )
 def test_wire_reads_or_refuses_any_message(examples: int, messages: st.SearchStrategy) -> None:
-    """Does any message give a value that could cross again, or the error that says that it is none?"""
+    """Does any message give a value that could cross again, or an error that says that it is no value?"""
 
     def holds(message: bytes) -> None:
         try:
@@ -57,7 +57,7 @@ def test_wire_reads_or_refuses_any_message(examples: int, messages: st.SearchStr
 
 @EXAMPLES
 def test_wire_takes_steps_in_proportion(examples: int) -> None:
-    """Does a list of twice as much take no more than twice the steps to pack and to read?"""
+    """Does a list with twice the content take at most twice the steps to pack and to read?"""
 
     def holds(value: Any) -> None:
         few, many = [value] * 30, [value] * 60
@@ -69,7 +69,7 @@ def test_wire_takes_steps_in_proportion(examples: int) -> None:
 
 
 def test_wire_refuses_what_nests_too_deep() -> None:
-    """Does a value as deep as allowed cross, and one deeper not, in either direction?"""
+    """Does a value of the allowed depth cross, and a deeper one not, in both directions?"""
     deep: Any = 1
     for _ in range(MAX_DEPTH):
         deep = [deep]

@@ -1,4 +1,4 @@
-"""Does the benchmark measure what it says? On made-up images and on digits; no MNIST, no GPU."""
+"""Does the benchmark measure what it claims? It runs on generated images and digits, without MNIST and GPU."""
 
 import json
 import math
@@ -20,7 +20,7 @@ from solutions.vit import ViT
 
 
 def draw_split(count: int, seed: int = 0) -> Split:
-    """Draw images of 256 grey levels, and classes that have nothing to do with them."""
+    """Draw images of 256 grey levels, and unrelated classes."""
     generator = torch.Generator().manual_seed(seed)
     images = torch.randint(0, 256, (count, 1, 28, 28), generator=generator) / 255
     return Split(normalise(images), torch.randint(0, 10, (count,), generator=generator))
@@ -32,7 +32,7 @@ def curve(*shares: float) -> list[dict]:
 
 
 def test_images_are_those_of_the_splits() -> None:
-    """Does the plain recipe see the same images and classes as ours, not normalised?"""
+    """Does the plain recipe get the same images and classes as ours, not normalised?"""
     parts = draw_split(3), draw_split(2, seed=1)
     data = benchmark.Images(*parts)
     images, labels = zip(*(data[i] for i in range(len(data))))
@@ -41,7 +41,7 @@ def test_images_are_those_of_the_splits() -> None:
 
 
 def test_plain_recipe_learns() -> None:
-    """Is the plain recipe one that learns, with the rate falling by 5 % an epoch?"""
+    """Does the plain recipe learn, with a rate that falls by 5 % an epoch?"""
     rates, data = [], benchmark.Images(draw_split(40))
     hook = torch.optim.Adam.step
     runs = benchmark.train_plainly(data, 3, 0, torch.device("cpu"))
@@ -53,7 +53,7 @@ def test_plain_recipe_learns() -> None:
 
 
 def test_time_to_a_goal() -> None:
-    """Is it the training time up to the end of the first epoch that reaches the goal, by either clock?"""
+    """Is the time to a goal the training time up to the first epoch that reaches it, on either clock?"""
     assert benchmark.time_to(0.98, curve(0.9, 0.98, 0.97)) == 6.0
     assert benchmark.time_to(0.98, curve(0.9, 0.98, 0.97), "cpu_seconds") == 10.0
     assert benchmark.time_to(0.98, curve(0.9, 0.979)) is None
@@ -68,7 +68,7 @@ def test_interval_is_students() -> None:
 
 
 def test_changes_are_one_at_a_time() -> None:
-    """Does each change of the ablation change the recipe, and no two in the same way?"""
+    """Does each change of the ablation change the recipe in its own way?"""
     changed = [replace(benchmark.SHORT, **changes) for changes in benchmark.CHANGES.values()]
     assert changed[0] == benchmark.SHORT and len(set(changed)) == len(changed)
     for changes in list(benchmark.CHANGES.values())[1:]:
@@ -76,7 +76,7 @@ def test_changes_are_one_at_a_time() -> None:
 
 
 def test_count_of_a_step() -> None:
-    """Are the counted operations those of the model: 3 times the forward pass's, less what no gradient needs?"""
+    """Are the counted operations 3 times those of the forward pass, minus those that no gradient needs?"""
     counted = {size: benchmark.count_step(Settings(batch_size=size)) for size in (4, 8)}
     # One image forward, two operations for each product: patches, five whole blocks, the last one for the class token.
     linear, attention = 2 * (192 + 64 + 128 + 128) * 64, 2 * 2 * 17 * 64
@@ -112,7 +112,7 @@ def test_compare_records_both(small: None, tmp_path: Path) -> None:
     call("compare", "--seeds", 2, "--device", "cpu", "--records", tmp_path)
     runs = [Record(**run) for run in json.loads((tmp_path / "comparison.json").read_text())]
     assert [(run.name, run.settings["seed"], len(run.curve)) for run in runs] == [
-        ("plain", 0, 1),  # it stops where the goal is reached
+        ("plain", 0, 1),  # it stops at the goal
         ("short", 0, 2),
         ("plain", 1, 1),
         ("short", 1, 2),
@@ -121,7 +121,7 @@ def test_compare_records_both(small: None, tmp_path: Path) -> None:
 
 
 def test_ablate_goes_on(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is each change run once for each seed, on the images asked for, and nothing twice when it is called again?"""
+    """Does each change run once for each seed, on the requested images, without repetition in a second call?"""
     monkeypatch.setattr(benchmark, "CHANGES", {"the recipe": {}, "no warm-up": dict(warmup=0.0)})
     for seeds in (1, 2):
         table = call("ablate", "--seeds", seeds, "--images", 30, "--records", tmp_path)
@@ -135,7 +135,7 @@ def test_ablate_goes_on(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_sprint_is_one_epoch_tested_once(small: None, tmp_path: Path) -> None:
-    """Is each seed trained for one epoch on all training images, once, and is the test set met after it alone?"""
+    """Is each seed trained once, for one epoch on all training images, and then tested once?"""
     for seeds in (1, 2):
         said = call("sprint", "--seeds", seeds, "--records", tmp_path)
     runs = [Record(**run) for run in json.loads((tmp_path / "sprint.json").read_text())]
@@ -150,7 +150,7 @@ def test_sprint_is_one_epoch_tested_once(small: None, tmp_path: Path) -> None:
 
 
 def test_wrong_attention_is_trained_like_the_right_one(small: None, tmp_path: Path) -> None:
-    """Is each attention trained for each seed, from the same parameters, and tested once?"""
+    """Is each attention trained for each seed from the same parameters, and tested once?"""
     table = call("wrong", "--seeds", 2, "--epochs", 1, "--images", 30, "--records", tmp_path)
     runs = [Record(**run) for run in json.loads((tmp_path / "wrong_attention.json").read_text())]
     assert [(run.name, run.settings["seed"]) for run in runs] == [
@@ -162,7 +162,7 @@ def test_wrong_attention_is_trained_like_the_right_one(small: None, tmp_path: Pa
 
 
 def test_train_makes_weights_and_records(small: None, tmp_path: Path) -> None:
-    """Do weights, records and mistakes belong together, and is the model chosen by the validation split?"""
+    """Do weights, records and mistakes belong together, and does the validation split choose the model?"""
     records, kept = tmp_path / "records", tmp_path / "kept"
     call("train", "--seeds", 2, "--device", "cpu", "--records", records, "--checkpoints", kept)
     runs = json.loads((records / "long.json").read_text())
@@ -179,5 +179,5 @@ def test_train_makes_weights_and_records(small: None, tmp_path: Path) -> None:
     np.add.at(confusion, (test.labels.numpy(), guesses.numpy()), 1)
     assert mistakes["confusion"] == confusion.tolist()
     drawn = np.asarray(Image.open(records / "wrong_digits.png").convert("L"))
-    assert (drawn < 128).mean() > 0.02  # not an empty page
+    assert (drawn < 128).mean() > 0.02  # the page is not empty
     assert runs[mistakes["seed"]]["test_accuracy"] == confusion.trace() / 23

@@ -1,4 +1,4 @@
-"""Does a folder of five classes come out of COCO's files, and of a folder of more classes?"""
+"""Can a folder of five classes be made from COCO's files, and from a folder of more classes?"""
 
 import json
 import re
@@ -18,7 +18,7 @@ app.command()(coco5.main)
 
 
 def coco(folder: Path) -> tuple[Path, Path]:
-    """Write eight images of each category, and COCO's file about them. Return the two paths."""
+    """Write eight images of each category, and COCO's annotation file. Return the two paths."""
     images, annotations = [], []
     (folder / "images").mkdir()
     for shade, (name, category) in enumerate(CATEGORIES.items()):
@@ -27,7 +27,7 @@ def coco(folder: Path) -> tuple[Path, Path]:
             images.append(dict(id=identity, file_name=f"{identity:012}.jpg", width=6, height=6))
             Image.new("RGB", (6, 6), (40 * shade, 0, 0)).save(folder / "images" / f"{identity:012}.jpg")
             annotations.append(dict(image_id=identity, category_id=category, iscrowd=0, bbox=[0, 0, 3, 3], area=9))
-            if name == "person":  # everybody is on pictures of other things too
+            if name == "person":  # pictures of other categories also show people
                 annotations.append(dict(image_id=100 * 17 + number, category_id=category, iscrowd=0))
     annotations.append(dict(image_id=1700, category_id=18, iscrowd=0))  # a cat with a dog
     annotations.append(dict(image_id=1701, category_id=18, iscrowd=1))  # a cat with a crowd of dogs
@@ -39,19 +39,19 @@ def coco(folder: Path) -> tuple[Path, Path]:
 
 
 def call(*arguments: object) -> tuple[int, str]:
-    """Run the command; return how it ended and what it said, in one line."""
+    """Run the command; return its exit code, and its message in one line."""
     result = CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "300"})
     return result.exit_code, " ".join(result.output.replace("│", " ").split())
 
 
 def counts(folder: Path) -> dict[str, int]:
-    """Return how many images each folder holds."""
+    """Return the number of images in each folder."""
     folders = [path for part in ("train", "test") for path in sorted((folder / part).iterdir())]
     return {str(path.relative_to(folder)): len(list(path.iterdir())) for path in folders}
 
 
 def test_coco_becomes_five_classes(tmp_path: Path) -> None:
-    """Is each image in the one class that it shows, once, and left out where it shows two?"""
+    """Is each image once in the one class that it shows, and left out if it shows two?"""
     annotations, images = coco(tmp_path)
     found = coco5.images_of_coco(annotations, images, coco5.COCO5.split(","))
     assert [path.name for path in found["cat"]] == [f"{number:012}.jpg" for number in range(1701, 1708)]
@@ -65,12 +65,12 @@ def test_coco_becomes_five_classes(tmp_path: Path) -> None:
 
 
 def test_too_few_images_are_shared_out(tmp_path: Path) -> None:
-    """Is a quarter for the test where there are fewer images than asked for, and is none in both?"""
+    """Does the test set get a quarter if there are too few images, without common images?"""
     annotations, images = coco(tmp_path)
     for path in images.iterdir():
         Image.new("RGB", (6, 6), (int(path.stem) % 251, int(path.stem) % 13, 9)).save(path.with_suffix(".png"))
         path.unlink()
-    annotations.write_text(annotations.read_text().replace(".jpg", ".png"))  # each of another colour, without loss
+    annotations.write_text(annotations.read_text().replace(".jpg", ".png"))  # each in another colour, without loss
     assert call("--annotations", annotations, "--images", images, "--out", tmp_path / "five")[0] == 0
     assert counts(tmp_path / "five")["train/bus"] == 6 and counts(tmp_path / "five")["test/bus"] == 2
     contents = [path.read_bytes() for path in (tmp_path / "five").rglob("*/bus/*")]
@@ -78,7 +78,7 @@ def test_too_few_images_are_shared_out(tmp_path: Path) -> None:
 
 
 def test_folder_becomes_fewer_classes(tmp_path: Path) -> None:
-    """Are images for training taken from those for training and for the test from the test's, the same by the same seed?"""
+    """Do training images come from training and test images from the test, the same ones for the same seed?"""
     for part, shade in (("train", 0), ("test", 200)):
         for name in ("cat", "dog", "frog"):
             (tmp_path / "all" / part / name).mkdir(parents=True)
@@ -107,7 +107,7 @@ def test_folder_becomes_fewer_classes(tmp_path: Path) -> None:
     ],
 )
 def test_what_will_not_do_is_said(tmp_path: Path, spoil: Callable[[Path, Path], object], message: str) -> None:
-    """Does the message name the file and the fix, and is nothing left half made?"""
+    """Does the message name the file and the fix, and does no half-made folder stay?"""
     annotations, images = coco(tmp_path)
     spoil(annotations, images)
     code, said = call("--annotations", annotations, "--images", images, "--out", tmp_path / "five")
@@ -117,5 +117,5 @@ def test_what_will_not_do_is_said(tmp_path: Path, spoil: Callable[[Path, Path], 
 
 
 def test_neither_coco_nor_folder(tmp_path: Path) -> None:
-    """Does a call that names nothing to make it from say what to name?"""
+    """Does a call without a source say what to name?"""
     assert "--annotations and --images, or a folder of images with --folder" in call("--out", tmp_path / "five")[1]

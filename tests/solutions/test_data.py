@@ -1,4 +1,4 @@
-"""Do images of every kind become what a run needs, and is every folder that will not do refused by name?"""
+"""Do images of every kind become usable data, and is every unusable folder refused with a reason?"""
 
 import re
 import sys
@@ -27,7 +27,7 @@ COLOURS = {"blue": (20, 30, 220), "green": (10, 200, 40), "red": (230, 20, 10)}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Images of three classes, each of a colour of its own with noise, of several sizes."""
+    """Images of three classes and several sizes, each class in its own colour with noise."""
     rng = np.random.default_rng(0)
     for part, count in (("train", 20), ("test", 4)):
         for name, colour in COLOURS.items():
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_digits_are_split_apart() -> None:
-    """Are the stand-in's images of MNIST's form, in three parts that share none?"""
+    """Do the stand-in's images have MNIST's form, in three disjoint parts?"""
     data = load_digits()
     parts = data.training, data.validation, data.test
     assert [len(part) for part in parts] == [1300, 150, 347]
@@ -51,7 +51,7 @@ def test_digits_are_split_apart() -> None:
 
 
 def test_folder_becomes_three_splits(folder: Path) -> None:
-    """Is a tenth of the images for training held out, is every image met once, and are their pixels normalised?"""
+    """Is a tenth of the training images held out, is every image used once, and are the pixels normalised?"""
     images = load_folder(folder, 16)
     assert [len(part) for part in (images.training, images.validation, images.test)] == [54, 6, 12]
     assert images.classes == ["blue", "green", "red"] and images.training.num_classes == 3
@@ -60,12 +60,12 @@ def test_folder_becomes_three_splits(folder: Path) -> None:
     assert len({image.numpy().tobytes() for image in both}) == 60
     assert both.mean().abs() < 0.1 and (both.std() - 1).abs() < 0.1
     for part in (images.training, images.validation, images.test):
-        brightest = part.images.mean((2, 3)).argmax(1)  # the channel
+        brightest = part.images.mean((2, 3)).argmax(1)  # the brightest channel
         assert torch.equal(brightest, 2 - part.labels)
 
 
 def test_folder_that_does_not_fit_gives_the_same_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do images that are read whenever they are asked for make the run that tensors make, to the last bit?"""
+    """Does reading images on demand give the same run as tensors, to the last bit?"""
     settings = Settings(
         epochs=2, batch_size=17, patch_size=8, width=16, depth=1, num_heads=2, hidden_width=16, flip=True
     )
@@ -82,7 +82,7 @@ def test_folder_that_does_not_fit_gives_the_same_run(folder: Path, monkeypatch: 
 
 
 def test_what_systems_put_into_folders_is_no_image(folder: Path) -> None:
-    """Are hidden files and folders passed over, links followed, and what has another suffix named?"""
+    """Are hidden files and folders skipped, links followed, and files with other suffixes named?"""
     before = load_folder(folder, 16)
     red = folder / "train" / "red"
     for name in (".ipynb_checkpoints", "@eaDir", "__MACOSX"):
@@ -106,7 +106,7 @@ def test_what_systems_put_into_folders_is_no_image(folder: Path) -> None:
 
 
 def test_classes_that_do_not_validate_are_said(folder: Path) -> None:
-    """Does a split that leaves classes out say so, and is one that leaves nothing to learn from refused?"""
+    """Is a validation split without some classes reported, and one without training images refused?"""
     few = load_folder(folder, 16)
     for labels, said in (([0, 1, 2] * 2, ""), ([0, 2] * 3, "None of the images for validation is of green.")):
         words = replace(few, validation=replace(few.validation, labels=torch.tensor(labels))).in_words()
@@ -119,7 +119,7 @@ def test_classes_that_do_not_validate_are_said(folder: Path) -> None:
 
 
 def test_all_broken_files_are_named_before_a_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are files that cannot be read named together, those of the test too, whether or not images fit into memory?"""
+    """Are all unreadable files named together, also those of the test, with and without images in memory?"""
     for part, name, number in (("train", "red", 3), ("train", "blue", 7), ("test", "green", 1)):
         (folder / part / name / f"{number}.png").write_bytes(b"broken")
     for share in (1e-12, 0.5):
@@ -131,7 +131,7 @@ def test_all_broken_files_are_named_before_a_run(folder: Path, monkeypatch: pyte
 
 
 def test_images_that_cannot_be_loaded_are_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is a file that may not be read not called broken, 32 bits a pixel refused, and a download that fails explained?"""
+    """Do a forbidden file, a file with 32 bits per pixel, and a failed download each get the right one-line error?"""
     Image.new("F", (9, 9), 0.5).save(folder / "train" / "red" / "grey.tif")
     with pytest.raises(ValueError, match=r"grey\.tif has 32 bits a pixel"):
         load_images(str(folder), 16)
@@ -154,7 +154,7 @@ def test_images_that_cannot_be_loaded_are_one_line(folder: Path, monkeypatch: py
 
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "I;16", "1", "CMYK"])
 def test_image_of_any_kind_is_read_in_colour(tmp_path: Path, mode: str) -> None:
-    """Are grey images, images with palettes, and those of other depths read as what they show?"""
+    """Are grey images, images with palettes, and other bit depths read with the right colours?"""
     grey = Image.new("I;16", (9, 5), 40_000) if mode == "I;16" else Image.new("L", (9, 5), 150).convert(mode)
     path = tmp_path / ("image.jpg" if mode == "CMYK" else "image.png")
     grey.save(path)
@@ -165,7 +165,7 @@ def test_image_of_any_kind_is_read_in_colour(tmp_path: Path, mode: str) -> None:
 
 
 def test_transparent_is_white_and_the_middle_is_kept(tmp_path: Path) -> None:
-    """Does what is transparent become white, and is an image that is too wide cut on both sides?"""
+    """Do transparent pixels become white, and is a wide image cut on both sides?"""
     Image.new("RGBA", (8, 8), (0, 0, 0, 0)).save(tmp_path / "clear.png")
     assert (read_image(tmp_path / "clear.png", 4) == 255).all()
     wide = np.zeros((4, 12, 3), np.uint8)
@@ -175,7 +175,7 @@ def test_transparent_is_white_and_the_middle_is_kept(tmp_path: Path) -> None:
 
 
 def empty_class(folder: Path) -> None:
-    """Leave a class without an image."""
+    """Remove all images of one class."""
     (folder / "train" / "violet").mkdir()
     (folder / "test" / "violet").mkdir()
 
@@ -202,14 +202,14 @@ def break_an_image(folder: Path) -> None:
     ],
 )
 def test_folder_that_will_not_do_is_said(folder: Path, spoil: Callable[[Path], object], message: str) -> None:
-    """Does the message name the place and what to do?"""
+    """Does the message name the place and the fix?"""
     spoil(folder)
     with pytest.raises(ValueError, match=message):
         load_folder(folder, 16)
 
 
 def test_images_by_name(tmp_path: Path) -> None:
-    """Is what is neither known nor a folder refused with what there is?"""
+    """Is a name that is neither a known data set nor a folder refused, with the known names?"""
     assert load_images("digits").name == "digits"
     with pytest.raises(ValueError, match="neither a folder nor one of mnist, cifar10, digits"):
         load_images(str(tmp_path / "nothing"))
@@ -219,7 +219,7 @@ def test_images_by_name(tmp_path: Path) -> None:
 
 
 def test_command_trains_on_a_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does one command train a model that tells the colours apart?"""
+    """Does one command train a model that distinguishes the colours?"""
     arguments = ["--data", folder, "--image-size", 16, "--epochs", 5, "--set", "batch_size=8", "--set", "width=16"]
     arguments += ["--set", "depth=1", "--set", "num_heads=2", "--weights", tmp_path / "vit.pt", "--device", "cpu"]
     arguments += ["--record", tmp_path / "run.json"]
@@ -239,7 +239,8 @@ def test_command_trains_on_a_folder(folder: Path, tmp_path: Path, monkeypatch: p
         re.match(rf"{path}: (\w+) \d", line)[1] for path, line in zip(files, said.stdout.splitlines(), strict=True)
     ]
     right = [name == Path(path).parent.name for name, path in zip(named, files, strict=True)]
-    assert sum(right) / len(right) == training.accuracy(model, images.test)[1]  # the same pixels, by the record alone
+    # The record alone gives the same pixels.
+    assert sum(right) / len(right) == training.accuracy(model, images.test)[1]
     for options, message in (
         (["--record", files[0]], "is no record of a run"),
         (["--record", record, "--weights", files[0]], "does not hold the weights of that run"),

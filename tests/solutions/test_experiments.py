@@ -1,4 +1,4 @@
-"""Are the experiments run by their rule, and do they go on where they were stopped? On made-up images, in small."""
+"""Do the experiments follow their rule, and continue after a stop? They run on small generated images."""
 
 import itertools
 import json
@@ -24,7 +24,7 @@ TINY = Settings(patch_size=4, width=8, depth=1, num_heads=2, hidden_width=8, opt
 
 
 def draw_data(name: str, channels: int) -> Data:
-    """Draw images whose classes show in their brightness."""
+    """Draw images whose brightness shows the class."""
     generator = torch.Generator().manual_seed(len(name))
 
     def split(count: int) -> Split:
@@ -44,11 +44,11 @@ DATA = {
 
 
 class Stopped(Exception):
-    """The machine is gone."""
+    """The machine has stopped."""
 
 
 def fake(run: Run, *_: object, **__: object) -> dict:
-    """Return a result that depends on the run alone: wider is better, and more epochs cost more."""
+    """Return a result that depends only on the run: wider models are better, and more epochs cost more."""
     seconds = run.settings.width / 64 * run.settings.epochs
     epoch = dict(cpu_seconds=seconds, validation_accuracy=run.settings.width / 1000)
     return dict(curve=[epoch], kept=1, test_accuracy=0.5)
@@ -59,20 +59,20 @@ def fake(run: Run, *_: object, **__: object) -> dict:
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
 def test_attentions_share_parameters(kind: torch.dtype) -> None:
-    """Do loop and einsum give the same logits with the parameters of one seed, and the wrong one others?"""
+    """Do loop and einsum give the same logits from one seed's parameters, and the wrong attention others?"""
     images, logits = torch.randn(5, 3, 8, 8).to(kind), {}
     for architecture in ("einsum", "loop", "M6"):
         torch.manual_seed(3)
         model = make_model(replace(TINY, architecture=architecture), DATA["photographs"].training).to(kind)
         logits[architecture] = model(images)
-    tolerance = 1e-5 if kind == torch.float32 else 1e-13  # some hundred roundings of numbers near 1
+    tolerance = 1e-5 if kind == torch.float32 else 1e-13  # about a hundred roundings of numbers near 1
     torch.testing.assert_close(logits["loop"], logits["einsum"], rtol=0, atol=tolerance)
     assert (logits["M6"] - logits["einsum"]).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("mistake", WRONG)
 def test_wrong_attention_is_the_mistake_of_that_name(mistake: str) -> None:
-    """Does it give what one of the catalogue's ways of the mistake gives?"""
+    """Does the wrong attention give the result of one of the catalogue's variants of its mistake?"""
     tokens, attention = torch.randn(2, 5, 12), WRONG[mistake](12, 3)
     given = []
     for name, way in EXERCISES["MultiHeadAttention"].mistakes().items():
@@ -86,7 +86,7 @@ def test_wrong_attention_is_the_mistake_of_that_name(mistake: str) -> None:
 @pytest.mark.parametrize("architecture", ["cnn", "mlp"])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_width_fits_the_parameters(architecture: str, channels: int) -> None:
-    """Has no neighbouring width a number of parameters that is nearer, and does the model learn by the recipe's loop?"""
+    """Does the width give the nearest number of parameters, and does the model learn with the recipe's loop?"""
     images = draw_data("x", channels).training
     width = fit_width(architecture, images, 6000)
     made = {
@@ -100,7 +100,7 @@ def test_width_fits_the_parameters(architecture: str, channels: int) -> None:
 
 
 def test_architecture_that_will_not_do_is_said() -> None:
-    """Is an unknown architecture refused with those that there are, and Muon where there is no block?"""
+    """Is an unknown architecture refused with the known ones, and Muon without blocks too?"""
     with pytest.raises(ValueError, match="one of vit, cnn, mlp, einsum, loop, M6, M7, M9, M25, got rnn"):
         make_model(replace(TINY, architecture="rnn"), DATA["digits"].training)
     with pytest.raises(ValueError, match="architecture cnn needs adamw"):
@@ -108,7 +108,7 @@ def test_architecture_that_will_not_do_is_said() -> None:
 
 
 def test_dropout_goes_on_after_a_stop(tmp_path: Path) -> None:
-    """Does a run with dropout that is taken up end as one that was not stopped, and is nothing dropped in evaluation?"""
+    """Does a resumed run with dropout end as an uninterrupted one, without dropout in evaluation?"""
     settings, images = replace(TINY, dropout=0.3, epochs=2), DATA["photographs"].training
     *_, (model, curve) = train(settings, images, images)
     runs = train(settings, images, images, checkpoint=tmp_path / "run.ckpt")
@@ -126,7 +126,7 @@ def test_dropout_goes_on_after_a_stop(tmp_path: Path) -> None:
 
 
 def test_draws_are_nested() -> None:
-    """Does a larger draw include a smaller one, and does one that is too large give all?"""
+    """Does a larger draw include a smaller one, and does too large a draw give all images?"""
     images = DATA["digits"].training
     few, more = (draw(images, count).images for count in (5, 12))
     assert torch.equal(few, more[:5]) and len(draw(images, 100)) == 40
@@ -134,7 +134,7 @@ def test_draws_are_nested() -> None:
 
 
 def test_some_classes_are_numbered_anew() -> None:
-    """Are the classes in the order in which they were named, with at most so many images each?"""
+    """Do the classes have the named order, with at most the given number of images each?"""
     data, five = draw_data("photographs", 3), DATA["five"]
     assert five.classes == ["class 3", "class 1"] and five.training.num_classes == 2
     assert five.training.labels.tolist() == [0] * 8 + [1] * 8 and five.test.labels.tolist() == [0] * 4 + [1] * 4
@@ -147,7 +147,7 @@ def test_some_classes_are_numbered_anew() -> None:
 
 
 def test_one_factor_changes_alone() -> None:
-    """Do runs of a factor differ in that factor and the seed alone, three seeds each, and none is run twice?"""
+    """Do runs of a factor differ only in that factor and the seed, with three seeds each, and without repetition?"""
     done: dict[str, dict] = {}
     runs = []
     for run in plan(SIZE, 3, DATA, lambda run: done[run.key]):
@@ -161,7 +161,7 @@ def test_one_factor_changes_alone() -> None:
 
 
 def test_search_spends_as_much_and_repeats() -> None:
-    """Does the random search stop at the cost of the other, draw no setting twice, and the same again?"""
+    """Does the random search stop at the other search's cost, draw no setting twice, and repeat its draws?"""
 
     def runs() -> list[Run]:
         done: dict[str, dict] = {}
@@ -179,7 +179,7 @@ def test_search_spends_as_much_and_repeats() -> None:
     assert costs[2] < costs[0] <= costs[1] and len({run.key for run in drawn}) == len(drawn)
     assert len(factors) == 8
     chosen = {run.name: run.settings for run in first if run.group == "chosen"}
-    assert chosen["one factor at a time"].width == 256 == chosen["random search"].width  # what validates best
+    assert chosen["one factor at a time"].width == 256 == chosen["random search"].width  # the best validation
     seconds = [run for run in first if run.group == "seconds, photographs"]
     assert all(run.settings.architecture in ("cnn", "mlp") for run in seconds) and len(seconds) == 2
 
@@ -188,7 +188,7 @@ def test_search_spends_as_much_and_repeats() -> None:
 
 
 def test_stops_by_validation_and_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are the parameters those of the lowest validation loss, is the run ended by patience, and is one test made of it?"""
+    """Are the parameters those of the lowest validation loss, does patience end the run, and is it tested once?"""
     data, losses, looked = DATA["photographs"], iter([0.5, 0.3, 0.4, 0.6, 0.35, 0.1]), []
     original, states = experiments.train, []
 
@@ -217,7 +217,7 @@ def test_patience_is_a_fifth_of_the_planned_epochs_and_at_least_three() -> None:
 
 
 def test_run_goes_on_with_the_best_so_far(tmp_path: Path) -> None:
-    """Does a run that is stopped after any epoch give what it gives without a stop, the best parameters included?"""
+    """Does a run that is stopped after any epoch give the uninterrupted result, with the best parameters?"""
     data, run = DATA["photographs"], Run("x", "x", "photographs", 30, replace(TINY, epochs=4, adamw_rate=0.3, seed=1))
     whole = execute(run, data, SIZE, torch.device("cpu"), tmp_path / "..")
     original = experiments.train
@@ -247,7 +247,7 @@ def test_run_goes_on_with_the_best_so_far(tmp_path: Path) -> None:
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Return a function that calls the command on the made-up data, with tiny models."""
+    """Return a function that calls the command on the generated data, with tiny models."""
     monkeypatch.setattr(experiments, "load_all", lambda *_: DATA)
     monkeypatch.setattr(experiments, "Size", lambda: SIZE)
     monkeypatch.setattr(experiments, "recipe_for", lambda data, **changes: replace(TINY, **changes))
@@ -265,7 +265,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_command_goes_on_at_the_records_boundary(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is each run made once, through two stops, and does the record name the rule, the machine and each run's settings?"""
+    """Is each run made once despite two stops, and does the record name rule, machine and each run's settings?"""
     original, made = experiments.execute, []
 
     def counted(run: Run, *arguments: object, **options: object) -> dict:
@@ -297,7 +297,7 @@ def test_command_goes_on_at_the_records_boundary(command, tmp_path: Path, monkey
 
 
 def test_command_keeps_to_its_budget(command, tmp_path: Path) -> None:
-    """Does it stop when the CPU minutes are spent and say how to go on, and refuse a record of other sizes?"""
+    """Does the command stop after its CPU minutes with how to continue, and refuse a record of other sizes?"""
     result = command("--budget", 0)
     assert result.exit_code == 0 and "Call the same command again" in result.output
     assert json.loads((tmp_path / "r.json").read_text())["runs"] == []
@@ -307,7 +307,7 @@ def test_command_keeps_to_its_budget(command, tmp_path: Path) -> None:
 
 
 def test_shrink_takes_less() -> None:
-    """Is no number of images or epochs larger than asked for?"""
+    """Is no number of images or epochs larger than requested?"""
     small = experiments.shrink(experiments.NIGHT, 70, 2)
     assert (small.images, small.course_images, small.counts, small.five_images) == (70, 70, (70,), 70)
     assert (small.epochs, small.course_epochs, small.recipe_epochs, small.five_epochs) == (2, 2, 2, 2)
@@ -315,7 +315,7 @@ def test_shrink_takes_less() -> None:
 
 
 def test_record_is_whole_after_each_run(tmp_path: Path) -> None:
-    """Does a record that is read again say what was written?"""
+    """Does a record that is read again hold what was written?"""
     book = Book(tmp_path / "r.json", SIZE, ["a"], [9])
     run = Run("width", "width 8", "photographs", 30, TINY)
     book.add(run, fake(run), dict(processor="x"))

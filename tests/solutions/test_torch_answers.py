@@ -1,4 +1,4 @@
-"""Are the answers in PyTorch right? They are compared with PyTorch's and torchvision's own and numbers worked out by hand."""
+"""Are the answers in PyTorch right? They are compared with PyTorch, torchvision and numbers worked out by hand."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ def heads(seed: int, *shape: int) -> torch.Tensor:
 
 
 def test_einsum_products_by_hand() -> None:
-    """Are the products those that we worked out on paper?"""
+    """Are the products those that were worked out on paper?"""
     a, b = torch.tensor([[1, 2], [4, 3], [7, 4]]), torch.tensor([[2, 0], [1, 5]])
     assert multihead.matmul(a, b).tolist() == [[4, 10], [11, 15], [18, 20]]
     assert multihead.matmul_transposed(a, b).tolist() == [[2, 11], [8, 19], [14, 27]]
@@ -37,7 +37,7 @@ def test_einsums_equal_torch() -> None:
 
 
 def test_heads_by_hand() -> None:
-    """Do the numbers of two tokens of width 6 go where a drawing says, and back?"""
+    """Do the numbers of two tokens of width 6 go to the places in a drawing, and back?"""
     x = torch.arange(12).reshape(1, 2, 6)
     split = multihead.split_heads(x, 3)
     assert split.tolist() == [[[[0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]]
@@ -46,7 +46,7 @@ def test_heads_by_hand() -> None:
 
 @pytest.mark.parametrize("shape", [None, (2, 5), (2, 5, 5), (2, 3, 5, 5)])
 def test_attend_equals_torch(shape: tuple[int, ...] | None) -> None:
-    """Is the output that of F.scaled_dot_product_attention, with each shape of mask?"""
+    """Is the output that of F.scaled_dot_product_attention, for each shape of mask?"""
     q, k, v = (heads(seed, 2, 3, 5, 4) for seed in range(3))
     mask = None if shape is None else torch.from_numpy(draw_mask(4, *shape))
     full = None if mask is None else mask.reshape(2, *[1] * (4 - mask.ndim), *mask.shape[1:]).expand(2, 3, 5, 5)
@@ -65,7 +65,7 @@ def test_attend_refuses_a_query_without_keys() -> None:
 
 
 def test_attend_works_in_half_precision() -> None:
-    """Is nothing NaN where exp alone would overflow, with a mask too?"""
+    """Is nothing NaN in half precision where exp alone would overflow, with a mask too?"""
     q, k, v = (10 * heads(seed, 2, 3, 5, 4).half() for seed in range(3))
     for mask in (None, torch.from_numpy(draw_mask(4, 2, 5))):
         output, _ = multihead.attend(q, k, v, mask)
@@ -75,7 +75,7 @@ def test_attend_works_in_half_precision() -> None:
 
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 6])
 def test_layer_equals_torch(num_heads: int) -> None:
-    """Is the layer nn.MultiheadAttention, with its gradients, through `to_torch`, and the weights head by head?"""
+    """Is the layer equal to nn.MultiheadAttention with its gradients, through `to_torch`, and its weights for each head?"""
     torch.manual_seed(0)
     layer = multihead.MultiHeadAttention(12, num_heads)
     theirs = multihead.to_torch(layer)
@@ -91,7 +91,7 @@ def test_layer_equals_torch(num_heads: int) -> None:
 
 
 def test_layer_drops_weights_in_training_alone() -> None:
-    """Does dropout set a fifth of the weights to 0 and rescale, in training and not in evaluation?"""
+    """Does dropout set a fifth of the weights to 0 and rescale the others, only in training?"""
     torch.manual_seed(0)
     layer = multihead.MultiHeadAttention(6, 2, dropout=0.2)
     x = torch.randn(4, 7, 6)
@@ -99,17 +99,17 @@ def test_layer_drops_weights_in_training_alone() -> None:
     layer.eval()
     torch.testing.assert_close(layer(x), multihead.to_torch(layer)(x, x, x)[0])
     mean = torch.stack([layer.train()(x) for _ in range(400)]).mean(dim=0)
-    torch.testing.assert_close(mean, layer.eval()(x), rtol=0, atol=0.05)  # 400 draws of a spread of about 0.1
+    torch.testing.assert_close(mean, layer.eval()(x), rtol=0, atol=0.05)  # 400 draws with a spread of about 0.1
 
 
 def test_layer_refuses_heads_that_do_not_divide_the_width() -> None:
-    """Does the error carry both numbers?"""
+    """Does the error hold both numbers?"""
     with pytest.raises(ValueError, match=r"\b10\b.*\b3\b"):
         multihead.MultiHeadAttention(10, 3)
 
 
 def copied_block(width: int, num_heads: int, hidden_width: int) -> tuple[nn.Module, nn.Module]:
-    """Return our block and PyTorch's pre-norm layer with the same weights, none of them at its start."""
+    """Return our block and PyTorch's pre-norm layer with the same weights, all of them away from their initial values."""
     own = encoder.EncoderBlock(width, num_heads, hidden_width)
     with torch.no_grad():
         for parameter in own.parameters():
@@ -146,7 +146,7 @@ def in_float64():
 
 @pytest.mark.parametrize("leading", LEADING)
 def test_layer_norm_equals_torch(in_float64: None, leading: tuple[int, ...]) -> None:
-    """Is LayerNorm nn.LayerNorm, with any leading axes and an eps that shows?"""
+    """Is LayerNorm equal to nn.LayerNorm, with any batch axes and a large eps?"""
     own, theirs = encoder.LayerNorm(6, eps=0.3), nn.LayerNorm(6, eps=0.3)
     for parameter, other in ((own.scale, theirs.weight), (own.shift, theirs.bias)):
         parameter.data = other.data = torch.randn(6)
@@ -155,20 +155,20 @@ def test_layer_norm_equals_torch(in_float64: None, leading: tuple[int, ...]) -> 
 
 
 def test_layer_norm_by_hand(in_float64: None) -> None:
-    """Are 1, 3, 5, 7 with mean 4 and variance 5 brought to (-3, -1, 1, 3)/3 by eps 4?"""
+    """Does LayerNorm map 1, 3, 5, 7 (mean 4, variance 5) with eps 4 to (-3, -1, 1, 3)/3?"""
     y = encoder.LayerNorm(4, eps=4.0)(torch.tensor([1.0, 3.0, 5.0, 7.0]))
     torch.testing.assert_close(y, torch.tensor([-1.0, -1 / 3, 1 / 3, 1.0]))
 
 
 def test_feed_forward_equals_torch(in_float64: None) -> None:
-    """Is FeedForward two linear layers with the exact GELU between them?"""
+    """Is FeedForward equal to two linear layers with the exact GELU between them?"""
     own, x = encoder.FeedForward(5, 7), torch.randn(2, 3, 5)
     theirs = nn.Sequential(own.expand, nn.GELU(), own.contract)
     torch.testing.assert_close(own(x), theirs(x), rtol=1e-12, atol=1e-12)
 
 
 def test_given_attention_equals_torch(in_float64: None) -> None:
-    """Is the given attention nn.MultiheadAttention by copied weights, with masks of each of the three shapes?"""
+    """Is the given attention equal to nn.MultiheadAttention with copied weights, for all three shapes of masks?"""
     own, theirs = encoder.MultiHeadAttention(6, 3), nn.MultiheadAttention(6, 3, batch_first=True)
     theirs.in_proj_weight.data, theirs.in_proj_bias.data = own.qkv.weight.data, own.qkv.bias.data
     theirs.out_proj.weight.data, theirs.out_proj.bias.data = own.out.weight.data, own.out.bias.data
@@ -181,7 +181,7 @@ def test_given_attention_equals_torch(in_float64: None) -> None:
 
 
 def test_encoder_block_equals_torch(in_float64: None) -> None:
-    """Is the block PyTorch's pre-norm layer by copied weights, its gradients too, with a mask and for one token?"""
+    """Is the block equal to PyTorch's pre-norm layer with copied weights, also its gradients, with a mask and for one token?"""
     own, theirs = copied_block(6, 3, 7)
     for tokens in (5, 1):
         x = torch.randn(2, tokens, 6, requires_grad=True)
@@ -194,13 +194,13 @@ def test_encoder_block_equals_torch(in_float64: None) -> None:
 
 
 def test_encoder_gradients_equal_finite_differences(in_float64: None) -> None:
-    """Do finite differences agree with autograd through a stack of two?"""
+    """Do finite differences agree with autograd through a stack of two blocks?"""
     stack, x = encoder.Encoder(2, 4, 2, 3), torch.randn(2, 3, 4, requires_grad=True)
     assert torch.autograd.gradcheck(stack, (x,))
 
 
 def test_encoder_equals_torch(in_float64: None) -> None:
-    """Is the stack PyTorch's, with layers of their own and a norm behind the last?"""
+    """Is the stack equal to PyTorch's, with separate layers and a norm after the last?"""
     pairs = [copied_block(6, 2, 5) for _ in range(3)]
     own = encoder.Encoder(3, 6, 2, 5)
     theirs = nn.TransformerEncoder(pairs[0][1], 3, nn.LayerNorm(6), enable_nested_tensor=False)
@@ -210,14 +210,14 @@ def test_encoder_equals_torch(in_float64: None) -> None:
 
 
 def test_encoder_parameters_are_counted() -> None:
-    """Are there as many numbers as the formula says: 4 D² + 2 D M + 9 D + M for each block, and 2 D?"""
+    """Does the encoder have as many parameters as the formula says: 4 D² + 2 D M + 9 D + M for each block, and 2 D?"""
     depth, width, hidden = 3, 8, 12
     count = sum(parameter.numel() for parameter in encoder.Encoder(depth, width, 2, hidden).parameters())
     assert count == depth * (4 * width**2 + 2 * width * hidden + 9 * width + hidden) + 2 * width
 
 
 def test_encoder_dropout_is_gone_in_evaluation() -> None:
-    """Is evaluation what the same weights give without dropout, and training something else?"""
+    """Does evaluation equal the same weights without dropout, and differ from training?"""
     torch.manual_seed(1)
     dropping, plain = encoder.Encoder(2, 6, 3, 7, dropout=0.3), encoder.Encoder(2, 6, 3, 7)
     plain.load_state_dict(dropping.state_dict())
@@ -227,7 +227,7 @@ def test_encoder_dropout_is_gone_in_evaluation() -> None:
 
 
 def trained(blocks: list[nn.Module], seed: int) -> tuple[float, float]:
-    """Train a stack to tell four directions of noisy tokens; return the first loss, and the accuracy on new sequences."""
+    """Train a stack to distinguish four directions of noisy tokens; return the first loss, and the accuracy on new sequences."""
     generator = torch.Generator().manual_seed(seed)
     directions = torch.randn(4, 48, generator=generator)
     model, head = nn.Sequential(*blocks), nn.Linear(48, 4)
@@ -254,7 +254,7 @@ def trained(blocks: list[nn.Module], seed: int) -> tuple[float, float]:
 def test_broken_blocks_do_not_learn_and_repaired_ones_do(seed: int) -> None:
     """Does the broken block stay at chance, as the notebook says, and does the repaired one learn?
 
-    Asked of new sequences: a broken stack may end at any loss on those that it saw, NaN and 0 included.
+    The accuracy is that on new sequences: a broken stack may end with any training loss, NaN and 0 included.
     """
     torch.manual_seed(seed)
     first, accuracy = trained([encoder.BrokenBlock(48, 4, 80) for _ in range(4)], seed)
@@ -266,7 +266,7 @@ def test_broken_blocks_do_not_learn_and_repaired_ones_do(seed: int) -> None:
 
 
 def test_repair_changes_the_block_in_place(in_float64: None) -> None:
-    """Does the same object come back, its parts of the same sizes, and does it not see other images?"""
+    """Does the same object come back, with parts of the same sizes, and without information between images?"""
     block = encoder.BrokenBlock(12, 3, 7)
     sizes = {name: parameter.shape for name, parameter in block.named_parameters()}
     x = torch.randn(4, 5, 12)
@@ -282,7 +282,7 @@ SIZES = dict(image_size=12, patch_size=4, width=24, num_heads=3, hidden_width=20
 
 
 def drawn_vit(seed: int, **sizes: int | float) -> vit.ViT:
-    """Draw a model in which no parameter is 0 or 1, so that none of them can be left out."""
+    """Draw a model without parameters of 0 or 1, so that each one matters."""
     torch.manual_seed(seed)
     model = vit.ViT(**sizes)
     with torch.no_grad():
@@ -328,7 +328,7 @@ REFERENCE = dict(
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("sizes", [SIZES, REFERENCE])
 def test_vit_equals_torchvision(sizes: dict, training: bool) -> None:
-    """Are scores and gradients torchvision's, parameter for parameter, in training and in evaluation mode?"""
+    """Are scores and gradients torchvision's for every parameter, in training and evaluation mode?"""
     model = drawn_vit(0, **sizes)
     twin = torchvision_twin(model, **sizes)
     assert sum(map(torch.numel, model.parameters())) == sum(map(torch.numel, twin.parameters()))
@@ -346,7 +346,7 @@ def test_vit_equals_torchvision(sizes: dict, training: bool) -> None:
         (model.patch_embedding.projection.weight, twin.conv_proj.weight),
     ):
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-3)
-    with torch.no_grad():  # PyTorch's layers take another path in evaluation
+    with torch.no_grad():  # PyTorch's layers have another code path in evaluation
         torch.testing.assert_close(model(images), twin(images), rtol=1e-4, atol=1e-5)
 
 
@@ -357,7 +357,7 @@ def test_vit_defaults_are_the_reference() -> None:
 
 
 def test_patchify_by_loops() -> None:
-    """Are patches in reading order, and their pixels channel by channel and row by row?"""
+    """Are patches in reading order, with their pixels by channel, row and column?"""
     images = torch.arange(2 * 3 * 4 * 6.0).view(2, 3, 4, 6)
     expected = [
         [
@@ -372,13 +372,13 @@ def test_patchify_by_loops() -> None:
 
 @pytest.mark.parametrize("size", [(28, 27), (27, 28)])
 def test_patchify_refuses_what_does_not_tile(size: tuple[int, int]) -> None:
-    """Are images refused that patches do not tile, with both numbers?"""
+    """Are images that patches do not tile refused, with both numbers?"""
     with pytest.raises(ValueError, match=f"7×7 do not tile images of {size[0]}×{size[1]}"):
         vit.patchify(torch.zeros(1, 1, *size), 7)
 
 
 def test_patch_embedding_equals_patchify_and_linear() -> None:
-    """Is the convolution one linear layer over the patches' pixels, for two channels too?"""
+    """Is the convolution equal to one linear layer on the patches' pixels, also for two channels?"""
     torch.manual_seed(1)
     embedding = vit.PatchEmbedding(image_size=12, patch_size=4, channels=2, width=5)
     images = torch.randn(3, 2, 12, 12)
@@ -396,7 +396,7 @@ def drawn_batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def test_train_epoch_equals_a_plain_loop() -> None:
-    """Does an epoch move the parameters as a plain loop does, and are its means over images?"""
+    """Does an epoch move the parameters like a plain loop, and are its means over images?"""
     ours, theirs = drawn_vit(3, **SIZES), drawn_vit(3, **SIZES)
     batches, losses, right = drawn_batches(), [], []
     optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
@@ -418,7 +418,7 @@ def test_train_epoch_equals_a_plain_loop() -> None:
 
 @pytest.mark.parametrize("training", [True, False])
 def test_evaluate_changes_nothing(training: bool) -> None:
-    """Are means over images, without dropout, and are parameters, gradients and mode left as they were?"""
+    """Are the means over images, without dropout, and do parameters, gradients and mode stay unchanged?"""
     model, batches = drawn_vit(4, **SIZES, dropout=0.5).train(training), drawn_batches()
     model(batches[0][0]).sum().backward()
     before = [(parameter.detach().clone(), parameter.grad.clone()) for parameter in model.parameters()]
@@ -435,7 +435,7 @@ def test_evaluate_changes_nothing(training: bool) -> None:
 
 
 def test_attention_maps_and_rollout() -> None:
-    """Are the maps those of each block's own attention, and the rollout their product by plain loops?"""
+    """Are the maps those of each block's attention, and the rollout their product by plain loops?"""
     model = drawn_vit(5, **SIZES)
     images = torch.randn(2, 2, 12, 12)
     maps = vit.attention_maps(model, images)  # (depth, B, H, 1 + N, 1 + N)

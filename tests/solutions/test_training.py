@@ -1,4 +1,4 @@
-"""Does the training script keep what it promises? On made-up images and on digits; no MNIST, no GPU."""
+"""Does the training script keep its promises? It runs on generated images and digits, without MNIST and GPU."""
 
 import inspect
 import json
@@ -29,7 +29,7 @@ SHORT = Settings(epochs=3, batch_size=16, dropped_share=0.5, dropped_until=0.5)
 
 
 def draw_split(count: int, seed: int = 0) -> Split:
-    """Draw images and classes that have nothing to do with each other."""
+    """Draw images and unrelated classes."""
     generator = torch.Generator().manual_seed(seed)
     images = torch.randn(count, 1, 28, 28, generator=generator)
     return Split(images, torch.randint(0, 10, (count,), generator=generator))
@@ -40,7 +40,7 @@ run = partial(train, training=TRAINING, validation=VALIDATION)
 
 
 def without_clocks(curve: list) -> list[dict]:
-    """Return a curve without what never repeats."""
+    """Return a curve without its times, which never repeat."""
     return [asdict(epoch) | {"seconds": 0, "cpu_seconds": 0} for epoch in curve]
 
 
@@ -51,7 +51,7 @@ def last(runs) -> tuple[dict, list]:
 
 
 def random_model() -> ViT:
-    """Draw a model in which no parameter is 0 or 1, so that none of them can be left out."""
+    """Draw a model without parameters of 0 or 1, so that each one matters."""
     torch.manual_seed(2)
     model = ViT()
     with torch.no_grad():
@@ -64,7 +64,7 @@ def random_model() -> ViT:
 
 
 def test_scores_equal_the_models() -> None:
-    """Does the work without waste give the model's scores, and the same gradient for every parameter?"""
+    """Does the efficient computation give the model's scores, and the same gradient for every parameter?"""
     model, split, gradients = random_model(), draw_split(5), []
     for scores in (model(split.images), scores_of(model, split.images)):
         gradients.append(torch.autograd.grad(F.cross_entropy(scores, split.labels), list(model.parameters())))
@@ -74,7 +74,7 @@ def test_scores_equal_the_models() -> None:
 
 
 def test_scores_of_some_patches() -> None:
-    """Does a patch that is left out count for nothing, and does each kept one keep its position?"""
+    """Does a dropped patch have no effect, and does each kept one keep its position?"""
     model, images, kept = random_model(), draw_split(5).images, torch.tensor([14, 3, 8])
     tokens = model.patch_embedding(images)[:, kept] + model.position_embedding[:, 1 + kept]
     first = (model.class_token + model.position_embedding[:, :1]).expand(5, -1, -1)
@@ -100,12 +100,12 @@ def test_muon_equals_torch() -> None:
         for optimizer in optimizers:
             optimizer.step()
     for mine, other in zip(ours, theirs):
-        # PyTorch's works in bfloat16, which keeps 2 to 3 digits of four steps of size 0.1
+        # PyTorch works in bfloat16, which keeps 2 to 3 digits of four steps of size 0.1
         torch.testing.assert_close(mine, other, rtol=0, atol=0.02)
 
 
 def test_muon_takes_parts_apart() -> None:
-    """Are three matrices that are stacked moved as three, and several of a shape as if each were alone?"""
+    """Are three stacked matrices moved as three, and several of one shape as if each were alone?"""
     torch.manual_seed(4)
     stacked = [nn.Parameter(torch.randn(3 * 6, 4)) for _ in range(2)]
     alone = [nn.Parameter(part.detach().clone()) for matrix in stacked for part in matrix.split(6)]
@@ -119,7 +119,7 @@ def test_muon_takes_parts_apart() -> None:
 
 
 def test_orthogonalise_levels_singular_values() -> None:
-    """Do singular values from 0.03 to 3 end between 0.5 and 1.5, and stay the singular vectors what they were?"""
+    """Do singular values from 0.03 to 3 end between 0.5 and 1.5, with the same singular vectors?"""
     torch.manual_seed(5)
     left, _ = torch.linalg.qr(torch.randn(7, 4))
     right, _ = torch.linalg.qr(torch.randn(4, 4))
@@ -131,7 +131,7 @@ def test_orthogonalise_levels_singular_values() -> None:
 
 @pytest.mark.parametrize("optimizer", ["muon", "adamw"])
 def test_every_parameter_has_one_optimizer(optimizer: str) -> None:
-    """Is each parameter moved by one optimizer, and are matrices, and no norms or biases, pulled towards 0?"""
+    """Does one optimizer move each parameter, and are only matrices pulled towards 0, not norms and biases?"""
     model = ViT()
     optimizers = make_optimizers(model, Settings(optimizer=optimizer))
     groups = [group for each in optimizers for group in each.param_groups]
@@ -145,7 +145,7 @@ def test_every_parameter_has_one_optimizer(optimizer: str) -> None:
 
 
 def test_rate_rises_then_falls() -> None:
-    """Does the rate rise along a line to its peak and fall along a cosine, so that no step, the last included, is at 0?"""
+    """Does the rate rise linearly to its peak and fall along a cosine, without a step at 0, the last included?"""
     settings, steps = Settings(warmup=0.2), 50
     rates = [rate_at(step, steps, settings) for step in range(steps)]
     np.testing.assert_allclose(rates[:10], np.arange(1, 11) / 10)
@@ -155,7 +155,7 @@ def test_rate_rises_then_falls() -> None:
 
 
 def test_rate_reaches_the_optimizers() -> None:
-    """Are both optimizers given the schedule's rate at every step?"""
+    """Do both optimizers get the schedule's rate at every step?"""
     settings, seen = replace(SHORT, muon_rate=0.02, adamw_rate=0.003), {"Muon": [], "AdamW": []}
     hook = register_optimizer_step_pre_hook(
         lambda optimizer, *_: seen[type(optimizer).__name__].append({g["lr"] for g in optimizer.param_groups})
@@ -169,7 +169,7 @@ def test_rate_reaches_the_optimizers() -> None:
 
 
 def test_gradient_is_clipped() -> None:
-    """Is the whole gradient no longer than the settings allow whenever a step is taken, and is it so at times?"""
+    """Is the complete gradient at each step no longer than the settings allow, and sometimes as long?"""
 
     def norms(clip: float) -> list[float]:
         seen = []
@@ -190,7 +190,7 @@ def test_gradient_is_clipped() -> None:
 
 
 def test_augment_moves_and_never_mirrors() -> None:
-    """Is each image moved by at most the shift, to a place of its own, and never mirrored?"""
+    """Is each image moved by its own offset, at most by the shift, and never mirrored?"""
     images = torch.full((64, 1, 28, 28), -1.0)
     images[:, :, 10:18, 12] = 1.0  # an L, which no turn by 20 degrees makes a mirrored L
     images[:, :, 17, 12:18] = 1.0
@@ -216,7 +216,7 @@ def test_augment_moves_and_never_mirrors() -> None:
 
 
 def test_augment_mirrors_half() -> None:
-    """Are about half of the images mirrored, completely, where it is asked for, in all channels, and moved as the others are?"""
+    """Are about half of the images mirrored on request, completely and in all channels, and also moved?"""
     images = torch.randn(400, 3, 8, 8)
     generator = torch.Generator().manual_seed(0)
     made = augment(images, shift=0.0, rotation=0.0, flip=True, generator=generator)
@@ -241,7 +241,7 @@ def test_augment_turns_by_the_angle() -> None:
 
 
 def test_resumed_run_equals_uninterrupted(tmp_path: Path) -> None:
-    """Does a run that is stopped after each epoch end with the same parameters and the same curve, to the last bit?"""
+    """Does a run that is stopped after each epoch end with the same parameters and curve, to the last bit?"""
     parameters, curve = last(run(SHORT))
     for epochs in (1, 2, 3):
         runs = run(SHORT, checkpoint=tmp_path / "run.ckpt")
@@ -256,7 +256,7 @@ def test_resumed_run_equals_uninterrupted(tmp_path: Path) -> None:
 
 
 def test_resume_refuses_another_run(tmp_path: Path) -> None:
-    """Is a checkpoint of other settings or images refused, with what differs named, and a file that is none?"""
+    """Is a checkpoint with other settings or images refused, with the difference named, and a file that is no checkpoint too?"""
     path = tmp_path / "run.ckpt"
     next(run(SHORT, checkpoint=path))
     with pytest.raises(ValueError, match=r"run\.ckpt is of a run with clip=1\.0 and not 2\.0: delete it"):
@@ -275,7 +275,7 @@ def test_resume_refuses_another_run(tmp_path: Path) -> None:
 
 
 def test_seed_decides_the_run() -> None:
-    """Do two runs of a seed agree to the last bit, whatever ran before, and runs of two seeds not?"""
+    """Do two runs of one seed agree to the last bit, whatever ran before, and do two seeds differ?"""
     parameters, curve = last(run(SHORT))
     torch.rand(5)
     again, curve_again = last(run(SHORT))
@@ -287,7 +287,7 @@ def test_seed_decides_the_run() -> None:
 
 
 def test_epoch_means_are_over_images() -> None:
-    """Are loss and accuracy means over all images, each met once, with a last batch of another size?"""
+    """Are loss and accuracy means over all images, each used once, with a last batch of another size?"""
     still = replace(SHORT, epochs=1, muon_rate=1e-30, adamw_rate=1e-30, shift=0.0, rotation=0.0, dropped_until=0.0)
     ((model, (epoch,)),) = run(still)
     expected = evaluate(model, [(TRAINING.images, TRAINING.labels)])
@@ -298,7 +298,7 @@ def test_epoch_means_are_over_images() -> None:
 
 
 def test_patches_are_dropped_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are half of the patches left out in the first half of the steps, others at each step, and none afterwards?"""
+    """Are half of the patches dropped in the first half of the steps, different ones each time, and none afterwards?"""
     seen, original = [], training.scores_of
     monkeypatch.setattr(
         training, "scores_of", lambda model, images, kept=None: seen.append(kept) or original(model, images, kept)
@@ -310,7 +310,7 @@ def test_patches_are_dropped_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_overfit_works() -> None:
-    """Does a model learn 41 images by heart, images that have nothing to do with their classes?"""
+    """Can a model memorise 41 images with unrelated classes?"""
     settings = Settings(epochs=40, batch_size=41, shift=0.0, rotation=0.0)
     *_, (_, curve) = run(settings)
     assert curve[-1].accuracy == 1.0
@@ -331,7 +331,7 @@ def test_precision_follows_the_hardware(
 
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
 def test_mixed_precision_learns(monkeypatch: pytest.MonkeyPatch, precision: torch.dtype) -> None:
-    """Does a run with products of 16 bits, with the scaler where it is float16, end near the run of 32?"""
+    """Does a run with 16-bit products, with the scaler for float16, end near the run with 32 bits?"""
     settings = replace(SHORT, muon_rate=1e-3, adamw_rate=1e-3)
     _, curve = last(run(settings))
     monkeypatch.setattr(training, "choose_precision", lambda device: precision)
@@ -364,13 +364,13 @@ def test_run_on_a_gpu(compile: bool) -> None:
     ],
 )
 def test_settings_out_of_range(changes: dict, message: str) -> None:
-    """Is a setting out of its range refused, with its name, its range and what came?"""
+    """Is a setting out of its range refused, with its name, its range and the given value?"""
     with pytest.raises(ValueError, match=message):
         Settings(**changes)
 
 
 def test_change_settings() -> None:
-    """Are changes from the command line read as the kind that a setting is, and bad ones refused by name?"""
+    """Are changes from the command line read with the type of each setting, and bad ones refused by name?"""
     changed = training.change_settings(Settings(), ["clip=2", "decay=false", "optimizer=adamw", "batch_size=64"])
     assert changed == Settings(clip=2.0, decay=False, optimizer="adamw", batch_size=64)
     for change, message in (
@@ -382,7 +382,7 @@ def test_change_settings() -> None:
 
 
 class Untouchable:
-    """A test set that must not be looked at; how many images it has may be told."""
+    """A test set that must not be read; only its number of images may be read."""
 
     def __len__(self) -> int:
         return 347
@@ -392,7 +392,7 @@ class Untouchable:
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
-    """Run the command, which leaves by SystemExit."""
+    """Run the command, which ends with SystemExit."""
     monkeypatch.setattr(sys, "argv", ["training", "--device", "cpu", "--data", "digits", *map(str, arguments)])
     with pytest.raises(SystemExit) as left:
         training.main()
@@ -400,7 +400,7 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
 
 
 def test_command_writes_weights_and_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Can the weights be loaded without running code, and does the record hold what was run and what came of it?"""
+    """Can the weights be loaded without running code, and does the record hold the run and its results?"""
     test = load_digits().test
     data = Data("digits", draw_split(40), draw_split(10), test)
     monkeypatch.setattr(training, "load_images", lambda *_: data)
@@ -441,7 +441,7 @@ def test_command_refuses_before_it_trains(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture,
 ) -> None:
-    """Is what would end a run, or lose it, one line before the first step?"""
+    """Is an error that would end or lose a run reported in one line before the first step?"""
     monkeypatch.chdir(tmp_path)
     Path("there").mkdir()
     Path("file").write_text("a text")
@@ -456,7 +456,7 @@ def test_command_refuses_before_it_trains(
 
 
 def test_command_keeps_off_the_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is the test set never touched where nobody asks for it, and unknown to a run in any case?"""
+    """Is the test set never read without a request, and unknown to every run?"""
     data = Data("digits", draw_split(40), draw_split(10), Untouchable())
     monkeypatch.setattr(training, "load_images", lambda *_: data)
     call(monkeypatch, "--epochs", 1, "--weights", tmp_path / "vit.pt", "--record", tmp_path / "run.json")

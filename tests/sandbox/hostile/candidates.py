@@ -1,4 +1,4 @@
-"""Misuse of the functions that the grader lends to a test: of candidates whose source must stay where it is."""
+"""Misuse of the functions that a test gets from the grader: candidates whose source must stay in the grader."""
 
 from hostile.making import FIFTH, GRADED, LOOK, NOTHING, Attack, before_answer, in_answers
 

@@ -1,4 +1,4 @@
-"""Ends of processes, broken messages, and values and errors that no program likes."""
+"""Ends of processes, broken messages, and unusual values and errors."""
 
 import re
 
@@ -231,7 +231,7 @@ def _half_characters(place: Place) -> NotebookNode:
 
 
 def _debugging(place: Place) -> NotebookNode:
-    # what PyTorch's compiler imports takes longer than an attack's cells may, on a busy machine
+    # The imports of PyTorch's compiler take longer than an attack's cells may on a busy machine.
     light = [source.strip("\n") for name, source in HONEST.items() if name != "torch"]
     notebook = place.solved()
     notebook.cells[2:2] = [nbformat.v4.new_code_cell(source) for source in (*light, NOTE)]

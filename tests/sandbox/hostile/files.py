@@ -1,4 +1,4 @@
-"""Files that are none, torn notebooks, words and names."""
+"""Special files, torn notebooks, words and names."""
 
 import json
 import os
@@ -15,11 +15,11 @@ from hostile.making import (
     MISSING,
     NO_SCORE,
     NOTHING,
+    REPAIRED,
     UNREADABLE,
     Attack,
     Maker,
     Place,
-    Repaired,
     good,
     in_answers,
     in_words,
@@ -58,30 +58,30 @@ SPECIAL: dict[str, tuple[str, Callable[[Place, Path], Any]]] = {
 
 
 def special_file(make: Callable[[Place, Path], Any]) -> Maker:
-    """Put something that is no plain file where the notebook belongs."""
+    """Put a special file where the notebook belongs."""
     return lambda place: make(place, place.folder / place.name)
 
 
 def hard_link(place: Place) -> None:
-    """Give a classmate's notebook a second name, next to the other files that are asked for."""
+    """Hard-link a classmate's notebook, next to the other requested files."""
     place.solved()
     (place.folder / place.name).hardlink_to(place.course / "submitted/b-good" / place.assignment.name / place.name)
 
 
 def linked_folder(place: Place) -> None:
-    """Make the folder of the submission a link to a classmate's."""
+    """Link the folder of the submission to a classmate's."""
     place.folder.rmdir()
     place.folder.symlink_to(f"../b-good/{place.assignment.name}")
 
 
 def truncated(place: Place) -> None:
-    """Break the file off in the middle of self_attention."""
+    """Cut the file in the middle of self_attention."""
     text = json.dumps(place.solved())
     place.submit(text[: text.index("def self_attention") + 40].encode())
 
 
 def strip(notebook: NotebookNode) -> None:
-    """Lose all metadata and all ids."""
+    """Remove all metadata and all ids."""
     notebook.metadata = {}
     for cell in notebook.cells:
         cell.metadata = {}
@@ -89,7 +89,7 @@ def strip(notebook: NotebookNode) -> None:
 
 
 def odd_fields(notebook: NotebookNode) -> None:
-    """Have fields of the wrong type wherever that is possible, and cells that are none."""
+    """Give fields the wrong type wherever possible, and add cells that are no cells."""
     for cell in notebook.cells:
         cell.outputs, cell.execution_count, cell.attachments = "none", [7], 5
         cell.source = cell.source.splitlines(keepends=True)
@@ -99,7 +99,7 @@ def odd_fields(notebook: NotebookNode) -> None:
 
 
 def odd_metadata(notebook: NotebookNode) -> None:
-    """Name a format and a kernel that are none; have ids that are scripts, flags turned over, other versions, widgets."""
+    """Name an unknown format and kernel; use scripts as ids, inverted flags, other versions and widgets."""
     script = {"state": {"x": {"model_name": "<script>alert(1)</script>"}}}
     notebook.nbformat, notebook.nbformat_minor = 99, -1
     notebook.metadata = {
@@ -148,10 +148,10 @@ FILES = (
         "Submits a file in Latin-1.",
         lambda place: place.submit(json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace")),
         NOTHING,
-        Repaired,
+        REPAIRED,
     ),
     Attack("odd-fields", "Has fields of the wrong type, and cells that are none.", spoiled(odd_fields)),
-    Attack("stripped", "Has lost all metadata and ids.", spoiled(strip), NOTHING, Repaired),
+    Attack("stripped", "Has lost all metadata and ids.", spoiled(strip), NOTHING, REPAIRED),
     Attack(
         "odd-metadata",
         "Names a format and a kernel that are none, with ids that are scripts, flags turned over, other versions, widgets.",
@@ -162,7 +162,7 @@ FILES = (
         "Has a file name that is an option, a script, no text, and reads from right to left.",
         with_name("-rf <img src=x onerror=alert(1)>\n|`*\udcff\udcfe\u202e\u0646\u0648\u0631 (1).ipynb"),
         NOTHING,
-        Repaired,
+        REPAIRED,
     ),
     Attack(
         "many-files",
@@ -174,7 +174,7 @@ FILES = (
             (place.folder / ".ipynb_checkpoints").mkdir(),
         ],
         NOTHING,
-        Repaired,
+        REPAIRED,
     ),
     Attack(
         "bad-timestamp",
@@ -188,7 +188,7 @@ FILES = (
         "Writes scripts, links, styles and a picture that the file does not hold as text.",
         in_words(ACTIVE_WORDS),
         NOTHING,
-        Repaired,
+        REPAIRED,
     ),
     Attack(
         "slow-words",
@@ -221,7 +221,7 @@ raise type(script, (Exception,), {})(script + "\x1b[31m" + script)
 )
 
 
-STUDENTS = (  # the last four cannot be the names of students: files are made from them
+STUDENTS = (  # the last four cannot be names of students: special files are made from them
     ("option", "is an option of a command", "-rf"),
     ("script", "is a script and a template", "<img src=x onerror=alert(1)>{{ 7*7 }} ${HOME} %s $(id)"),
     ("formula", "is a formula with a comma and a quotation mark", '=1+1, "Jr"'),

@@ -1,4 +1,4 @@
-"""Attempts to read what is secret, and to reach what is not the student's."""
+"""Attempts to read secrets, and to reach other people's data."""
 
 from hostile.making import FIRST, LOOK, Attack, in_answers, own_cell
 

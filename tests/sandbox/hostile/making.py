@@ -1,4 +1,4 @@
-"""What an attack is, and the ways in which submissions are made of it."""
+"""The description of an attack, and functions that make submissions."""
 
 import json
 import re
@@ -18,49 +18,49 @@ from autograder.course.course import NEEDS_A_LOOK, Assignment
 from autograder.imports import ROOT
 from autograder.report.report import questions_of
 
-CANARY = "canary-"  # how every planted secret begins; the attacks know it, and look for it
+CANARY = "canary-"  # prefix of every planted secret; the attacks know it, and search for it
 NOTHING, EVERYTHING, NO_SCORE = "", "*", None  # what an attack costs: no points, all, or there is no score at all
-GRADED, Repaired = ("graded",), ("graded after repair",)
+GRADED, REPAIRED = ("graded",), ("graded after repair",)
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
-LOOK = (NEEDS_A_LOOK,)  # a person is asked, as where it reaches for the grader's agent; the points stay
+LOOK = (NEEDS_A_LOOK,)  # a person is asked, for example if code reaches for the grader's agent; the points stay
 FIRST, SECOND, THIRD, FOURTH, FIFTH, *_ = ((name,) for name in ALL)  # the assignments
 IN_TORCH = (*SECOND, *THIRD, *FOURTH)
 
 
 @dataclass
 class Place:
-    """Where one submission is to be made, and what its author may know: paths, a port, how a secret begins."""
+    """The place of one submission, and what its author may know: paths, a port, the prefix of secrets."""
 
     folder: Path  # submitted/STUDENT/ASSIGNMENT
     course: Path
     assignment: Assignment
-    port: int = 9  # on which something listens on this machine
+    port: int = 9  # port of a service on this machine
 
     @property
     def name(self) -> str:
-        """The name of the file that is asked for."""
+        """The name of the requested file."""
         return f"{self.assignment.notebook}.ipynb"
 
     def unsolved(self) -> NotebookNode:
-        """Return the notebook as it was released."""
+        """Return the notebook as released."""
         return nbformat.from_dict(self.assignment.release)
 
     def solved(self) -> NotebookNode:
-        """Return the notebook with all the answers, and put the files that are asked for next to it."""
+        """Return the notebook with all answers, and write the requested files next to it."""
         for name in self.assignment.files:
             (self.folder / name).write_bytes(own_weights())
         return fill_in(self.assignment.release, self.assignment.instructor)
 
     def knowing(self, code: str) -> str:
-        """Put in front of the code what its author knows, and what finds the agent if it is to be imported."""
-        if re.search(r"^import (inside|wire)\b", code, re.M):  # which it cannot by itself
+        """Prefix the code with what its author knows and, if it imports the agent, with code that finds it."""
+        if re.search(r"^import (inside|wire)\b", code, re.M):  # the import alone finds no agent
             code = REACH + code.strip("\n")
         known = f"COURSE, REPOSITORY, PORT = {str(self.course)!r}, {str(ROOT)!r}, {self.port}\n"
         return known + code.strip("\n") if any(name in code for name in ("COURSE", "REPOSITORY", "PORT")) else code
 
     def submit(self, notebook: NotebookNode | dict[str, Any] | bytes, name: str = "") -> None:
-        """Write the file. Not nbformat.write, which would repair what is torn."""
+        """Write the file. nbformat.write is not used: it would repair a torn one."""
         data = notebook if isinstance(notebook, bytes) else json.dumps(notebook).encode()
         (self.folder / (name or self.name)).write_bytes(data)
 
@@ -70,18 +70,18 @@ Maker = Callable[[Place], None]
 
 @dataclass(frozen=True)
 class Attack:
-    """What is submitted, and what it may earn."""
+    """A kind of submission, and the points that it may earn."""
 
     name: str
-    tries: str  # one sentence of the page
+    tries: str  # a sentence for the page
     make: Maker
     costs: str | None = NOTHING  # exercises or tests, by name; EVERYTHING; or NO_SCORE
     states: tuple[str, ...] = GRADED
-    student: str = ""  # the name of the folder, where that is the attack
-    on: tuple[str, ...] = (*FIRST, *IN_TORCH)  # the assignments on which it makes sense; the fifth has its own
+    student: str = ""  # the name of the folder, if that is the attack
+    on: tuple[str, ...] = (*FIRST, *IN_TORCH)  # the assignments that it fits; the fifth has its own attacks
 
     def fair_score(self, assignment: Assignment) -> float | None:
-        """Return the automatic points that the honest part earns."""
+        """Return the automatic points of the honest part."""
         if self.costs is NO_SCORE:
             return None
         points, lost = automatic_points(assignment), self.costs.split()
@@ -92,7 +92,7 @@ class Attack:
 
     @property
     def fair_states(self) -> tuple[str, ...]:
-        """The states, and one more for what is run: on a busy machine anything may take too long."""
+        """The allowed states. Code that runs may also time out on a busy machine."""
         return (*self.states, *TIMED_OUT) if self.costs is not NO_SCORE else self.states
 
     @property
@@ -102,14 +102,14 @@ class Attack:
 
 
 def automatic_points(assignment: Assignment) -> dict[tuple[str, str], float]:
-    """Return the points of each test that no person grades, by its name and that of its exercise."""
+    """Return the points of each test without manual grading, by its name and its exercise's name."""
     of = {cell: question.name for question in questions_of(assignment) for cell in question.cells}
     tests = [cell.metadata.nbgrader for cell in assignment.graded_cells() if not is_solution(cell)]
     return {(of[test.grade_id], test.grade_id): float(test.points) for test in tests}
 
 
 def own_cell(*codes: str, solved: bool = True, later: str = "") -> Maker:
-    """Put cells of their own after the set-up, and perhaps another at the end."""
+    """Put own cells after the set-up, and perhaps another one at the end."""
 
     def make(place: Place) -> None:
         notebook = place.solved() if solved else place.unsolved()
@@ -122,12 +122,12 @@ def own_cell(*codes: str, solved: bool = True, later: str = "") -> Maker:
 
 
 def for_nothing(*codes: str) -> Maker:
-    """Put cells of their own into the unsolved notebook."""
+    """Put own cells into the unsolved notebook."""
     return own_cell(*codes, solved=False)
 
 
 def with_bodies(**bodies: str) -> Maker:
-    """Make these the bodies of some functions; the others are right."""
+    """Replace the bodies of some functions; the others stay right."""
 
     def make(place: Place) -> None:
         notebook = place.solved()
@@ -139,7 +139,7 @@ def with_bodies(**bodies: str) -> Maker:
 
 
 def in_answers(body: str, *names: str) -> Maker:
-    """Make this the body of some functions, of all by default; the others are right."""
+    """Replace the body of some functions, by default of all; the others stay right."""
 
     def make(place: Place) -> None:
         chosen = names or [question.name for question in questions_of(place.assignment) if not question.written]
@@ -149,7 +149,7 @@ def in_answers(body: str, *names: str) -> Maker:
 
 
 def before_answer(name: str, body: str) -> Maker:
-    """Do something first in a right answer."""
+    """Put code at the beginning of a right answer."""
 
     def make(place: Place) -> None:
         notebook = place.solved()
@@ -161,7 +161,7 @@ def before_answer(name: str, body: str) -> Maker:
 
 
 def after_answer(name: str, code: str) -> Maker:
-    """Put something behind a right answer, in its cell."""
+    """Put code after a right answer, in its cell."""
 
     def make(place: Place) -> None:
         notebook = place.solved()
@@ -173,7 +173,7 @@ def after_answer(name: str, code: str) -> Maker:
 
 
 def answered_by(**codes: str) -> Maker:
-    """Answer some exercises by this code instead of their cells; the others are right."""
+    """Replace the cells of some exercises by this code; the others stay right."""
 
     def make(place: Place) -> None:
         notebook = place.solved()
@@ -185,7 +185,7 @@ def answered_by(**codes: str) -> Maker:
 
 
 def spoiled(spoil: Callable[[NotebookNode], Any], *, solved: bool = True) -> Maker:
-    """Change the notebook, or make another object of it."""
+    """Change the notebook, or replace it by another object."""
 
     def make(place: Place) -> None:
         notebook = place.solved() if solved else place.unsolved()
@@ -206,7 +206,7 @@ def good(place: Place) -> None:
 
 
 def in_words(text: str) -> Maker:
-    """Submit the answers, and this text as a written one and in a cell of their own."""
+    """Submit the answers, with this text as a written answer and in an own cell."""
 
     def make(place: Place) -> None:
         notebook = place.solved()

@@ -1,4 +1,4 @@
-"""Modules that lie, tensors that are none, gradients that bite, probes, weights, and PyTorch's own functions and modes."""
+"""Lying modules, fake tensors, harmful gradients, probes, weights, and PyTorch's own functions and modes."""
 
 import io
 from collections.abc import Callable
@@ -81,14 +81,14 @@ RECOGNISED = "checkpoint_90 checkpoint_95 checkpoint_97 checkpoint_98"
 
 
 class Code:
-    """Pickled, it is a command."""
+    """An object whose pickle is a command."""
 
     def __reduce__(self):
         return exec, ("import os; os.system('echo I ran > /tmp/ran')",)
 
 
 def weights(change: Callable[[dict[str, torch.Tensor]], dict[str, Any]]) -> Maker:
-    """Submit the answers, and other weights instead of their own."""
+    """Submit the answers with changed weights."""
 
     def make(place: Place) -> None:
         place.submit(place.solved())

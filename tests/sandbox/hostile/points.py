@@ -3,7 +3,7 @@
 import nbformat
 from nbformat import NotebookNode
 
-from hostile.making import EVERYTHING, FIRST, LOOK, Attack, Repaired, for_nothing, in_answers, spoiled
+from hostile.making import EVERYTHING, FIRST, LOOK, REPAIRED, Attack, for_nothing, in_answers, spoiled
 
 OWN_JUDGE = """
 from collections import defaultdict
@@ -58,7 +58,7 @@ while inside._receive():
     inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"id": wire.loads(inside._receive())["id"], **good})))
 """),
         EVERYTHING,
-        LOOK,  # the cell itself is never done
+        LOOK,  # the cell itself never ends
     ),
     Attack(
         "displayhook",
@@ -217,6 +217,6 @@ for path in [COURSE + "/gradebook.db", *glob.glob("/*/gradebook.db"), *glob.glob
         "Replaces the judge, empties the tests, claims a thousand points for each, and brings along outputs that say so.",
         spoiled(edit_locked_cells, solved=False),
         EVERYTHING,
-        Repaired,
+        REPAIRED,
     ),
 )

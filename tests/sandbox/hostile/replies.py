@@ -1,4 +1,4 @@
-"""Forged replies to the grader, odd values, and misuse of the answers that it lends."""
+"""Forged replies to the grader, unusual values, and misuse of reference implementations."""
 
 from nbformat import NotebookNode
 from sample_class import change, rewrite
@@ -214,7 +214,7 @@ threading.Thread(target=flood, daemon=True).start()
         "Keeps the correct attention in a global, in builtins, in a thread and what it gives on disk; has none of its own.",
         lambda place: place.submit(_stealing(place)),
         "attention",
-        ("graded", "timed out"),  # to print the error of an endless recursion takes seconds
+        ("graded", "timed out"),  # printing the error of an endless recursion takes seconds
         on=FIRST,
     ),
     Attack(

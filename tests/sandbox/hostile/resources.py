@@ -1,4 +1,4 @@
-"""Use of time, memory, processes, disk and output without end."""
+"""Endless use of time, memory, processes, disk and output."""
 
 import nbformat
 from nbformat import NotebookNode
@@ -9,21 +9,21 @@ from hostile.making import (
     FIRST,
     LOOK,
     NOTHING,
+    REPAIRED,
     TIMED_OUT,
     Attack,
-    Repaired,
     own_cell,
     spoiled,
 )
 
 
 def many_cells(notebook: NotebookNode) -> None:
-    """Put ten thousand cells in front of the answers."""
+    """Put ten thousand cells before the answers."""
     notebook.cells[2:2] = [nbformat.v4.new_code_cell(f"x = {number}") for number in range(10_000)]
 
 
 def helped(notebook: NotebookNode) -> None:
-    """Have two answers use a cell of their own, of which the first never returns."""
+    """Let two answers call a function of an own cell; the first call never returns."""
     notebook.cells.insert(2, nbformat.v4.new_code_cell("def exponentials(x):\n    return np.exp(x)"))
     rewrite(notebook, "softmax", "exponentials(scores)\nwhile True:\n    pass")
     change(notebook, "attention_backward", "    _, weights", "    exponentials(queries)\n    _, weights")
@@ -254,7 +254,7 @@ sys.stderr.write(("x" * 50 + "\\n") * 500_000)
 """,
         ),
     ),
-    Attack("many-cells", "Has ten thousand cells in front of the answers.", spoiled(many_cells), NOTHING, Repaired),
+    Attack("many-cells", "Has ten thousand cells in front of the answers.", spoiled(many_cells), NOTHING, REPAIRED),
     Attack(
         "every-cell-prints",
         "Prints as much as a cell may, in a thousand cells.",
