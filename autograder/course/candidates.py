@@ -124,7 +124,8 @@ class Wanted:
 
         Args:
             members: The files.
-            is_explicit: Whether they were submitted for this assignment. If not, files in another one's folder never count.
+            is_explicit: Whether they were submitted for this assignment. If not, files in another one's folder count only
+                if the notebook holds cells of this assignment and there is no other.
         """
         found = Found()
         away: list[Member] = []
@@ -133,17 +134,31 @@ class Wanted:
                 away.append(member)
             else:
                 self._sort(member, found)
-        found.elsewhere = [member.path for member in away]
-        if is_explicit and not found.notebooks:
-            found.elsewhere = []
-            for member in away:
+        if not found.notebooks:
+            brought = away if is_explicit else self._in_a_wrong_folder(away)
+            away = [member for member in away if member not in brought]
+            for member in brought:
                 self._sort(member, found)
+        found.elsewhere = [member.path for member in away]
         if len(found.notebooks) > MAX_CANDIDATES:
             found.notebooks.sort(key=lambda each: (-self.fit(each.name), each.name.count("/")))
             why = f"only {MAX_CANDIDATES} notebooks of a student are looked into"
             found.others += [(each.name, why) for each in found.notebooks[MAX_CANDIDATES:]]
             del found.notebooks[MAX_CANDIDATES:]
         return found
+
+    def _in_a_wrong_folder(self, members: list[Member]) -> list[Member]:
+        """Return the notebooks that hold cells of this assignment, with the requested files next to them."""
+        notebooks = [member for member in members if is_notebook(member.path)]
+        notebooks.sort(key=lambda member: -self.fit(member.path))
+        held = [_Held(Candidate(member.path, member.read), self) for member in notebooks[:MAX_CANDIDATES]]
+        own = {each.of.name for each in held if each.cells and not each.elsewhere}
+        folders = {PurePosixPath(name).parent for name in own}
+        return [
+            member
+            for member in members
+            if member.path in own or (self.file_for(member.path) and PurePosixPath(member.path).parent in folders)
+        ]
 
     def _sort(self, member: Member, found: Found, packed: bool = False) -> None:
         """Add a file to its group in `found`, and each file of an archive to its own group."""

@@ -1,7 +1,8 @@
 """Does `collect` take the file with the work, name the others with the reason, and ask if it cannot decide?"""
 
+import nbformat
 import pytest
-from conftest import NAME
+from conftest import NAME, assignment_of
 from downloads import ADA, answered, outcomes, submitted, write_zip
 
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course
@@ -63,6 +64,23 @@ def test_the_solved_copy_counts(
     collected({original: blank, copy: data})
     assert submitted(course) == {"ada": SOLVED}
     assert course.read_submission("ada", assignment).questions == []
+
+
+@pytest.mark.parametrize(
+    "folder", ["ada/2_multihead", "ada/exercises/2_multihead", "ada/book", f"ada/{NAME}/2_multihead"]
+)
+@pytest.mark.parametrize("other_too", [True, False])
+def test_a_notebook_in_the_folder_of_another_assignment_counts_if_it_is_the_only_one(
+    folder: str, other_too: bool, collected, course: Course, assignment: Assignment
+) -> None:
+    """Is the work collected from a wrong folder, unless there is a notebook where it belongs?"""
+    other = {
+        "ada/exercises/2_multihead/multihead.ipynb": nbformat.writes(assignment_of("2_multihead").release).encode()
+    }
+    own = {f"ada/exercises/{NAME}/attention.ipynb": OTHER} if other_too else {}
+    said = collected({f"{folder}/attention.ipynb": SOLVED} | other | own)
+    assert said == dict.fromkeys(said, "left alone") | dict.fromkeys(own or [f"{folder}/attention.ipynb"], "collected")
+    assert submitted(course) == {"ada": OTHER if other_too else SOLVED}
 
 
 def test_two_solved_ones_are_kept_and_asked_about(
