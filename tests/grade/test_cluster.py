@@ -182,16 +182,17 @@ def test_cluster_without_fit_workers_is_an_error(
 
 
 def test_scheduler_that_is_not_there_is_an_error(
-    before: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
+    before: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Is an address without an answer, or an invalid one, explained in words?"""
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1.0)
+    course = Course(shutil.copytree(before.root, tmp_path / "course"))
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     for address in (f"tcp://127.0.0.1:{port}", "carrier-pigeon://127.0.0.1:1", "tls://127.0.0.1:1"):
         with pytest.raises(ClusterError, match=rf"No Dask scheduler answers at {address}: .+\n.*dask scheduler"):
-            grade(before, assignment, seed=SEED, cluster=address)
-    assert before.load_results(NAME) == []
+            grade(course, assignment, seed=SEED, cluster=address)
+    assert course.load_results(NAME) == []
 
 
 # ------------------------------------------------------------------------------------------- workers that are lost
