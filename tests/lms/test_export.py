@@ -332,7 +332,7 @@ def test_export_changes_nothing_outside_the_course(
 
 
 @pytest.mark.parametrize(
-    ("system", "why"), [("moodle", "wait for a person: bea"), ("canvas", "one of moodle, not of canvas")]
+    ("system", "why"), [("moodle", "wait for manual grading, of bea"), ("canvas", "one of moodle, not of canvas")]
 )
 @pytest.mark.usefixtures("results")
 def test_command_export_that_refuses_writes_nothing(
