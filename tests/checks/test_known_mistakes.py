@@ -195,7 +195,7 @@ def test_wrong_answer_from_outside_is_named(each: Exercise, function, mistakes: 
     assert set(found.values()) - {None} == mistakes
 
 
-@pytest.mark.parametrize(("each", "old", "new", "mistake"), rows(BY_HAND))
+@pytest.mark.parametrize(("each", "old", "new", "mistake"), rows(BY_HAND, first=("attention", "multihead", "encoder")))
 def test_mistake_made_by_hand_is_named(each: Exercise, old: str, new: str, mistake: str | None) -> None:
     """Does a mistake get its name if it is made in the text of the answers, independently of the mutants?"""
     found = lost(each, changed_answer(each.answers, each.name, [(old, new)]))

@@ -78,7 +78,7 @@ def function_of(riddle: Riddle) -> object:
     return vars(module)[riddle.exercise]
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", soon(PARTS))
 @pytest.mark.filterwarnings("ignore")  # such as a division by 0, which a mistake may cause
 def test_visible_test_fails_where_a_riddle_says_so(part: int) -> None:
     """Does the code fail the visible test exactly if the riddle says so?"""
