@@ -52,6 +52,6 @@ def test_command_prints_messages_of_real_checks(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("stem", ALL.values())
 def test_messages_are_short(stem: str) -> None:
     """Does no message about any wrong answer have more than 60 words?"""
-    found = messages_of(stem, 0, 40)
+    found = messages_of(stem, 0, 15)
     assert too_long(found) == {}
     assert len(found) > 30

@@ -239,7 +239,7 @@ SAMPLE = 12  # mutations of one exercise in `make test`; `make test-all` tries m
 
 
 @pytest.mark.parametrize(
-    ("stem", "most"), [("attention", SAMPLE), *(pytest.param(s, 60, marks=pytest.mark.deep) for s in WOVEN)]
+    ("stem", "most"), [("attention", SAMPLE), *(pytest.param(s, 30, marks=pytest.mark.deep) for s in WOVEN)]
 )
 def test_line_of_mutations(stem: str, most: int) -> None:
     """Is the line of an unnamed mutation given, or a line next to it, in every style of a right answer?"""

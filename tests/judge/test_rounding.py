@@ -13,7 +13,7 @@ from autograder.judge.exercise import exercises_of, right_answers_of
     [
         (1, False, 1 / 3),
         pytest.param(5, False, 1 / 3, marks=pytest.mark.deep),
-        pytest.param(20, True, 4 / 5, marks=pytest.mark.deep),
+        pytest.param(8, True, 4 / 5, marks=pytest.mark.deep),
     ],
 )
 def test_right_answers_leave_a_margin(

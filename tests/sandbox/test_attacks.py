@@ -46,6 +46,11 @@ from autograder.report.written import MATH
 Runs = Callable[[str], Run]
 
 
+def is_tried(attack: Attack, name: str) -> bool:
+    """Whether `make test-all` tries an attack on an assignment: on all with forked kernels, on one with fresh kernels."""
+    return name in attack.on if FORKED else ONCE[attack.name] == name
+
+
 def is_quick(attack: Attack, name: str) -> bool:
     """Whether the quick tests try an attack on an assignment."""
     return attack.name in SOON and attack.on[0] == name
@@ -57,7 +62,7 @@ BY_NAME = pytest.mark.parametrize(
         pytest.param(each, name, id=f"{each.name}-{name}", marks=() if is_quick(each, name) else pytest.mark.deep)
         for name in ALL
         for each in ATTACKS
-        if name in each.on
+        if is_tried(each, name)
     ],
 )
 BY_ASSIGNMENT = pytest.mark.parametrize("name", soon(ALL, *SOON_ON))
@@ -91,7 +96,7 @@ def runs(outside: Path, request: pytest.FixtureRequest, two_workers: Workers) ->
     @cache
     def run(name: str) -> Run:
         before = tree(outside)
-        tried = [attack for attack in ATTACKS if name in attack.on and (everything or is_quick(attack, name))]
+        tried = [attack for attack in ATTACKS if (is_tried if everything else is_quick)(attack, name)]
         done = run_all(outside, name, tried, two_workers)
         assert tree(outside) == before, "something changed outside course/"
         return done
