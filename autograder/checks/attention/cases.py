@@ -133,7 +133,7 @@ def attention_mask_cases(rng):
             (*far_apart(*qkv(rng, n_queries=5, n_keys=6, width=4, value_width=3), by=300), draw_mask(rng, 5, 6)),
         ),
         Case(
-            "a query that may look at no key",
+            "a mask that hides all keys from a query",
             (*qkv(rng, n_queries=5, n_keys=6, width=3, value_width=4), nothing),
             "M20",
         ),
@@ -162,7 +162,7 @@ def attention_visible_cases(rng):
         Case("two queries, three keys, values of width 2", (queries[:2], keys, values[:, :2])),
         Case("a batch of two", batch((queries[:2], keys, values[:, :2]), (keys[:2], values, queries[:, :2]))),
         Case("a mask", (queries, keys, values, mask)),
-        Case("a query that may look at no key", (queries, keys, values, nothing), "M20"),
+        Case("a mask that hides all keys from a query", (queries, keys, values, nothing), "M20"),
     ]
 
 
@@ -206,7 +206,7 @@ def self_attention_axes_cases(rng):
 
 
 def self_attention_mask_cases(rng):
-    nothing = np.tri(5, k=-1, dtype=bool)  # the first token may look at nothing
+    nothing = np.tri(5, k=-1, dtype=bool)  # the mask hides all tokens from the first token
     sizes = dict(n_tokens=5, width=4, query_width=3, value_width=3)
     batch = dict(n_tokens=4, width=7, query_width=3, value_width=2)
     return [
@@ -214,7 +214,7 @@ def self_attention_mask_cases(rng):
         Case("a causal mask", (*tokens_and_weights(rng, **sizes), np.tri(5, dtype=bool))),
         Case("a mask, and scores far apart", (*far_apart_tokens(rng, by=300), draw_mask(rng, 6, 6))),
         Case("a mask for each image of a batch", (*tokens_and_weights(rng, 3, **batch), draw_mask(rng, 3, 4, 4))),
-        Case("a token that may look at no token", (*tokens_and_weights(rng, **sizes), nothing), "M20"),
+        Case("a mask that hides all tokens from a token", (*tokens_and_weights(rng, **sizes), nothing), "M20"),
         Case(
             "one visible token for each token, with a score that may be far below 0",
             (*far_apart_tokens(rng, by=2e4), draw_one(rng, 6, 6)),

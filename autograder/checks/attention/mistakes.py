@@ -328,8 +328,8 @@ MISTAKES = (
     ),
     Mistake(
         "M20",
-        "a query that may look at no key raises no error",
-        "A query may look at no key, so its weights cannot sum to 1. Do you raise a ValueError before the softmax?",
+        "no error although the mask hides all keys from a query",
+        "The mask hides all keys from a query, so its weights cannot sum to 1. Do you raise a ValueError before the softmax?",
         way(FORWARD, "not mask.any(axis=-1).all()", "False"),
         way(FORWARD, "not mask.any(axis=-1).all()", "False", "-np.inf", "-1e9"),
         way(FORWARD, "not mask.any(axis=-1).all()", "False", "softmax(scores)", "np.nan_to_num(softmax(scores))"),

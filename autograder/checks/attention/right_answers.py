@@ -20,7 +20,7 @@ def refuse(queries: Array, keys: Array, mask: Array | None) -> None:
     if queries.shape[-1] != keys.shape[-1]:
         raise ValueError("widths differ")
     if mask is not None and not mask.any(-1).all():
-        raise ValueError("a query may look at no key")
+        raise ValueError("the mask hides all keys from a query")
 
 
 def hide(scores: Array, mask: Array | None) -> Array:
@@ -109,7 +109,7 @@ def attention_by_einsum(queries, keys, values, mask=None):
     scores = np.einsum("...qd,...kd->...qk", queries, keys) * queries.shape[-1] ** -0.5
     if mask is not None:
         if not np.all(np.any(mask, axis=-1)):
-            raise ValueError("a query may look at no key")
+            raise ValueError("the mask hides all keys from a query")
         scores = scores + np.where(mask, 0.0, -1e9)
     weights = scipy.special.softmax(scores, axis=-1)
     return np.einsum("...qk,...kv->...qv", weights, values), weights
@@ -138,7 +138,7 @@ def attention_masking_exponentials(queries, keys, values, mask=None):
     if mask is not None:
         exponentials = exponentials * mask
         if (exponentials.sum(-1) == 0).any():
-            raise ValueError("a query may look at no key")
+            raise ValueError("the mask hides all keys from a query")
     weights = exponentials / exponentials.sum(-1, keepdims=True)
     return weights @ values, weights
 
@@ -173,12 +173,12 @@ def attention_with_the_scale_split(queries, keys, values, mask=None):
 
 
 def attention_noticing_nan(queries, keys, values, mask=None):
-    """Find a query that may look at no key by its NaN."""
+    """Notice by its NaN that the mask hides all keys from a query."""
     scores = hide(queries @ swap(keys) / np.sqrt(queries.shape[-1]), mask)
     exponentials = np.exp(scores - scores.max(-1, keepdims=True))
     weights = exponentials / exponentials.sum(-1, keepdims=True)
     if np.isnan(weights).any():
-        raise ValueError("a query may look at no key")
+        raise ValueError("the mask hides all keys from a query")
     return weights @ values, weights
 
 

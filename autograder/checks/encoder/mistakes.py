@@ -692,7 +692,7 @@ MISTAKES = (
     ),
     Mistake(
         "M201",
-        "turned in the opposite direction",
+        "rotated in the opposite direction",
         "The angles have the wrong sign. Towards which coordinate does a point move?",
         way("rope", "angles = positions", "angles = -positions"),
     ),
@@ -706,14 +706,14 @@ MISTAKES = (
     Mistake(
         "M203",
         "the frequencies fall too fast or too slowly",
-        "The first pair is right, and the other pairs turn by wrong angles. What is the exponent of pair i?",
+        "The first pair is right, and the other pairs rotate by wrong angles. What is the exponent of pair i?",
         way("rope", "torch.arange(0, width, 2) / width", "torch.arange(width // 2) / width"),
         way("rope", "torch.arange(0, width, 2) / width", "torch.arange(0, width, 2) / (width // 2)"),
     ),
     Mistake(
         "M204",
         "the frequencies grow from pair to pair",
-        "The first pair is right, and the other pairs turn too far. Which pair should turn fastest?",
+        "The first pair is right, and the other pairs rotate too far. Which pair should rotate fastest?",
         way("rope", "base ** (-torch", "base ** (torch"),
     ),
     Mistake(
@@ -724,7 +724,7 @@ MISTAKES = (
     ),
     Mistake(
         "M206",
-        "the second coordinate is made of the first after its turn",
+        "the second coordinate is made of the first after its rotation",
         "The first coordinate of each point is right, but the second is not. Which first coordinate do you use for "
         "it, the old one or the new one?",
         way("rope", "first * sin", "(first * cos - second * sin) * sin"),

@@ -138,6 +138,6 @@ def rope(x: Array, positions: Array, base: float = 10_000.0) -> Steps | None:
         "are the second coordinates times the sines": second * sin,
         "are the first coordinates times the sines": first * sin,
         "are the second coordinates times the cosines": second * cos,
-        "are the turned first coordinates": first * cos - second * sin,
-        "are the turned second coordinates": first * sin + second * cos,
+        "are the rotated first coordinates": first * cos - second * sin,
+        "are the rotated second coordinates": first * sin + second * cos,
     }

@@ -242,13 +242,13 @@ def attend_edges(rng):
         Case("gradients", (*qkv(rng, 3, 5, 6, 4), "gradient")),
         Case("gradients with a mask", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5, 5), "gradient")),
         Case(
-            "a query that may look at no key",
+            "a mask that hides all keys from a query",
             (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5, 5)),
             "M20",
         ),
         Case("an image with no visible key", (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5)), "M20"),
         Case(
-            "a query of one head that may look at no key",
+            "a mask that hides all keys from a query in one head",
             (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 3, 5, 5)),
             "M20",
         ),
@@ -267,10 +267,12 @@ def attend_visible(rng):
         ),
         Case("a mask of pairs for each head", (*whole_qkv(rng, 3, 2, 3, 2), draw_mask(rng, 3, 2, 3, 3))),
         Case("gradients", (*whole_qkv(rng, 2, 1, 4, 3), "gradient")),
-        Case("a query that may look at no key", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"),
+        Case(
+            "a mask that hides all keys from a query", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"
+        ),
         Case("an image with no visible key", (*whole_qkv(rng, 2, 1, 2, 3), without_a_key(rng, 2, 2)), "M20"),
         Case(
-            "a query of one head that may look at no key",
+            "a mask that hides all keys from a query in one head",
             (*whole_qkv(rng, 2, 2, 3, 2), without_a_key(rng, 2, 2, 3, 3)),
             "M20",
         ),

@@ -42,7 +42,7 @@ def with_axes(mask: Tensor) -> Tensor:
 
 def refuse(mask: Tensor) -> None:
     if not mask.any(-1).all():
-        raise ValueError("a query may look at no key")
+        raise ValueError("the mask hides all keys from a query")
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:

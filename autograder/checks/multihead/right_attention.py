@@ -27,7 +27,7 @@ def attend_as_nanogpt(q, k, v, mask=None):
 def attend_as_annotated(query, key, value, mask=None):
     """Attend as in "The Annotated Transformer", with the error that the exercise asks for."""
     if mask is not None and not bool((mask.sum(-1) > 0).all()):
-        raise ValueError("a query may look at no key")
+        raise ValueError("the mask hides all keys from a query")
     if mask is not None:
         mask = mask.unsqueeze(1) if mask.dim() == 3 else mask.unsqueeze(1).unsqueeze(1) if mask.dim() == 2 else mask
     d_k = query.size(-1)
@@ -82,7 +82,7 @@ def attend_head_by_head(q, k, v, mask=None):
             if mask is not None:
                 allowed = mask[image, head] if mask.ndim == 4 else mask[image]
                 if not allowed.any(dim=-1).all():
-                    raise ValueError("a query may look at no key")
+                    raise ValueError("the mask hides all keys from a query")
                 scores = scores.masked_fill(~allowed, -torch.inf)
             own = scores.softmax(-1)
             weights[image, head] = own
@@ -141,7 +141,7 @@ def attend_noticing_nan(q, k, v, mask=None):
         scores = scores.masked_fill(with_axes(mask).logical_not(), float("-inf"))
     weights = scores.softmax(dim=3)
     if weights.isnan().any():
-        raise ValueError("a query may look at no key")
+        raise ValueError("the mask hides all keys from a query")
     return torch.einsum("bhij,bhjd->bhid", weights, v), weights
 
 

@@ -34,7 +34,7 @@ BATCHES_COUNTED = (
 )
 # Words of attention_rollout
 UNIT = "torch.eye(weights.shape[-1]).to(weights)"
-AFTER_ROW = "  # (B, N)"
+AFTER_ROW = "  # (B, 1 + N)"
 ROWS_TO_ONE = "\n    mixing = mixing / mixing.sum(dim=-1, keepdim=True)"
 EMBEDDING = "PatchEmbedding"
 POSITIONED = " + self.position_embedding"
