@@ -1,6 +1,6 @@
 """The cases of assignment 1_attention: the inputs on which hidden stages and visible tests judge an answer.
 
-All sizes in a case differ, unless a mistake shows only when two agree.
+All sizes in a case differ, unless a mistake is visible only if two sizes are equal.
 """
 
 import numpy as np
@@ -67,11 +67,11 @@ def far_apart(queries: Array, keys: Array, values: Array, by: float = 1000.0):
     """Shift the scores of each row by a large number, which does not change the softmax.
 
     The first component of every key is 1, so the first component of a query is added to all scores of its row. Everything
-    is exact in float32 (widths of 4 or 16, whose square root is a power of 2).
+    is exact in float32 if the width is 4 or 16, because its square root is a power of 2.
     """
     queries, keys = exact(queries), exact(keys)
     keys[..., 0] = 1
-    queries[..., 0] = 2 * by * (np.arange(queries.shape[-2]) % 3 - 1)  # rows at -1000, 0, 1000, … after the scale
+    queries[..., 0] = 2 * by * (np.arange(queries.shape[-2]) % 3 - 1)  # shifts scaled scores by -by, 0 or by
     return queries, keys, values
 
 
@@ -82,7 +82,7 @@ def hidden_keys_first(queries: Array, keys: Array, values: Array, mask: Array):
 
 
 def attention_weight_cases(rng):
-    """The first case has equal sizes: there a mistake keeps every shape, and can be named."""
+    """Return cases. In the first, the sizes are equal, so a mistake keeps every shape and can be named."""
     only = ("weights",)
     return [
         Case("as many queries as keys", qkv(rng, n_queries=5, n_keys=5, width=3, value_width=3), only=only),
@@ -179,7 +179,7 @@ def tokens_and_weights(rng, *shape: int, n_tokens: int, width: int, query_width:
 def far_apart_tokens(rng, by: float = 1000.0):
     """Draw tokens and projections that give queries and keys as `far_apart` does."""
     tokens, w_query, w_key, w_value = tokens_and_weights(rng, n_tokens=6, width=5, query_width=4, value_width=3)
-    tokens, w_query, w_key = (exact(array / 2) * 2 for array in (tokens, w_query, w_key))  # multiples of a quarter
+    tokens, w_query, w_key = (exact(array / 2) * 2 for array in (tokens, w_query, w_key))  # multiples of 1/4 now
     tokens[:, 0], tokens[:, 1] = 1, np.arange(6) % 3 - 1
     w_query[:, 0], w_key[:, 0] = 0, 0
     w_query[1, 0], w_key[0, 0] = 2 * by, 1
@@ -270,7 +270,7 @@ def backward_axes_cases(rng):
 
 
 def backward_far_cases(rng):
-    """Scores of hundreds: nearly one-hot rows, whose gradient is almost 0 and must not be NaN."""
+    """Return cases with scores of several hundred: the gradient of nearly one-hot rows is almost 0, and must not be NaN."""
     near = qkv(rng, n_queries=8, n_keys=8, width=4, value_width=4)
     return [
         Case("scores of order 1", with_grad_output(rng, near)),
@@ -302,12 +302,12 @@ def with_a_block(rng, *shape: int, n_queries: int, n_keys: int, value_width: int
 
 
 def first_block(largest: Array, total: Array, mixed: Array, *block: Array):
-    """Replace the state of the keys so far by that before the first key."""
+    """Replace the state by the state before the first key."""
     return np.full_like(largest, -np.inf), np.zeros_like(total), np.zeros_like(mixed), *block
 
 
 def hidden_rows(largest: Array, total: Array, mixed: Array, scores: Array, values: Array):
-    """Hide all keys in row 0, the keys so far in row 1, the block in row 2, and all of the block but its last key in row 3."""
+    """Hide all keys in row 0, the keys so far in row 1, the block in row 2, and the block except its last key in row 3."""
     largest[..., :2], total[..., :2], mixed[..., :2, :] = -np.inf, 0, 0
     scores[..., 0, :], scores[..., 2, :], scores[..., 3, :-1] = -np.inf, -np.inf, -np.inf
     scores[..., 3, -1] = np.maximum(largest[..., 3], 0) + 1.5

@@ -38,11 +38,11 @@ def oracle_attention_backward(grad_output: Array, queries: Array, keys: Array, v
 
 
 def oracle_online_softmax(largest: Array, total: Array, mixed: Array, scores: Array, values: Array):
-    """Use PyTorch's softmax and logsumexp; one key with their log-sum-exp and mean value replaces all keys so far."""
+    """Use PyTorch's softmax and logsumexp. All keys so far become one key, with their log-sum-exp and mean value."""
     m, z, o, s, v = (torch.from_numpy(np.array(array)) for array in (largest, total, mixed, scores, values))
     so_far = (m + z.log())[..., None]  # (..., N_q, 1)
     together = torch.cat([so_far, s], dim=-1)  # (..., N_q, 1 + n)
-    weights = torch.softmax(together, dim=-1).nan_to_num()  # all 0 if no key was seen
+    weights = torch.softmax(together, dim=-1).nan_to_num()  # they are all 0 if no key is visible
     mean = (o / z[..., None]).nan_to_num()  # (..., N_q, d_v)
     m = torch.maximum(m, s.amax(dim=-1))
     z = (torch.logsumexp(together, dim=-1) - m).exp().nan_to_num()

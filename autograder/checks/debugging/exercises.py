@@ -318,7 +318,7 @@ TEST_ATTENTION = ExerciseInTests(
     untried="the 73 wrong attentions that count",
 )
 
-HELPERS = (descent, measures, probes)  # these are in the set-up cell too
+HELPERS = (descent, measures, probes)  # the set-up cell has the text of these modules too
 FOR_ANSWERS = "import math\nimport os"  # what the set-up cell imports in addition to NumPy and PyTorch
 FOR_CELLS = ("Batches", "show_trial")  # the helpers that the notebook uses, other than run_tests
 EXERCISES = {each.name: each for each in (*drawn(DRAW), TEST_ATTENTION)}

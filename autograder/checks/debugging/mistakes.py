@@ -2,7 +2,7 @@
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Programs to fix, and tests of attention"  # their heading on the page of mistakes
+ABOUT = "Programs to fix, and tests of attention"  # the heading of these mistakes in the book
 TRAINING, EVALUATION = ("train_shuffled", "train_clipped"), ("mean_loss", "loss_and_accuracy")
 
 MISTAKES = (

@@ -2,7 +2,7 @@
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Encoder blocks"  # their heading on the page of mistakes
+ABOUT = "Encoder blocks"  # the heading of these mistakes in the book
 PARTS = ("FeedForward", "EncoderBlock")  # the __init__ of both ends with the dropout
 BLOCKS = ("EncoderBlock", "Encoder")
 

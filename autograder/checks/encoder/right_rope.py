@@ -34,7 +34,7 @@ def rope_by_rotate_half(x, positions, base=10_000.0):
 
 
 def rope_by_neighbours(x, positions, base=10_000.0):
-    """Use the second formula of the paper: each component and its neighbour."""
+    """Use the second formula of the paper, which combines each component with its neighbour."""
     refuse_odd(x)
     angles = angles_of(x, positions, base).repeat_interleave(2, dim=-1)
     neighbours = torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).flatten(-2)

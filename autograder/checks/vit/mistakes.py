@@ -2,7 +2,7 @@
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Patches, the Vision Transformer and its training"  # their heading on the page of mistakes
+ABOUT = "Patches, the Vision Transformer and its training"  # the heading of these mistakes in the book
 LOOPS = ("train_epoch", "evaluate")
 
 # AFTER_… are comments that end a line. The words that replace them act on the result of this line, whatever else changes in
