@@ -3,10 +3,10 @@
 from autograder.judge.mistake import Mistake, way, ways
 
 ABOUT = "Encoder blocks"  # the heading of these mistakes in the book
-PARTS = ("FeedForward", "EncoderBlock")  # the __init__ of both ends with the dropout
+PARTS = ("FeedForward", "EncoderBlock")  # in both, the last line of __init__ makes the dropout
 BLOCKS = ("EncoderBlock", "Encoder")
 
-# When __init__ comes to these words, it has made all matrices; a mistake can start each of them differently.
+# At these words, __init__ has made all matrices. A mistake can start each of them differently.
 DROPOUT = "self.dropout = "
 LAST_NORM = "self.norm = "
 KEPT = "1 - dropout if dropout else 0.0"
@@ -246,7 +246,7 @@ MISTAKES = (
             'parameter.ndim == 2 and not name.startswith("attention")',
         ),
         way("repair", DRAW, "parameter.data.mul_(0.7)"),
-        # `_reset_parameters` forgets the matrix after the heads.
+        # `_reset_parameters` does not reset the matrix after the heads.
         way(
             "repair",
             DRAW,
@@ -677,7 +677,7 @@ MISTAKES = (
         "other components are paired",
         "The lengths of the tokens are right, but the points are not. Which two components form a point, and where "
         "do they go in the result?",
-        # Components of the two halves are paired, as in much code of language models.
+        # Components of the two halves are paired, as in the code of many language models.
         way(
             "rope",
             PAIRS,

@@ -27,7 +27,7 @@ def repair(block):
     block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
     block.attention.batch_first = True
     block.attention._reset_parameters()
-    block.attention.out_proj.reset_parameters()  # `_reset_parameters` forgets it
+    block.attention.out_proj.reset_parameters()  # `_reset_parameters` does not reset this matrix
     block.feed_forward[0].reset_parameters()
     block.feed_forward[2].reset_parameters()
     return block.requires_grad_(True)
