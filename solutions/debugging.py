@@ -56,7 +56,7 @@ def candidates_to_try() -> tuple[dict, dict]:
         "no scale": lambda q, k, v, mask=None: mixed(scores_of(q * q.shape[-1] ** 0.5, k, mask).softmax(-1), v),
         "keys instead of values": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask).softmax(-1), k),
         "no maximum subtracted": without_a_maximum,
-        "a mask of pairs gets no axis for the heads": mask_without_heads,
+        "a mask of pairs gets no axis of heads": mask_without_heads,
         "masked after the softmax": mask_afterwards,
         "a query without a visible key gives NaN": lambda q, k, v, mask=None: mixed(
             scores_of(q, k, mask, False).softmax(-1), v

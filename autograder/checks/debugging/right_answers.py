@@ -391,7 +391,7 @@ def everything(rng):
 
 
 def by_sdpa(candidate):
-    """Compare with PyTorch's own attention in float64; it gives the weights if the values are the identity."""
+    """Compare with PyTorch's own function in float64, which gives the weights if the values are the identity."""
     for (q, k, v), of_all in everything(np.random.default_rng(1)):
         one = torch.eye(k.shape[-2]).expand(*k.shape[:-1], -1)
         for mask in (None, *of_all):
