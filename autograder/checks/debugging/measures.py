@@ -123,7 +123,7 @@ def measure_initialised(initialise, inputs, hidden, outputs):
 
 
 def measure_model(make, sizes, x, seed):
-    """Return the counts of all and of learned numbers, the output, the gradient of the input, and whether training agrees."""
+    """Return the counts of all and of learned numbers, output, input gradient, and whether training gives the same output."""
     model, source = fill(make(**sizes), seed).eval(), tensor(x).requires_grad_()
     output = model(source)
     weighted(output).backward()

@@ -335,7 +335,8 @@ MISTAKES = (
         "M182",
         "the test lets several mistakes through",
         "Your test is right, but it misses several mistakes. Which lines of the specification does it not test?",
-        # These test only shapes; no large scores; no mask; only weights; one image and one head; one shape of a mask.
+        # The first variant tests only shapes. The others have no large scores, no mask, only weights, only one image with one
+        # head, or only one shape of a mask.
         way("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), ", "assert True, "),
         way("test_attention", "(1.0, 30.0)", "(1.0,)"),
         way("test_attention", "((images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens))", "()"),

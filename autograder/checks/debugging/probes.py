@@ -11,10 +11,10 @@ from torch import Tensor
 from autograder.judge.compare import UNWRITTEN, WrongAnswer
 from autograder.sandbox.guest.unwritten import unwritten
 
-MAX_CALLS = 200  # a test may call a candidate so often; our test needs 42 calls
-MAX_NUMBERS = 2**16  # a tensor may have so many numbers
+MAX_CALLS = 200  # a test may call a candidate at most this often; our test needs 42 calls
+MAX_NUMBERS = 2**16  # a tensor may have at most this many numbers
 DTYPES = torch.float32, torch.float64
-MAX_HEADS = 2**8  # all images together may have so many heads; some candidates loop over them
+MAX_HEADS = 2**8  # all images together may have at most this many heads; some candidates loop over them
 
 
 def measured_by(measure):

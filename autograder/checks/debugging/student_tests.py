@@ -26,9 +26,9 @@ from autograder.sandbox.likeness import try_on
 # No test can see these mistakes. M15 changes an argument, but a candidate works on copies. M18/7 uses -10,000 instead of minus
 # infinity, which is right unless scores are that far apart.
 UNSEEN = ("M15", "M15/2", "M18/7")
-DECOYS = 2  # so many wrong candidates come again after each one that looks right
-REPEATED = 5  # so many wrong candidates come again among the last
-MOST_LISTED = 10  # a message has at most so many numbers of mistakes
+DECOYS = 2  # this many wrong candidates come again after each one that looks right
+REPEATED = 5  # this many wrong candidates come again among the last
+MOST_LISTED = 10  # a message has at most this many numbers of mistakes
 UNDEFINED = "NameError: name 'test_attention' is not defined"  # the cell of the test has an error
 STRICT, LAX, PARTLY = "M180", "M181", "M182"  # the mistakes of a test itself
 # A student whose test lets a mistake through gets this question.

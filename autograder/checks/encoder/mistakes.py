@@ -80,7 +80,7 @@ MISTAKES = (
     Mistake(
         "M30",
         way(PARTS, "nn.Dropout(dropout)", "lambda x: x * (torch.rand_like(x) >= dropout) if self.training else x"),
-        # Dropout as in the paper of 2014: training does not rescale, and evaluation multiplies all numbers.
+        # Dropout follows the paper of 2014: training does not rescale, and evaluation multiplies all numbers.
         way(
             PARTS,
             "nn.Dropout(dropout)",

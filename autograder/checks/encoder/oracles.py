@@ -7,7 +7,7 @@ from autograder.checks.encoder import layers
 
 
 class Encoder(nn.Module):
-    """PyTorch's own stack. It copies one layer, so we replace the copies by layers with different parameters."""
+    """Is PyTorch's own stack. It copies one layer, so we replace the copies by layers with different parameters."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()
@@ -22,7 +22,7 @@ class Encoder(nn.Module):
 
 
 def repair(block):
-    """Fix a block: pre-norm as PyTorch's layer has it, and PyTorch's own initialisation."""
+    """Make a block pre-norm, as PyTorch's layer is, and initialise it as PyTorch does."""
     width = block.attention.embed_dim
     block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
     block.attention.batch_first = True

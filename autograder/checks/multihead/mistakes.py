@@ -523,8 +523,7 @@ MISTAKES = (
     Mistake(
         "M163",
         "0 is multiplied by infinity",
-        "With a mask, results are NaN although a key may be looked at. What is 0 · ∞? Do you multiply anything by "
-        "infinity?",
+        "With a mask, results are NaN although a key is visible. What is 0 · ∞? Do you multiply anything by infinity?",
         way(INSIDE, "scores.masked_fill(~mask, -torch.inf)", "scores + (~mask) * -torch.inf"),
         way(
             INSIDE,

@@ -33,7 +33,8 @@ MEAN, STD = 0.1307, 0.3081  # those of MNIST's training images normalise the inp
 STAND_IN_TEST = 1450  # the shuffled digits of scikit-learn from this index on are held out
 # The share that each step needs on the stand-in, by its share on MNIST. Weights that were trained on MNIST do worse on the
 # stand-in, and nobody may lose points because the grader lacks MNIST. So each number is at least four standard errors (of
-# 347 images) below the results of four runs (87 to 91 % on MNIST: 57 to 64 %; 95 to 96 %: 74 to 82 %; 97 %: 84 to 88 %).
+# 347 images) below the results of four runs: with 87 to 91 % on MNIST, weights had 57 to 64 % on the stand-in; with 95 to
+# 96 %, 74 to 82 %; with 97 %, 84 to 88 %.
 # Weights that were trained on the stand-in had 96 to 98 %.
 ON_STAND_IN = {0.0: 0.0, 0.90: 0.45, 0.95: 0.60, 0.97: 0.65, 0.98: 0.70}
 # Weights with a likeness above this number count as those of the book. The book's weights with noise of 0.1 and 0.3 of each
@@ -154,7 +155,7 @@ def read(
     """Read the weights of a ViT from a file that may be hostile. Arguments as in `judge`.
 
     Returns:
-        The weights by name, in float32; and what is wrong with the file and how to fix it, "" if it can be used.
+        The weights by name, in float32; and a text that says what is wrong with the file and how to fix it, or "".
     """
     save = f'Write it with torch.save(model.state_dict(), "{name}"), where model is the ViT() that you trained.'
     if content is None:
@@ -222,7 +223,7 @@ def problem_of(reply: dict[str, Any], name: str) -> str:
 
 
 def _entries(reply: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the entries of the file by plain name; if several have the same name, the last one."""
+    """Return the entries of the file by plain name; if several have the same name, the last one counts."""
     return {_plain_name(key): about for key, about in reply["entries"]}
 
 
@@ -383,7 +384,7 @@ def held_out(root: Path | None = None) -> HeldOut:
 
 
 def _mnist(root: Path | str | None) -> HeldOut | None:
-    """Return MNIST's test set from a folder, None if it is not there; by default from our folder, downloaded once."""
+    """Return MNIST's test set from a folder, or None if it is not there. By default, download it once to our folder."""
     if root and not Path(root, "MNIST").is_dir():
         return None
     import torchvision  # takes two seconds, so only the assignment with a file imports it

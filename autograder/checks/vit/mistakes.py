@@ -228,7 +228,7 @@ MISTAKES = (
         "M55",
         "the last batch is reported for the whole epoch",
         "You return the result of the last batch only. Do you add up the results of all batches?",
-        # The loss is that of the last batch, or the accuracy, or both.
+        # The loss is that of the last batch, or the accuracy is, or both are.
         way("train_epoch", "loss_sum += ", "loss_sum = ", " * len(labels)", "", MEAN_LOSS, "float(loss_sum)"),
         way("evaluate", "loss_sum += ", "loss_sum = ", SUM, "", MEAN_LOSS, "float(loss_sum)"),
         way(LOOPS, "right += ", "right = ", ACCURACY, "float(right) / len(labels)"),
@@ -264,7 +264,7 @@ MISTAKES = (
         "batches of unequal size have equal weight",
         "An image of a small last batch counts more than other images. Do you sum over images, and divide by the "
         "number of images?",
-        # The accuracy is a mean of batches, or the loss, or both.
+        # The accuracy is a mean over batches, or the loss is, or both are.
         way(LOOPS, *BATCHES_COUNTED, ".sum()", ".double().mean()", ACCURACY, "float(right) / batches_met"),
         way("train_epoch", *BATCHES_COUNTED, " * len(labels)", "", MEAN_LOSS, "float(loss_sum) / batches_met"),
         way("evaluate", *BATCHES_COUNTED, SUM, "", MEAN_LOSS, "float(loss_sum) / batches_met"),
@@ -664,7 +664,7 @@ MISTAKES = (
         "M152",
         "the blocks are not multiplied",
         "Two blocks in sequence are a matrix product. Do you multiply the matrices of all blocks?",
-        # Only the mean of all blocks is used, only the last block, or only the first.
+        # The rollout uses only the mean of all blocks, only the last block, or only the first.
         way("attention_rollout", "mixing[0]", "mixing.mean(dim=0)", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[0]", "mixing[-1]", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[1:]", "[]"),
